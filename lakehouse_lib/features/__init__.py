@@ -1,7 +1,7 @@
-"""Table features: what we read, what we write, what we refuse and why.
+"""Table features: what this library reads, writes and refuses, and why.
 
-A feature that a table merely lists but does not use costs nothing: it is refused only where using it would need code
-that is not here. A legacy protocol version implies its features, and the same question of use decides.
+A table that lists an unsupported feature is refused only if it uses the feature. This applies also to features that a
+legacy protocol version implies.
 """
 
 from lakehouse_lib.features.change_data_feed import has_change_data_feed

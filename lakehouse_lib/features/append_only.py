@@ -1,4 +1,4 @@
-"""Tables whose rows may not be removed (PROTOCOL.md, Append-only Tables)."""
+"""The feature appendOnly: no commit may remove rows (PROTOCOL.md, Append-only Tables)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from lakehouse_lib.features.feature import Feature, PropertySet
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.table_properties import APPEND_ONLY
 
-FEATURE = Feature("appendOnly", False, True, True, PropertySet(APPEND_ONLY), "removing rows is refused", legacy=(1, 2))
+FEATURE = Feature(
+    "appendOnly", False, True, True, PropertySet(APPEND_ONLY), "commits that remove rows are refused", legacy=(1, 2)
+)
 
 
 def forbids_removal(before: Metadata) -> bool:
-    """Whether a commit may not remove rows from a table: what the table promised before it counts."""
+    """Whether a commit may not remove rows, by the table's metadata before the commit."""
     return APPEND_ONLY.is_on(before.configuration)

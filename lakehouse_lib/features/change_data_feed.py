@@ -1,4 +1,4 @@
-"""Tables whose changes can be read back (PROTOCOL.md, Change Data Files)."""
+"""The feature changeDataFeed: readers can read each changed row of a commit (PROTOCOL.md, Change Data Files)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ FEATURE = Feature(
     True,
     True,
     PropertySet(CHANGE_DATA_FEED),
-    "appends need no change files; deleting or overwriting rows is refused until they are written",
+    "appends need no change data files; deletes and overwrites are refused, because those are not written yet",
     legacy=(1, 4),
 )
 
 
 def has_change_data_feed(metadata: Metadata) -> bool:
-    """Whether commits to the table keep its change data feed."""
+    """Whether the table has a change data feed."""
     return CHANGE_DATA_FEED.is_on(metadata.configuration)

@@ -1,4 +1,4 @@
-"""Column mapping of a table: by what its columns are found in files (PROTOCOL.md, Column Mapping)."""
+"""The feature columnMapping: files store columns under physical names and ids (PROTOCOL.md, Column Mapping)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakehouse_lib.schema.column_mapping import Mode
 
 
 def _is_mapped(configuration: Mapping[str, str], _schema: Schema) -> bool:
-    # A mode that is not valid is one that no writer here keeps.
+    # An invalid mode counts as column mapping, so that it is refused and not ignored.
     return configuration.get(COLUMN_MAPPING_MODE.key, "none").strip().lower() != "none"
 
 
@@ -23,21 +23,21 @@ FEATURE = Feature(
     True,
     True,
     _is_mapped,
-    "columns of new tables and new columns get ids and physical names; the mode of a table does not change yet",
+    "new columns get ids and physical names; the mode of an existing table cannot be changed yet",
     legacy=(2, 5),
 )
 
 
 def is_unlisted(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether the property sets a mode that the protocol does not list, so that not every engine follows it."""
+    """Whether the property sets a mode, but the protocol does not list the feature, so that some engines ignore it."""
     return _is_mapped(metadata.configuration, Schema([])) and not FEATURE.is_supported(protocol)
 
 
 def with_physical_names(metadata: Metadata, before: Metadata | None = None, *, table: str | None = None) -> Metadata:
-    """The metadata with ids and physical names for columns that lack them, where its mode asks for them.
+    """The metadata with ids and physical names for columns that lack them, if its mode is ``name`` or ``id``.
 
     Args:
-        before: the table's metadata so far, whose ids are not given again.
+        before: the table's current metadata, whose ids are not used again.
 
     Raises:
         InvalidArgumentError: the property is not a mode of the protocol.
@@ -51,7 +51,7 @@ def with_physical_names(metadata: Metadata, before: Metadata | None = None, *, t
 
 
 def mode_of(protocol: Protocol, metadata: Metadata, *, table: str | None = None) -> Mode:
-    """The mode of the table's properties; "none" where readers do not have the feature.
+    """The column mapping mode of a table; "none" if its protocol does not have the feature for readers.
 
     Raises:
         InvalidArgumentError: the property is not a mode of the protocol.

@@ -1,4 +1,4 @@
-"""The properties of a table as a change leaves them: every verb that sets properties asks here."""
+"""The properties of a table after a change, for every verb that sets properties."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.protocol.table_properties import PROPERTIES
 from lakehouse_lib.schema import Schema
 
-#: ``delta.feature.NAME = supported`` adds a feature to the protocol, and is not kept as a property.
+#: ``delta.feature.NAME = supported`` adds a feature to the protocol; it is not stored as a property.
 FEATURE_PREFIX = "delta.feature."
 _KEYS = {key.lower(): key for key in PROPERTIES}
 _PROTOCOL_VERSIONS = ("delta.minreaderversion", "delta.minwriterversion")
@@ -20,18 +20,18 @@ _PROTOCOL_VERSIONS = ("delta.minreaderversion", "delta.minwriterversion")
 def changed_configuration(
     current: Mapping[str, str], change: Mapping[str, str | None], schema: Schema, *, table: str | None = None
 ) -> dict[str, str]:
-    """A table's properties after a change, spelled as every engine reads them.
+    """A table's properties after a change, in a spelling that every engine reads.
 
-    ``True`` becomes "true", because delta-rs takes "True" for off, and no value has spaces around it, at which
-    delta-spark fails. Row tracking gets the columns in which rows keep their ids.
+    ``True`` becomes "true", because delta-rs reads "True" as false. Spaces around a value are removed, because
+    delta-spark fails on them. If row tracking is enabled, the names of its materialized columns are added.
 
     Args:
-        current: the properties before; of a new table none.
-        change: the new values; None takes a property away.
-        schema: the table's, whose columns may enable features, too.
+        current: the properties before the change; empty for a new table.
+        change: the new values; None removes a property.
+        schema: the table's schema; its columns may enable features, too.
 
     Raises:
-        InvalidArgumentError: a name or a value that is not valid, or a property that only engines write.
+        InvalidArgumentError: a name or a value is not valid, or a property is set that only engines write.
         UnsupportedFeatureError: the change or the schema enables a feature that this library does not write.
     """
     values = {key: str(value).strip() for key, value in change.items() if value is not None}
@@ -49,10 +49,10 @@ def changed_configuration(
 
 
 def requested_features(change: Mapping[str, str | None], *, table: str | None = None) -> frozenset[str]:
-    """The features that ``delta.feature.NAME`` adds to the protocol.
+    """The features that the properties ``delta.feature.NAME`` of a change add to the protocol.
 
     Raises:
-        InvalidArgumentError: the value is not "supported" (or "enabled", which delta-spark takes for the same).
+        InvalidArgumentError: a value is not "supported" (or "enabled", which means the same in delta-spark).
     """
     entries = {key: value for key, value in change.items() if key.startswith(FEATURE_PREFIX) and value is not None}
     for key, value in entries.items():
@@ -72,7 +72,7 @@ def _check_written(names: Iterable[str], table: str | None) -> None:
         raise UnsupportedFeatureError(
             f"the table would use {', '.join(blockers)}, which this library does not write",
             table=table,
-            hint="Leave out the properties and columns that ask for it, or use an engine that writes it",
+            hint="Leave out the properties and columns that enable it, or use an engine that writes it",
         )
 
 
@@ -80,15 +80,15 @@ def _check_name(key: str, table: str | None) -> None:
     lower = key.lower()
     if lower in _PROTOCOL_VERSIONS:
         raise InvalidArgumentError(
-            f"{key} is not a property that a table keeps",
+            f"{key} cannot be set as a property",
             table=table,
-            hint="Leave it out: a table gets the least protocol that its schema and properties need",
+            hint="Leave it out: a table gets the lowest protocol that its schema and properties require",
             code="DELTA_INVALID_TABLE_PROPERTY",
         )
     prefix = next((start for start in (CONSTRAINT_PREFIX, FEATURE_PREFIX) if lower.startswith(start)), None)
     if key in PROPERTIES and not PROPERTIES[key].settable:
         raise InvalidArgumentError(
-            f"the property {key} is written by engines; expected no value from a user",
+            f"the property {key} cannot be set by users, only by engines",
             table=table,
             hint="Leave it out",
             code="DELTA_INVALID_TABLE_PROPERTY",

@@ -1,4 +1,4 @@
-"""Deletion vectors of a table: whether commands may write them (PROTOCOL.md, Deletion Vectors)."""
+"""The feature deletionVectors: whether commands may write them (PROTOCOL.md, Deletion Vectors)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ FEATURE = Feature(
     True,
     True,
     PropertySet(DELETION_VECTORS),
-    f"a delete hides rows by them where {DELETION_VECTORS.key} is true",
+    f"delete writes deletion vectors if {DELETION_VECTORS.key} is true",
 )
 
 
 def are_written(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether commands hide rows by deletion vectors: the protocol has the feature and the property enables it."""
+    """Whether commands write deletion vectors: the protocol has the feature and the property enables it."""
     return FEATURE.is_supported(protocol) and DELETION_VECTORS.is_on(metadata.configuration)

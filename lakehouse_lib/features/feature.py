@@ -1,4 +1,4 @@
-"""What a table feature is: its name, what metadata enables it, what it requires of the protocol, what is supported."""
+"""A table feature: its name, the metadata that enables it, the protocol that it requires, and what is supported."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import TableProperty
 from lakehouse_lib.schema import Field, PrimitiveType, RowRule, Schema, StructType, all_types
 
-#: A question about a table's metadata: its properties and its schema.
+#: A test of a table's metadata: its properties and its schema.
 MetadataTest = Callable[[Mapping[str, str], Schema], bool]
-#: The rules that a feature has for the rows of a table, by its properties and its schema.
+#: The rules of a feature for rows of a table with these properties and this schema.
 RulesOf = Callable[[Mapping[str, str], Schema], Sequence[RowRule]]
-#: Where a name comes from: released features are those of PROTOCOL.md; the others turn up in tables all the same.
+#: The origin of a feature's name. Released features are in PROTOCOL.md; tables may also have the others.
 Status = Literal["released", "preview", "proposal"]
 
 _NO_VERSION = 99
@@ -26,7 +26,7 @@ def always(_configuration: Mapping[str, str], _schema: Schema) -> bool:
 
 
 def no_rules(_configuration: Mapping[str, str], _schema: Schema) -> Sequence[RowRule]:
-    """The rules of a feature that has none."""
+    """No rules, for a feature that does not restrict rows."""
     return ()
 
 
@@ -37,11 +37,11 @@ def never(_configuration: Mapping[str, str], _schema: Schema) -> bool:
 
 @dataclass(frozen=True)
 class PropertySet:
-    """Tests whether a property has a value; a text that is not valid counts as another value.
+    """A test whether a property has a value; an invalid text counts as a different value.
 
     Attributes:
         table_property: the property.
-        value: the value.
+        value: the value that the property must have.
     """
 
     table_property: TableProperty[Any]
@@ -56,17 +56,17 @@ class PropertySet:
 
 
 def property_prefix(prefix: str) -> MetadataTest:
-    """Tests for a property whose name begins so, regardless of case, as delta-spark looks for constraints."""
+    """A test for a property whose name begins with ``prefix``, regardless of case, as in delta-spark."""
     return lambda configuration, _: any(key.lower().startswith(prefix.lower()) for key in configuration)
 
 
 def field_metadata(prefix: str) -> MetadataTest:
-    """Tests for a column or member, at any depth, with a metadata key that begins so."""
+    """A test for a column or member, at any depth, with a metadata key that begins with ``prefix``."""
     return lambda _, schema: any(key.startswith(prefix) for field in _fields(schema) for key in (field.metadata or {}))
 
 
 def primitive_type(*prefixes: str) -> MetadataTest:
-    """Tests for a primitive type, at any depth, whose name begins so."""
+    """A test for a primitive type, at any depth, whose name begins with one of ``prefixes``."""
     return lambda _, schema: any(
         kind.type.startswith(prefixes) for kind in all_types(schema) if isinstance(kind, PrimitiveType)
     )
@@ -77,17 +77,17 @@ class Feature:
     """A table feature.
 
     Attributes:
-        name: as protocols list it.
-        reader: listed in readerFeatures and writerFeatures; the others in writerFeatures alone.
-        reads, writes: supported here, also of tables that use it.
+        name: its name in a protocol.
+        reader: whether it is listed in readerFeatures and writerFeatures, or in writerFeatures only.
+        reads, writes: whether this library can read and write tables that use it.
         enabled: whether metadata needs the feature in the protocol (delta-spark's metadataRequiresFeatureToBeEnabled).
-        why: what is supported, or why it is not.
-        status: where the name comes from.
-        used: whether a table that lists the feature uses it; None: when its metadata enables it.
-        requires: features that the protocol must have with it.
-        legacy: the reader and writer version that imply it in a protocol without lists; None: none does.
-        needs_backfill: the metadata alone does not enable it for a table with files, whose rows lack what it promises.
-        rules: what it requires of rows that are written.
+        why: what is supported, or why it is not; for errors and the docs.
+        status: the origin of the name.
+        used: whether a table that lists the feature uses it; None: the same test as ``enabled``.
+        requires: other features that the protocol must have.
+        legacy: the reader and writer version that imply it in a protocol without lists; None: no version does.
+        needs_backfill: whether metadata alone cannot enable it for a table with files, which need a backfill first.
+        rules: its rules for rows that are written.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Feature:
     def is_supported(self, protocol: Protocol) -> bool:
         """Whether a protocol lists the feature, or implies it by its versions.
 
-        A feature of readers and writers is supported only where both sides have it, as in delta-spark.
+        A reader feature must be supported for both readers and writers, as in delta-spark.
         """
         reader, writer = self.legacy or (_NO_VERSION, _NO_VERSION)
         if protocol.min_writer_version >= 7:

@@ -1,5 +1,7 @@
-"""The time that a commit carries inside, which rises with the versions whatever clocks do (PROTOCOL.md, section
-In-Commit Timestamps). All times are ms since the epoch."""
+"""In-commit timestamps: the time of a commit in its commitInfo (PROTOCOL.md, In-Commit Timestamps).
+
+They increase with the version, even if clocks go back. All times are ms since the epoch.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ FEATURE = Feature(
     True,
     True,
     PropertySet(IN_COMMIT_TIMESTAMPS),
-    "a commit's time is inside it, and rises with the versions whatever clocks do",
+    "a commit contains its time, which increases with the version even if clocks go back",
 )
 
 _SINCE = IN_COMMIT_TIMESTAMP_VERSION.key
@@ -30,9 +32,9 @@ _SINCE_TIME = IN_COMMIT_TIMESTAMP_TIME.key
 
 
 def effective_properties(properties: Mapping[str, str], protocol: Protocol | None) -> Mapping[str, str]:
-    """The properties without ``delta.enableInCommitTimestamps`` where the protocol does not list the feature.
+    """The properties without ``delta.enableInCommitTimestamps`` if the protocol does not have the feature.
 
-    A property alone binds no writer (PROTOCOL.md, Table Features), and some engines set it without the feature.
+    Without the feature the property has no effect (PROTOCOL.md, Table Features). Some engines set only the property.
     """
     if not is_enabled(properties) or (protocol is not None and FEATURE.is_supported(protocol)):
         return properties
@@ -40,45 +42,46 @@ def effective_properties(properties: Mapping[str, str], protocol: Protocol | Non
 
 
 def is_enabled(properties: Mapping[str, str]) -> bool:
-    """Whether commits to a table with these properties, as its protocol lets them count, carry their time."""
+    """Whether commits to a table with these effective properties have in-commit timestamps."""
     return IN_COMMIT_TIMESTAMPS.is_on(properties)
 
 
 def has_time(properties: Mapping[str, str], version: int) -> bool:
-    """Whether the commit of ``version`` has an in-commit timestamp that counts.
+    """Whether the commit of ``version`` must have an in-commit timestamp.
 
     Args:
-        properties: the table's, at this version or a later one.
+        properties: the table's effective properties at this version or a later one.
     """
     if not is_enabled(properties):
         return False
-    since = properties.get(_SINCE, "0")  # unset: since the table was created
+    since = properties.get(_SINCE, "0")  # not set: enabled since the table was created
     return not since.isdecimal() or version >= int(since)
 
 
 def time_in(info: Mapping[str, Any], *, table: str, version: int) -> int:
-    """The time in a commitInfo.
+    """The in-commit timestamp of a commitInfo.
 
     Raises:
-        LogCorruptedError: there is none.
+        LogCorruptedError: it is missing or not an integer.
     """
     moment = info.get("inCommitTimestamp")
     if not isinstance(moment, int) or isinstance(moment, bool):
         raise LogCorruptedError(
-            f"the commitInfo has the inCommitTimestamp {moment!r}, though {IN_COMMIT_TIMESTAMPS.key} is set",
+            f"inCommitTimestamp is {moment!r}; expected a time, because {IN_COMMIT_TIMESTAMPS.key} is true",
             table=table,
             version=version,
-            hint="Restore the commit file from a backup, or travel by version",
+            hint="Restore the commit file from a backup, or select versions by number",
         )
     return moment
 
 
 def since_when(before: Metadata | None, after: Metadata, version: int, moment: int) -> Metadata:
-    """Metadata that a commit writes, with the version and time from which the table's commits carry their time.
+    """The metadata of a commit, with the version and time since which in-commit timestamps are enabled.
 
     Args:
-        before: of the version before; None for a new table.
-        version, moment: of the commit.
+        before: the metadata of the preceding version; None for a new table.
+        after: the metadata that the commit writes.
+        version, moment: the version and the timestamp of the commit.
     """
     if not is_enabled(after.configuration):
         return after

@@ -1,5 +1,4 @@
-"""The features that a table has by its protocol, and the protocol that its metadata requires (PROTOCOL.md, Table
-Features)."""
+"""The features of a protocol, and the protocol that metadata requires (PROTOCOL.md, Table Features)."""
 
 from __future__ import annotations
 
@@ -13,14 +12,14 @@ _BASE = Protocol(1, 2)
 
 
 def reader_features(protocol: Protocol) -> frozenset[str]:
-    """The features a reader must know: those that a protocol lists, or those that its versions imply."""
+    """The features that a reader must support: those that the protocol lists, or those that its versions imply."""
     if protocol.min_reader_version >= 3:
         return protocol.reader_features or frozenset()
     return frozenset(feature.name for feature in FEATURES.values() if feature.reader and feature.is_supported(protocol))
 
 
 def writer_features(protocol: Protocol) -> frozenset[str]:
-    """The features a protocol lists, or those that its versions imply."""
+    """The features that a writer must support: those that the protocol lists, or those that its versions imply."""
     if protocol.min_writer_version >= 7:
         return protocol.writer_features or frozenset()
     return frozenset(feature.name for feature in FEATURES.values() if feature.is_supported(protocol))
@@ -29,11 +28,12 @@ def writer_features(protocol: Protocol) -> frozenset[str]:
 def protocol_for(
     metadata: Metadata, current: Protocol | None = None, *, has_files: bool = True, extra: Iterable[str] = ()
 ) -> Protocol:
-    """The least protocol that has all of ``current`` (1/2 for a new table) and what the metadata requires.
+    """The lowest protocol that has all features of ``current`` and those that the metadata requires.
 
     Args:
-        has_files: the table that is there keeps files; features that need a backfill of these are not added by metadata
-            alone, so a property that enables one stays without effect.
+        current: None: versions 1 and 2, for a new table.
+        has_files: whether the existing table has files. If it has, metadata alone does not add a feature that needs a
+            backfill, and the property that enables the feature has no effect.
         extra: names of further features.
     """
     schema = Schema.from_json(metadata.schema_string)
@@ -49,10 +49,10 @@ def protocol_for(
 
 
 def with_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
-    """The least protocol that has all of ``protocol`` and these features, with what they require.
+    """The lowest protocol that has all features of ``protocol``, the named features, and the features they require.
 
-    While every feature to be added is a legacy one, versions without lists that imply them are enough. Otherwise the
-    protocol lists its features, and those that its versions implied.
+    If versions imply all features to be added, the protocol only gets higher versions. Otherwise it gets lists, which
+    contain also the features that its versions implied.
     """
     features = {FEATURES[name] for name in names}
     features |= {FEATURES[name] for feature in features for name in feature.requires}

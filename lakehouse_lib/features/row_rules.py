@@ -1,4 +1,4 @@
-"""The rules that a table has for its rows, in the order in which a write checks them."""
+"""The rules for the rows of a table, in the order in which a write checks them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakehouse_lib.schema import RowRule, Schema, TableLayout, not_null_rules
 def row_rules(metadata: Metadata) -> tuple[RowRule, ...]:
     """The rules for rows of a table with this metadata: NOT NULL first, then those of features.
 
-    Rules that are equal refuse the same rows.
+    Equal rules refuse the same rows.
     """
     schema = Schema.from_json(metadata.schema_string)
     layout = TableLayout(schema, metadata.partition_columns)

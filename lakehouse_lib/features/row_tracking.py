@@ -1,5 +1,8 @@
-"""Ids of rows: ranges of numbers that files get as they are committed, each number once in a table's life, and columns
-of data files in which copied rows keep theirs (PROTOCOL.md, section Row Tracking)."""
+"""The feature rowTracking: ids of rows, and the materialized columns that keep them (PROTOCOL.md, Row Tracking).
+
+A commit gives each added file a range of row ids. No id is used twice in a table. Rows that are copied to another file
+keep their ids in materialized columns of that file.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ FEATURE = Feature(
     True,
     True,
     PropertySet(ROW_TRACKING),
-    f"rows get ids, and where they keep them ({ROW_TRACKING.key}) copied rows take theirs along",
+    f"rows get row ids; copied rows keep them if {ROW_TRACKING.key} is true",
     requires=("domainMetadata",),
     needs_backfill=True,
 )
@@ -53,7 +56,7 @@ _MOST = 2**63 - 1
 
 
 class FileIds(NamedTuple):
-    """What a file's action says of its rows: ``baseRowId``, the first one's id, and ``defaultRowCommitVersion``."""
+    """The row ids of a file's action: ``baseRowId``, the id of its first row, and ``defaultRowCommitVersion``."""
 
     base: int
     version: int
@@ -67,31 +70,32 @@ class FileIds(NamedTuple):
     def complete(
         self, ids: pa.ChunkedArray, versions: pa.ChunkedArray, positions: NDArray[np.int64]
     ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-        """The ids and commit versions of rows of the file, which rows that are copied take along.
+        """The row ids and row commit versions of rows of the file: the materialized values, or else the file's own.
 
         Args:
-            ids, versions: what the file has in its columns for them, null where the row has not been copied before.
-            positions: of the rows in the file.
+            ids, versions: the materialized values, null for rows that have never been copied.
+            positions: the positions of the rows in the file.
         """
         return pc.coalesce(ids, int64s(self.base + positions)), pc.coalesce(versions, literal(self.version, pa.int64()))
 
 
 def are_assigned(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether files of this table get ids for their rows."""
+    """Whether files that are added to the table get row ids."""
     return FEATURE.is_supported(protocol) and not ROW_TRACKING_SUSPENDED.is_on(metadata.configuration)
 
 
 def are_stable(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether a row of this table keeps its id when it is copied to another file."""
+    """Whether a row of the table keeps its id when it is copied to another file."""
     return FEATURE.is_supported(protocol) and ROW_TRACKING.is_on(metadata.configuration)
 
 
 def with_columns(configuration: Mapping[str, str], *, table: str | None = None) -> dict[str, str]:
-    """A table's properties; if they enable row tracking, with the columns in which rows keep ids: those that they
-    name, else some that no other column has.
+    """A table's properties with the names of the materialized columns, if the properties enable row tracking.
+
+    Names that are already set are kept. New names contain a UUID, so no other column has them.
 
     Raises:
-        InvalidArgumentError: they enable row tracking and suspend it at the same time.
+        InvalidArgumentError: the properties both enable and suspend row tracking.
     """
     if not ROW_TRACKING.is_on(configuration):
         return dict(configuration)
@@ -107,10 +111,10 @@ def with_columns(configuration: Mapping[str, str], *, table: str | None = None) 
 
 
 def columns_of(protocol: Protocol, metadata: Metadata, *, table: str, version: int) -> RowIdColumns | None:
-    """Where rows keep their ids when they are copied to another file; None when they get new ones.
+    """The materialized columns in which copied rows keep their ids; None if copied rows get new ids.
 
     Raises:
-        DeltaProtocolError: they keep their ids, and the table does not say where, or gives none at the same time.
+        DeltaProtocolError: row tracking is enabled, but suspended as well, or the names of the columns are not valid.
     """
     if not are_stable(protocol, metadata):
         return None
@@ -127,9 +131,9 @@ def columns_of(protocol: Protocol, metadata: Metadata, *, table: str, version: i
     elif ids and versions:
         problem = f"{_COLUMNS[0]} and {_COLUMNS[1]} name the same column, {ids!r}"
     else:
-        problem = f"{ROW_TRACKING.key} is true, and no {_COLUMNS[1] if ids else _COLUMNS[0]} names the column for it"
+        problem = f"{ROW_TRACKING.key} is true, but {_COLUMNS[1] if ids else _COLUMNS[0]} is not set"
     raise DeltaProtocolError(
-        f"the columns in which rows keep their ids (rowTracking) are not known: {problem}",
+        f"the materialized columns of row tracking are not known: {problem}",
         table=table,
         version=version,
         hint=f"Set {ROW_TRACKING.key} to false and to true again with the engine that set it, or append and delete "
@@ -139,23 +143,23 @@ def columns_of(protocol: Protocol, metadata: Metadata, *, table: str, version: i
 
 
 def say_preserved(info: Mapping[str, Any]) -> dict[str, Any]:
-    """A commitInfo of a table in which rows keep their ids, saying that all did."""
+    """The commitInfo with the tag delta.rowTracking.preserved: all rows of the commit keep their ids."""
     tags = info.get("tags")
     return {**info, "tags": {**(tags if isinstance(tags, dict) else {}), "delta.rowTracking.preserved": "true"}}
 
 
 def check_table(protocol: Protocol, metadata: Metadata, schema: Schema, *, table: str, version: int) -> None:
-    """Refuse a table whose ids could not be kept.
+    """Refuse a table with row tracking whose row ids cannot be stored.
 
     Raises:
-        DeltaProtocolError: nothing may be written that tells the highest id, or a column of the schema has the name of
-            one that holds ids.
+        DeltaProtocolError: the protocol lacks domainMetadata, which the high water mark needs, or a column of the
+            schema has the name of a materialized column.
     """
     if not FEATURE.is_supported(protocol):
         return
     if not set(FEATURE.requires) <= (protocol.writer_features or set()):
         raise DeltaProtocolError(
-            "the protocol has rowTracking without domainMetadata, where the highest id is kept",
+            "the protocol has rowTracking without domainMetadata, which stores the row id high water mark",
             table=table,
             version=version,
             hint="Add the feature domainMetadata, or drop rowTracking, with the engine that added it",
@@ -165,7 +169,7 @@ def check_table(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
         name = metadata.configuration.get(key)
         if name is not None and schema.get(name) is not None:
             raise DeltaProtocolError(
-                f"the column {name!r} has the name that {key} keeps for what rows keep",
+                f"the column {name!r} has the name that {key} gives to a materialized column",
                 table=table,
                 version=version,
                 hint="Give the column another name",
@@ -174,26 +178,25 @@ def check_table(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
 
 
 def check_kept(protocol: Protocol, metadata: Metadata, *, table: str, version: int) -> None:
-    """Refuse rows that were copied to other files without what they keep.
+    """Refuse a commit that replaces files without preserving row ids.
 
     Raises:
-        UnsupportedFeatureError: rows keep their ids.
+        UnsupportedFeatureError: copied rows of the table must keep their ids.
     """
     if are_stable(protocol, metadata):
         raise UnsupportedFeatureError(
-            "files are replaced, and nothing says that their rows have kept their ids (rowTracking, "
-            f"{ROW_TRACKING.key} = true)",
+            f"the commit replaces files without preserving row ids (rowTracking), although {ROW_TRACKING.key} is true",
             table=table,
             version=version,
-            hint="Rewrite files with the verbs of DeltaTable, which write the ids beside the rows",
+            hint="Rewrite files with the verbs of DeltaTable, which preserve row ids",
         )
 
 
 def highest(domains: Iterable[DomainMetadata], *, table: str, version: int) -> int | None:
-    """The highest id that any row has got, by some domains; None where they do not say.
+    """The row id high water mark in a table's domains: the highest id of any row; None if no domain has it.
 
     Raises:
-        LogCorruptedError: what they say is not a valid id.
+        LogCorruptedError: the value is not a valid row id.
     """
     action = next((domain for domain in domains if domain.domain == DOMAIN and not domain.removed), None)
     if action is None:
@@ -205,30 +208,30 @@ def highest(domains: Iterable[DomainMetadata], *, table: str, version: int) -> i
     high_water_mark = body.get(_HIGHEST) if isinstance(body, dict) else None
     if not isinstance(high_water_mark, int) or isinstance(high_water_mark, bool) or not -1 <= high_water_mark <= _MOST:
         raise LogCorruptedError(
-            f"the domain {DOMAIN} is {excerpt(action.configuration)}, without a {_HIGHEST}",
+            f"the domain {DOMAIN} is {excerpt(action.configuration)}; expected a {_HIGHEST} from -1 to {_MOST}",
             table=table,
             version=version,
-            hint="Restore the commit with the table's last such domain from a backup",
+            hint="Restore the latest commit with this domain from a backup",
         )
     return high_water_mark
 
 
 def assign(adds: pa.Table, highest: int, *, table: str, version: int) -> tuple[pa.Table, DomainMetadata | None]:
-    """Files with ids for their rows, and what says which id is the highest now; None when it is the same as before.
+    """Files with row ids, and the domain with the new high water mark; None instead of it if no row got an id.
 
     Args:
-        adds: a files table; a file that has ids already keeps them.
-        highest: the highest id so far, -1 when there is none.
-        version: that adds them.
+        adds: a files table; a file that has row ids already keeps them.
+        highest: the high water mark so far, -1 if no row has an id.
+        version: the version that adds the files.
 
     Raises:
-        DeltaProtocolError: a file does not say how many rows it has, or no number is left.
+        DeltaProtocolError: a file has no row count, or there are not enough row ids left.
     """
     fresh = adds["baseRowId"].is_null().to_numpy()
     counted = num_records(adds.filter(bools(fresh)))
     if counted.null_count:
         raise DeltaProtocolError(
-            "a file to be added does not say how many rows it has, which get ids (rowTracking)",
+            "an added file has no row count, which row tracking needs",
             table=table,
             version=version,
             hint="Give it statistics with numRecords",
@@ -239,7 +242,7 @@ def assign(adds: pa.Table, highest: int, *, table: str, version: int) -> tuple[p
     total = sum(counts.tolist())
     if highest + total >= _MOST:
         raise DeltaProtocolError(
-            f"{total} rows need ids after {highest}, and there is no such number (rowTracking)",
+            f"{total} rows need row ids above {highest}; expected row ids below {_MOST} (rowTracking)",
             table=table,
             version=version,
             hint="Copy the rows into a new table",
@@ -256,7 +259,7 @@ def assign(adds: pa.Table, highest: int, *, table: str, version: int) -> tuple[p
 
 
 def renewed(removes: pa.Table, files: pa.Table) -> pa.Table:
-    """Removes with the ids that their files got after they were planned.
+    """Removes with the row ids that their files got after the removes were planned.
 
     Args:
         removes: a table of TOMBSTONE_SCHEMA.

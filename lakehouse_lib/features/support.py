@@ -1,4 +1,4 @@
-"""Whether a table can be read and written here, and which rules of its features a verb has to follow."""
+"""Checks that this library supports a table, and that a commit may remove rows from it."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ def check_read(protocol: Protocol, metadata: Metadata, schema: Schema, *, table:
     """Refuse a table that cannot be read correctly.
 
     Raises:
-        UnsupportedFeatureError: names every feature that stands in the way, or a file format other than Parquet.
+        UnsupportedFeatureError: names every feature that is not supported, or a file format other than Parquet.
         InvalidSchemaError: a partition column is not in the schema or not of a primitive type.
     """
     if protocol.min_reader_version > _MAX_READER:
         raise _too_new("reader", protocol.min_reader_version, table, version)
     listed = reader_features(protocol)
-    # A feature of writers alone may take the log out of a reader's hands, too; those that are known say so.
+    # Some writer features also prevent reading: a catalog, for example, may have commits that the log does not have.
     beside = {name for name in writer_features(protocol) - listed if name in FEATURES and not FEATURES[name].reader}
     blocked = [name for name in sorted(listed | beside) if _blocks(name, "read", metadata, schema)]
     if blocked:
         raise _unsupported("read", blocked, table, version)
     if metadata.format_provider.lower() != "parquet":
         raise UnsupportedFeatureError(
-            f"the files are in the format {metadata.format_provider[:100]!r}",
+            f"the format of the files is {metadata.format_provider[:100]!r}; expected 'parquet'",
             table=table,
             version=version,
-            hint="Only Parquet is read; use the engine that wrote them",
+            hint="Use the engine that wrote them",
         )
     columns = {field.name: field.type for field in schema.fields}
     for name in metadata.partition_columns:
         if not isinstance(columns.get(name), PrimitiveType):
-            what = "no column" if name not in columns else f"a column of the type {columns[name].type}"
+            what = "not a column" if name not in columns else f"a column of the type {columns[name].type}"
             raise InvalidSchemaError(
                 f"the table is partitioned by {name[:100]!r}, which is {what}",
                 table=table,
@@ -48,10 +48,10 @@ def check_read(protocol: Protocol, metadata: Metadata, schema: Schema, *, table:
 
 
 def check_write(protocol: Protocol, metadata: Metadata, schema: Schema, *, table: str, version: int) -> None:
-    """Refuse to write (or vacuum) a table whose rules cannot all be kept.
+    """Refuse a table that cannot be written (or vacuumed) correctly.
 
     Raises:
-        UnsupportedFeatureError: names every feature that stands in the way.
+        UnsupportedFeatureError: names every feature that is not supported.
     """
     check_read(protocol, metadata, schema, table=table, version=version)
     if protocol.min_writer_version > _MAX_WRITER:
@@ -61,8 +61,8 @@ def check_write(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
         raise _unsupported("write", blocked, table, version)
     if column_mapping.is_unlisted(protocol, metadata):
         raise UnsupportedFeatureError(
-            f"{COLUMN_MAPPING_MODE.key} is set, but the protocol does not list columnMapping, so that engines would "
-            "find columns by different names",
+            f"{COLUMN_MAPPING_MODE.key} is set, but the protocol does not list columnMapping; engines would find "
+            "columns by different names",
             table=table,
             version=version,
             hint="Add the feature columnMapping with the engine that set the property",
@@ -70,10 +70,13 @@ def check_write(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
 
 
 def check_removal(before: Metadata, after: Metadata, *, table: str | None, version: int | None) -> None:
-    """Whether a commit may remove rows from a table: of append-only tables what they promised before it counts.
+    """Refuse a commit that removes rows from a table that does not allow it.
+
+    Args:
+        before, after: the metadata before and after the commit.
 
     Raises:
-        DeltaProtocolError: it is append-only, or has a change data feed.
+        DeltaProtocolError: the table was append-only before the commit, or has a change data feed after it.
     """
     for feature, switch, forbids in (
         (append_only.FEATURE, APPEND_ONLY, append_only.forbids_removal(before)),
@@ -100,7 +103,7 @@ def _blocks(name: str, verb: str, metadata: Metadata, schema: Schema) -> bool:
 
 def _too_new(side: str, number: int, table: str, version: int) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"the table needs {side} version {number}, newer than any this library knows",
+        f"the table needs {side} version {number}, which this library does not support",
         table=table,
         version=version,
         hint="Use the engine that wrote it",
@@ -109,9 +112,9 @@ def _too_new(side: str, number: int, table: str, version: int) -> UnsupportedFea
 
 
 def _unsupported(verb: str, names: list[str], table: str, version: int) -> UnsupportedFeatureError:
-    reasons = "; ".join(f"{n}: {FEATURES[n].why}" if n in FEATURES else f"{n}: unknown here" for n in names)
+    reasons = "; ".join(f"{n}: {FEATURES[n].why}" if n in FEATURES else f"{n}: unknown to this library" for n in names)
     if any(n in FEATURES and FEATURES[n].why == CATALOG for n in names):
-        hint = "Ask the catalog: use an engine that is connected to it, or have that engine copy the table elsewhere"
+        hint = "Use an engine that is connected to the catalog, or copy the table elsewhere with that engine"
     else:
         hint = "Drop the feature with the engine that added it, or use that engine"
     return UnsupportedFeatureError(

@@ -1,5 +1,7 @@
-"""Every feature there is a name for: what we read, what we write, and why not (PROTOCOL.md, Appendix: Valid Feature
-Names). A feature with rules of its own is defined in a file of its own."""
+"""All known table features: whether this library reads and writes them (PROTOCOL.md, Appendix: Valid Feature Names).
+
+A feature that needs code has its own module.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +35,17 @@ from lakehouse_lib.protocol.table_properties import (
     VARIANT_SHREDDING,
 )
 
-#: What properties of CHECK constraints begin with.
+#: Prefix of the properties that define CHECK constraints.
 CONSTRAINT_PREFIX = "delta.constraints."
-#: Why a catalog's table is refused.
-CATALOG = "the table's catalog decides which commits count, and the folder alone does not say"
-_ICEBERG = "values are those of any table; files must be written as Iceberg wants them, which is not kept yet"
-_WIDENING = "old files are upcast; a change the protocol does not know is refused; files are not written yet"
+#: The reason to refuse a table of a catalog.
+CATALOG = "the table's catalog determines its commits, and the log alone may lack some of them"
+_ICEBERG = "read like any other table; files that satisfy Iceberg's rules are not written yet"
+_WIDENING = "values of old files are upcast; type changes that the protocol does not allow are refused; not written yet"
 _CHANGED_TYPES = field_metadata("delta.typeChanges")
 _VARIANTS = primitive_type("variant")
-_VARIANT = "a struct of the binaries metadata and value; not written yet"
-_SHREDDED = "a file that is shredded is read by Spark only; not written yet"
-_REDIRECT = "the table has moved, and where to only its redirect says"
+_VARIANT = "read as a struct of the binaries metadata and value; not written yet"
+_SHREDDED = "files with shredded values are read by Spark only; not written yet"
+_REDIRECT = "the table has moved, and this library does not follow its redirect"
 
 FEATURES: Mapping[str, Feature] = {
     f.name: f
@@ -78,8 +80,8 @@ FEATURES: Mapping[str, Feature] = {
         deletion_vectors.FEATURE,
         Feature("timestampNtz", True, True, True, primitive_type("timestamp_ntz"), ""),
         v2_checkpoint.FEATURE,
-        Feature("vacuumProtocolCheck", True, True, True, never, "vacuum makes the write check"),
-        Feature("domainMetadata", False, True, True, never, "domains are kept as they are"),
+        Feature("vacuumProtocolCheck", True, True, True, never, "vacuum refuses a table that cannot be written"),
+        Feature("domainMetadata", False, True, True, never, "domains of other engines are kept unchanged"),
         row_tracking.FEATURE,
         Feature(
             "clustering",
@@ -87,7 +89,7 @@ FEATURES: Mapping[str, Feature] = {
             True,
             False,
             never,
-            "the clustering domain is not kept up yet",
+            "the clustering domain is not updated yet",
             used=always,
             requires=("domainMetadata",),
         ),
@@ -143,7 +145,7 @@ FEATURES: Mapping[str, Feature] = {
             True,
             False,
             never,
-            "its checkpoint rules are not kept yet",
+            "its rules for checkpoints are not followed yet",
             "proposal",
             used=always,
         ),
@@ -173,7 +175,7 @@ FEATURES: Mapping[str, Feature] = {
             True,
             False,
             property_prefix("delta.redirectWriterOnly-preview"),
-            f"reading here stays right; for writers {_REDIRECT}",
+            f"reads are correct; for writers {_REDIRECT}",
             "preview",
         ),
         Feature(
@@ -192,7 +194,7 @@ FEATURES: Mapping[str, Feature] = {
             True,
             False,
             field_metadata("__COLLATIONS"),
-            "text compares by its bytes here, whatever collation a column has",
+            "text is compared by its bytes, not by the collation of its column",
             "proposal",
         ),
         Feature(
@@ -201,7 +203,7 @@ FEATURES: Mapping[str, Feature] = {
             True,
             False,
             never,
-            "text compares by its bytes here, whatever collation a column has",
+            "text is compared by its bytes, not by the collation of its column",
             "preview",
             used=field_metadata("__COLLATIONS"),
         ),
@@ -211,7 +213,7 @@ FEATURES: Mapping[str, Feature] = {
             False,
             False,
             primitive_type("geometry", "geography"),
-            "geometries have no type here",
+            "geometries are not supported",
             "proposal",
         ),
         Feature(
@@ -220,7 +222,7 @@ FEATURES: Mapping[str, Feature] = {
             False,
             False,
             never,
-            "geometries have no type here",
+            "geometries are not supported",
             "preview",
             used=primitive_type("geometry", "geography"),
         ),
@@ -230,7 +232,7 @@ FEATURES: Mapping[str, Feature] = {
             False,
             False,
             primitive_type("timestamp_nanos", "timestamp_ntz_nanos", "timestamp("),
-            "timestamps end at microseconds here",
+            "timestamps with nanoseconds are not supported",
             "proposal",
         ),
         Feature(
@@ -239,18 +241,18 @@ FEATURES: Mapping[str, Feature] = {
             False,
             False,
             never,
-            "its metadata is Iceberg's, not the log's",
+            "the table's metadata is Iceberg's, which this library does not read",
             "preview",
             used=always,
         ),
     )
 }
 
-#: Types of columns beyond those of every table, by the name the schema has them under: (read, written, why).
+#: Types of columns that need more than the base protocol, by their name in the schema: (read, written, note).
 TYPES: Mapping[str, tuple[bool, bool, str]] = {
-    "void": (True, True, "all null; no feature lists it, and no file holds it"),
+    "void": (True, True, "all values are null; needs no feature; not stored in data files"),
     "timestamp_ntz": (True, True, "needs the feature timestampNtz"),
-    "variant": (True, False, "needs the feature variantType; a struct of the binaries metadata and value"),
-    "interval ...": (False, False, "no feature lists it; the other columns can be read"),
+    "variant": (True, False, "needs the feature variantType; read as a struct of the binaries metadata and value"),
+    "interval ...": (False, False, "has no feature in the protocol; the other columns can be read"),
     "geometry(...), geography(...)": (False, False, "needs the feature geospatial"),
 }

@@ -1,4 +1,4 @@
-"""Checkpoints by the V2 spec, with files in sidecars (PROTOCOL.md, V2 Checkpoint Table Feature)."""
+"""The feature v2Checkpoint: checkpoints by the V2 spec, with sidecars (PROTOCOL.md, V2 Checkpoint Table Feature)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from lakehouse_lib.schema import Schema
 
 _POLICY = PropertySet(CHECKPOINT_POLICY, "v2")
 
-FEATURE = Feature(
-    "v2Checkpoint", True, True, True, _POLICY, f"{CHECKPOINT_POLICY.key} says which checkpoints are written"
-)
+FEATURE = Feature("v2Checkpoint", True, True, True, _POLICY, f"{CHECKPOINT_POLICY.key} selects the kind of checkpoint")
 
 
 def has_policy_v2(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether the table wants checkpoints by the V2 spec, and its protocol lets it have them."""
+    """Whether writers create checkpoints by the V2 spec: the protocol has the feature and the policy is v2."""
     return FEATURE.is_supported(protocol) and _POLICY(metadata.configuration, Schema([]))

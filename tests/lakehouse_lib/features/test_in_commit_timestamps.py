@@ -215,9 +215,9 @@ def test_nobody_writes_on_behind_a_commit_without_its_time(tmp_path):
     snapshot = timed(tmp_path)
     late = begin(snapshot, adds=["a"])
     put(tmp_path, 1, {"commitInfo": {"operation": "WRITE"}})
-    with pytest.raises(LogCorruptedError, match=r"inCommitTimestamp None.*version 1"):
+    with pytest.raises(LogCorruptedError, match=r"inCommitTimestamp.*version 1"):
         late.commit()
-    with pytest.raises(LogCorruptedError, match=r"inCommitTimestamp None.*version 1"):
+    with pytest.raises(LogCorruptedError, match=r"inCommitTimestamp.*version 1"):
         begin(load_snapshot(snapshot.store), adds=["a"]).commit()
     assert snapshot.store.head(file_names.commit(2)) is None
 

@@ -66,7 +66,7 @@ def test_a_schema_that_is_none(tmp_path, schema, what):
 
 @pytest.mark.parametrize("columns", [["q"], ["X"], ["x.y"], [""]])
 def test_a_partition_column_that_is_none(tmp_path, columns):
-    with pytest.raises(InvalidSchemaError, match=rf"partitioned by '{columns[0]}', which is no column.*{tmp_path}"):
+    with pytest.raises(InvalidSchemaError, match=rf"partitioned by '{columns[0]}', which is not a column.*{tmp_path}"):
         open_table(tmp_path, json.dumps(struct(field())), partitionColumns=columns)
 
 
