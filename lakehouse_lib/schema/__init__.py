@@ -1,4 +1,4 @@
-"""What the columns of a table are: Delta types, their JSON and Arrow forms, enforcement and evolution."""
+"""The columns of a table: Delta types, their JSON and Arrow forms, enforcement and evolution."""
 
 from lakehouse_lib.schema.batches import align_batches
 from lakehouse_lib.schema.enforcement import Mismatch, align, enforce, find_mismatches, merge

@@ -1,25 +1,25 @@
-"""Delta types and Arrow types.
+"""Conversion between Delta types and Arrow types.
 
 ======================= ============================== ==========================================================
-Delta                   becomes Arrow                  comes from Arrow
+Delta                   to Arrow                       from Arrow
 ======================= ============================== ==========================================================
-byte, short, ...        int8, int16, int32, int64      the same; unsigned ones take the next wider, uint64 takes
-                                                       decimal(20,0)
+byte, short, ...        int8, int16, int32, int64      the same; uint8 to uint32 become the next wider type,
+                                                       uint64 becomes decimal(20,0)
 float, double           float32, float64               the same; float16 becomes float
 decimal(p,s)            decimal128(p, s)               any decimal up to 38 digits; a negative scale becomes 0
 string, binary          string, binary                 large, view, fixed-size binary too
 date                    date32                         date64 too
-timestamp               timestamp[us, tz=UTC]          any unit with any zone: the instant stays
+timestamp               timestamp[us, tz=UTC]          any unit and any zone; the instant is kept
 timestamp_ntz           timestamp[us]                  any unit without a zone
 void                    null                           null
-variant                 struct of two binaries         only the schema of a table names it
+variant                 struct of two binaries         no Arrow type
                         (metadata, value)
 array, map, struct      list (member ``element``),     large, view and fixed-size lists too
                         map, struct
 ======================= ============================== ==========================================================
 
 Dictionary and run-end encoded columns become the type of their values. Times of day, durations, intervals, unions and
-extension types have no Delta type and are refused. Field metadata of Arrow is not taken over.
+extension types have no Delta type and are refused. Metadata of Arrow fields is dropped.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TO_ARROW: dict[str, Any] = {
     "timestamp_ntz": pa.timestamp("us"),
     "void": pa.null(),
 }
-# As the Parquet variant encoding has it.
+# The struct of the Parquet variant encoding.
 _VARIANT = pa.struct([pa.field(name, pa.binary(), nullable=False) for name in ("metadata", "value")])
 
 _FROM_ARROW: dict[Any, str] = {
@@ -66,7 +66,7 @@ _FROM_ARROW: dict[Any, str] = {
 
 
 def type_to_arrow(kind: DataType, name: str = "") -> pa.DataType:
-    """The Arrow type of a Delta type; raises InvalidSchemaError for one without values here, such as an interval."""
+    """The Arrow type of a Delta type; raises InvalidSchemaError if there is none, such as for an interval."""
     if isinstance(kind, StructType):
         return pa.struct([field_to_arrow(field, name) for field in kind.fields])
     if isinstance(kind, ArrayType):
@@ -83,10 +83,10 @@ def type_to_arrow(kind: DataType, name: str = "") -> pa.DataType:
     try:
         return _TO_ARROW[kind.type]
     except KeyError:
-        where = f"column {name!r} has" if name else "there is"
+        where = f"column {name!r} has" if name else "a column has"
         raise InvalidSchemaError(
             f"{where} the type {kind.type!r}, which this library cannot read or write",
-            hint="Leave the column out, or use an engine that has the type.",
+            hint="Leave the column out, or use an engine that supports the type",
             code="DELTA_UNSUPPORTED_TYPE",
         ) from None
 
@@ -98,7 +98,7 @@ def field_to_arrow(field: Field, above: str = "") -> pa.Field:
 
 
 def with_large_offsets(arrow: pa.DataType) -> pa.DataType:
-    """The type with 64-bit offsets wherever it has offsets, at every depth; maps have no such form."""
+    """The type with 64-bit offsets for strings, binaries and lists, at every depth; maps have no 64-bit form."""
     return rebuilt(arrow, _with_large_offsets)
 
 
@@ -112,7 +112,7 @@ def _with_large_offsets(arrow: pa.DataType) -> pa.DataType:
 
 
 def type_from_arrow(arrow: pa.DataType, name: str = "") -> DataType:
-    """The Delta type of an Arrow type; raises InvalidSchemaError, with the column's name, where there is none."""
+    """The Delta type of an Arrow type; raises InvalidSchemaError, with the column's name, if no Delta type exists."""
     primitive = _FROM_ARROW.get(arrow)
     if primitive is not None:
         return PrimitiveType(primitive)
@@ -137,10 +137,10 @@ def type_from_arrow(arrow: pa.DataType, name: str = "") -> DataType:
         precision, scale = arrow.precision - min(arrow.scale, 0), max(arrow.scale, 0)
         if precision <= 38 and scale <= 38:
             return PrimitiveType(f"decimal({max(precision, scale)},{scale})")
-    where = f"column {name!r} has" if name else "there is"
+    where = f"column {name!r} has" if name else "a column has"
     raise InvalidSchemaError(
-        f"{where} the Arrow type {arrow}, which Delta tables do not have",
-        hint="Cast the column to a type they have before writing it.",
+        f"{where} the Arrow type {arrow}, which has no Delta type",
+        hint="Cast the column to another type before writing it",
         code="DELTA_UNSUPPORTED_TYPE",
     )
 

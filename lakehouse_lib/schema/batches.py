@@ -1,7 +1,7 @@
-"""Batches of foreign rows as batches of the table, in pieces whose text, bytes and lists 32-bit offsets can count.
+"""Alignment of incoming batches to a table's schema, in pieces that fit 32-bit offsets.
 
-Columns of views, large and dictionary-encoded types may hold more in one batch than the table's own types, of which an
-array has at most 2 GiB: Arrow's casts refuse that, or overflow the offsets without an error.
+An array of the table's types holds at most 2 GiB of text, bytes or list elements. Columns of view, large and
+dictionary-encoded types may hold more in one batch. Arrow's casts then fail, or overflow the offsets without an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakehouse_lib.errors import SchemaMismatchError
 from lakehouse_lib.schema.enforcement import align
 from lakehouse_lib.schema.types import Schema
 
-#: Bytes of one column in a piece: a few pieces at a time are in memory twice, as they came and as the table has them.
+#: The most bytes of a column in a piece. A few pieces are in memory at a time, each as received and as aligned.
 PIECE_BYTES = 256 << 20
 _MOST_BYTES = (1 << 31) - 1
 
@@ -26,7 +26,7 @@ _MOST_BYTES = (1 << 31) - 1
 def align_batches(
     batches: Iterable[pa.RecordBatch], schema: Schema, *, table: str | None = None, piece_bytes: int = PIECE_BYTES
 ) -> Iterator[pa.RecordBatch]:
-    """Batches aligned to the schema by ``align``, cut into pieces where a column holds more than ``piece_bytes``.
+    """Batches aligned to the schema by ``align``; a batch with more than ``piece_bytes`` in a column is split.
 
     Raises:
         SchemaMismatchError: as ``align``; or a single row has more than 2 GiB in a column.
@@ -47,7 +47,7 @@ def _pieces(batch: pa.RecordBatch, piece_bytes: int, table: str | None) -> Itera
             raise SchemaMismatchError(
                 f"{batch.schema.names[sizes.index(largest)]}: expected at most 2 GiB in a row, got {largest} bytes",
                 table=table,
-                hint="Cut the value in several rows, or store it as an object of its own and its location here.",
+                hint="Split the value into several rows, or store it outside of the table and only its location here",
             )
         yield batch
         return
@@ -57,7 +57,7 @@ def _pieces(batch: pa.RecordBatch, piece_bytes: int, table: str | None) -> Itera
 
 
 def weight(array: pa.Array) -> int:
-    """The largest count of bytes (text, binary) or members (lists) in any array of the values once they are decoded."""
+    """The largest number of bytes (text, binary) or elements (lists, maps) in any array of the decoded values."""
     kind, types = array.type, pa.types
     if types.is_struct(kind):
         return max((weight(array.field(index)) for index in range(kind.num_fields)), default=0)
@@ -65,7 +65,7 @@ def weight(array: pa.Array) -> int:
         first, end = _ends(array)
         return max(end - first, weight(array.values.slice(first, end - first)))
     if types.is_nested(kind) and not types.is_union(kind) and not types.is_run_end_encoded(kind):
-        members = array.flatten()  # views of lists, and lists of one size
+        members = array.flatten()  # list views and fixed-size lists
         return max(len(members), weight(members))
     if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind):
         first, end = _ends(array)
@@ -76,7 +76,7 @@ def weight(array: pa.Array) -> int:
 
 
 def _ends(array: pa.Array) -> tuple[int, int]:
-    """The offsets before the first value and after the last one."""
+    """The offsets of the first value's start and of the last value's end."""
     if not len(array):
         return 0, 0
     kind = array.type

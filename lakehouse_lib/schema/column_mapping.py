@@ -1,8 +1,8 @@
-"""Column mapping: the names that columns have in files, statistics and partition values (PROTOCOL.md, Column Mapping).
+"""Column mapping: the names of columns in files, statistics and partition values (PROTOCOL.md, Column Mapping).
 
-The schema of the log is *logical*: what users see. With mapping a column is *physically* stored under another name
-(``name`` mode) or found by its Parquet field id (``id`` mode; its partition values and statistics go by physical name
-there too). Without mapping both are the same. These functions cross from one side to the other.
+Users see the *logical* names of the schema. Files store a column under its *physical* name (mode ``name``) or under its
+Parquet field id (mode ``id``; partition values and statistics use the physical name). Without mapping (mode ``none``)
+both names are the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
 
 def physical_name(field: Field, mode: Mode) -> str:
-    """The name of a column or a member of a struct where it is stored; the logical one where no other is noted."""
+    """The physical name of a column or a struct member; the logical name if its metadata has no physical name."""
     if mode == "none":
         return field.name
     name = field.metadata.get(_PHYSICAL_NAME)
@@ -31,12 +31,12 @@ def physical_name(field: Field, mode: Mode) -> str:
 
 
 def stored_as(field: Field, name: str) -> Field:
-    """The column as files have it that store it under this name."""
+    """The column with ``name`` as its physical name."""
     return Field(field.name, field.type, field.nullable, {**field.metadata, _PHYSICAL_NAME: name})
 
 
 def with_physical_names(schema: StructType, max_id: int) -> tuple[Schema, int]:
-    """The schema with an id and a physical name for every field that lacks them, and the highest id after it.
+    """The schema with an id and a physical name for every field that lacks them, and the new highest id.
 
     Args:
         max_id: the highest id that the table has used so far (``delta.columnMapping.maxColumnId``).
@@ -57,18 +57,18 @@ def _identified(field: Field, ids: Iterator[int]) -> Field:
 
 
 def partition_key(schema: StructType, column: str, mode: Mode) -> str:
-    """The key of a partition column in ``partitionValues``; ``column`` as the metadata's partitionColumns spell it."""
+    """The key of a partition column in ``partitionValues``; ``column``: its name in the metadata's partitionColumns."""
     return column if mode == "none" else physical_name(schema.field(column), mode)
 
 
 def field_id(field: Field) -> int | None:
-    """The Parquet field id of a column, None where none is noted."""
+    """The Parquet field id of a column; None if its metadata has none."""
     number = field.metadata.get(_ID)
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
 def physical_path(schema: StructType, path: tuple[str, ...], mode: Mode) -> tuple[str, ...]:
-    """Where a leaf column's values are stored: the physical name of each part. KeyError when there is no such leaf."""
+    """The physical names on the path to a leaf column; raises KeyError if there is no such leaf."""
     names = []
     kind: DataType = schema
     for part in path:
@@ -81,7 +81,7 @@ def physical_path(schema: StructType, path: tuple[str, ...], mode: Mode) -> tupl
 
 
 def physical_schema(schema: StructType, mode: Mode) -> Schema:
-    """The schema under physical names, at every depth, in the same order and with the same metadata."""
+    """The schema with physical names at every depth, in the same order and with the same metadata."""
     return Schema([_physical(field, mode) for field in schema.fields])
 
 

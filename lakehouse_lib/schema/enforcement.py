@@ -1,9 +1,9 @@
-"""Does data fit a table: enforcement, additive evolution, and bringing Arrow data into the table's shape.
+"""Schema enforcement, additive schema evolution, and the conversion of Arrow data to a table's columns.
 
-Columns are matched by name regardless of case, at every depth. A column fits when its type is the table's, or widens
-into it without loss: byte to short to integer to long, integers into a decimal with enough digits, byte and short into
-float, those and integer and float into double, a decimal into one with as many digits on both sides of the point,
-void into anything nullable.
+Columns are matched by name regardless of case, at every depth. A column fits if it has the table's type, or a type that
+widens to it without loss: byte to short to integer to long; whole numbers to a decimal with enough digits; byte and
+short to float; byte, short, integer and float to double; a decimal to another with at least as many digits on both
+sides of the point; void to any nullable column.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WIDENS_TO = {
 
 @dataclass(frozen=True)
 class Mismatch:
-    """One column that does not fit. ``column`` is dotted for nested fields."""
+    """A column that does not fit; ``column`` is its name, a dotted path for nested fields."""
 
     column: str
     expected: str
@@ -43,7 +43,7 @@ class Mismatch:
 
 
 def enforce(schema: Schema, incoming: pa.Schema, *, table: str | None = None) -> None:
-    """Refuse data with columns that do not fit; a missing nullable column fits.
+    """Refuse data with columns that do not fit; a nullable column may be missing.
 
     Raises:
         SchemaMismatchError: lists every column of ``incoming`` that does not fit.
@@ -54,7 +54,10 @@ def enforce(schema: Schema, incoming: pa.Schema, *, table: str | None = None) ->
 
 
 def find_mismatches(schema: Schema, incoming: pa.Schema) -> list[Mismatch]:
-    """Every column that does not fit, in the table's order, then the unknown ones."""
+    """Every column that does not fit, in the table's order, then those that the table does not have.
+
+    If names occur more than once in ``incoming``, only these names.
+    """
     doubled = _doubled(incoming)
     if doubled:
         return doubled
@@ -64,7 +67,7 @@ def find_mismatches(schema: Schema, incoming: pa.Schema) -> list[Mismatch]:
 def merge(schema: Schema, incoming: pa.Schema, *, table: str | None = None) -> Schema:
     """The schema with the new columns and nested fields of ``incoming`` at the end, all nullable.
 
-    A column that is void takes the type that comes. Any other change of type is refused.
+    A void column gets the type of the incoming column. Any other change of type is refused.
 
     Raises:
         SchemaMismatchError: lists every column whose type does not fit.
@@ -82,16 +85,16 @@ def merge(schema: Schema, incoming: pa.Schema, *, table: str | None = None) -> S
 def align(data: Any, schema: Schema, *, table: str | None = None) -> Any:
     """The same rows with exactly the columns, order and Arrow types of ``schema``, nullable at every depth.
 
-    Nulls where the schema has NOT NULL are left to its rule (``not_null``).
+    NOT NULL is not checked here, but by its row rule (``not_null``).
 
     Args:
-        data: a RecordBatch or a Table; the result is of the same kind. A missing nullable column becomes nulls.
-        schema: the table's.
-        table: for the error.
+        data: a RecordBatch or a Table; the result has the same class. A missing nullable column is filled with nulls.
+        schema: the table's schema.
+        table: the table's location, for errors.
 
     Raises:
-        SchemaMismatchError: a column does not fit, a value does not fit its column's type (a nanosecond that
-            microseconds cannot hold), or a map's key is null.
+        SchemaMismatchError: a column does not fit, a value does not fit the type of its column (such as nanoseconds
+            that microseconds cannot hold), or a key of a map is null.
     """
     target = nullable(schema.to_arrow())
     if data.schema.equals(target, check_metadata=False):
@@ -124,7 +127,7 @@ def _refusal(mismatches: list[Mismatch], table: str | None) -> SchemaMismatchErr
     return SchemaMismatchError(
         f"the data does not fit the table's schema: {'; '.join(map(str, mismatches))}",
         table=table,
-        hint="Cast or rename these columns, or ask for schema evolution if the new ones are meant.",
+        hint="Cast or rename these columns, or use schema evolution to add the new columns",
     )
 
 
@@ -208,20 +211,20 @@ def _merge_type(table: DataType, data: DataType, name: str, nullable: bool, mism
 
 
 def _refuse_invalid(column: pa.Array | pa.ChunkedArray, name: str, table: str | None) -> None:
-    """Refuse text that is not UTF-8 and decimals with too many digits, which Arrow accepts from other programs."""
+    """Refuse text that is not UTF-8 and decimals with too many digits; Arrow imports them without a check."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:
         raise SchemaMismatchError(
             f"{name}: expected {type_from_arrow(column.type)}, got values that are not valid: {error}",
             table=table,
-            hint="Decode text by the encoding that it was written in, or write it as binary.",
+            hint="Decode the text with the encoding that it was written in, or write it as binary",
         ) from error
 
 
 def _align_values(array: pa.Array, target: pa.DataType, name: str, table: str | None) -> pa.Array:
     if pa.types.is_dictionary(array.type):
-        # Not decoded: Arrow takes nothing from views, which Polars' categories are.
+        # Arrow cannot decode a dictionary of views, such as Polars' categories, so the dictionary is cast first.
         array = array.dictionary.cast(without_views(array.type.value_type)).take(array.indices)
     elif pa.types.is_run_end_encoded(array.type):
         values = array.values.cast(without_views(array.type.value_type))
@@ -249,12 +252,12 @@ def _align_values(array: pa.Array, target: pa.DataType, name: str, table: str | 
         raise SchemaMismatchError(
             f"{name}: expected {type_from_arrow(target)}, got a value of {array.type} that does not fit: {error}",
             table=table,
-            hint="Round or cast the column before writing it.",
+            hint="Round or cast the column before writing it",
         ) from error
 
 
 def _align_struct(array: pa.Array, target: pa.DataType, name: str, table: str | None) -> pa.Array:
-    children = array.flatten()  # with the parent's nulls in the children
+    children = array.flatten()  # flatten() also sets the parent's nulls in the children
     index = {array.type.field(i).name.lower(): i for i in range(array.type.num_fields)}
     fields = [target.field(i) for i in range(target.num_fields)]
     aligned = []

@@ -11,10 +11,10 @@ from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.json_text import excerpt, parse_json
 from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, StructType
 
-#: Levels of types below a column: far beyond what tables have, and within what Python's stack holds when two schemas
-#: are compared, the walk that takes the most of it (six frames a level).
+#: The most levels of types below a column. Tables have far fewer. Python's stack suffices for them in every function:
+#: comparing two schemas takes the most frames, six a level.
 MAX_NESTING = 100
-#: Types are values that can be shared, and every version of a table has the same text for its schema, as a rule.
+#: Types are immutable, so they can be shared, and most versions of a table have the same schema text.
 _CACHE_SIZE = 32
 
 
@@ -25,12 +25,12 @@ def dump(value: DataType | Field) -> str:
 
 @lru_cache(_CACHE_SIZE)
 def load(text: str) -> DataType:
-    """The type of a JSON text; raises InvalidSchemaError where it has none. An unknown type name stays as written."""
+    """The type of a JSON text; raises InvalidSchemaError if it is not a type. An unknown type name stays as written."""
     return _type_from_value(_parse(text))
 
 
 def load_field(text: str) -> Field:
-    """The field of a JSON text; raises InvalidSchemaError where it has none."""
+    """The field of a JSON text; raises InvalidSchemaError if it is not a field."""
     (field,) = _struct_from_value({"fields": [_parse(text)]}, 0).fields
     return field
 
@@ -69,11 +69,11 @@ def _type_from_value(value: Any, depth: int = 0) -> DataType:
     kind = value.get("type") if isinstance(value, dict) else None
     read = _NESTED.get(kind) if isinstance(kind, str) else None
     if read is None:
-        raise InvalidSchemaError(f"not a type of a Delta table: {excerpt(value)}", code="DELTA_UNSUPPORTED_TYPE")
+        raise InvalidSchemaError(f"{excerpt(value)} is not a type of a Delta table", code="DELTA_UNSUPPORTED_TYPE")
     if depth > MAX_NESTING:
         raise InvalidSchemaError(
             f"types are nested more than {MAX_NESTING} deep",
-            hint="Flatten the columns, or use the engine that wrote it",
+            hint="Flatten the columns, or use the engine that wrote the table",
         )
     return read(value, depth + 1)
 
@@ -81,13 +81,15 @@ def _type_from_value(value: Any, depth: int = 0) -> DataType:
 def _struct_from_value(value: Mapping[str, Any], depth: int) -> StructType:
     entries: Sequence[Any] = _member(value, "fields", list)
     fields = []
-    # A loop, not an expression of its own: each level of a schema costs two frames of the stack here, not four.
+    # A loop instead of a comprehension: each level of a schema takes two frames of the stack instead of four.
     for entry in entries:
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or "type" not in entry:
-            raise InvalidSchemaError(f"a field without a name or a type in the schema: {excerpt(entry)}")
+            raise InvalidSchemaError(f"a field of the schema has no name or no type: {excerpt(entry)}")
         metadata = entry.get("metadata")
         if metadata is not None and not isinstance(metadata, dict):
-            raise InvalidSchemaError(f"the metadata of the column {excerpt(entry['name'])} is {excerpt(metadata)}")
+            raise InvalidSchemaError(
+                f"metadata of the column {excerpt(entry['name'])} is {excerpt(metadata)}; expected an object"
+            )
         fields.append(
             Field(
                 entry["name"], _type_from_value(entry["type"], depth), _member(entry, "nullable", bool, True), metadata
@@ -121,10 +123,10 @@ def _member(value: Mapping[str, Any], key: str, kind: type | None = None, defaul
     member = value.get(key)
     if member is None:
         if default is None:
-            raise InvalidSchemaError(f"a type without {key} in the schema: {excerpt(value)}")
+            raise InvalidSchemaError(f"a type of the schema has no {key}: {excerpt(value)}")
         return default
     if kind is not None and not isinstance(member, kind):
-        raise InvalidSchemaError(f"{key} is {excerpt(member)} in the schema: {excerpt(value)}")
+        raise InvalidSchemaError(f"{key} is {excerpt(member)}, which is not valid, in the schema: {excerpt(value)}")
     return member
 
 

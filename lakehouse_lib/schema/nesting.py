@@ -1,4 +1,4 @@
-"""What is inside a type."""
+"""The parts of nested types: members, elements, keys and values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, Stru
 
 
 def parts(kind: DataType) -> list[DataType]:
-    """The types of a struct's members, of a list's elements, of a map's keys and values."""
+    """The types directly inside a type: of a struct's members, a list's elements, a map's keys and values."""
     if isinstance(kind, StructType):
         return [member.type for member in kind.fields]
     if isinstance(kind, ArrayType):
@@ -17,7 +17,7 @@ def parts(kind: DataType) -> list[DataType]:
 
 
 def all_types(schema: DataType) -> Iterator[DataType]:
-    """A type and every type inside it, at any depth, in no order."""
+    """A type and every type inside it, at any depth, in no particular order."""
     pending: list[DataType] = [schema]
     while pending:
         kind = pending.pop()
@@ -26,7 +26,7 @@ def all_types(schema: DataType) -> Iterator[DataType]:
 
 
 def members(kind: DataType) -> Iterator[Field]:
-    """The members of a struct, or of the outermost structs in a list or map."""
+    """The members of a struct, or of the outermost structs inside a list or map."""
     if isinstance(kind, StructType):
         yield from kind.fields
     else:
@@ -41,12 +41,12 @@ def replaced(
     *,
     nullable: bool = False,
 ) -> DataType:
-    """A type with other members in its structs.
+    """The type with the members of its outermost structs replaced.
 
     Args:
-        member: gives the member of a struct for that of ``kind``; what is inside it is not visited.
-        leaf: gives the type for one that nothing is inside of.
-        nullable: elements and values may be null, whether ``kind`` allows it or not.
+        member: returns the new member for a member of ``kind``; types inside it are not visited.
+        leaf: returns the new type for a type without parts.
+        nullable: whether elements and values may be null even if ``kind`` does not allow it.
     """
     if isinstance(kind, StructType):
         return StructType([member(field) for field in kind.fields])

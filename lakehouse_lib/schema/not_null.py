@@ -1,4 +1,4 @@
-"""NOT NULL: the rule of columns, members, elements and map values that the schema declares as not nullable."""
+"""NOT NULL: the row rule for columns, members, elements and map values that the schema declares as not nullable."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _HAVE_EMPTY_VALUE = (PrimitiveType("string"), PrimitiveType("binary"))
 
 @dataclass(frozen=True)
 class NotNull:
-    """A place in a column where no null may be, as long as what is around it is not null.
+    """A rule that values at a place in a column are not null; it ignores places inside a value that is null itself.
 
     Attributes:
         column: the top-level column's name.
         kind: its type.
-        path: the way down from its value: names of members, ``element`` of lists, ``key`` and ``value`` of maps.
-        refuses_empty: the empty text is a null as well: the log spells both alike in partition values.
+        path: the path below the column: names of members, ``element`` of lists, ``key`` and ``value`` of maps.
+        refuses_empty: whether empty text counts as null, because partition values in the log do not distinguish them.
     """
 
     column: str
@@ -54,7 +54,7 @@ class NotNull:
         return _condition(value, self.kind, self.path, 0)
 
     def violations(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Which rows have a null in this place."""
+        """Which rows have a null at this place."""
         values = rows.column(self.column)
         if self.refuses_empty:
             is_empty: NDArray[np.bool_] = _lengths(values) == 0
@@ -74,7 +74,7 @@ def not_null_rules(layout: TableLayout) -> list[NotNull]:
 
 
 def _required_paths(kind: DataType) -> Iterator[tuple[str, ...]]:
-    """The paths below a value of a type where no null may be. Neither engine has null map keys."""
+    """The paths below a value of a type where null is not allowed, without map keys: no engine has null map keys."""
     for name, inner, nullable in _places(kind):
         if not nullable:
             yield (name,)
@@ -83,7 +83,7 @@ def _required_paths(kind: DataType) -> Iterator[tuple[str, ...]]:
 
 
 def _places(kind: DataType) -> list[tuple[str, DataType, bool]]:
-    """What is directly inside a type: name, type, and whether it may be null."""
+    """The parts directly inside a type: name, type, and whether they may be null."""
     if isinstance(kind, StructType):
         return [(field.name, field.type, field.nullable) for field in kind.fields]
     if isinstance(kind, ArrayType):
@@ -94,7 +94,7 @@ def _places(kind: DataType) -> list[tuple[str, DataType, bool]]:
 
 
 def _condition(value: str, kind: DataType, path: tuple[str, ...], depth: int) -> str:
-    """SQL that is true where ``value`` has no null at the path, and never NULL."""
+    """An SQL condition that is true if ``value`` has no null at the path, and never NULL."""
     if not path:
         return f"{value} IS NOT NULL"
     if isinstance(kind, StructType):
@@ -112,7 +112,7 @@ def _condition(value: str, kind: DataType, path: tuple[str, ...], depth: int) ->
 
 
 def _has_null(values: pa.Array, path: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Which values have a null at the path; a value that is null itself has none below it."""
+    """Which values have a null at the path; with a path, a value that is null itself does not count."""
     if not path:
         return ~_is_valid(values) if values.null_count else np.zeros(len(values), bool)
     if pa.types.is_struct(values.type):
@@ -133,7 +133,7 @@ def _is_valid(values: pa.Array) -> NDArray[np.bool_]:
 
 
 def _lengths(values: pa.Array) -> NDArray[np.int32]:
-    """Bytes of each text or binary, elements of each list; 0 for null."""
+    """The bytes of each text or binary, or the elements of each list; 0 for null."""
     is_list = pa.types.is_list(values.type)
     lengths = pc.list_value_length(values) if is_list else pc.binary_length(values)
     return numbers_of(pc.fill_null(lengths, literal(0, pa.int32())), np.int32)

@@ -1,6 +1,6 @@
-"""Names of columns in SQL."""
+"""Column names in SQL."""
 
 
 def quoted(name: str) -> str:
-    """A name as Spark's SQL reads it, whatever characters it has."""
+    """The name in backticks, as Spark's SQL reads it; it may have any characters."""
     return "`" + name.replace("`", "``") + "`"

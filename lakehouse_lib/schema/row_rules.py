@@ -1,4 +1,4 @@
-"""Rules that each row of a write has to satisfy: NOT NULL here, those of table features in the feature's own file."""
+"""The interface of rules that each row of a write must satisfy, and their check on Arrow batches."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from lakehouse_lib.errors import ConstraintViolatedError
 
 
 class RowRule(Protocol):
-    """A condition on single rows. Picklable, because tasks of a cluster carry it.
+    """A condition on single rows; picklable, because tasks take it to a cluster.
 
-    Rows have the table's columns in the table's types when a rule sees them.
+    The rows have the table's columns in the table's types.
     """
 
     @property
     def name(self) -> str:
-        """What errors call the rule, such as ``NOT NULL id``."""
+        """The name of the rule in errors, such as ``NOT NULL id``."""
 
     @property
     def condition(self) -> str:
         """The condition in Spark's SQL. A row for which it is false or NULL violates the rule."""
 
     def violations(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Which rows violate the rule: the Arrow engine's form of ``condition``."""
+        """Which rows violate the rule; the Arrow engine evaluates this instead of ``condition``."""
 
 
 def check_rows(
     batches: Iterable[pa.RecordBatch], rules: Sequence[RowRule], *, table: str | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The same batches, each checked by the rules in their order.
+    """The same batches; each is checked by the rules in their order.
 
     Raises:
-        ConstraintViolatedError: the first rule that a batch violates, and how many of the batch's rows do.
+        ConstraintViolatedError: a batch violates a rule; names the first such rule and the number of rows.
     """
     for batch in batches:
         for rule in rules:
@@ -50,7 +50,7 @@ def constraint_violated(rule: RowRule, rows: str, table: str | None) -> Constrai
     """The error for rows that violate a rule.
 
     Args:
-        rows: how many, in words.
+        rows: the number of rows, as text.
     """
     return ConstraintViolatedError(
         f"the data violates {rule.name}: {rows}",

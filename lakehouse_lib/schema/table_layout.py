@@ -1,4 +1,4 @@
-"""How a table's data files hold its rows: columns, partition columns, stored names, and where rows keep their ids."""
+"""The layout of a table's data files: columns, partition columns, physical names and materialized columns."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _LONG = PrimitiveType("long")
 
 @dataclass(frozen=True)
 class RowIdColumns:
-    """The columns of data files, outside of the table's schema, in which rows keep id and commit version for life.
+    """The materialized columns in which copied rows keep row id and row commit version (PROTOCOL.md, Row Tracking).
 
-    Where one is null or missing, the place of the row in its file gives the id, and the file's action the version
-    (PROTOCOL.md, Row Tracking).
+    They are not in the table's schema. If a value is null or missing, the file's action and the position of the row
+    give the id, and the file's action gives the version.
 
     Attributes:
-        ids, versions: their names in the files, whatever the column mapping.
+        ids, versions: the names of the columns in files; column mapping does not apply to them.
     """
 
     ids: str
@@ -28,19 +28,19 @@ class RowIdColumns:
 
     @property
     def fields(self) -> tuple[Field, Field]:
-        """Both columns, as the schema would have them."""
+        """Both columns as fields of a schema."""
         return Field(self.ids, _LONG), Field(self.versions, _LONG)
 
 
 @dataclass(frozen=True)
 class TableLayout:
-    """A table's columns, and the names and places that its data files have for them.
+    """A table's columns, and how its data files store them.
 
     Attributes:
         schema: the columns under their logical names, partition columns included.
-        partition_columns: whose values are in the log and not in the files, in the order of the folders.
-        mapping: by what columns are matched in files, statistics and partition values (PROTOCOL.md, Column Mapping).
-        row_ids: what rows that are copied bring along; None: rows are read or written without.
+        partition_columns: the columns whose values are in the log and not in files, in the order of the folders.
+        mapping: how columns are found in files, statistics and partition values (PROTOCOL.md, Column Mapping).
+        row_ids: the materialized columns of row tracking; None: they are not read or written.
     """
 
     schema: Schema
@@ -50,17 +50,17 @@ class TableLayout:
 
     @classmethod
     def of_names(cls, schema: Schema, names: Mapping[str, str]) -> TableLayout:
-        """The layout of files that store these columns of a schema under other names.
+        """The layout of files that store columns of a schema under other names.
 
         Args:
-            names: by the schema's name of a column.
+            names: the stored names, by column.
         """
         fields = [column_mapping.stored_as(schema.field(name), stored) for name, stored in names.items()]
         return cls(Schema(fields), mapping="name")
 
     @cached_property
     def physical(self) -> TableLayout:
-        """The same columns as files have them: under their physical names, so without a mapping."""
+        """The layout of the same columns under their physical names, without a mapping."""
         if self.mapping == "none":
             return self
         schema = column_mapping.physical_schema(self.schema, self.mapping)
@@ -73,7 +73,7 @@ class TableLayout:
 
     @cached_property
     def data_columns(self) -> Schema:
-        """The columns that a data file holds: neither partition columns nor void ones, row ids not among them."""
+        """The table's columns that data files hold: all except partition columns and void columns."""
         void = PrimitiveType("void")
         held = [
             field for field in self.schema.fields if field.type != void and not self.is_partition_column(field.name)
@@ -81,19 +81,19 @@ class TableLayout:
         return Schema(held)
 
     def is_partition_column(self, name: str) -> bool:
-        """Whether the log has the column's values, regardless of the name's case."""
+        """Whether the column is a partition column, regardless of the name's case."""
         return name.lower() in self.partition_keys
 
     def partition_key(self, name: str) -> str:
-        """The key of a column in ``partitionValues``."""
+        """The key of a partition column in ``partitionValues``."""
         return column_mapping.partition_key(self.schema, name, self.mapping)
 
     def physical_name(self, field: Field) -> str:
-        """The name of a column, or of a member of a struct, where it is stored."""
+        """The physical name of a column or a struct member."""
         return column_mapping.physical_name(field, self.mapping)
 
     def physical_path(self, path: tuple[str, ...]) -> tuple[str, ...]:
-        """Where a leaf column's values are stored, from the top. KeyError when there is no such leaf."""
+        """The physical names on the path to a leaf column; raises KeyError if there is no such leaf."""
         return column_mapping.physical_path(self.schema, path, self.mapping)
 
     def columns(self, names: Iterable[str]) -> Schema:

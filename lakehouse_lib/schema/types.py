@@ -1,7 +1,7 @@
 """The types of a table's columns, and its schema.
 
-The names and shapes are those of the ``deltalake`` package. All of them are immutable values: equal when they say the
-same, picklable, and safe to share. Column names are matched regardless of case, as the protocol wants them unique so.
+The names and signatures are those of the ``deltalake`` package. All types are immutable values that can be compared,
+pickled and shared. Column names are matched regardless of case, because the protocol requires them to be unique so.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 from lakehouse_lib.errors import InvalidSchemaError
 
 _NUMBERS = ("byte", "short", "integer", "long", "float", "double")
-#: Names of the primitive types that can be used; decimals are written ``decimal(precision,scale)``.
+#: The names of the supported primitive types, without decimals, which are named ``decimal(precision,scale)``.
 PRIMITIVES = frozenset((*_NUMBERS, "boolean", "string", "binary", "date", "timestamp", "timestamp_ntz", "void"))
 
 _T = TypeVar("_T")
@@ -29,7 +29,7 @@ class PrimitiveType:
     """A type without parts, such as ``PrimitiveType("long")`` or ``PrimitiveType("decimal(10,2)")``.
 
     Raises:
-        InvalidSchemaError: the name is none of the protocol's, or a decimal is wider than 38 digits.
+        InvalidSchemaError: the name is not a primitive type of the protocol, or a decimal has more than 38 digits.
     """
 
     type: str
@@ -39,9 +39,9 @@ class PrimitiveType:
 
     @classmethod
     def as_written(cls, type: str) -> PrimitiveType:
-        """The type a log names, without refusing an unknown one."""
-        # A log may name a type this library does not know (an interval, a geometry). Such a table can still be
-        # described and its other columns read, so the name is kept and refused only where a value of it is needed.
+        """The type that a log names; an unknown name is accepted."""
+        # A log may name a type that this library does not know (an interval, a geometry). The table's other columns
+        # can still be read, so the name is refused only where values of the type are needed.
         self = object.__new__(cls)
         try:
             object.__setattr__(self, "type", _canonical_primitive(type))
@@ -51,12 +51,12 @@ class PrimitiveType:
 
     @property
     def is_known(self) -> bool:
-        """False for a name that was read from a log and has no values here."""
+        """False for a name from a log that this library does not know."""
         return self.type in PRIMITIVES or self.decimal is not None
 
     @property
     def decimal(self) -> tuple[int, int] | None:
-        """(precision, scale) of a decimal that tables have, else None."""
+        """(precision, scale) of a valid decimal, else None."""
         match = _DECIMAL.match(self.type)
         return _precision_and_scale(match) if match else None
 
@@ -203,7 +203,7 @@ class StructType:
     """Named fields in order.
 
     Raises:
-        InvalidSchemaError: two names are the same regardless of case.
+        InvalidSchemaError: two names are the same, regardless of case.
     """
 
     fields: list[Field] = field(hash=False)
@@ -217,7 +217,7 @@ class StructType:
             if other is not member:
                 raise InvalidSchemaError(
                     f"two columns are named {other.name!r} and {member.name!r}",
-                    hint="Rename one: column names must differ in more than case.",
+                    hint="Rename one of them: column names must differ in more than case",
                     code="DELTA_DUPLICATE_COLUMN",
                 )
         object.__setattr__(self, "_by_name", by_name)
@@ -231,7 +231,7 @@ class StructType:
         return [member.name for member in self.fields]
 
     def field(self, name: str) -> Field:
-        """The field of that name, regardless of case. KeyError when there is none."""
+        """The field of that name, regardless of case; raises KeyError if there is none."""
         return self._by_name[name.lower()]
 
     def get(self, name: str) -> Field | None:
@@ -255,7 +255,7 @@ class StructType:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The schema of a JSON text; raises InvalidSchemaError where the text is not JSON or not a struct."""
+        """The schema of a JSON text; raises InvalidSchemaError if the text is not JSON or not a struct."""
         value = _load(text)
         return cls(_expect(StructType, value).fields)
 
@@ -281,10 +281,10 @@ class Schema(StructType):
         return value
 
     def to_arrow(self, as_large_types: bool = False) -> pa.Schema:
-        """The Arrow schema data of this table has in memory; see ``schema.arrow`` for the mapping.
+        """The Arrow schema of the table's data in memory; ``schema.arrow`` lists the types.
 
         Args:
-            as_large_types: strings, binaries and lists with 64-bit offsets.
+            as_large_types: whether strings, binaries and lists have 64-bit offsets.
         """
         arrow = pa.schema([column.to_arrow() for column in self.fields])
         if not as_large_types:
@@ -293,17 +293,17 @@ class Schema(StructType):
 
     @classmethod
     def from_arrow(cls, schema: Any) -> Self:
-        """The schema that holds every value of the Arrow ``schema`` (anything with ``__arrow_c_schema__``).
+        """The schema that can hold data of the Arrow ``schema`` (any object with ``__arrow_c_schema__``).
 
         Raises:
-            InvalidSchemaError: no schema, or names the column whose type Delta tables do not have.
+            InvalidSchemaError: the object is not a schema, or a column has a type that Delta tables do not have.
         """
         try:
             arrow = schema if isinstance(schema, pa.Schema) else pa.schema(schema)
         except (TypeError, ValueError) as error:
             raise InvalidSchemaError(
-                f"a value of type {type(schema).__qualname__} is no schema: {error}",
-                hint='Give Schema([Field("id", "long")]), or a pyarrow schema.',
+                f"a value of type {type(schema).__qualname__} is not a schema: {error}",
+                hint='Give Schema([Field("id", "long")]), or a pyarrow schema',
             ) from error
         return cls([_arrow().field_from_arrow(column) for column in arrow])
 
@@ -329,21 +329,21 @@ def _canonical_primitive(name: str) -> str:
     if match is None:
         raise InvalidSchemaError(
             f"{name!r} is not a type of a Delta table",
-            hint=f"Use one of {', '.join(sorted(PRIMITIVES))} or decimal(precision,scale).",
+            hint=f"Use one of {', '.join(sorted(PRIMITIVES))} or decimal(precision,scale)",
             code="DELTA_UNSUPPORTED_TYPE",
         )
     decimal = _precision_and_scale(match)
     if decimal is None:
         raise InvalidSchemaError(
-            f"{name!r} is not a decimal that Delta tables have",
-            hint="Choose a precision of 1 to 38 and a scale of 0 to the precision.",
+            f"{name!r} is not a valid decimal",
+            hint="Choose a precision from 1 to 38, and a scale from 0 to the precision",
             code="DELTA_UNSUPPORTED_TYPE",
         )
     return f"decimal({decimal[0]},{decimal[1]})"
 
 
 def _precision_and_scale(match: re.Match[str]) -> tuple[int, int] | None:
-    # No number that counts has more digits; Python refuses to read one of thousands.
+    # Valid numbers are shorter, and Python refuses to convert numbers of thousands of digits.
     if max(len(match[1]), len(match[2])) > 9:
         return None
     precision, scale = int(match[1]), int(match[2])
@@ -356,7 +356,7 @@ def _as_type(kind: DataType | str) -> DataType:
 
 def _expect(kind: type[_T], value: object) -> _T:
     if not isinstance(value, kind):
-        raise InvalidSchemaError(f"expected a {kind.__name__}, got {value}")
+        raise InvalidSchemaError(f"the type is {value}; expected a {kind.__name__}")
     return value
 
 
@@ -367,8 +367,8 @@ def _arrow_type(value: Any) -> pa.DataType:
     return imported.type
 
 
-# The conversions are nouns of their own and build on these types; the types have them as methods, because that is how
-# users of the ``deltalake`` package call them. So the methods fetch them when they are called.
+# The modules of the conversions import this module. The types have the conversions as methods, as in the ``deltalake``
+# package, so the methods import these modules when they are called.
 
 
 def _arrow() -> Any:

@@ -1,4 +1,4 @@
-"""Whether this library and Parquet can hold what a schema says."""
+"""Checks that Parquet and this library can store the columns of a schema."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.schema.nesting import all_types, members
 from lakehouse_lib.schema.types import DataType, PrimitiveType, StructType
 
-#: Characters that Parquet writers refuse in a column name, so a table without column mapping cannot have them; and NUL,
-#: which ends a name where Arrow hands columns to another program.
+#: Characters that a column name cannot have in a table without column mapping: Parquet writers refuse them, and NUL
+#: ends a name in Arrow's C interface.
 FORBIDDEN_IN_NAMES = frozenset(" ,;{}()\n\t=\0")
-#: Columns that a change data feed adds to the table's own.
+#: Columns that a change data feed adds to those of the table.
 FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
 def check_names(schema: StructType, current_schema: StructType | None = None, *, table: str | None = None) -> None:
-    """Refuse names that Parquet cannot hold, at every depth; for tables without column mapping.
+    """Refuse names that Parquet cannot store, at every depth; for tables without column mapping.
 
     Args:
-        current_schema: names of these columns pass: a table that another engine wrote has them already.
+        current_schema: the schema of an existing table. Its names are not checked, because another engine wrote them.
 
     Raises:
         InvalidSchemaError: lists every such name.
@@ -28,15 +28,15 @@ def check_names(schema: StructType, current_schema: StructType | None = None, *,
     bad = [".".join(path) for path in _all_names(schema, ()) if path not in current_paths and not is_storable(path[-1])]
     if bad:
         raise InvalidSchemaError(
-            f"column names that Parquet cannot hold: {', '.join(repr(name) for name in bad)}",
+            f"Parquet cannot store columns of these names: {', '.join(repr(name) for name in bad)}",
             table=table,
-            hint="Rename them without spaces and without any of ,;{}()=, line breaks or NUL.",
+            hint="Rename them without spaces and without any of ,;{}()=, line breaks or NUL",
             code="DELTA_INVALID_COLUMN_NAME",
         )
 
 
 def is_storable(name: str) -> bool:
-    """Whether Parquet can store a column or struct member of that name: not empty, no NUL, valid UTF-8."""
+    """Whether Parquet can store a column or member of that name: not empty, no forbidden character, valid UTF-8."""
     return (
         bool(name)
         and not FORBIDDEN_IN_NAMES & set(name)
@@ -45,7 +45,7 @@ def is_storable(name: str) -> bool:
 
 
 def check_feed_names(schema: StructType, *, table: str | None = None) -> None:
-    """Refuse columns named like those that a change data feed adds; for tables that have one.
+    """Refuse columns with the names of the change data feed's columns; for tables that have a change data feed.
 
     Raises:
         InvalidSchemaError: lists every such name.
@@ -53,15 +53,15 @@ def check_feed_names(schema: StructType, *, table: str | None = None) -> None:
     taken = [field.name for field in schema.fields if field.name.lower() in FEED_COLUMNS]
     if taken:
         raise InvalidSchemaError(
-            f"the table has a change data feed, whose own columns are named {', '.join(map(repr, taken))}",
+            f"the table has columns named {', '.join(map(repr, taken))}, as its change data feed has",
             table=table,
-            hint="Rename them: with such columns no change could be read.",
+            hint="Rename the columns, or the change data feed cannot be read",
             code="DELTA_INVALID_COLUMN_NAME",
         )
 
 
 def check_usable(schema: StructType, *, table: str | None = None) -> None:
-    """Refuse types that no new table can have here: those without values, and variants, which are only read.
+    """Refuse types that this library cannot write: unknown types and variants.
 
     Raises:
         InvalidSchemaError: names the first such column.
@@ -70,7 +70,7 @@ def check_usable(schema: StructType, *, table: str | None = None) -> None:
     for field in schema.fields:
         if has_variant(field.type):
             raise InvalidSchemaError(
-                f"column {field.name!r} has the type 'variant', which this library reads and does not write",
+                f"column {field.name!r} has the type 'variant', which this library can read but not write",
                 table=table,
                 hint="Write the value as a string, or with an engine that writes variants",
                 code="DELTA_UNSUPPORTED_TYPE",
@@ -78,8 +78,9 @@ def check_usable(schema: StructType, *, table: str | None = None) -> None:
 
 
 def check_readable(schema: StructType, *, table: str | None = None) -> None:
-    """Refuse types that this library has no values for (an interval): tables that have them can be described, and
-    their other columns read.
+    """Refuse types that this library cannot read, such as an interval.
+
+    The other columns of a table with such a type can be read.
 
     Raises:
         InvalidSchemaError: names the first such column.
@@ -92,7 +93,7 @@ def check_readable(schema: StructType, *, table: str | None = None) -> None:
 
 
 def has_variant(kind: DataType) -> bool:
-    """Whether a type has a variant in it, at any depth."""
+    """Whether a type contains a variant, at any depth."""
     return any(isinstance(part, PrimitiveType) and part.type == "variant" for part in all_types(kind))
 
 

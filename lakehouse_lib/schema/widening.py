@@ -1,4 +1,4 @@
-"""Type widening: the changes of a column's type that old files need no rewriting for (PROTOCOL.md, Type Widening)."""
+"""Type widening: changes of a column's type that do not rewrite old files (PROTOCOL.md, Type Widening)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 
 
 def is_widening(old: PrimitiveType, new: PrimitiveType) -> bool:
-    """Whether a column may have changed from ``old`` to ``new`` while its files stay: no value loses anything.
+    """Whether a column may change from ``old`` to ``new`` without a rewrite of its files: ``new`` holds every value.
 
-    That is every change that the protocol lists (PROTOCOL.md, Type Widening), and those to narrower decimals that
-    writers made before it was settled.
+    These are the changes that the protocol lists (PROTOCOL.md, Type Widening), and changes to narrower decimals, which
+    earlier writers made.
     """
     if old == new or new.type in _WIDER.get(old.type, ()):
         return True
@@ -39,8 +39,9 @@ def is_widening(old: PrimitiveType, new: PrimitiveType) -> bool:
 
 
 def check_changes(fields: Iterable[Field], *, table: str, version: int | None = None) -> None:
-    """Refuse columns with a recorded change to a type that does not hold every old value: only the writer knows what
-    their old files mean.
+    """Refuse columns with a recorded change to a type that does not hold every old value.
+
+    Only the writer knows how to convert values of the old files.
 
     Raises:
         UnsupportedFeatureError: names the column and the change.
@@ -59,7 +60,7 @@ def check_changes(fields: Iterable[Field], *, table: str, version: int | None = 
 
 
 def changes_of(field: Field) -> Iterator[tuple[str, PrimitiveType]]:
-    """The recorded changes of a column or of its elements, not of its members: the old type's name and the new type."""
+    """The recorded changes of a column or its elements, not of its members: the old type's name and the new type."""
     for change in _changes(field):
         types = _types(change)
         if types is not None:
@@ -87,7 +88,7 @@ def _changes(field: Field) -> Iterator[Mapping[str, Any]]:
 
 
 def _types(change: Mapping[str, Any]) -> tuple[PrimitiveType, PrimitiveType] | None:
-    """The old and the new type of a change; None where one is not a type."""
+    """The old and the new type of a change; None if one of them is not a valid type."""
     try:
         return PrimitiveType(str(change.get("fromType"))), PrimitiveType(str(change.get("toType")))
     except InvalidSchemaError:

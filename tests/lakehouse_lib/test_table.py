@@ -109,7 +109,7 @@ def test_a_schema_may_be_a_struct(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("schema", [[Field("id", "long")], {"id": "no type"}, None, '{"type": "struct"}'], ids=type)
 def test_what_is_no_schema_is_refused(tmp_path: Path, schema: Any) -> None:
-    with pytest.raises(InvalidSchemaError, match=r"is no schema.*Give Schema\(\["):
+    with pytest.raises(InvalidSchemaError, match=r"is not a schema.*Give Schema\(\["):
         DeltaTable.create(tmp_path / "t", schema)
     assert not (tmp_path / "t").exists()
 

@@ -173,10 +173,10 @@ def test_columns_that_are_added_have_names_as_those_of_new_tables(tmp_path: Path
     more = pa.array([1])
     column = pa.StructArray.from_arrays([more], names=[name]) if nested else more
     rows = pa.table({"a": pa.array([1]), "s" if nested else name: column})
-    with pytest.raises(InvalidSchemaError, match="names that Parquet cannot hold"):
+    with pytest.raises(InvalidSchemaError, match="Parquet cannot store columns of these names"):
         write_deltalake(tmp_path / "new", rows)
     write_deltalake(tmp_path / "t", ROWS)
-    with pytest.raises(InvalidSchemaError, match="names that Parquet cannot hold"):
+    with pytest.raises(InvalidSchemaError, match="DELTA_INVALID_COLUMN_NAME"):
         write_deltalake(tmp_path / "t", rows, mode="append", schema_mode="merge")
     assert len(list((tmp_path / "t").glob("*.parquet"))) == 1
 
@@ -216,7 +216,7 @@ def test_a_batch_adds_columns_with_what_they_need(tmp_path: Path) -> None:
     batch(0, "a")
     batch(1, "a", "at")
     assert "timestampNtz" in (DeltaTable(tmp_path).protocol().writer_features or ())
-    with pytest.raises(InvalidSchemaError, match="names that Parquet cannot hold"):
+    with pytest.raises(InvalidSchemaError, match="DELTA_INVALID_COLUMN_NAME"):
         batch(2, "a", "b c")
 
 
