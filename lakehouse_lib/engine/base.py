@@ -1,7 +1,7 @@
 """The interface of engines, which read and write data files.
 
-An operation plans tasks (plain values), hands them to an engine together with a function of this library, and commits
-the files table that comes back. Nothing an engine writes is visible before that commit.
+An operation plans tasks (plain values), passes them to an engine with a function of this library, and commits the files
+table that the engine returns. Files that an engine writes are not visible before this commit.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ G = TypeVar("G")
 def is_small(sizes: NDArray[np.int64], target_file_size: int | NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which files compaction merges and health counts as small: those below half of the target.
 
-    A file of half the target or more stays: with another of its kind it would pass the target, and merging ever new
-    small files into it would rewrite all of its rows each time.
+    Larger files are not merged: two of them would exceed the target, and merging new small files into one of them again
+    and again would rewrite all of its rows each time.
 
     Args:
         sizes: bytes of each file.
-        target_file_size: bytes, of all files or of each.
+        target_file_size: bytes; one value for all files, or one for each.
     """
     return sizes < target_file_size / 2
 
 
 class Piece(NamedTuple):
-    """What the first wave of an exchange sends to the second.
+    """A blob that ``scatter`` sends to a group of ``gather``.
 
     Attributes:
         group: index into the exchange's ``groups``.
-        order: pieces reach ``gather`` by ascending order (a leaf, a file of the group); ties by sending task.
+        order: ``gather`` receives pieces by ascending order (a leaf, or a file of the group), then by sending task.
         data: any bytes, usually one Arrow IPC stream; at most some tens of MB.
     """
 
@@ -56,16 +56,16 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """Where rows go: the table as the commit will leave it.
+    """The table that rows are written to, in its state after the commit.
 
     Attributes:
-        store: the table's store; picklable, so it travels with the tasks.
-        layout: of the table's files; data has exactly the columns of its schema when it gets here, and copied rows
-            those of its ``row_ids``.
+        store: the table's store; picklable, because tasks contain it.
+        layout: the layout of the table's files. Data has exactly the columns of its schema; copied rows also have the
+            columns of its ``row_ids``.
         configuration: the table's properties (``delta.*``).
         target_file_size: a file is closed at about this many bytes; None: ``delta.targetFileSize``, else 100 MiB.
-        data_change: what the files' ``dataChange`` says; False when rows are only rearranged.
-        rules: what each row has to satisfy, in this order; none where rows of the table are only moved.
+        data_change: ``dataChange`` of the files; False if rows are only rearranged.
+        rules: the rules for each row, checked in this order; empty if rows of the table are only moved.
     """
 
     store: ObjectStore
@@ -77,12 +77,12 @@ class WriteTarget:
 
 
 class Engine(Protocol):
-    """One small interface, two engines: ``ArrowEngine`` (this process) and ``SparkEngine`` (a cluster).
+    """The interface of ``ArrowEngine`` (this process) and ``SparkEngine`` (a cluster).
 
-    Functions given to ``run`` and ``exchange`` are module-level functions of this library and tasks are frozen,
-    picklable dataclasses (a ``pa.Table`` field is fine; ``take`` rather than ``slice`` it, slices carry their parent).
-    A task that fails makes the call raise that task's own error, a ``DeltaError`` with its message; what other tasks
-    wrote stays unreferenced.
+    Functions for ``run`` and ``exchange`` are module-level functions of this library, and tasks are frozen, picklable
+    dataclasses. A field may be a ``pa.Table``; use ``take`` and not ``slice``, because a pickled slice contains its
+    whole parent. If a task fails, the call raises the error of this task, a ``DeltaError``. Files of other tasks stay
+    unreferenced.
     """
 
     @property
@@ -91,13 +91,13 @@ class Engine(Protocol):
 
     @property
     def parallelism(self) -> int:
-        """Tasks that run at the same time; plan some multiple of it."""
+        """The number of tasks that run at the same time. Plan a multiple of it."""
 
     def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T]) -> pa.Table:
-        """The concatenated results, in the order of the tasks.
+        """The concatenated results of the function, in the order of the tasks.
 
-        All results of a function have one schema, usually ``FILE_SCHEMA``, perhaps with columns of its own beside it.
-        Without tasks the result is an empty files table.
+        All results of a function have one schema, usually ``FILE_SCHEMA``, possibly with additional columns. Without
+        tasks, the result is an empty files table.
         """
 
     def exchange(
@@ -107,15 +107,15 @@ class Engine(Protocol):
         tasks: Sequence[T],
         groups: Sequence[G],
     ) -> pa.Table:
-        """Two waves with pieces between them.
+        """Run ``scatter`` on each task and send its pieces to groups; then run ``gather`` on each group.
 
-        Wave 1 runs ``scatter(task)``; wave 2 runs ``gather(groups[i], pieces of group i)`` once for each group that got
-        a piece, its pieces streamed by ascending ``(order, sending task, position)``. ``data`` is a buffer there.
-        The result is the concatenation of what ``gather`` returns, by group.
+        ``gather(groups[i], pieces of group i)`` runs once for each group with a piece. It gets an iterator of the
+        pieces by ascending ``(order, sending task, position)``, their ``data`` as buffers. The result is the
+        concatenation of the results of ``gather``, in the order of the groups.
         """
 
     def write(self, data: Any, target: WriteTarget) -> pa.Table:
-        """Write rows as new data files under names of their own; the files table, with statistics.
+        """Write rows as new data files with unique names; returns the files table, with statistics.
 
         Raises:
             SchemaMismatchError: a value does not fit its column.
@@ -123,10 +123,10 @@ class Engine(Protocol):
         """
 
     def match(self, snapshot: Snapshot, files: pa.Table, predicate: Predicate) -> pa.Table:
-        """The rows of ``files`` (of the snapshot, a files table) for which the predicate is true.
+        """The positions of the rows for which the predicate is true in ``files``, a files table of the snapshot.
 
         Returns:
-            MATCHES_SCHEMA of ``parquet/matching.py``: positions in files, rows that deletion vectors hide among them.
+            MATCHES_SCHEMA of ``parquet/matching.py``, which includes rows that deletion vectors hide.
         """
 
     def read(self, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:
@@ -134,12 +134,14 @@ class Engine(Protocol):
 
 
 def check_engine(engine: object, *, table: str) -> None:
-    """Check the ``engine`` argument: with a name or a class instead of an engine, reads would go another way unseen.
+    """Refuse an ``engine`` argument that is not an engine, such as a name or a class.
 
     Raises:
-        InvalidArgumentError: neither an engine nor None.
+        InvalidArgumentError: the argument is neither an engine nor None.
     """
     if engine is not None and (isinstance(engine, type) or not hasattr(engine, "exchange")):
         raise InvalidArgumentError(
-            f"the engine is {excerpt(engine)}", table=table, hint="Give SparkEngine(spark), ArrowEngine() or None"
+            f"engine is {excerpt(engine)}; expected an engine",
+            table=table,
+            hint="Give SparkEngine(spark), ArrowEngine() or None",
         )

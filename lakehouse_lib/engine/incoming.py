@@ -1,4 +1,4 @@
-"""Rows that a caller hands in: anything Arrow can stream, or a Spark DataFrame."""
+"""Rows that a caller passes to a write: any object that Arrow can stream, or a Spark DataFrame."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Incoming:
 
     Attributes:
         rows: a ``pa.RecordBatchReader`` or a Spark DataFrame; None: no rows.
-        schema: what its columns are in Arrow.
+        schema: the Arrow schema of the rows.
     """
 
     rows: Any
@@ -30,25 +30,25 @@ class Incoming:
 
 
 def incoming(data: Any) -> Incoming:
-    """Take a caller's data without reading it.
+    """The rows of a caller's data, which is not read yet.
 
     Args:
         data: a Spark DataFrame, or an object with ``__arrow_c_stream__`` (pyarrow Table and RecordBatchReader, pandas
             and polars frames, DuckDB results) or ``__arrow_c_array__`` (a record batch), or a sequence of the latter.
 
     Raises:
-        InvalidArgumentError: data of another kind, or of a type that Arrow has no columns for.
-        InvalidSchemaError: a column's name has NUL in it.
+        InvalidArgumentError: the data is of another kind, or has a type that Arrow does not have.
+        InvalidSchemaError: a column's name contains NUL.
     """
     if is_spark_dataframe(data):
-        # That a column has no nulls is what Spark infers of these rows, not a promise for those to come.
+        # All columns are nullable: Spark infers "not nullable" from these rows, and it need not hold for later rows.
         return Incoming(data, Schema.from_json(data.schema.toNullable().json()).to_arrow())
     reader = _reader(data)
     return Incoming(reader, reader.schema)
 
 
 def is_spark_dataframe(data: object) -> bool:
-    """Whether ``data`` is a DataFrame of Spark, classic or Connect; pyspark is not imported for it."""
+    """Whether ``data`` is a DataFrame of Spark, classic or Connect; does not import pyspark."""
     return any(
         kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame" for kind in type(data).__mro__
     )
@@ -57,7 +57,7 @@ def is_spark_dataframe(data: object) -> bool:
 def _reader(data: Any) -> pa.RecordBatchReader:
     if isinstance(data, pa.RecordBatchReader):
         return data
-    # pyarrow's own keep their names whole, which Arrow's C interface does not.
+    # pyarrow's own classes keep names with NUL, which Arrow's C interface cuts.
     if isinstance(data, pa.Table):
         return data.to_reader()
     if isinstance(data, pa.RecordBatch):
@@ -65,18 +65,18 @@ def _reader(data: Any) -> pa.RecordBatchReader:
     kind = f"data of type {type(data).__module__}.{type(data).__qualname__}"
     polars_types = _polars_types(data)
     if "Object" in map(str, polars_types.values()):
-        # Polars hands out where its objects are in memory.
+        # Polars would pass on addresses of its objects in memory.
         raise InvalidArgumentError(
-            f"{kind} with a column of Python objects cannot be written",
-            hint="Cast the column of type Object first",
+            f"{kind} has a column of Python objects, which cannot be written",
+            hint="Cast the column of type Object",
             code="DELTA_UNSUPPORTED_DATA",
         )
     cut = next((name for name in _names(data, polars_types) if "\0" in name), None)
     if cut is not None:
-        # Arrow's C interface ends a name there, and Polars ends the process.
+        # Arrow's C interface would cut the name there, and Polars would end the process.
         raise InvalidSchemaError(
-            f"{kind} has a column named {cut!r}, with NUL in it",
-            hint="Rename the column first",
+            f"{kind} has a column named {cut!r}; expected a name without NUL",
+            hint="Rename the column",
             code="DELTA_INVALID_COLUMN_NAME",
         )
     try:
@@ -91,7 +91,7 @@ def _reader(data: Any) -> pa.RecordBatchReader:
     except pa.ArrowException as error:
         raise InvalidArgumentError(
             f"{kind} cannot be written: {error}",
-            hint="Give a frame whose columns have names, and each values of one type that Arrow has",
+            hint="Give a frame whose columns have names, and values of a single type that Arrow has",
             code="DELTA_UNSUPPORTED_DATA",
         ) from error
     raise InvalidArgumentError(
@@ -103,7 +103,7 @@ def _reader(data: Any) -> pa.RecordBatchReader:
 
 
 def _polars_types(data: Any) -> Mapping[str, Any]:
-    """The columns' types of a Polars frame or series; of other data nothing."""
+    """The types of a Polars frame's or series' columns, by name; empty for other data."""
     if not type(data).__module__.startswith("polars."):
         return {}
     if hasattr(data, "collect_schema"):
@@ -113,7 +113,7 @@ def _polars_types(data: Any) -> Mapping[str, Any]:
 
 
 def _names(data: Any, polars_types: Mapping[str, Any]) -> Iterator[str]:
-    """The names of a frame's columns; of a Polars frame those of structs' members, too."""
+    """The column names of a frame; for a Polars frame also the names of struct members."""
     if not polars_types:
         columns = getattr(data, "columns", None)
         yield from (name for name in ([] if columns is None else columns) if isinstance(name, str))

@@ -1,4 +1,4 @@
-"""Quality rules and verdicts: the values that ingestion and an engine exchange."""
+"""Quality rules and verdicts: the values that ingestion and the quality gate of an engine exchange."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Rule:
-    """One expectation of a suite. ``column``: what it is about (of several the first), or None for the table."""
+    """An expectation of a suite; ``column``: the column that it checks (the first of several), None: the table."""
 
     id: str
     type: str
@@ -23,14 +23,14 @@ class Rule:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the gate made of a batch.
+    """The quality gate's result for a batch.
 
     Attributes:
         passing: a DataFrame of the rows that break no rule.
-        failing: a DataFrame of the others, with an array ``__violations`` of (column, reason, rule); None when there
-            are none.
-        rows_failing: how many they are.
-        broken: rule id -> number of rows that break it; a row may break several.
+        failing: a DataFrame of the other rows, with an array ``__violations`` of (column, reason, rule); None if all
+            rows pass.
+        rows_failing: the number of failing rows.
+        broken: the number of rows that break a rule, by rule id; a row may break several rules.
     """
 
     passing: Any

@@ -1,7 +1,7 @@
-"""Temporary folders of the engines. The folder of a killed process is deleted when another process makes one.
+"""Temporary folders of the engines. When a process creates one, it deletes the folders of killed processes.
 
-A folder's owner holds a lock on a file in it. The kernel releases the lock however the process ends, so a folder whose
-lock can be taken has no owner. A process id would not do: another process may have it by now.
+The owner of a folder holds a lock on a file in it. The kernel releases the lock when the process ends, so a folder
+with a free lock has no owner. A process id would not show this, because another process may have got the same id.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _LOCK = ".owner"
 
 @contextmanager
 def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[str]:
-    """An empty folder that only this user can read; deleted with its content when the block ends.
+    """An empty folder that only this user can read; it is deleted with its content when the block ends.
 
-    Folders beside it whose owners are gone are deleted, too.
+    Folders without an owner in the same parent are deleted first.
 
     Args:
-        parent: the folder it is made in; None: where temporary files go.
+        parent: the folder in which it is created; None: the system's folder for temporary files.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the folder cannot be created.
     """
     base = Path(tempfile.gettempdir() if parent is None else parent)
     sweep(base)
-    # Under a hidden name until the lock is held, so that no other process takes it for one without an owner.
+    # The name is hidden until the lock is held, so that no other process deletes it as a folder without an owner.
     hidden = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=base))
     lock = os.open(hidden / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -48,7 +48,7 @@ def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[str
 
 
 def sweep(base: Path) -> None:
-    """Delete the scratch folders in ``base`` that are this user's and whose owners are gone. No link is followed."""
+    """Delete this user's scratch folders in ``base`` that have no owner. Links are not followed."""
     with suppress(OSError), os.scandir(base) as entries:
         for entry in entries:
             if entry.name.startswith(_PREFIX):
@@ -61,5 +61,5 @@ def _delete_without_owner(folder: Path) -> None:
     lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, lock)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError: its owner lives
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError: the folder has an owner
         shutil.rmtree(folder, ignore_errors=True)

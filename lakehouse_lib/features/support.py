@@ -38,7 +38,11 @@ def check_read(protocol: Protocol, metadata: Metadata, schema: Schema, *, table:
     columns = {field.name: field.type for field in schema.fields}
     for name in metadata.partition_columns:
         if not isinstance(columns.get(name), PrimitiveType):
-            what = "not a column" if name not in columns else f"a column of the type {columns[name].type}"
+            what = (
+                "not a column"
+                if name not in columns
+                else f"a column of the type {columns[name].type}; expected a primitive type"
+            )
             raise InvalidSchemaError(
                 f"the table is partitioned by {name[:100]!r}, which is {what}",
                 table=table,
@@ -87,7 +91,7 @@ def check_removal(before: Metadata, after: Metadata, *, table: str | None, versi
                 f"rows cannot be removed: the table uses {feature.name} ({feature.why})",
                 table=table,
                 version=version,
-                hint=f"Append only, or first set {switch.key} to false by {SET_BY}",
+                hint=f"Append only, or first set {switch.key} to false with {SET_BY}",
                 code="DELTA_APPEND_ONLY",
             )
 

@@ -72,7 +72,7 @@ def _type_from_value(value: Any, depth: int = 0) -> DataType:
         raise InvalidSchemaError(f"{excerpt(value)} is not a type of a Delta table", code="DELTA_UNSUPPORTED_TYPE")
     if depth > MAX_NESTING:
         raise InvalidSchemaError(
-            f"types are nested more than {MAX_NESTING} deep",
+            f"types are nested in more than {MAX_NESTING} levels",
             hint="Flatten the columns, or use the engine that wrote the table",
         )
     return read(value, depth + 1)

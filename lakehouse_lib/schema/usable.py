@@ -53,7 +53,7 @@ def check_feed_names(schema: StructType, *, table: str | None = None) -> None:
     taken = [field.name for field in schema.fields if field.name.lower() in FEED_COLUMNS]
     if taken:
         raise InvalidSchemaError(
-            f"the table has columns named {', '.join(map(repr, taken))}, as its change data feed has",
+            f"columns are named {', '.join(map(repr, taken))}; expected none of the change data feed's names",
             table=table,
             hint="Rename the columns, or the change data feed cannot be read",
             code="DELTA_INVALID_COLUMN_NAME",

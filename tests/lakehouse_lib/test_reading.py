@@ -67,7 +67,7 @@ class TestRows:
 
     @pytest.mark.parametrize("wrong", ["nowhere", "ID", "name"])
     def test_an_expression_that_the_columns_cannot_answer_is_refused(self, uri: Path, wrong: str) -> None:
-        with pytest.raises(InvalidArgumentError, match=rf"{wrong}.*{uri}.*The columns, whose case counts, are id, day"):
+        with pytest.raises(InvalidArgumentError, match=rf"{wrong}.*{uri}.*in the same case: id, day"):
             DeltaTable(uri).to_pyarrow_table(filters=pc.field(wrong) == 1)
 
     @pytest.mark.parametrize("filters", [None, SQL, EXPRESSION], ids=["all", "SQL", "expression"])

@@ -66,7 +66,7 @@ def test_an_engine_is_one(table: DeltaTable, engine: Any) -> None:
         lambda: write_deltalake(table, pa.table({"id": [3]}), mode="append", engine=engine),
         lambda: write_deltalake(Path(table.table_uri) / "new", pa.table({"id": [3]}), engine=engine),
     ):
-        with pytest.raises(InvalidArgumentError, match=r"the engine is .*/t.*Give SparkEngine\(spark\)"):
+        with pytest.raises(InvalidArgumentError, match=r"engine is .*/t.*Give SparkEngine\(spark\)"):
             refused()
     assert DeltaTable(table.table_uri).count() == 2
 

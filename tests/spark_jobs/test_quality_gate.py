@@ -154,15 +154,15 @@ def test_unusable_suite_is_found_without_spark(unusable: Any, said: str) -> None
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        (rule("expect_the_best", "r", column="id"), "r is of the unknown type 'expect_the_best'"),
-        (rule("expect_column_values_to_be_between", "r", column="id", minimum=1), "malformed"),
+        (rule("expect_the_best", "r", column="id"), "the type of the rule r is 'expect_the_best'"),
+        (rule("expect_column_values_to_be_between", "r", column="id", minimum=1), "is not valid"),
         (
             rule("expect_column_values_to_be_null", "r", column="id", row_condition=where("cost", ">", 1)),
             "cannot be evaluated",
         ),
         (
             rule("expect_column_values_to_be_unique", "r", column="id", row_condition=where("id", ">", 1)),
-            "uniqueness among some of the rows",
+            "uniqueness is checked among all rows",
         ),
     ],
     ids=["unknown", "unknown argument", "condition on no column", "unique among some"],

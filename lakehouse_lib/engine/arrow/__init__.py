@@ -1,1 +1,1 @@
-"""The engine of this process, and the dataset it hands out."""
+"""The engine that runs in this process, and tables as pyarrow datasets."""

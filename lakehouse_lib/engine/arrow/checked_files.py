@@ -1,8 +1,8 @@
-"""Data files for pyarrow's own reading, each checked when it is opened: it must read as the table's rows do.
+"""A file system for pyarrow datasets that refuses data files which pyarrow would read differently than ``scan``.
 
-pyarrow finds columns by names as they are spelled and casts what it finds; it knows nothing of other spellings, which
-are the same column to Delta, and keeps to nanoseconds. The log does not say who wrote a file, but its footer does, and
-that is read when a file is about to be read anyway: a dataset of many files opens none of them.
+pyarrow matches column names with their case, while Delta ignores the case, and it does not cast all values, such as
+nanoseconds. The footer of a file shows whether this matters. It is checked when pyarrow opens the file, so creating a
+dataset of many files opens none of them.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from lakehouse_lib.engine.parquet.footer import missing_file
 from lakehouse_lib.errors import InvalidArgumentError, ObjectNotFoundError, UnsupportedFeatureError
 
 _FORM = pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")
-_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}  # of whole numbers of so many bits, which pyarrow asks of a decimal
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}  # bits of a whole number -> digits that pyarrow requires of a decimal
 
 
 class CheckedFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow is untyped
-    """A file system to read by, which refuses files that pyarrow would show otherwise than ``scan`` does.
+    """A read-only file system that refuses files which pyarrow would read differently than ``scan``.
 
     Args:
-        files: the file system to ask.
-        columns: what is wanted of a file: the table's columns but those whose values come from the log.
-        table, version: for errors.
+        files: the underlying file system.
+        columns: the columns to read from files: those of the table without partition columns.
+        table, version: the table's location and version, for errors.
     """
 
     def __init__(self, files: pyarrow.fs.FileSystem, columns: pa.Schema, *, table: str, version: int) -> None:
@@ -52,11 +52,11 @@ class CheckedFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]  # pyarr
         return self._files.get_file_info(paths)
 
     def open_input_file(self, path: str) -> pa.NativeFile:
-        """The file, for random access.
+        """The file, opened for random access.
 
         Raises:
-            ObjectNotFoundError: it is missing.
-            UnsupportedFeatureError: pyarrow would read a column wrong, or not at all.
+            ObjectNotFoundError: the file is missing.
+            UnsupportedFeatureError: pyarrow would read a column incorrectly, or not at all.
         """
         try:
             source = self._files.open_input_file(path)
@@ -64,7 +64,7 @@ class CheckedFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]  # pyarr
             raise missing_file(path, table=self._table, version=self._version) from error
         try:
             stored = _FORM.inspect(source)
-        except pa.ArrowException:  # a damaged file, of which pyarrow's own reading says more
+        except pa.ArrowException:  # a damaged file: pyarrow's error when it reads the file says more
             return source
         difference = next(differences(stored, self._columns), None)
         if difference is not None:
@@ -76,7 +76,7 @@ class CheckedFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]  # pyarr
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise InvalidArgumentError(
-            "the files of a table are only read by pyarrow", table=self._table, hint="Write with write_deltalake"
+            "pyarrow cannot write the files of a table", table=self._table, hint="Write with write_deltalake"
         )
 
     get_file_info_selector = create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = _refuse
@@ -84,24 +84,24 @@ class CheckedFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]  # pyarr
 
 
 def not_a_dataset(reason: str, *, table: str, version: int) -> UnsupportedFeatureError:
-    """The error for a table that pyarrow's own reading would show wrong."""
+    """The error for a table that pyarrow would read incorrectly."""
     return UnsupportedFeatureError(
         f"the table cannot be a pyarrow dataset: {reason}",
         table=table,
         version=version,
-        hint="Read it with to_pyarrow_table(columns, filters=...), or with scan(columns, predicate), which takes "
+        hint="Read it with to_pyarrow_table(columns, filters=...), or with scan(columns, predicate), which needs "
         "bounded memory",
     )
 
 
 def differences(stored: pa.Schema, target: pa.Schema) -> Iterator[str]:
-    """What of a file pyarrow does not read as ``scan`` does, in words.
+    """Descriptions of the columns of a file that pyarrow does not read as ``scan`` does.
 
-    These are columns by other names, and values that pyarrow does not cast.
+    These are columns whose names differ in case, and values that pyarrow does not cast.
 
     Args:
         stored: the file's columns.
-        target: those to read it into.
+        target: the columns of the dataset.
     """
     yield from _members(list(stored), list(target), "")
 

@@ -24,28 +24,30 @@ from lakehouse_lib.schema.widening import has_changes
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.threads import in_order
 
-#: 1901-01-01 in days since 1970: from here on all calendars and clocks that Spark has had agree, in every zone.
+#: 1901-01-01 in days since 1970: from this day on, all calendars and time zones of all Spark versions agree.
 _CERTAIN = -25_202
-_TIMES = {"date": 1, "timestamp": 86_400_000_000, "timestamp_ntz": 86_400_000_000}  # units a day
+_TIMES = {"date": 1, "timestamp": 86_400_000_000, "timestamp_ntz": 86_400_000_000}  # units per day
 _FOOTERS_AT_ONCE = 16
 
 
 def _unlike_parquet(snapshot: Snapshot, files: pa.Table) -> str | None:
-    """Why these files do not read as plain Parquet files in the table's schema do; None when they do.
+    """The reason why these files cannot be read as plain Parquet files of the table's schema; None if they can.
 
-    No file is opened but those that may hold days before 1901, by their statistics in the log: of these the footers.
+    Opens only the footers of files that may contain days before 1901 by their statistics in the log.
     """
     vectors = files["deletionVector"]
     if vectors.null_count < len(vectors):
         return f"{len(vectors) - vectors.null_count} files have deletion vectors (deletionVectors)"
     if snapshot.layout.mapping != "none":
-        return f"its columns are found by {snapshot.layout.mapping} (columnMapping)"
+        return f"its files store columns by {snapshot.layout.mapping} (columnMapping)"
     if has_changes(snapshot.schema):
-        return "columns have become wider than in old files (typeWidening)"
+        return "old files have narrower types of columns (typeWidening)"
     if any(has_variant(field.type) for field in snapshot.schema):
         return "it has variants (variantType)"
     path = _by_the_old_calendar(snapshot, files)
-    return None if path is None else f"{path} may have days before 1901, by the calendar of before Spark 3"
+    return (
+        None if path is None else f"{path} may have days before 1901 in the calendar that Spark used before version 3"
+    )
 
 
 def dataset(
@@ -55,17 +57,17 @@ def dataset(
     filesystem: pyarrow.fs.FileSystem | None = None,
     schema: pa.Schema | None = None,
 ) -> pads.Dataset:
-    """These files, each with its partition values; INT96 timestamps in microseconds.
+    """A dataset of these files with their partition values; INT96 timestamps are in microseconds.
 
     Args:
-        filesystem: what to read them by, its root the table's folder; default the table's store.
-        schema: the columns and types to read into; default the table's.
+        filesystem: the file system for reading, whose root is the table's folder; default: the table's store.
+        schema: the columns and types of the dataset; default: those of the table.
 
     Raises:
-        InvalidArgumentError: a file system, and files outside the table's folder.
-        UnsupportedFeatureError: pyarrow's own reading would show rows that are deleted, or columns or days wrong. What
-            only a file's footer tells is raised when the dataset is read (``checked_files``).
-        InvalidSchemaError: a column of a type without values here.
+        InvalidArgumentError: ``filesystem`` is given, and the table has files outside of its folder.
+        UnsupportedFeatureError: pyarrow would read deleted rows, or read columns or days incorrectly. If only the
+            footer of a file shows this, reading the dataset raises it (``checked_files``).
+        InvalidSchemaError: this library cannot read the type of a column.
     """
     reason = _unlike_parquet(snapshot, files)
     if reason is not None:
@@ -76,10 +78,10 @@ def dataset(
     paths = file_paths.decode_all(files["path"], snapshot.store)
     if filesystem is not None and pc.any(file_paths.are_absolute(paths, snapshot.store), min_count=0).as_py():
         raise InvalidArgumentError(
-            "a file system whose root is the table's folder, and files of another folder (a shallow clone)",
+            "filesystem is given, but the table has files outside of its folder (a shallow clone)",
             table=snapshot.store.root,
             version=snapshot.version,
-            hint="Leave the file system out",
+            hint="Leave filesystem out",
         )
     root = filesystem or StoreFileSystem.of(snapshot.store)
     held = {name.lower() for name in snapshot.partition_columns}
@@ -99,20 +101,20 @@ def dataset(
 
 
 def check_expression(snapshot: Snapshot, expression: pads.Expression) -> None:
-    """Refuse a filter that no row of these columns could answer, before any is read.
+    """Refuse a filter that cannot be evaluated on the table's columns, before any row is read.
 
     Raises:
-        InvalidArgumentError: a column that is not there, or is spelled otherwise, types that do not go together.
+        InvalidArgumentError: a column does not exist, its name differs in case, or types cannot be compared.
     """
     try:
         snapshot.schema.to_arrow().empty_table().filter(expression)
     except pa.ArrowException as error:
         reason, *_ = str(error).splitlines() or [""]
         raise InvalidArgumentError(
-            f"the filter {expression} cannot be asked of these columns: {reason}",
+            f"the filter {expression} cannot be evaluated on the columns of the table: {reason}",
             table=snapshot.store.root,
             version=snapshot.version,
-            hint=f"The columns, whose case counts, are {', '.join(snapshot.schema.names)}",
+            hint=f"Use these columns, in the same case: {', '.join(snapshot.schema.names)}",
         ) from error
 
 
@@ -121,7 +123,7 @@ def _equals(name: str, value: pa.Scalar) -> pads.Expression:
 
 
 def _by_the_old_calendar(snapshot: Snapshot, files: pa.Table) -> str | None:
-    """One of the files, if any, in which some days may be called otherwise than pyarrow calls them."""
+    """A file that may have dates or times in the calendar that Spark used before version 3; None if there is none."""
     held = {name.lower() for name in snapshot.partition_columns}
     fields = [field for field in snapshot.schema.fields if field.name.lower() not in held]
     times = [column for field in fields for column in _times(field.type, (field.name,))]
@@ -150,7 +152,7 @@ def _by_the_old_calendar(snapshot: Snapshot, files: pa.Table) -> str | None:
 
 
 def _times(kind: DataType, path: tuple[str, ...]) -> Iterator[Column | None]:
-    """The dates and times of a column; None for those in lists and maps, of which statistics say nothing."""
+    """The date and time columns inside a column; None for those in lists and maps, which have no statistics."""
     if isinstance(kind, PrimitiveType):
         if kind.type in _TIMES:
             yield Column(path, kind)

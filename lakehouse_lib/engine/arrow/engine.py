@@ -1,4 +1,4 @@
-"""The engine of this process: threads, for pyarrow releases the GIL while it reads and writes."""
+"""The engine that runs in threads of this process; pyarrow releases the GIL while it reads and writes."""
 
 from __future__ import annotations
 
@@ -33,17 +33,22 @@ _BATCH_ROWS = 1 << 16
 
 
 class ArrowEngine:
-    """Runs everything here.
+    """The engine that runs tasks in this process.
 
     Args:
-        parallelism: threads; default: the cores this process may use.
+        parallelism: the number of threads; default: the number of cores that this process may use.
+
+    Raises:
+        InvalidArgumentError: ``parallelism`` is not a positive whole number.
     """
 
     name = "arrow"
 
     def __init__(self, parallelism: int | None = None) -> None:
         if parallelism is not None and (type(parallelism) is not int or parallelism < 1):
-            raise InvalidArgumentError(f"parallelism {parallelism!r}", hint="Use one thread or more")
+            raise InvalidArgumentError(
+                f"parallelism is {parallelism!r}; expected a whole number from 1 on", hint="Give the number of threads"
+            )
         self.parallelism = parallelism or len(os.sched_getaffinity(0))
 
     def __repr__(self) -> str:
@@ -100,7 +105,7 @@ class ArrowEngine:
     ) -> pa.RecordBatchReader:
         scan = Scan.of(snapshot, columns, predicate, row_ids=row_ids)
         loads = scan.loads(snapshot.prune(predicate))
-        # Row groups in the files' order, decoded ahead by as many threads as there are, so that memory is bounded.
+        # Row groups in the order of the files. At most ``parallelism`` of them are decoded ahead, which bounds memory.
         batches = in_order(lambda load: load().to_batches(_BATCH_ROWS), loads, self.parallelism, ahead=self.parallelism)
         return pa.RecordBatchReader.from_batches(scan.result_schema, chain.from_iterable(batches))
 
@@ -118,7 +123,7 @@ class _OnDisk:
 
 
 class _Pieces:
-    """What wave 1 sent: in memory up to a bound, the rest in scratch files."""
+    """The pieces that scatter has sent: in memory up to a limit, the others in scratch files."""
 
     def __init__(self, folder: Path, groups: int) -> None:
         self._folder = folder
@@ -146,7 +151,7 @@ class _Pieces:
         return bool(self._groups[group])
 
     def drain(self, group: int) -> Iterator[Piece]:
-        """The group's pieces in order; each is dropped once it is taken."""
+        """The group's pieces in order; each is released after the caller has taken it."""
         pieces, self._groups[group] = self._groups[group], []
         pieces.sort(key=lambda piece: piece[:3], reverse=True)
         while pieces:

@@ -1,4 +1,4 @@
-"""A table's store as a file system of pyarrow, to read by: what its datasets ask for and nothing else."""
+"""A table's store as a read-only file system of pyarrow, with the methods that datasets use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakehouse_lib.store import ObjectStore
 
 
 class StoreFileSystem(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow is untyped
-    """Paths are the store's. ``of`` gives what pyarrow takes."""
+    """The handler of the file system; ``of`` returns the file system. Paths are those of the store."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -51,7 +51,7 @@ class StoreFileSystem(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]  # py
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise InvalidArgumentError(
-            "the files of a table are only read by pyarrow", table=self._store.root, hint="Write with write_deltalake"
+            "pyarrow cannot write the files of a table", table=self._store.root, hint="Write with write_deltalake"
         )
 
     get_file_info_selector = create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = _refuse

@@ -1,1 +1,1 @@
-"""Data files in Parquet: reading, writing, and fitting old files to today's schema."""
+"""Parquet data files: reading, writing, and conversion of old files to the table's current schema."""

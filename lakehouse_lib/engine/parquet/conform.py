@@ -1,8 +1,8 @@
-"""Columns of a data file as columns of the table: found by name or field id, at every depth, in the table's types.
+"""Conversion of a data file's columns to the table's columns, which are found by name or field id at every depth.
 
-What a file may have otherwise: fewer members of a struct (they are nulls), more of them or in another order, narrower
-types from before a widening, other encodings of the same values (dictionaries, large and fixed-size types, decimals of
-any physical form, timestamps of any unit with or without the UTC flag, INT96).
+A file may differ from the table: a struct may lack members (they become nulls), have more of them, or have them in
+another order. Types may be narrower (before a type widening). Values may have other encodings: dictionaries, large and
+fixed-size types, decimals of any physical type, timestamps of any unit with or without the UTC flag, INT96.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _LOCAL = pa.timestamp("us")
 
 
 class DoesNotFit(Exception):
-    """Values of a file that are not of the table's type; says which and why."""
+    """A column of a file cannot be converted to the table's type; the text says why."""
 
 
 def has_field_ids(fields: Sequence[pa.Field]) -> bool:
-    """Whether a file has field ids, at any depth; a file from before column mapping has none."""
+    """Whether a file has field ids at any depth; files written before column mapping have none."""
     pending = list(fields)
     while pending:
         field = pending.pop()
@@ -38,10 +38,10 @@ def has_field_ids(fields: Sequence[pa.Field]) -> bool:
 
 
 class Members:
-    """The columns of a file, or the members of a struct in it, to look up by those of the table.
+    """The columns of a file, or the members of a struct in it; finds them by the table's columns.
 
     Args:
-        mode: how the table finds them; in a file without field ids ``id`` is the same as ``name``.
+        mode: the column mapping mode; a field without an id is found by its name also in the mode ``id``.
     """
 
     def __init__(self, fields: Sequence[pa.Field], mode: Mode) -> None:
@@ -55,7 +55,7 @@ class Members:
                 self._ids[int(noted)] = index
 
     def index(self, field: Field) -> int | None:
-        """Where the column is; None when the file does not have it."""
+        """The index of the column; None if the file does not have it."""
         if self._mode == "id" and (number := field_id(field)) is not None:
             return self._ids.get(number)
         name = physical_name(field, self._mode)
@@ -64,15 +64,15 @@ class Members:
 
 
 def conform(column: pa.ChunkedArray, stored: pa.Field, field: Field, mode: Mode) -> pa.ChunkedArray:
-    """A column of a file in the type that the table gives it.
+    """A column of a file, converted to the table's type.
 
     Args:
-        stored: the column as the file's schema has it, with field ids.
-        mode: ``none`` or ``name`` where the file has no field ids.
+        stored: the column in the file's schema, with field ids.
+        mode: ``none`` or ``name`` if the file has no field ids.
 
     Raises:
-        DoesNotFit: the file's type is none that the table's type may have had, or a value does not fit.
-        UnsupportedFeatureError: a shredded variant.
+        DoesNotFit: the file's type cannot be converted to the table's type, or a value does not fit.
+        UnsupportedFeatureError: the column has shredded variants.
     """
     target = field.type.to_arrow()
     if column.type == target and (mode == "none" or isinstance(field.type, PrimitiveType)):
@@ -99,7 +99,7 @@ def _conform(array: pa.Array, stored: pa.Field, data_type: DataType, mode: Mode)
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """The array in its plain type: not an extension type, a dictionary or run-end encoded."""
+    """The array without extension types, dictionary encoding and run-end encoding."""
     if isinstance(array, pa.ExtensionArray):
         return _plain(array.storage)
     if isinstance(array, pa.DictionaryArray):
@@ -118,7 +118,7 @@ def _members(stored: pa.Field) -> list[pa.Field]:
 
 def _struct(array: pa.Array, stored: pa.Field, data_type: StructType, mode: Mode) -> pa.Array:
     if not pa.types.is_struct(array.type):
-        raise DoesNotFit(f"it is {array.type}, not {data_type}")
+        raise DoesNotFit(f"its type is {array.type}; expected {data_type}")
     target = data_type.to_arrow()
     if not len(data_type):
         return pa.Array.from_buffers(target, len(array), array.buffers()[:1], offset=array.offset)
@@ -140,7 +140,7 @@ def _struct(array: pa.Array, stored: pa.Field, data_type: StructType, mode: Mode
 
 def _list(array: pa.Array, stored: pa.Field, data_type: ArrayType, mode: Mode) -> pa.Array:
     if not is_list(array.type):
-        raise DoesNotFit(f"it is {array.type}, not {data_type}")
+        raise DoesNotFit(f"its type is {array.type}; expected {data_type}")
     if not pa.types.is_list(array.type):
         array = array.cast(pa.list_(array.type.value_field))
     try:
@@ -152,7 +152,7 @@ def _list(array: pa.Array, stored: pa.Field, data_type: ArrayType, mode: Mode) -
 
 def _map(array: pa.Array, stored: pa.Field, data_type: MapType, mode: Mode) -> pa.Array:
     if not pa.types.is_map(array.type):
-        raise DoesNotFit(f"it is {array.type}, not {data_type}")
+        raise DoesNotFit(f"its type is {array.type}; expected {data_type}")
     entries = _members(stored)[0].type
     target = data_type.to_arrow()
     try:
@@ -165,7 +165,7 @@ def _map(array: pa.Array, stored: pa.Field, data_type: MapType, mode: Mode) -> p
 
 
 def _rewrapped(array: pa.Array, target: pa.DataType, values: pa.Array) -> pa.Array:
-    """The same lists around other values."""
+    """The same lists with other values."""
     return pa.Array.from_buffers(
         target, len(array), array.buffers()[:2], array.null_count, array.offset, children=[values]
     )
@@ -173,15 +173,15 @@ def _rewrapped(array: pa.Array, target: pa.DataType, values: pa.Array) -> pa.Arr
 
 def _variant(array: pa.Array, target: pa.DataType) -> pa.Array:
     if not pa.types.is_struct(array.type):
-        raise DoesNotFit(f"it is {array.type}, not a variant")
+        raise DoesNotFit(f"its type is {array.type}; expected a variant")
     names = {array.type.field(index).name: index for index in range(array.type.num_fields)}
     if "typed_value" in names:
         raise UnsupportedFeatureError(
-            "a file holds shredded variants (variantShredding), which are not put together here",
+            "a file has shredded variants (variantShredding), which only the Spark engine can read",
             hint="Leave the column out, or rewrite the table with delta.enableVariantShredding = false",
         )
     if not {"metadata", "value"} <= names.keys():
-        raise DoesNotFit(f"it is {array.type}, not a variant")
+        raise DoesNotFit(f"its type is {array.type}; expected a variant")
     children = [array.field(names[field.name]).cast(field.type) for field in target]
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
@@ -189,23 +189,20 @@ def _variant(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _primitive(array: pa.Array, data_type: PrimitiveType, target: pa.DataType) -> pa.Array:
     if not _may_become(array.type, data_type, target):
-        raise DoesNotFit(
-            f"it is {array.type}, not {data_type}, "
-            "and the protocol knows no widening (typeWidening) from one to the other"
-        )
+        raise DoesNotFit(f"its type is {array.type}; expected {data_type} or a type that widens to it (typeWidening)")
     try:
         if pa.types.is_timestamp(array.type):
             return _timestamps(array, target)
         if pa.types.is_integer(array.type) and pa.types.is_decimal(target):
-            # Through a decimal without a scale: at once, Arrow asks for digits that no value needs.
+            # In two steps: a direct cast to a decimal with a scale requires more digits than the values need.
             return array.cast(pa.decimal128(20, 0)).cast(target)
         return array.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise DoesNotFit(f"it is {array.type}, not {data_type}: {error}") from error
+        raise DoesNotFit(f"its type is {array.type}; expected {data_type}: {error}") from error
 
 
 def _may_become(stored: pa.DataType, data_type: PrimitiveType, target: pa.DataType) -> bool:
-    """Whether a file may hold this for a column of that type; that each value fits is up to the cast."""
+    """Whether a column may have this type in a file; the cast checks that each value fits."""
     types = pa.types
     if types.is_integer(target):
         return bool(types.is_integer(stored))
@@ -227,7 +224,7 @@ def _may_become(stored: pa.DataType, data_type: PrimitiveType, target: pa.DataTy
 
 def _timestamps(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Timestamps in microseconds; the table's type decides whether a file's counts are UTC or wall-clock time."""
-    if array.type.tz is not None:  # a zone that Arrow shows is not in the stored number
+    if array.type.tz is not None:  # the stored number is UTC; the zone only affects how Arrow shows it
         array = array.cast(pa.timestamp(array.type.unit, tz="UTC"))
     if array.type.unit == "ns":
         array = pc.floor_temporal(array, unit="microsecond")

@@ -1,14 +1,14 @@
-"""Rows that go from data files of a table into others as they are."""
+"""Copying rows unchanged from data files of a table into other data files."""
 
 from __future__ import annotations
 
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.reader import TableReader
 
-#: Of a files table, what it takes to copy the rows of its files.
+#: The columns of a files table that are needed to copy the rows of its files.
 COPIED_COLUMNS = ("path", "partitionValues", "deletionVector", "baseRowId", "defaultRowCommitVersion")
 
 
 def copy_reader(target: WriteTarget) -> TableReader:
-    """The reader of rows as ``DataFileWriter`` writes them to that target: without partition values, with their ids."""
+    """The reader of rows to copy: without partition columns, and with the row ids that the target keeps."""
     return TableReader(target.store, target.layout, target.layout.data_columns)

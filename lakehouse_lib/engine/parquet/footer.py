@@ -1,4 +1,4 @@
-"""Footers of data files, and the errors for files that are missing or are not Parquet."""
+"""Footers of data files, and the errors for files that are missing or unreadable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def read_footer(store: ObjectStore, path: str) -> pq.FileMetaData:
 
     Raises:
         ObjectNotFoundError: the file is missing although the log refers to it.
-        StoreError: it is not a Parquet file, or a damaged one.
+        StoreError: the file is not a Parquet file, or is damaged.
     """
     try:
         with store.open_input(path) as source:
@@ -26,23 +26,23 @@ def read_footer(store: ObjectStore, path: str) -> pq.FileMetaData:
 
 
 def missing_file(path: str, *, table: str, version: int | None = None) -> ObjectNotFoundError:
-    """The error for a data file that the log refers to and the store does not have."""
+    """The error for a data file that is missing although the log refers to it."""
     return ObjectNotFoundError(
         f"the data file {path} is missing although the log refers to it",
         table=table,
         version=version,
-        hint="A vacuum with too short a retention or another program deleted it; read the newest version, or restore "
-        "the file",
+        hint="A vacuum with a too short retention or another program deleted it; read the latest version, or "
+        "restore the file",
         code="DELTA_DATA_FILE_MISSING",
     )
 
 
 def unreadable_file(path: str, error: Exception, store: ObjectStore) -> StoreError:
-    """The error for a data file that pyarrow cannot read: it is damaged, or the store fails while it is read."""
+    """The error for a data file that pyarrow cannot read, because it is damaged or the store fails."""
     way_out = store.explain(error) if isinstance(error, OSError) else None
     return StoreError(
         f"the data file {path} cannot be read as Parquet: {str(error).strip()}",
         table=store.root,
-        hint=way_out or "Restore the file from a backup, or an older version without it",
+        hint=way_out or "Restore the file from a backup, or read an older version without it",
         code="DELTA_DATA_FILE_UNREADABLE",
     )

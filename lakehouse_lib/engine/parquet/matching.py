@@ -1,4 +1,4 @@
-"""The rows of data files for which a predicate is true, by their positions in the files."""
+"""The positions of rows in data files for which a predicate is true."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from lakehouse_lib.snapshot import Snapshot
 
 _TASK_BYTES = 128 << 20
 
-#: One row a file in which rows match: its log path, how many rows it holds, and the positions of those that match, as
-#: a serialized Roaring bitmap. Rows that a deletion vector hides are counted in both.
+#: One row for each file with matching rows: its log path, its number of rows, and the positions of the matching rows as
+#: a serialized Roaring bitmap. Both include rows that a deletion vector hides.
 MATCHES_SCHEMA = pa.schema(
     [
         pa.field("source", pa.string(), nullable=False),
@@ -31,10 +31,10 @@ MATCHES_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class MatchTask:
-    """Look for matching rows in ``files`` (path and partitionValues of a files table).
+    """A task that finds matching rows in ``files`` (path and partitionValues of a files table).
 
     Attributes:
-        reader: of the predicate's columns.
+        reader: reads the columns of the predicate.
     """
 
     reader: TableReader
@@ -43,7 +43,7 @@ class MatchTask:
 
 
 def match_tasks(snapshot: Snapshot, files: pa.Table, predicate: Predicate, parallelism: int) -> list[MatchTask]:
-    """The tasks that look into files of a snapshot, in about equal shares, the largest first."""
+    """Match tasks for files of a snapshot, in shares of about equal size, the largest files first."""
     layout = snapshot.layout
     reader = TableReader(snapshot.store, layout, layout.columns(sorted(predicate.columns)))
     read = files.select(["path", "partitionValues"])
@@ -54,7 +54,7 @@ def match_tasks(snapshot: Snapshot, files: pa.Table, predicate: Predicate, paral
 
 
 def match_rows(task: MatchTask) -> pa.Table:
-    """A match task: MATCHES_SCHEMA. Row groups that the footer's statistics rule out are not read."""
+    """Run a match task; returns MATCHES_SCHEMA. Row groups that cannot match by their statistics are not read."""
     reader, predicate = task.reader, task.predicate
     constants = reader.constants(task.files)
     sources, counts, positions = [], [], []
@@ -80,12 +80,12 @@ def matches_table(sources: Sequence[str], rows: Sequence[int], positions: Sequen
 
 
 def positions_of(matches: pa.Table) -> list[BitMap64]:
-    """The bitmaps of matches, in their order."""
+    """The bitmap of positions of each row of matches."""
     return [BitMap64.deserialize(data) for data in matches["positions"].to_pylist()]
 
 
 def shares(sizes: np.ndarray[Any, Any], parallelism: int) -> Iterator[Sequence[int]]:
-    """Row numbers by the task: about equal shares, of at most 128 MiB unless a file alone is larger; largest first."""
+    """The row numbers of each task: shares of about equal size, largest files first, at most 128 MiB or one file."""
     if not len(sizes):
         return
     limit = min(_TASK_BYTES, int(sizes.sum()) // (4 * parallelism) + 1)

@@ -1,4 +1,4 @@
-"""Data files as rows of the table, a row group at a time, without the rows that deletion vectors name."""
+"""Reading of data files as rows of the table, one row group at a time, without deleted rows."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from lakehouse_lib.store import ObjectStore
 
 
 class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
-    """A data file that knows its path in the store, for errors, and which of its rows are deleted.
+    """An open data file with its path and its deleted rows.
 
     Attributes:
-        path: in the store.
-        deleted: positions in the file; None: no row is.
-        ids: of its rows, as its action says; None: it does not.
-        source: what it is read from, where asking the store for it once more would be a request.
+        path: the path in the store.
+        deleted: the positions of deleted rows; None: no row is deleted.
+        ids: the row ids in the file's action; None: the action has none.
+        source: the open file, kept if opening it again would cost a request; else None.
     """
 
     path = ""
@@ -45,12 +45,12 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
 
     @property
     def live_rows(self) -> int:
-        """Rows that are not deleted."""
+        """The number of rows that are not deleted."""
         count: int = self.metadata.num_rows
         return count - (len(self.deleted) if self.deleted is not None else 0)
 
     def live_rows_of(self, group: int) -> int:
-        """Rows of a row group that are not deleted."""
+        """The number of rows of a row group that are not deleted."""
         count: int = self.metadata.row_group(group).num_rows
         if self.deleted is None:
             return count
@@ -58,7 +58,7 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
         return count - self.deleted.range_cardinality(start, start + count)
 
     def live_mask(self, group: int) -> pa.BooleanArray | None:
-        """Which rows of a row group are not deleted; None: all of them."""
+        """Which rows of a row group are not deleted; None: no row is deleted."""
         count: int = self.metadata.row_group(group).num_rows
         if self.deleted is None or self.live_rows_of(group) == count:
             return None
@@ -66,12 +66,12 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
 
     @cached_property
     def columns(self) -> list[pa.Field]:
-        """The columns as Arrow types, with field ids."""
+        """The columns as Arrow fields, with field ids."""
         return list(self.schema_arrow)
 
     @cached_property
     def leaves(self) -> list[range]:
-        """For each column the numbers of the Parquet columns that it is stored in."""
+        """For each column, the numbers of the Parquet columns in which it is stored."""
         ranges: list[range] = []
         start = 0
         for field in self.columns:
@@ -79,7 +79,7 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
             ranges.append(range(start, stop))
             start = stop
         if start != self.metadata.num_columns:
-            raise pa.ArrowInvalid(f"{self.metadata.num_columns} columns, and types for {start} of them")
+            raise pa.ArrowInvalid(f"the file has {self.metadata.num_columns} columns, but types for {start} columns")
         return ranges
 
     @property
@@ -88,11 +88,11 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
 
     @cached_property
     def calendar(self) -> HybridCalendar | None:
-        """The dates and times that the file counts by the calendar of before Spark 3; None: it has none."""
+        """The calendar of a file that uses the one from before Spark 3; None: the file uses the current calendar."""
         return HybridCalendar.of(self.metadata.metadata)
 
     def physical(self, column: int) -> list[str]:
-        """The physical types of a column's Parquet columns."""
+        """The physical types of the Parquet columns in which a column is stored."""
         return [self.metadata.schema.column(number).physical_type for number in self.leaves[column]]
 
     @cached_property
@@ -101,7 +101,7 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
 
     @cached_property
     def starts(self) -> list[int]:
-        """The position of each row group's first row."""
+        """The position of the first row of each row group."""
         starts, start = [], 0
         for group in range(self.num_row_groups):
             starts.append(start)
@@ -111,12 +111,12 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
 
 @dataclass(frozen=True)
 class TableReader:
-    """Reads data files of a table into its types; picklable.
+    """A picklable reader of a table's data files that converts values to the table's types.
 
     Attributes:
         store: the table's store.
-        layout: of the table; what rows keep when they are copied is read, too, as two more columns, where it has it.
-        schema: the columns wanted, in this order; columns a file does not have become nulls.
+        layout: the table's layout. If it has ``row_ids``, row ids and row commit versions are read as two more columns.
+        schema: the columns to read, in this order; columns that a file does not have become nulls.
     """
 
     store: ObjectStore
@@ -126,16 +126,16 @@ class TableReader:
     def open(self, path: str, vector: Mapping[str, Any] | None, ids: FileIds | None = None) -> DataFile:
         """The data file at a log path, with its footer and its deletion vector read.
 
-        INT96 timestamps come as microseconds: as nanoseconds the years past 2262 wrap around.
+        INT96 timestamps are read as microseconds, because years after 2262 would overflow as nanoseconds.
 
         Args:
-            vector: the ``deletionVector`` of the file's action; None reads deleted rows too.
-            ids: of its rows, where what they keep is read.
+            vector: the ``deletionVector`` of the file's action; None: deleted rows are read, too.
+            ids: the row ids of the file's action; needed if the layout has ``row_ids``.
 
         Raises:
-            ObjectNotFoundError: the file, or its deletion vector, is missing although the log refers to it.
-            StoreError: it is not a Parquet file, or is damaged.
-            LogCorruptedError: the deletion vector is not what the log says, or not of this file.
+            ObjectNotFoundError: the file or its deletion vector is missing although the log refers to it.
+            StoreError: the file is not a Parquet file, or is damaged.
+            LogCorruptedError: the deletion vector differs from its description in the log, or does not fit the file.
         """
         decoded = file_paths.decode(path, self.store)
         file = self._opened(decoded)
@@ -150,7 +150,7 @@ class TableReader:
         return file
 
     def reopened(self, file: DataFile) -> DataFile:
-        """The same file opened again, for another thread; the footer is not read again."""
+        """The same file, opened again for another thread without reading the footer again."""
         again = self._opened(file.path, file.metadata, file.source)
         again.deleted, again.ids = file.deleted, file.ids
         return again
@@ -160,20 +160,20 @@ class TableReader:
     ) -> DataFile:
         try:
             source = self.store.open_input(path) if source is None else source
-            # Over a network the columns of a row group are asked for at once, neighbours together.
+            # Over a network, all columns of a row group are requested at once, adjacent ones in one request.
             is_near = isinstance(source, pa.OSFile | pa.BufferReader)
             file = DataFile(source, metadata=footer, coerce_int96_timestamp_unit="us", pre_buffer=not is_near)
             if footer is None and file.rows_of_groups != file.metadata.num_rows:
-                raise pa.ArrowInvalid("its row groups have other numbers of rows than the file")
+                raise pa.ArrowInvalid("the number of rows in its row groups differs from that of the file")
         except ObjectNotFoundError as error:
             raise missing_file(path, table=self.store.root) from error
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the latter: a name in the footer
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # UnicodeDecodeError: a name in the footer
             raise unreadable_file(path, error, self.store) from error
         file.path, file.source = path, None if isinstance(source, pa.OSFile) else source
         return file
 
     def constants(self, files: pa.Table) -> dict[str, pa.Array]:
-        """The typed partition values of these files, by wanted partition column."""
+        """The typed partition values of these files, by partition column of ``schema``."""
         keys = self.layout.partition_keys
         return {
             field.name: partition_values.partition_column(files, keys[field.name.lower()], field.type)
@@ -184,16 +184,16 @@ class TableReader:
     def row_group(
         self, file: DataFile, index: int, constants: dict[str, pa.Scalar], *, deleted_too: bool = False
     ) -> pa.Table:
-        """The rows of one row group that are not deleted, as the wanted columns.
+        """The rows of one row group that are not deleted, with the columns of ``schema``.
 
         Args:
             constants: the file's partition values.
-            deleted_too: all rows that the file holds, whatever its deletion vector says.
+            deleted_too: whether deleted rows are included.
 
         Raises:
             StoreError: the file is damaged.
-            LogCorruptedError: the file does not fit the table's schema, or has no ids for rows that keep theirs.
-            UnsupportedFeatureError: shredded variants.
+            LogCorruptedError: the file does not fit the table's schema, or its action lacks the row ids of the layout.
+            UnsupportedFeatureError: a column has shredded variants.
         """
         row_ids = self.layout.row_ids
         fields = [*self.schema.fields, *(row_ids.fields if row_ids is not None else ())]
@@ -210,7 +210,7 @@ class TableReader:
             table = file.reader.read_row_group(index, column_indices=numbers, use_threads=False)
             table.validate()
             if places and len(table) != file.metadata.row_group(index).num_rows:
-                raise pa.ArrowInvalid(f"row group {index} has {len(table)} rows, not as many as its footer says")
+                raise pa.ArrowInvalid(f"row group {index} has {len(table)} rows, which differs from its footer")
         except (pa.ArrowException, OSError) as error:
             raise unreadable_file(file.path, error, self.store) from error
         live_mask = None if deleted_too else file.live_mask(index)
@@ -219,7 +219,7 @@ class TableReader:
             table = as_types(table, plain).filter(live_mask)
         count = file.metadata.row_group(index).num_rows if deleted_too else file.live_rows_of(index)
         read = {place: table.column(position) for position, place in enumerate(places)}
-        # Files may hold nulls where the schema allows none; a reader shows what is there.
+        # Nullable, because files of other writers may have nulls in NOT NULL columns.
         nullable = pa.schema([field.to_arrow().with_nullable(True) for field in fields])
         columns = []
         for field, arrow in zip(fields, nullable, strict=True):
@@ -236,21 +236,21 @@ class TableReader:
             )
             ids, versions = columns[-2:]
             columns[-2:] = self._ids(file).complete(ids, versions, positions)
-        if not columns:  # rows all the same, and a table has as many as its columns were long
+        if not columns:  # a table without columns that keeps the number of rows
             return pa.table([pa.nulls(count)], ["rows"]).select([])
         return pa.Table.from_arrays(columns, schema=nullable)
 
     def _ids(self, file: DataFile) -> FileIds:
         if file.ids is None:
             raise LogCorruptedError(
-                f"the log gives the rows of {file.path} no ids, and rows of this table keep theirs (rowTracking)",
+                f"the log has no ids for the rows of {file.path}; expected row ids, because rowTracking is enabled",
                 table=self.store.root,
                 hint="Set delta.enableRowTracking to false and to true again with the engine that set it",
             )
         return file.ids
 
     def holds(self, file: DataFile, column: Field) -> bool:
-        """Whether the file has the column; a column that it lacks reads as nulls."""
+        """Whether the file has the column; a missing column is read as nulls."""
         return Members(file.columns, self._mode(file)).index(column) is not None
 
     def strangers(self, file: DataFile, schema: Schema) -> list[str]:
@@ -260,11 +260,11 @@ class TableReader:
         return [field.name for place, field in enumerate(file.columns) if place not in places]
 
     def candidates(self, file: DataFile, predicate: Predicate | None) -> list[int]:
-        """The row groups that may hold a row for which ``predicate`` is true, by the footer's statistics."""
+        """The row groups that may have a row for which ``predicate`` is true, by the statistics in the footer."""
         every = list(range(file.num_row_groups))
         if predicate is None or len(every) < 2 or not predicate.columns or file.calendar is not None:
             return every
-        # What partition values decide has left out whole files.
+        # Conditions on partition columns have already been used to skip whole files.
         predicate = predicate.split(self.layout.partition_columns)[1]
         if predicate is None:
             return every
@@ -274,14 +274,14 @@ class TableReader:
         for name in predicate.columns:
             field = self.schema.field(name)
             place = members.index(field)
-            # The file's own types only: what it does not have, or has otherwise, its statistics do not tell.
+            # Statistics are used only for columns that the file has in the table's type.
             if place is None or file.columns[place].type != field.type.to_arrow():
                 return every
-            # Nor does a copy of a partition column tell what the log says, nor do a struct's members where they are
-            # mapped: of two that have changed names each is under the other's, in a struct of the same type.
+            # A copy of a partition column in the file may differ from the log. With column mapping, members of a struct
+            # may have swapped names while the struct has the same type.
             if self.layout.is_partition_column(name) or (mode != "none" and not isinstance(field.type, PrimitiveType)):
                 return every
-            # Nor do they tell of NaN, which is above every number here.
+            # Statistics leave out NaN, which is greater than every number.
             if any(pa.types.is_floating(leaf) for leaf in _leaf_types(file.columns[place].type)):
                 return every
             names[name] = file.columns[place].name
@@ -295,14 +295,15 @@ class TableReader:
         return [group for group, is_candidate in zip(every, keep.to_pylist(), strict=True) if is_candidate]
 
     def mask(self, rows: pa.Table, predicate: Predicate) -> pa.BooleanArray:
-        """For each row whether ``predicate`` is true; NULL counts as false."""
+        """Whether ``predicate`` is true for each row; NULL counts as false."""
         return is_true(matches(predicate, rows, self.schema))
 
     def files(self, files: pa.Table) -> Iterator[tuple[DataFile, dict[str, pa.Scalar]]]:
-        """Each file opened, with its partition values; closed when the next one is asked for.
+        """Each file, opened, with its partition values; it is closed when the iterator advances.
 
         Args:
-            files: path, partitionValues and deletionVector of a files table, and its ids where what rows keep is read.
+            files: path, partitionValues and deletionVector of a files table; also its row ids if the layout has
+                ``row_ids``.
         """
         constants = self.constants(files)
         ids = [None] * len(files) if self.layout.row_ids is None else FileIds.of(files)
@@ -311,7 +312,7 @@ class TableReader:
                 yield file, {name: values[index] for name, values in constants.items()}
 
     def _mode(self, file: DataFile) -> Mode:
-        """How the file's columns are found; files from before the table had field ids have only physical names."""
+        """The column mapping mode for a file; files written before the table had field ids have only physical names."""
         return "name" if self.layout.mapping == "id" and not file.has_field_ids else self.layout.mapping
 
     def _typed(self, file: DataFile, column: pa.ChunkedArray, place: int, field: Field, mode: Mode) -> pa.ChunkedArray:
@@ -330,7 +331,7 @@ class TableReader:
             raise LogCorruptedError(
                 f"column {field.name} of the data file {file.path} does not fit the table: {error}",
                 table=self.store.root,
-                hint="The file does not fit the table's schema; rewrite it with the engine that wrote it",
+                hint="Rewrite the file with the engine that wrote it",
             ) from error
 
 

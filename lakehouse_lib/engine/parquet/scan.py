@@ -1,4 +1,4 @@
-"""What a read delivers: which columns, in which types, filtered by what."""
+"""The plan of a read: columns, their types, and the predicate for rows."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from lakehouse_lib.schema import Schema, TableLayout, usable, widening
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.threads import in_order
 
-#: What rows keep, in columns after those asked for: the row's id, and the version that it came with or was changed by
-#: last. delta-spark's names.
+#: Columns after the requested ones: the row id, and the version that added the row or changed it last (row commit
+#: version). The names are delta-spark's.
 ROW_IDS = ("_metadata.row_id", "_metadata.row_commit_version")
 
-#: Files of a store over a network that are opened before their turn: what takes time there is waiting.
+#: The number of files of a remote store that are opened ahead, because most of the time is spent waiting.
 _REMOTE_FILES_AHEAD = 16
 
 
 @dataclass(frozen=True)
 class Scan:
-    """One read of a snapshot.
+    """A read of a snapshot.
 
     Attributes:
-        reader: delivers the columns asked for and those the predicate needs.
-        columns: the columns asked for.
-        predicate: rows for which it is true are delivered; None: all.
+        reader: reads the requested columns and those of the predicate.
+        columns: the requested columns.
+        predicate: only rows for which it is true are read; None: all rows.
     """
 
     reader: TableReader
@@ -47,14 +47,15 @@ class Scan:
         *,
         row_ids: bool = False,
     ) -> Scan:
-        """The read of these columns, and of those that the predicate needs.
+        """The scan of these columns (None: all) for rows that match the predicate.
 
         Args:
-            row_ids: ROW_IDS, too.
+            row_ids: whether to add the columns ROW_IDS.
 
         Raises:
-            InvalidArgumentError: a column the table does not have, or that is named twice; ids of rows that keep none.
-            UnsupportedFeatureError: a column whose type was changed in a way that the protocol does not know.
+            InvalidArgumentError: a column does not exist or is given twice, or ``row_ids`` without row tracking.
+            InvalidSchemaError: this library cannot read the type of a column.
+            UnsupportedFeatureError: the type of a column was changed in a way that the protocol does not allow.
         """
         schema = snapshot.schema
         names = snapshot.names_of(columns)
@@ -67,7 +68,7 @@ class Scan:
 
     @property
     def result_schema(self) -> pa.Schema:
-        """The schema of the rows, all columns nullable: files may hold nulls where the table's schema allows none."""
+        """The schema of the rows; all columns are nullable, because files may have nulls in NOT NULL columns."""
         arrow = self.reader.schema.to_arrow()
         id_columns = ROW_IDS if self.reader.layout.row_ids is not None else ()
         return pa.schema(
@@ -78,10 +79,10 @@ class Scan:
         )
 
     def loads(self, files: pa.Table) -> Iterator[Callable[[], pa.Table]]:
-        """One function for each row group that may hold matching rows; each opens its file, so any thread may call it.
+        """A function for each row group that may have matching rows; any thread may call it, because it opens the file.
 
         Args:
-            files: a files table; rows that its deletion vectors name are left out.
+            files: a files table; rows that its deletion vectors delete are left out.
         """
         constants = self.reader.constants(files)
         paths = files.column("path").to_pylist()
@@ -112,7 +113,7 @@ def _layout_with_row_ids(snapshot: Snapshot) -> TableLayout:
     layout = snapshot.layout_with_row_ids()
     if layout.row_ids is None:
         raise InvalidArgumentError(
-            "row_ids cannot be read: rows of this table keep no ids (rowTracking)",
+            "row_ids cannot be read: row tracking is not enabled (rowTracking)",
             table=snapshot.store.root,
             version=snapshot.version,
             hint="Create the table with delta.enableRowTracking = true",

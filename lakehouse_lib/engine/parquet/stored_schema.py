@@ -11,10 +11,11 @@ _FIELD_ID = b"PARQUET:field_id"
 
 
 def stored_schema(layout: TableLayout) -> pa.Schema:
-    """The columns of a data file: the table's under their physical names, and what copied rows keep.
+    """The columns of a data file: the table's columns under their physical names, and the materialized row id columns.
 
-    Columns are nullable, as in files of delta-spark: NOT NULL is a rule for rows. Members are as in the table's schema,
-    because pyarrow's dataset, by which delta-rs reads, does not cast a null struct into one with required members.
+    Columns are nullable, as in files of delta-spark, because NOT NULL is a rule for rows. Members are nullable as in
+    the table's schema, because delta-rs reads with pyarrow's dataset, which cannot cast a null struct to one with
+    required members.
     """
     columns = [_stored(field).with_nullable(True) for field in layout.physical.data_columns.fields]
     row_ids = () if layout.row_ids is None else layout.row_ids.fields
@@ -22,7 +23,7 @@ def stored_schema(layout: TableLayout) -> pa.Schema:
 
 
 def column_names(layout: TableLayout) -> list[str]:
-    """The table's names of the columns of ``stored_schema``, in the same order."""
+    """The logical names of the columns of ``stored_schema``, in the same order."""
     row_ids = () if layout.row_ids is None else layout.row_ids.fields
     return [*layout.data_columns.names, *(field.name for field in row_ids)]
 

@@ -1,4 +1,4 @@
-"""Rows into Parquet data files of a table, in bounded memory."""
+"""Writing of rows into Parquet data files of a table, in bounded memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lakehouse_lib.log import clock
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.protocol.table_properties import COMPRESSION_CODEC, target_file_size
 
-# Codec of COMPRESSION_CODECS -> (pyarrow's name, part of the file name). Snappy by default: every reader has it.
+# Codec of COMPRESSION_CODECS -> (pyarrow's name, part of the file name).
 _CODECS = {
     "uncompressed": ("none", ""),
     "none": ("none", ""),
@@ -44,18 +44,18 @@ _PENDING_BYTES = 256 << 20
 _OPEN_FILES = 128
 _SAMPLED_ROWS = 4096
 _SHOWN_CHARACTERS = 40
-_REPEATING = 0.9  # distinct values of sampled rows below which a dictionary pays
+_REPEATING = 0.9  # a dictionary is used if at most this share of the sampled values is distinct
 
 
 class DataFileWriter:
-    """Writes rows of one partition, file after file of about the target size.
+    """A writer of one partition's rows into files of about the target size.
 
-    Rows have exactly the columns of ``stored_schema``. Nothing is written before the first row; a file is closed when
-    it is full, by ``roll`` or by ``finish``. After an error call ``abort``.
+    Rows have the columns of ``column_names``. No file is opened before the first row. A file is closed when it is full,
+    by ``roll`` or by ``finish``. After an error, call ``abort``.
 
     Args:
         target: the table.
-        values: the partition, as ``partitionValues`` of the log has it.
+        values: the partition values, spelled as in ``partitionValues`` of the log.
     """
 
     def __init__(self, target: WriteTarget, values: Mapping[str, str | None] | None = None) -> None:
@@ -89,11 +89,11 @@ class DataFileWriter:
         return self._writer is not None
 
     def write(self, rows: pa.Table) -> None:
-        """Take these rows; they reach a file by the row group."""
+        """Add rows; they are written to a file when a row group is complete."""
         rows = rows.select(self._names)
         try:
             rows = with_types(rows, self._schema)
-        except NullMemberError:  # in rows that another writer wrote, for ours have been checked
+        except NullMemberError:  # rows of another writer are copied; this library checks rows that it writes
             self.flush()
             self.roll()
             self._schema = nullable(self._schema)
@@ -109,7 +109,7 @@ class DataFileWriter:
                 self.flush()
 
     def flush(self) -> None:
-        """Write what is pending as a row group."""
+        """Write the pending rows as a row group."""
         if not self._pending_rows:
             return
         group = pa.concat_tables(self._pending)
@@ -139,22 +139,22 @@ class DataFileWriter:
         self._floats = {}
 
     def finish(self) -> list[FileRow]:
-        """Close what is open; every file that was written."""
+        """Write pending rows and close the open file; returns all files that were written."""
         self.flush()
         self.roll()
         return self._rows
 
     def abort(self) -> None:
-        """Delete what was written, as far as the store allows; what stays is unreferenced and vacuum deletes it."""
+        """Delete the written files as far as possible; vacuum deletes the others, because no version refers to them."""
         if self._writer is not None:
-            # Before its sink: a writer that is garbage collected would write a footer there.
+            # The writer is closed before its sink: on garbage collection it would write a footer into the sink.
             with suppress(OSError, pa.ArrowException):
                 self._writer.close()
             self._writer.is_open = False
         if self._sink is not None:
             with suppress(OSError):
                 self._sink.close()
-        with suppress(DeltaError):  # the error that brought us here is the one to report
+        with suppress(DeltaError):  # the caller reports the error that caused the abort
             self._target.store.delete_many(self._opened)
         self._writer = self._sink = None
 
@@ -165,7 +165,7 @@ class DataFileWriter:
         self._row_groups += 1
 
     def _close(self) -> tuple[pq.FileMetaData, int]:
-        """Close the open file; its footer and size."""
+        """Close the open file; returns its footer and its size in bytes."""
         assert self._writer is not None
         assert self._sink is not None
         with self._failures():
@@ -191,11 +191,11 @@ class DataFileWriter:
                 if self._writer is None:
                     self._open(group)
                 self._write_group(group)
-        with suppress(DeltaError):  # no commit names it
+        with suppress(DeltaError):  # no commit refers to it
             self._target.store.delete_many([before])
 
     def _encodings(self, dictionaries: list[str] | bool) -> dict[str, str] | None:
-        """Ids that rows keep are near each other: as differences they take a bit or two, else some four bytes a row."""
+        """The encoding of the row id column: as differences, ids take one or two bits a row instead of four bytes."""
         row_ids = self._target.layout.row_ids
         if row_ids is None or isinstance(dictionaries, bool) or row_ids.ids in dictionaries:
             return None
@@ -205,7 +205,7 @@ class DataFileWriter:
     def _failures(self) -> Iterator[None]:
         try:
             yield
-        except OSError as error:  # a full disk, or what a server answered
+        except OSError as error:  # a full disk, or a server's error
             text = str(error).partition("\n")[0]
             raise StoreError(
                 f"the data file {self._path} cannot be written: {text}",
@@ -220,7 +220,7 @@ class DataFileWriter:
         self._opened.append(self._path)
         self._sink = self._target.store.open_output(self._path)
         dictionaries = _repeating(first)
-        # Readers take types from the log, so the Arrow schema need not be in every footer.
+        # Readers take types from the log, so footers do not need the Arrow schema.
         with self._failures():
             self._writer = pq.ParquetWriter(
                 self._sink,
@@ -236,7 +236,10 @@ class DataFileWriter:
 
 
 def _repeating(rows: pa.Table) -> list[str] | bool:
-    """Columns whose values repeat. A dictionary of the others costs half of all writing and makes files larger."""
+    """Columns with repeating values, for dictionaries; True: all columns.
+
+    Dictionaries of other columns would take half of the time of a write and make files larger.
+    """
     if any(pa.types.is_nested(column.type) for column in rows.schema):
         return True
     stride = max(len(rows) // _SAMPLED_ROWS, 1)
@@ -245,10 +248,10 @@ def _repeating(rows: pa.Table) -> list[str] | bool:
 
 
 def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
-    """Write a stream of tables or record batches with exactly the columns of the table; the files table.
+    """Write a stream of tables or record batches with exactly the columns of the table; returns the files table.
 
-    Partitioned rows go to a writer a partition. Memory stays bounded however many partitions there are: past 256 MiB
-    of pending rows the largest writer flushes, past 128 open files the one that waited longest closes its file.
+    Each partition has its own writer. Memory is bounded for any number of partitions: above 256 MiB of pending rows,
+    the writer with most of them flushes; above 128 open files, the least recently used writer closes its file.
     """
     writers: dict[tuple[str | None, ...], DataFileWriter] = {}
     names = target.layout.data_columns.names
@@ -256,7 +259,7 @@ def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
         for batch in batches:
             table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
             for values, rows in _by_partition(table, target):
-                # Last used, last in the dictionary.
+                # The writer that was used last is the last in the dictionary.
                 writer = writers.pop(values, None) or DataFileWriter(target, _named(target, values))
                 writers[values] = writer
                 writer.write(rows.select(names))
@@ -270,7 +273,7 @@ def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
 
 
 def indexed_leaves(target: WriteTarget) -> statistics.StatisticsColumns:
-    """The columns that statistics are kept of, under their physical names."""
+    """The columns with statistics, under their physical names."""
     indexed = statistics.indexed_columns(target.layout, target.configuration)
     return statistics.StatisticsColumns(frozenset(map(target.layout.physical_path, indexed.paths)))
 
@@ -298,7 +301,7 @@ def _by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[
     for name in partition_columns:
         encoded = table.column(name).combine_chunks().dictionary_encode()
         indices = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
-        # Renumbered at once, so that the product of many columns cannot overflow.
+        # Renumbered after each column, so that the product of many columns cannot overflow.
         _, codes = np.unique(codes * (len(encoded.dictionary) + 1) + indices, return_inverse=True)
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
@@ -325,10 +328,10 @@ def _refuse_overlong(spelled: Sequence[list[str | None]], target: WriteTarget) -
 
 
 def partition_texts(values: pa.Array | pa.ChunkedArray, name: str, target: WriteTarget) -> list[str | None]:
-    """The log's spelling of a partition column's values.
+    """The values of a partition column, as text in the spelling of the log.
 
     Raises:
-        InvalidArgumentError: names the column of a value that the log has no spelling for.
+        InvalidArgumentError: the log has no spelling for a value; names the column.
     """
     try:
         texts: list[str | None] = partition_values.to_strings(values, target.layout.schema.field(name).type).to_pylist()

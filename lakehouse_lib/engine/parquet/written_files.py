@@ -1,4 +1,4 @@
-"""Rows of a files table, made from plain values."""
+"""Written data files as rows of a files table."""
 
 from __future__ import annotations
 

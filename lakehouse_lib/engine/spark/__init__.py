@@ -1,1 +1,1 @@
-"""The engine of a Spark session: file tasks, scans and writes."""
+"""The engine that runs on Spark: file tasks, scans and writes."""

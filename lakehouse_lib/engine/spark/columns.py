@@ -1,8 +1,8 @@
-"""A table's columns as Spark finds them in its data files, and back to what users see.
+"""Conversion between a table's columns and the columns that Spark reads from its data files.
 
-Spark reads by name, so a scan asks for the names that columns have in the files (column mapping), at every depth, and
-renames what comes. A column of void is in no file. A member that a file does not have is asked for by a name that no
-file has: Spark fills it with nulls and still distinguishes a struct that is null from one that is not.
+Spark reads by name, so a scan requests the names that columns have in the files (column mapping), at every depth, and
+then renames them. Files do not have void columns. A void member is requested by a name that no file has: Spark fills it
+with nulls, and a struct of null members still differs from a null struct.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from lakehouse_lib.schema.nesting import all_types, parts, replaced
 from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.schema.widening import changes_of
 
-#: The name of a column or of a struct's member in some files.
+#: Returns the name of a column or struct member in some files.
 Names = Callable[[Field], str]
 
-#: The fewest digits before the point of a decimal into which Spark reads whole numbers of each type.
+#: By type of whole numbers: the fewest digits before the point of a decimal as which Spark can read them.
 _SPARK_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 _VOID = PrimitiveType("void")
 _FLOATING = (PrimitiveType("float"), PrimitiveType("double"))
@@ -29,48 +29,48 @@ _ABSENT = "__lakehouse_absent"
 
 
 def struct_type(schema: StructType) -> Any:
-    """A Delta schema as Spark's StructType: their JSON is the same."""
+    """A Delta schema as Spark's StructType; both have the same JSON form."""
     from pyspark.sql.types import StructType as SparkStruct
 
     return SparkStruct.fromJson(json.loads(schema.to_json()))
 
 
 def check_types(schema: Schema, *, table: str, version: int) -> None:
-    """Refuse what Spark has no values for.
+    """Refuse columns whose types Spark cannot read.
 
     Raises:
-        UnsupportedFeatureError: names the first column of an unknown type.
+        UnsupportedFeatureError: names the first such column.
     """
     for field in schema.fields:
         unknown = _unknown(field.type)
         if unknown:
             raise UnsupportedFeatureError(
-                f"column {field.name!r} has the type {unknown}, which is not read on Spark",
+                f"column {field.name!r} has the type {unknown}, which Spark cannot read",
                 table=table,
                 version=version,
-                hint="Leave the column out by naming the others",
+                hint="Leave the column out: name the other columns",
             )
 
 
 def in_files(schema: StructType, names: Names) -> Schema:
-    """The columns to ask a scan for: all nullable, for files may hold nulls where the schema allows none."""
+    """The columns that a scan requests; all are nullable, because files may have nulls in NOT NULL columns."""
     return Schema([_member(field, names) for field in schema.fields if field.type != _VOID])
 
 
 def as_schema(schema: StructType) -> Schema:
-    """The schema of what a read delivers: ``schema``, all nullable, with the metadata that users may know."""
+    """The schema of the rows of a read: ``schema``, all nullable, with the metadata that users see."""
     return Schema(map(_visible_field, schema.fields))
 
 
 def as_column(field: Field, name: str) -> Any:
-    """The Spark column ``name``, which holds values of ``field``, as users see it."""
+    """The Spark column ``name``, which has the values of ``field``, with the name and metadata that users see."""
     from pyspark.sql import functions as F
 
     return F.col(quoted(name)).alias(field.name, metadata=_visible_metadata(field.metadata))
 
 
 def as_seen(field: Field, names: Names) -> Any:
-    """The column of ``in_files`` that holds ``field``, as users see it: a Spark column."""
+    """The Spark column for ``field`` from a scan of ``in_files``, with the name and metadata that users see."""
     from pyspark.sql import functions as F
 
     if field.type == _VOID:
@@ -78,14 +78,14 @@ def as_seen(field: Field, names: Names) -> Any:
     else:
         column = _renamed(F.col(quoted(names(field))), field.type, names, _integer_digits(field))
     if field.type in _FLOATING:
-        # Times one every value stays as it is. Spark pushes no condition below it, to where the footers of parquet-cpp
-        # and parquet-rs leave NaN out of a row group's max: it would skip rows with NaN, which is above every number.
+        # A factor of 1 changes no value, and Spark pushes no condition below it. A pushed condition would skip rows
+        # with NaN, which is greater than every number: parquet-cpp and parquet-rs leave NaN out of a row group's max.
         column = column * F.lit(1).cast(spark_type(field.type))
     return column.alias(field.name, metadata=_visible_metadata(field.metadata))
 
 
 def has_floats_in_structs(schema: StructType) -> bool:
-    """Whether a struct has a floating-point member, on which Spark could push a condition down to row groups."""
+    """Whether a struct has a floating-point member; Spark could push a condition on it down to row groups."""
     return any(isinstance(field.type, StructType) and _has_floats(field.type) for field in schema.fields)
 
 
@@ -97,7 +97,7 @@ def _has_floats(kind: StructType) -> bool:
 
 
 def spark_type(kind: DataType) -> Any:
-    """A Delta type as Spark's, all of it nullable."""
+    """A Delta type as Spark's type, nullable at every depth."""
     return struct_type(StructType([Field("c", _nullable(kind))])).fields[0].dataType
 
 
@@ -122,7 +122,7 @@ def _renamed(column: Any, kind: DataType, names: Names, digits: int) -> Any:
             ),
         )
         return F.map_from_entries(entries)
-    # A cast of structs goes by position, so one to the same types under other names renames.
+    # Spark casts structs by position, so a cast to the same types under other names renames members.
     return column if str(_in_files(kind, names, digits)) == str(kind) else column.cast(spark_type(kind))
 
 
@@ -139,7 +139,7 @@ def _member(field: Field, names: Names) -> Field:
 
 
 def _in_files(kind: DataType, names: Names, digits: int) -> DataType:
-    """The type to ask a scan for; its decimals have ``digits`` digits before the point, if 38 in all suffice."""
+    """The type that a scan requests; its decimals have ``digits`` digits before the point, up to 38 in total."""
     return replaced(kind, partial(_member, names=names), partial(_with_digits, digits=digits), nullable=True)
 
 
@@ -151,9 +151,9 @@ def _with_digits(kind: DataType, digits: int) -> DataType:
 
 
 def _integer_digits(field: Field) -> int:
-    """The fewest digits before the point that Spark accepts for a decimal column whose old files hold whole numbers.
+    """The digits before the point that Spark requires of a decimal column whose old files have whole numbers.
 
-    0 for a column that never held whole numbers.
+    0 for a column that never had whole numbers.
     """
     return max((_SPARK_DIGITS.get(old, 0) for old, new in changes_of(field) if new.decimal is not None), default=0)
 
@@ -167,7 +167,7 @@ def _visible_field(field: Field) -> Field:
 
 
 def _unknown(kind: DataType) -> str | None:
-    """The name of a type within ``kind`` that has no values on Spark; void where no file can hold it."""
+    """The name of a type within ``kind`` that Spark cannot read, such as an array of void; None if there is none."""
     if isinstance(kind, PrimitiveType):
         return None if kind.is_known or kind.type == "variant" else kind.type
     if isinstance(kind, ArrayType | MapType) and _VOID in parts(kind):
@@ -176,10 +176,10 @@ def _unknown(kind: DataType) -> str | None:
 
 
 def _visible_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """What users may know of a column, such as its comment.
+    """The metadata of a column that users see, such as its comment.
 
-    What the log keeps for writers stays out: with ``EXISTS_DEFAULT`` Spark would fill missing columns, and with the
-    length of a CHAR it would pad what conditions compare.
+    Metadata for writers is left out: Spark would fill missing columns because of ``EXISTS_DEFAULT``, and pad values in
+    comparisons because of the length of a CHAR.
     """
     return {
         key: value for key, value in metadata.items() if not key.startswith(("delta.", "__")) and "DEFAULT" not in key

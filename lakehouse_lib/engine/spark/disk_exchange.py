@@ -1,7 +1,7 @@
-"""An exchange over the disk of one machine: pieces go to scratch files, their places go round by the driver.
+"""An exchange over the disk of one machine: tasks write pieces to scratch files, and the driver sends their positions.
 
-For engines whose tasks all run on one machine. A task's pieces are one file, mapped into memory by the tasks that
-collect them, so that they are copied once and may exceed the memory there is.
+For engines whose tasks all run on one machine. The pieces of a task are in one file, which the gather tasks map into
+memory. So a piece is copied once, and all pieces together may be larger than the memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import column, int64s, strings
 from lakehouse_lib.engine.base import Piece
 
-#: Where a piece lies: its group, what it is ordered by, and a range of a scratch file.
+#: The index of pieces: group, order and the range of bytes in a scratch file.
 INDEX = pa.schema(
     [
         ("group", pa.int32()),
@@ -35,7 +35,7 @@ INDEX = pa.schema(
 
 @dataclass(frozen=True)
 class ScatterToDisk:
-    """Wave 1: one task, whose pieces go to a file in ``folder``."""
+    """A scatter task, whose pieces are written to a file in ``folder``."""
 
     scatter: Callable[[Any], Iterator[Piece]]
     task: Any
@@ -45,7 +45,7 @@ class ScatterToDisk:
 
 @dataclass(frozen=True)
 class GatherFromDisk:
-    """Wave 2: one group and its rows of the index, in the order in which ``gather`` takes them."""
+    """A gather task: one group and its rows of the index, in the order of ``gather``."""
 
     gather: Callable[[Any, Iterator[Piece]], pa.Table]
     group: Any
@@ -53,8 +53,8 @@ class GatherFromDisk:
 
 
 def scatter_to_disk(task: ScatterToDisk) -> pa.Table:
-    """Run wave 1 of one task; its rows of the index."""
-    # A name of its own: the attempt before this one may still be writing.
+    """Run a scatter task; returns its rows of the index."""
+    # The name is unique, because a previous attempt of the task may still be writing.
     path = Path(task.folder) / f"{task.number}-{uuid.uuid4().hex}.pieces"
     groups: list[int] = []
     orders: list[int] = []
@@ -84,20 +84,20 @@ def scatter_to_disk(task: ScatterToDisk) -> pa.Table:
 def by_group(
     index: pa.Table, gather: Callable[[Any, Iterator[Piece]], pa.Table], groups: Sequence[Any]
 ) -> list[GatherFromDisk]:
-    """The tasks of wave 2: the groups that got a piece."""
+    """The gather tasks, for groups with a piece."""
     ordered = index.sort_by([(name, "ascending") for name in ("group", "order", "task", "position")])
     runs = pc.run_end_encode(ordered["group"].combine_chunks())
     tasks = []
     start = 0
     for end, group in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
-        # Taken, not sliced: a slice would carry the whole index to the task.
+        # ``take`` and not ``slice``: a pickled slice contains the whole index.
         tasks.append(GatherFromDisk(gather, groups[group], ordered.take(int64s(range(start, end)))))
         start = end
     return tasks
 
 
 def gather_from_disk(task: GatherFromDisk) -> pa.Table:
-    """Run wave 2 of one group."""
+    """Run a gather task."""
     return task.gather(task.group, _mapped(task.pieces))
 
 

@@ -1,6 +1,7 @@
-"""The engine of a cluster: file tasks in Python workers, rows by Spark's own Parquet reader and writer.
+"""The engine that runs on Spark: file tasks in Python workers, reads and writes of rows by Spark itself.
 
-Rows never cross between the JVM and Python, except as whole blobs of an exchange. DataFrame API only.
+Rows do not cross between the JVM and Python, except as blobs of an exchange, and in writes to stores where renames are
+expensive. Only the DataFrame API is used.
 """
 
 from __future__ import annotations
@@ -37,17 +38,18 @@ T = TypeVar("T")
 G = TypeVar("G")
 
 
-#: Texts in Spark's report when a worker runs another Python version, or a Python without this library or pyarrow.
+#: Texts in Spark's error report if a worker runs another Python version, or a Python without this library or pyarrow.
 _UNFIT_WORKER = ("ModuleNotFoundError", "PACKAGE_NOT_INSTALLED", "PYTHON_VERSION_MISMATCH")
-_PY4J_MARK = "\n: "  # between py4j's own words and those of the Java exception
+_PY4J_MARK = "\n: "  # separates py4j's message from that of the Java exception
 
 
 class SparkEngine:
-    """Runs on a Spark session.
+    """The engine that runs tasks, reads and writes on a Spark session.
 
     Args:
-        spark: a ``SparkSession``. Its Python workers need this library and pyarrow; its driver and its executors reach
-            the table's files under the same paths as this process. Spark reads other stores by file systems of Hadoop.
+        spark: a ``SparkSession``. Its Python workers need this library and pyarrow. Tables on a disk must have the same
+            paths on the driver and the executors as in this process. Spark reads other stores with Hadoop's file
+            systems.
     """
 
     name = "spark"
@@ -64,17 +66,17 @@ class SparkEngine:
 
         try:
             return int(self.spark.sparkContext.defaultParallelism)
-        except PySparkAttributeError:  # Spark Connect has no context, but ranges are cut by the same number
+        except PySparkAttributeError:  # Spark Connect has no context, but a range has this number of partitions
             return int(self.spark.range(1 << 20).selectExpr("spark_partition_id() AS p").distinct().count())
 
     @cached_property
     def shares_disk(self) -> bool:
-        """Whether tasks run on the machine of this process, so that pieces can lie on its disk between two waves."""
+        """Whether tasks run on the machine of this process, so that an exchange can store pieces on its disk."""
         return workers.runs_here(self.spark)
 
     @property
     def local_folder(self) -> str:
-        """The folder of Spark's own shuffle files, on a disk that was chosen to have room."""
+        """The folder of Spark's shuffle files, which is on a disk with enough room."""
         return str(self.spark.conf.get("spark.local.dir", tempfile.gettempdir())).split(",")[0]
 
     def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T]) -> pa.Table:
@@ -149,7 +151,7 @@ class SparkEngine:
         workers.make_ready(self.spark)
         payloads = [pickle.dumps((function, task)) for task in tasks]
         rows = pa.table({"position": pa.array(range(len(tasks)), pa.int32()), "task": pa.array(payloads, pa.binary())})
-        # A partition a task: Spark hands them to whichever executor is free.
+        # One partition per task, so that Spark gives each task to a free executor.
         return self.spark.createDataFrame(rows).repartitionById(len(tasks), "position")
 
     def _results(self, frame: Any) -> pa.Table:
@@ -163,31 +165,31 @@ class SparkEngine:
 
 
 def _error(data: bytes) -> DeltaError:
-    error = pickle.loads(data)  # noqa: S301 - written by our own task of this very job
+    error = pickle.loads(data)  # noqa: S301 - written by a task of this job
     return error if isinstance(error, DeltaError) else DeltaError(f"a Spark task failed: {error}")
 
 
 @contextmanager
 def spark_failures() -> Iterator[None]:
-    """Raise what Spark itself reports as a ``StoreError`` of one line; the whole report stays the error's cause."""
+    """Raise errors of Spark as a ``StoreError`` with one line of text; the whole report is the error's cause."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except (PySparkException, Py4JJavaError) as error:  # the latter where PySpark has no class of its own
+    except (PySparkException, Py4JJavaError) as error:  # Py4JJavaError: PySpark has no class for the Java exception
         report = str(error)
         gist = _gist(report.partition(_PY4J_MARK)[2] or report)
         unfit = any(mark in report for mark in _UNFIT_WORKER)
         raise StoreError(
             f"the Spark job failed: {gist}",
-            hint=workers.hint() if unfit else "Spark's own log has the whole report",
+            hint=workers.hint() if unfit else "Spark's log has the whole report",
             code="DELTA_SPARK_JOB_FAILED",
         ) from error
 
 
 def _gist(report: str) -> str:
-    """The line of a report that says what went wrong: of a Python traceback the last one, else the first."""
+    """The most useful line of an error report: the last line of a Python traceback, else the first line."""
     lines = [line.strip() for line in report.splitlines() if line.strip()]
     if any(line.startswith("Traceback (most recent call last)") for line in lines):
         messages = [line for line in lines if not line.startswith(("File ", "at ", "^", "SQLSTATE"))]

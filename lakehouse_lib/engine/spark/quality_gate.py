@@ -1,9 +1,8 @@
-"""The quality gate: a Great Expectations suite judges a batch before it is committed.
+"""The quality gate: checks a batch with a Great Expectations suite before it is committed.
 
-A rule about single rows (a map expectation; uniqueness too) sends the rows that break it to quarantine. A rule about
-the batch as a whole (row count, a mean, ...) stops the load. What Great Expectations contributes to a row rule is its
-condition, resolved once; all conditions of a suite are then evaluated in one pass over a batch, where its own
-validation takes a second or more a batch.
+Rows that break a rule about single rows (a map expectation, or uniqueness) go to quarantine. A broken rule about the
+whole batch (row count, a mean, ...) stops the load. Great Expectations gives the condition of each row rule once. All
+conditions are then evaluated in one pass over a batch, because its own validation takes a second or more for each.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 VIOLATIONS = "__violations"
 
-#: A condition that needs no other metrics is the same for every batch. (Every condition claims to need the row count.)
+#: A condition that needs no other metrics is the same for every batch. (Every condition depends on the row count.)
 _FIXED_METRICS = {"table.columns", "table.column_types", "table.row_count"}
 
 
@@ -33,20 +32,20 @@ _FIXED_METRICS = {"table.columns", "table.column_types", "table.row_count"}
 class _RowRule:
     rule: Rule
     mostly: float
-    applies: Column | None  # None: to every row
+    applies: Column | None  # None: the rule applies to every row
     breaks: Column
 
 
 class Gate:
-    """The rules of a suite, made ready for batches of one schema.
+    """The rules of a suite, prepared for batches of one schema.
 
     Raises:
         QualityError: a rule is an unknown expectation, or cannot be evaluated on Spark on rows of this schema.
     """
 
     def __init__(self, spark: SparkSession, rules: Sequence[Rule], rows: DataFrame, columns: Sequence[str]) -> None:
-        """``rows``: any rows of the schema, such as none; ``columns``: those that rules may be about."""
-        import great_expectations as gx  # 2-3 s and 160 MB: only when there is a suite
+        """``rows``: a DataFrame with the schema, which may be empty; ``columns``: the columns that rules may check."""
+        import great_expectations as gx  # takes 2-3 s and 160 MB, so it is imported only if there is a suite
 
         _quieten()
         self._context = gx.get_context(mode="ephemeral")
@@ -67,14 +66,14 @@ class Gate:
             else:
                 self._depends_on_batch.append((rule, expectation))
         with _as_quality_error("the quality suite cannot be evaluated on rows of this schema"):
-            # Analysed here, so that a rule that compares a date with a number fails before anything is written.
+            # Spark analyses the conditions, so an invalid one (a date compared with a number) fails before any write.
             batch.data.dataframe.select(*(row_rule.breaks for row_rule in self._fixed)).schema  # noqa: B018
 
     def judge(self, rows: DataFrame) -> Verdict:
-        """Judge one batch, which is read twice or more: hand over something cheap to read, such as staged Parquet.
+        """The verdict on a batch; ``rows`` is read more than once, so it should be cheap to read (staged Parquet).
 
         Raises:
-            QualityError: the batch breaks a rule about the table, or a rule could not be evaluated.
+            QualityError: the batch breaks a rule about the whole batch, or a rule could not be evaluated.
         """
         row_rules = list(self._fixed)
         if self._table_rules or self._depends_on_batch:
@@ -175,13 +174,13 @@ def _expectation(rule: Rule) -> Any:
         kind = get_expectation_impl(rule.type)
     except ExpectationNotFoundError:
         raise QualityError(
-            f"the rule {rule.id} is of the unknown type {rule.type!r}",
+            f"the type of the rule {rule.id} is {rule.type!r}, which is not a known expectation",
             hint="Use the name of a Great Expectations expectation, such as expect_column_values_to_be_between",
         ) from None
     try:
         return kind(**rule.arguments, meta={"rule_id": rule.id})
-    except Exception as error:  # pydantic's, and whatever a validator of an expectation raises
-        raise QualityError(f"the rule {rule} is malformed: {error}", hint="Correct its kwargs") from error
+    except Exception as error:  # errors of pydantic and of the expectations' validators
+        raise QualityError(f"the rule {rule} is not valid: {error}", hint="Correct its kwargs") from error
 
 
 def _condition_metric(expectation: Any, validator: Any) -> Any:
@@ -196,7 +195,7 @@ def _condition_metric(expectation: Any, validator: Any) -> Any:
 
 
 def _is_fixed(expectation: Any, validator: Any) -> bool:
-    """Whether the rule's condition is the same for every batch: a z-score needs the batch's mean first."""
+    """Whether the rule's condition is the same for every batch; a z-score, for example, needs the batch's mean."""
     from great_expectations.expectations.registry import get_metric_provider
 
     with _as_quality_error(f"{expectation.expectation_type} cannot be evaluated on Spark"):
@@ -215,7 +214,7 @@ def _row_rule(rule: Rule, expectation: Any, validator: Any) -> _RowRule:
         if domain.get("row_condition"):
             if expectation.map_metric in ("column_values.unique", "compound_columns.unique"):
                 raise QualityError(
-                    f"the rule {rule} asks for uniqueness among some of the rows only",
+                    f"the rule {rule} has a row_condition; expected none, because uniqueness is checked among all rows",
                     hint="Leave row_condition out of a uniqueness rule",
                 )
             applies.append(_row_condition(domain, validator.execution_engine))
@@ -228,7 +227,7 @@ def _row_rule(rule: Rule, expectation: Any, validator: Any) -> _RowRule:
 
 
 def _row_condition(domain: Mapping[str, Any], engine: Any) -> Column:
-    """The rule's ``row_condition`` as a column, by asking the engine for the filter it would apply."""
+    """The rule's ``row_condition`` as a column, taken from the filter that Great Expectations applies."""
     conditions: list[Column] = []
 
     class _Filtered:
@@ -243,7 +242,7 @@ def _row_condition(domain: Mapping[str, Any], engine: Any) -> Column:
 
 
 def _not_ignored(domain: Mapping[str, Any], accessor: Mapping[str, Any]) -> list[Column]:
-    """``ignore_row_if`` of rules about several columns: which of them must be there for a row to be judged."""
+    """Conditions for ``ignore_row_if`` of rules about several columns: which of them must not be null."""
     names = accessor.get("column_list") or [accessor[key] for key in ("column_A", "column_B") if key in accessor]
     missing = [F.col(name).isNull() for name in names]
     ignore = domain.get("ignore_row_if")
@@ -268,12 +267,12 @@ def _as_quality_error(what: str) -> Iterator[None]:
         yield
     except QualityError:
         raise
-    except Exception as error:  # Great Expectations and Spark raise a dozen kinds, all about the rule or its column
+    except Exception as error:  # Great Expectations and Spark raise many classes for a wrong rule or column
         raise QualityError(f"{what}: {_cause(error)}", hint="Correct the rule") from error
 
 
 def _cause(error: Exception) -> str:
-    """One line: the innermost cause that a Java stack names, else the error's first line."""
+    """The first cause in a Java stack trace, else the error's first line."""
     lines = str(error).splitlines() or [type(error).__name__]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     causes += [line.removeprefix(": ") for line in lines if line.startswith(": ")]

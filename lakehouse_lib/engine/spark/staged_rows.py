@@ -1,4 +1,4 @@
-"""Staged rows of a load as DataFrames: what parse tasks wrote, and rows that broke rules in the quarantine's layout."""
+"""Staged rows of a load as DataFrames, and failing rows in the layout of the quarantine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def empty(spark: SparkSession, schema: Schema) -> DataFrame:
-    """No rows, of a schema."""
+    """An empty DataFrame with a schema."""
     return spark.createDataFrame([], struct_type(schema))
 
 
@@ -26,9 +26,9 @@ def read(spark: SparkSession, store: ObjectStore, schema: Schema, paths: Sequenc
     """The rows of staged Parquet files of a store."""
     if not paths:
         return empty(spark, schema)
-    # A table's path may hold a * or a [.
+    # Without globbing, because a table's path may contain * or [.
     reader = spark.read.schema(struct_type(schema)).option("__globPaths__", "false")
-    # Whatever the session is set to, a staged day stays the same day, and a staged file that is gone is an error.
+    # Regardless of the session's settings, dates stay the same, and a missing file is an error.
     reader = reader.options(**reading.OPTIONS, **store_access.options(spark, store))
     return reader.parquet(*(f"{store_access.uri(store, store.root)}/{path}" for path in paths))
 
@@ -36,7 +36,7 @@ def read(spark: SparkSession, store: ObjectStore, schema: Schema, paths: Sequenc
 def broken(
     failing: DataFrame, schema: Schema, *, source: str, batch: int, file_column: str, line_column: str
 ) -> DataFrame:
-    """Rows that broke rules, in the quarantine's layout.
+    """Rows that broke rules, in the layout of the quarantine.
 
     Args:
         failing: rows of ``schema`` with an array of violations, as the quality gate returns them.

@@ -1,8 +1,8 @@
-"""How Spark's own readers get to the files of a table's store: by one of Hadoop's file systems.
+"""Access of Spark's own readers and writers to the files of a table's store, by Hadoop's file systems.
 
-The properties of a location go with each scan: no setting of the session changes, and no plan, log line or command line
-has them. Hadoop keeps one connection a host and process, made by the first scan's, so a host whose properties change is
-refused.
+The properties of a location are passed with each scan. They do not change settings of the session, and they are not in
+plans, logs or command lines. Hadoop keeps one connection per host and process, made with the properties of the first
+scan, so a scan with other properties for the same host is refused.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _lock = threading.Lock()
 
 
 def properties(store: ObjectStore) -> dict[str, str]:
-    """Hadoop's properties for the table and its allowed roots; secrets are among them."""
+    """Hadoop's properties for the table and its allowed roots; they may contain secrets."""
     return {name: value for access in _accesses(store) for name, value in access.properties.items()}
 
 
 def options(spark: Any, store: ObjectStore) -> dict[str, str]:
-    """Options of a scan or a write by which Spark reaches the table's files; none for a table on a disk.
+    """The options of a scan or write with which Spark accesses the table's files; empty for a table on a disk.
 
     Raises:
-        InvalidArgumentError: Spark lacks the file system, or was connected to the host by other properties.
+        InvalidArgumentError: Spark lacks the file system, or has connected to the host with other properties.
     """
     accesses = _accesses(store)
     if not any(access.package or access.properties for access in accesses):
@@ -38,7 +38,7 @@ def options(spark: Any, store: ObjectStore) -> dict[str, str]:
 
     try:
         context = spark.sparkContext
-    except PySparkAttributeError:  # Spark Connect: its server knows what it has
+    except PySparkAttributeError:  # Spark Connect: its server cannot be checked
         return properties(store)
     _check_package(context, accesses[0], store)
     with _lock:
@@ -48,19 +48,19 @@ def options(spark: Any, store: ObjectStore) -> dict[str, str]:
                 raise InvalidArgumentError(
                     f"this Spark application has read {host} with other storage options",
                     table=store.root,
-                    hint="Hadoop keeps its connection: read with the same options, or start another Spark application",
+                    hint="Hadoop keeps the first connection: use the same options, or start another Spark application",
                     code="DELTA_SPARK_CONFIGURATION",
                 )
     return properties(store)
 
 
 def uri(store: ObjectStore, location: str) -> str:
-    """The table's folder or an allowed root as Spark calls it, nothing encoded, without a slash at its end."""
+    """The URI of the table's folder or an allowed root for Spark, without percent-encoding and final slash."""
     return store.spark_access(location).uri.rstrip("/")
 
 
 def split_uri(uri: str) -> tuple[str, str]:
-    """Scheme and host of a URI, and its path: ``hdfs://host`` and ``/x``, or ``file:`` and ``/x`` of ``file:/x``."""
+    """The scheme with the host, and the path, of a URI: ``hdfs://host`` and ``/x``; ``file:`` and ``/x``."""
     scheme, _, rest = uri.partition(":")
     host = f"//{rest[2:].partition('/')[0]}" if rest.startswith("//") else ""
     return f"{scheme}:{host}", rest.removeprefix(host)
@@ -82,7 +82,7 @@ def _check_package(context: Any, access: SparkAccess, store: ObjectStore) -> Non
         raise InvalidArgumentError(
             f"Spark has no file system for {scheme}: locations",
             table=store.root,
-            hint=f"Start it with spark.jars.packages={access.package}:{hadoop.util.VersionInfo.getVersion()}, or leave "
-            "Spark out: to_pyarrow_table() gives rows that spark.createDataFrame takes",
+            hint=f"Start Spark with spark.jars.packages={access.package}:{hadoop.util.VersionInfo.getVersion()}, or "
+            "use spark.createDataFrame with the rows of to_pyarrow_table()",
             code="DELTA_SPARK_CONFIGURATION",
         ) from error

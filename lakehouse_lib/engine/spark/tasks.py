@@ -1,7 +1,7 @@
-"""What runs inside Spark's Python workers. Imports nothing of Spark, so a worker needs this library and pyarrow only.
+"""Functions that run in Spark's Python workers; they do not import pyspark.
 
-A ``DeltaError`` of a task travels back as a value, whole, and is raised on the driver; anything else is raised here,
-so that Spark tries the task again.
+A ``DeltaError`` of a task is returned to the driver as a value and raised there. Other errors are raised in the worker,
+so that Spark retries the task.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from lakehouse_lib.arrow.values import column, int64s
 from lakehouse_lib.engine.base import Piece
 from lakehouse_lib.errors import DeltaError
 
-#: A task's answer: an Arrow IPC stream, or a pickled DeltaError.
+#: Spark schema of a task's result: an Arrow IPC stream, or a pickled DeltaError.
 RESULTS = "position int, result binary, error binary"
-#: A piece between the waves. The group's own task travels first, as a row of order -2; an error as one of order -1.
+#: Spark schema of a piece. Rows of order GROUP_ROW contain the task of a group, rows of order ERROR_ROW an error.
 PIECES = "group int, ord long, task int, position int, data binary, error binary"
 GROUP_ROW, ERROR_ROW = -2, -1
 
@@ -38,10 +38,10 @@ _PIECE_SCHEMA = pa.schema(
 
 
 def run_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """``Engine.run`` on a worker: TASKS in, RESULTS out."""
+    """Run tasks on a worker, for ``Engine.run``: takes rows (position, task), yields RESULTS."""
     for batch in batches:
         for position, payload in zip(_ints(batch, 0), _blobs(batch, 1), strict=True):
-            # Written by the driver of this very job, never read from storage.
+            # Written by the driver of this job, never read from storage.
             function, task = pickle.loads(payload)  # noqa: S301
             try:
                 yield result(position, function(task))
@@ -50,7 +50,7 @@ def run_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def scatter_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Wave 1 of an exchange on a worker: TASKS in, PIECES out."""
+    """Run scatter tasks on a worker: takes rows (position, task), yields PIECES."""
     for batch in batches:
         for number, payload in zip(_ints(batch, 0), _blobs(batch, 1), strict=True):
             scatter, task = pickle.loads(payload)  # noqa: S301
@@ -62,7 +62,7 @@ def scatter_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 def gather_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Wave 2 of an exchange on a worker: PIECES sorted by group and order in, RESULTS out."""
+    """Run gather tasks on a worker: takes PIECES sorted by group and order, yields RESULTS."""
     for group, rows in groupby(_piece_rows(batches), key=lambda row: row[0]):
         gather = task = None
         first: tuple[int, int, pa.Buffer, bytes | None] | None = None
@@ -93,7 +93,7 @@ def to_stream(table: pa.Table) -> pa.Buffer:
 
 
 def group_rows(payloads: Sequence[bytes]) -> pa.Table:
-    """The tasks of wave 2 as rows of PIECES."""
+    """The gather tasks as rows of PIECES."""
     count = len(payloads)
     return pa.table(
         [
@@ -137,12 +137,12 @@ def _buffers(batch: pa.RecordBatch, index: int) -> list[pa.Buffer]:
 
 
 def result(position: int, table: pa.Table) -> pa.RecordBatch:
-    """A task's answer, a row of RESULTS."""
+    """The row of RESULTS for a task's result."""
     return _result_batch(position, to_stream(table), None)
 
 
 def failure(position: int, error: DeltaError) -> pa.RecordBatch:
-    """Why a task has none, a row of RESULTS."""
+    """The row of RESULTS for a task's error."""
     return _result_batch(position, None, pickle.dumps(error))
 
 
@@ -165,7 +165,7 @@ def _piece(
     return pa.RecordBatch.from_arrays(columns, schema=_PIECE_SCHEMA)
 
 
-# From buffers: the first pa.array(list) of a worker would import pandas, which takes a second.
+# Made from buffers: the first pa.array(list) in a worker would import pandas, which takes a second.
 def _blob(value: bytes | pa.Buffer | None) -> pa.Array:
     if value is None:
         return pa.nulls(1, pa.binary())

@@ -1,6 +1,6 @@
-"""Make sure that a session's Python workers have this library: set on a local master, checked by a task elsewhere.
+"""Python workers of a Spark session: makes sure that they can import this library.
 
-Workers run ``PYSPARK_PYTHON``, and without it the first ``python3`` of their machine.
+Workers run ``PYSPARK_PYTHON``, or without it the first ``python3`` of their machine.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ def runs_here(spark: Any) -> bool:
 
     try:
         return re.fullmatch(r"local(\[.*\])?", spark.sparkContext.master) is not None
-    except PySparkAttributeError:  # Spark Connect: its server may be anywhere
+    except PySparkAttributeError:  # Spark Connect: its server may be on another machine
         return False
 
 
 def make_ready(spark: Any) -> None:
-    """Make sure, once a session, that its workers can run this library's tasks.
+    """Make sure, once per session, that its workers can run this library's tasks.
 
-    On a local master the workers run this process's interpreter, unless PYSPARK_PYTHON names another one. Elsewhere
-    one task imports the library.
+    On a local master, workers are set to the interpreter of this process, unless PYSPARK_PYTHON is set. On other
+    masters, a task tries to import the library.
 
     Raises:
-        StoreError: the task cannot import it, or has another version of it; the hint says what to set.
+        StoreError: the task cannot import the library, or has another version; the hint says what to set.
     """
     if spark in _ready:
         return
     if runs_here(spark):
         if "PYSPARK_PYTHON" not in os.environ:
-            spark.sparkContext.pythonExec = sys.executable  # is read when a function is handed to Spark
+            spark.sparkContext.pythonExec = sys.executable  # Spark reads it when it gets a function
     else:
         _check(spark)
     _ready.add(spark)
 
 
 def hint() -> str:
-    """What to set where workers lack the library."""
+    """The hint for workers that lack the library."""
     python = "{}.{}".format(*sys.version_info[:2])
     library = " ".join(filter(None, (distribution.NAME, distribution.version())))
     return (
@@ -64,7 +64,7 @@ def _check(spark: Any) -> None:
     (answer,) = spark.range(1).coalesce(1).mapInArrow(_question(), _ANSWER).collect()
     if answer.error is not None:
         raise StoreError(
-            f"Spark's Python workers ({answer.python}) lack this library: {answer.error}",
+            f"Spark's Python workers ({answer.python}) cannot import this library: {answer.error}",
             hint=hint(),
             code="DELTA_SPARK_CONFIGURATION",
         )
@@ -79,7 +79,7 @@ def _check(spark: Any) -> None:
 
 
 def _question() -> Any:
-    """The function that a worker runs; a nested one, because it is pickled by value and runs without the library."""
+    """The function that a worker runs; it is nested, so that it is pickled by value and runs without the library."""
     name = distribution.NAME
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

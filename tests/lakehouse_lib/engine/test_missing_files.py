@@ -29,6 +29,6 @@ def test_a_vacuumed_version_says_what_to_do(tmp_path, read):
         write_deltalake(tmp_path, pa.table({"id": [number]}), mode="append")
     DeltaTable(tmp_path).optimize.compact()
     DeltaTable(tmp_path).vacuum(0, dry_run=False, enforce_retention_duration=False)
-    with pytest.raises(ObjectNotFoundError, match=r"file part-.* is missing .*vacuum.*read the newest version"):
+    with pytest.raises(ObjectNotFoundError, match=r"file part-.* is missing .*vacuum.*read the latest version"):
         read(DeltaTable(tmp_path, version=2))
     assert DeltaTable(tmp_path).to_pyarrow_dataset().count_rows() == 3

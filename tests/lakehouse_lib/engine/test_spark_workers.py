@@ -55,7 +55,7 @@ def test_a_plain_script_on_a_local_master_runs_its_own_interpreter(tmp_path):
 def test_elsewhere_the_error_says_what_to_set(tmp_path):
     printed = run_plainly(tmp_path, "local-cluster[1,1,512]")
     assert printed.startswith("StoreError: [DELTA_SPARK_CONFIGURATION] Spark's Python workers (")
-    assert ") lack this library: ModuleNotFoundError: " in printed
+    assert ") cannot import this library: ModuleNotFoundError: " in printed
     assert "Set PYSPARK_PYTHON (spark.pyspark.python for spark-submit) to a Python 3." in printed
 
 

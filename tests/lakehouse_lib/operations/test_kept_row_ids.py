@@ -248,7 +248,7 @@ def test_a_scan_tells_the_ids_of_rows(tmp_path: Path) -> None:
     empty = DeltaTable(root).scan(["id"], "id > 100", row_ids=True).read_all()
     assert empty.schema.field("_metadata.row_id").type == pa.int64()
     set_properties(root, {**STABLE, "delta.enableRowTracking": "false"})
-    with pytest.raises(InvalidArgumentError, match=r"keep no ids.*enableRowTracking"):
+    with pytest.raises(InvalidArgumentError, match=r"row tracking is not enabled.*enableRowTracking"):
         told(root)
 
 

@@ -327,5 +327,5 @@ def test_an_append_imports_no_pandas(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("threads", [0, -1, "2", 1.5, True])
 def test_the_arrow_engine_takes_no_threads_for_none(threads: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"parallelism {threads!r}"):
+    with pytest.raises(InvalidArgumentError, match=f"parallelism is {threads!r}"):
         ArrowEngine(threads)

@@ -68,7 +68,7 @@ def test_texts_that_are_not_valid(entry: TableProperty[Any], texts: list[str]) -
 
 def test_the_size_that_a_caller_asks_for_comes_first() -> None:
     assert target_file_size({TARGET_FILE_SIZE.key: "100mb"}, 5) == 5
-    with pytest.raises(InvalidArgumentError, match="is not valid; expected 1 byte or more"):
+    with pytest.raises(InvalidArgumentError, match="is not valid; expected a positive number of bytes"):
         target_file_size({TARGET_FILE_SIZE.key: "100mb"}, 0)
 
 

@@ -1,1 +1,1 @@
-"""Read a table by Spark's own scan."""
+"""Reading a table with Spark's own Parquet scan."""

@@ -1,8 +1,8 @@
-"""Deletion vectors on Spark: the deleted rows of a scan as a small table beside it, 64 rows of a file to a word.
+"""Deletion vectors on Spark: a join of a scan with a small table of its deleted rows.
 
-Rows do not cross to Python. A row of the table says (file, block, bits): of the rows ``64 * block`` to
-``64 * block + 63`` of that file, those whose bit is set are deleted. A deleted row costs at most 16 bytes here, a file
-that lost every row one bit a row, and Spark packs the two keys into one number when it joins.
+Rows do not cross to Python. The table has columns (file, block, bits): the set bits are the deleted rows among the rows
+``64 * block`` to ``64 * block + 63`` of the file. A deleted row takes at most 16 bytes, and one bit if all rows of its
+file are deleted. Spark packs the two keys of the join into one number.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.threads import in_order
 
 _THREADS = 8
-# A word takes some 50 bytes in Spark's hash table. Beyond this many they are not broadcast to every executor.
+# A word takes about 50 bytes in Spark's hash table. Above this number, words are not broadcast to every executor.
 _MOST_BROADCAST = 4_000_000
-# Statistics are of the physical rows; the protocol demands this one of a file with a vector.
+# numRecords counts physical rows; the protocol requires it for a file with a deletion vector.
 _NUM_RECORDS = r'"numRecords"\s*:\s*(?P<rows>[0-9]{1,18})'
 _BLOCK, _BITS = "__lakehouse_block", "__lakehouse_bits"
 
 
 def without_deleted(spark: Any, frame: Any, files: pa.Table, store: ObjectStore, *, file: str, row: str) -> Any:
-    """The rows of ``frame`` that no deletion vector of its file names.
+    """The rows of ``frame`` without those that deletion vectors delete.
 
     Args:
-        files: a files table; ones without a vector lose nothing.
-        file: the column of ``frame`` with a row's file, as a row number of ``files``.
-        row: the column with a row's position in its file.
+        files: a files table.
+        file: the column of ``frame`` with the file of a row, as a row number of ``files``.
+        row: the column of ``frame`` with the position of a row in its file.
 
     Raises:
-        LogCorruptedError, ObjectNotFoundError: a vector that cannot be used or is missing.
+        LogCorruptedError: a deletion vector differs from its description in the log, or does not fit its file.
+        ObjectNotFoundError: a deletion vector is missing.
     """
     from pyspark.sql import functions as F
 
@@ -54,7 +55,7 @@ def without_deleted(spark: Any, frame: Any, files: pa.Table, store: ObjectStore,
 
 
 def deleted_words(files: pa.Table, store: ObjectStore) -> pa.Table:
-    """The table of deleted rows: file int32 (row of ``files``), block int32, bits int64; empty without vectors."""
+    """The table of deleted rows: file int32 (row number of ``files``), block int32, bits int64."""
     vectors = files["deletionVector"].combine_chunks()
     counts = pc.struct_field(pc.extract_regex(files["stats"].combine_chunks(), _NUM_RECORDS), "rows").cast(pa.int64())
     marked = np.flatnonzero(vectors.is_valid().to_numpy(zero_copy_only=False))
@@ -81,7 +82,7 @@ def deleted_words(files: pa.Table, store: ObjectStore) -> pa.Table:
 
 
 def _words(positions: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Ascending positions as blocks of 64 and their bits."""
+    """Ascending positions as numbers of blocks of 64 rows, and the bits of each block."""
     if not len(positions):
         return np.empty(0, np.int32), np.empty(0, np.int64)
     block = (positions >> 6).astype(np.int32)

@@ -1,10 +1,10 @@
-"""Under which names files have a table's columns (PROTOCOL.md, Reader Requirements for Column Mapping).
+"""The names of a table's columns in its files (PROTOCOL.md, Reader Requirements for Column Mapping).
 
-Without mapping and in name mode all files of a table have the same names. In id mode a file's own field ids decide,
-and its names need not mean anything: files that a table was converted from kept theirs, and a column renamed since may
-have left its name to another. Spark can match by field id, but only by a setting of the whole session, and then it
-still pushes conditions down by name and so drops row groups that match. So the footers are read, and files that name
-their columns alike are scanned together, by those names.
+Without mapping and in the mode ``name``, all files have the same names. In the mode ``id``, columns are found by the
+field ids of each file, and names may differ: converted files keep their old names, and a renamed column may have left
+its name to another one. Spark can match field ids only by a setting of the session, and it then still pushes conditions
+down by name, which skips row groups that match. So the footers are read, and files with the same names of columns are
+scanned together, by these names.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _FIELD_ID = b"PARQUET:field_id"
 
 
 def layouts(snapshot: Snapshot, files: pa.Table) -> Iterator[tuple[Names, pa.Table]]:
-    """The files in groups that have the same names, and those names.
+    """Groups of files with the same names of columns, and these names.
 
     Args:
         files: a files table with store paths.
 
     Raises:
-        ObjectNotFoundError, StoreError: in id mode, a file that is missing or not a Parquet file.
+        ObjectNotFoundError, StoreError: in the mode ``id``, a file is missing or is not a Parquet file.
     """
     mode = snapshot.layout.mapping
     if mode != "id":
@@ -44,14 +44,14 @@ def layouts(snapshot: Snapshot, files: pa.Table) -> Iterator[tuple[Names, pa.Tab
     groups: dict[frozenset[tuple[int, str]], int] = {}
     numbers = np.array([groups.setdefault(layout, len(groups)) for layout in file_layouts])
     for layout, number in groups.items():
-        # Files from before the table had field ids have its columns under the physical names.
+        # Files written before the table had field ids use the physical names.
         names = partial(_name, dict(layout)) if layout else partial(physical_name, mode=mode)
         yield names, files.filter(pa.array(numbers == number))
 
 
 def _name(layout: dict[int, str], field: Field) -> str:
     number = field_id(field)
-    # A name that no file has stands for a column that this one does not have.
+    # A column that the file does not have gets a name that no file has.
     return layout.get(number, f"__lakehouse_no_{number}") if number is not None else physical_name(field, "id")
 
 

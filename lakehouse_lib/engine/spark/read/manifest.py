@@ -1,7 +1,7 @@
-"""The list of files that Spark is to scan, in the form of its streaming file sink's log.
+"""The list of files that Spark scans, in the format of its streaming file sink's log.
 
-``spark.read.parquet(*paths)`` looks at every path before it plans. The same list as the log of a streaming file sink,
-one file in a scratch folder, plans 10,000 files in half a second, with pruning and pushdown.
+``spark.read.parquet(*paths)`` looks up every path before it plans. With the log of a streaming file sink, which is one
+file in a scratch folder, Spark plans 10,000 files in half a second, with pruning and pushdown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lakehouse_lib.store import ObjectStore
 
 _BLOCK_SIZE = 128 << 20
 _NEEDS_QUOTING = r"[^A-Za-z0-9_.~/=-]"
-# With it a scan finds what lies in the list's folder, which holds no data file.
+# If true, Spark ignores the list and scans its folder, which has no data files.
 _IGNORED = "spark.sql.streaming.fileStreamSink.ignoreMetadata"
 
 
@@ -44,20 +44,21 @@ def scan_listed(
     *,
     numbered: bool = False,
 ) -> Any:
-    """Spark's Parquet scan of exactly these files, a DataFrame with the columns of ``schema``.
+    """A DataFrame with the columns of ``schema``: Spark's Parquet scan of exactly these files.
 
     Args:
         files: a files table with store paths.
-        options: of the scan.
-        numbered: see ``manifest``.
+        options: the options of the scan.
+        numbered: as for ``manifest``.
 
     Raises:
-        InvalidArgumentError: the session is set to pass over such lists.
-        LogCorruptedError, ObjectNotFoundError: a file that the log says has no bytes, and that has none.
+        InvalidArgumentError: the session is set to ignore such lists.
+        LogCorruptedError: a file has no bytes.
+        ObjectNotFoundError: a file with the size 0 in the log is missing.
     """
     if str(spark.conf.get(_IGNORED, "false")).lower() == "true":
         raise InvalidArgumentError(
-            f"{_IGNORED} is true in this Spark session, which would then read no file at all",
+            f"{_IGNORED} is true in this Spark session; expected false, because Spark would read no file",
             table=store.root,
             hint=f'Call spark.conf.set("{_IGNORED}", "false"), or read in another session',
             code="DELTA_SPARK_CONFIGURATION",
@@ -67,16 +68,18 @@ def scan_listed(
 
 
 def manifest(files: pa.Table, store: ObjectStore, *, numbered: bool = False) -> str:
-    """A scratch folder, as Spark calls it, whose file sink log lists exactly these files; the same list gives the same
-    folder.
+    """The URI of a scratch folder with a file sink log that lists exactly these files.
+
+    The same list always has the same folder.
 
     Args:
         files: a files table with store paths.
-        numbered: a file's modification time is its row in ``files``, in ms since the epoch, so that a scan can tell
-            cheaply which file a row is from (``_metadata.file_modification_time``).
+        numbered: whether modification times in the list are row numbers of ``files``, in ms since the epoch. A scan
+            then knows the file of each row at low cost (``_metadata.file_modification_time``).
 
     Raises:
-        LogCorruptedError, ObjectNotFoundError: a file that the log says has no bytes, and that has none.
+        LogCorruptedError: a file has no bytes.
+        ObjectNotFoundError: a file with the size 0 in the log is missing.
     """
     sizes = _sizes(files, store)
     times = np.arange(len(files)) if numbered else pc.fill_null(files["modificationTime"], 0).to_numpy()
@@ -98,11 +101,11 @@ def manifest(files: pa.Table, store: ObjectStore, *, numbered: bool = False) -> 
         aside = log / f".{uuid.uuid4().hex}.tmp"  # other threads may be writing the same list
         aside.write_bytes(text)
         aside.rename(log / "0")
-    return f"file:{folder}"  # nothing encoded: Spark decodes nothing
+    return f"file:{folder}"  # not percent-encoded, because Spark does not decode it
 
 
 def _sizes(files: pa.Table, store: ObjectStore) -> pa.Array:
-    """The files' sizes; a size of 0 is looked up in the store, because Spark passes over an empty file silently."""
+    """The sizes of the files; a size of 0 is looked up in the store, because Spark silently skips empty files."""
     sizes = pc.fill_null(files["size"], 0).combine_chunks()
     empty = np.flatnonzero(pc.less_equal(sizes, 0).to_numpy(zero_copy_only=False))
     if not len(empty):
@@ -115,7 +118,7 @@ def _sizes(files: pa.Table, store: ObjectStore) -> pa.Array:
             raise missing_file(path, table=store.root)
         if not meta.size:
             raise LogCorruptedError(
-                f"the data file {path} has no bytes, so it is not a Parquet file",
+                f"the data file {path} has no bytes; expected a Parquet file",
                 table=store.root,
                 hint="Restore the file from a backup, or read an older version without it",
             )
@@ -124,7 +127,7 @@ def _sizes(files: pa.Table, store: ObjectStore) -> pa.Array:
 
 
 def _uris(paths: pa.ChunkedArray, store: ObjectStore) -> pa.Array:
-    """URIs of store paths, as Spark calls them."""
+    """The URIs of store paths for Spark, percent-encoded."""
     paths = whole(paths)
     base, below = pa.scalar(_encoded(store_access.uri(store, store.root))), paths
     for location in store.allowed_roots:
@@ -141,7 +144,7 @@ def _uris(paths: pa.ChunkedArray, store: ObjectStore) -> pa.Array:
 
 
 def _encoded(uri: str) -> str:
-    """A URI as Spark calls it, its path percent-encoded."""
+    """The URI with its path percent-encoded."""
     host, path = store_access.split_uri(uri)
     return host + quote(path, safe="/=")
 
@@ -151,7 +154,7 @@ def _chunks(lines: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
 
 
 def _text(lines: pa.Array) -> bytes:
-    """The lines, one after the other."""
+    """The lines as one text, separated by line breaks."""
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines), "\n")
     data: bytes = joined[0].as_buffer().to_pybytes()
     return data

@@ -1,6 +1,6 @@
-"""The rows for which a condition that only Spark can evaluate is true, by their positions in the files.
+"""The positions of rows for which a condition is true that only Spark can evaluate.
 
-No row crosses to Python: Spark sends 64 rows of a file as one word, whose bits say which of them match.
+Rows do not cross to Python: Spark returns one word for 64 rows of a file, with the bits of matching rows set.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _BLOCK, _BITS = "__lakehouse_block", "__lakehouse_bits"
 
 
 def matching_rows(spark: Any, snapshot: Snapshot, files: pa.Table, predicate: Predicate) -> pa.Table:
-    """The rows of ``files`` for which the predicate is true: MATCHES_SCHEMA.
+    """The positions of rows in ``files`` for which the predicate is true, as MATCHES_SCHEMA.
 
     Raises:
-        UnsupportedFeatureError: a column whose type Spark has no values for.
+        UnsupportedFeatureError: Spark cannot read the type of a column.
         StoreError: Spark could not evaluate the condition.
     """
     from pyspark.sql import functions as F

@@ -1,7 +1,7 @@
-"""Which files lie in folders that say what the log says, so that Spark may take partition values from their names.
+"""Files whose folder names agree with the log, so that Spark can take partition values from the names.
 
-The log is what counts. Folders of other writers may be named after nothing (random prefixes of column mapping, files
-added by hand), or tell another value.
+The log is authoritative. Folders of other writers may not be named by partition values (random prefixes, files added by
+hand), or have different values.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.schema import DataType
 from lakehouse_lib.store import ObjectStore
 
-# Types that Spark reads from a folder's name as it stands in the log, whatever the session's settings.
+# Types whose text in folder names Spark reads like the text in the log, regardless of the session's settings.
 _SPELLED_ALIKE = {"string", "byte", "short", "integer", "long", "date", "boolean"}
-# A base folder that ends in no key=value, then key=value folders, then the file's name: as Spark finds them.
+# Spark's pattern: a base folder that does not end in key=value, then key=value folders, then the file's name.
 _FOLDERS = r"^(?P<base>(?:.*/)?[^/=]*)(?P<keys>(?:/[^/=]+=[^/]+)+)/[^/]*$"
 
 
 def branches(
     files: pa.Table, store: ObjectStore, partition_types: Mapping[str, DataType], columns: Sequence[str]
 ) -> pa.DictionaryArray:
-    """For each file the base folder and folder keys that it shares with its branch; null where folders and log differ.
+    """The branch of each file: its base folder and the keys of its folders; null if the folders differ from the log.
 
     Files of one branch can be scanned together, with partition values from their folders.
 
     Args:
         files: a files table with store paths.
-        partition_types: the partition columns' names as ``partitionValues`` has them.
-        columns: the other columns of the scan, which no folder may shadow.
+        partition_types: the types of the partition columns, by their keys in ``partitionValues``.
+        columns: the other columns of the scan; a folder key of the same name would hide the column.
     """
     none = pa.nulls(len(files), pa.string())
     if any(str(kind) not in _SPELLED_ALIKE for kind in partition_types.values()):
@@ -67,7 +67,7 @@ def _fits(keys: str | None, partition_types: Mapping[str, DataType], taken: set[
 
 
 def _unescaped(folders: pa.Array) -> pa.Array:
-    """What Spark reads from a folder's name: ``%XX`` is the character of that code, not a byte of UTF-8."""
+    """The values that Spark reads from folder names: ``%XX`` is the character with this code, not a byte of UTF-8."""
     coded = folders.dictionary_encode()
     values = coded.dictionary
     values = pc.if_else(pc.equal(values, partition_values.HIVE_NULL), pa.scalar(None, pa.string()), values)

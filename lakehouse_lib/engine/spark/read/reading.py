@@ -1,8 +1,8 @@
-"""A snapshot's files as a DataFrame, by Spark's own vectorised Parquet scan over exactly these files.
+"""A snapshot's files as a DataFrame, read by Spark's own vectorised Parquet scan.
 
-Spark takes partition values from folder names, where the table takes them from the log. Files whose folders say what
-the log says are read like that; the others get the log's values by a join with the file's number. Files that have lost
-rows to deletion vectors are read apart, with the position of each row.
+Spark takes partition values from folder names, but the values of a table are in the log. If the folders of files agree
+with the log, Spark reads the values from them. Other files get the values of the log by a join with the number of the
+file. Files with deletion vectors are scanned separately, with the position of each row.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.snapshot import Snapshot
 
 _MOST_BRANCHES = 8
-#: Columns of a scan: the number of a row's file among those scanned, and the row's position there.
+#: Columns of a scan: the number of a row's file among the scanned files, and the position of the row in the file.
 FILE, ROW = "__lakehouse_file", "__lakehouse_row"
 _VALUE = "__lakehouse_value_"
 
-#: Of Spark's Parquet scan: a table's rows are the same in every session, whatever else it is set to; whether names
-#: of columns are the same in any case goes by the session alone.
+#: Options of Spark's Parquet scan, so that it reads the same rows with any settings of the session. Only the case
+#: sensitivity of column names depends on the session.
 OPTIONS = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
@@ -44,18 +44,18 @@ OPTIONS = {
     "ignoreMissingFiles": "false",
 }
 
-#: Options for a scan of structs with floating-point members: Spark skips no row group or page by statistics, because
-#: a footer's bounds may leave NaN out. For top-level columns ``as_seen`` keeps Spark from pushing conditions down.
+#: Options for a scan of structs with floating-point members: Spark must not skip row groups or pages by statistics,
+#: because bounds in a footer may leave out NaN. For top-level columns, ``as_seen`` prevents this.
 _WITHOUT_STATISTICS = {"parquet.filter.stats.enabled": "false", "parquet.filter.columnindex.enabled": "false"}
 
 
 def read_frame(spark: Any, snapshot: Snapshot, scan: Scan, files: pa.Table) -> Any:
-    """The rows of ``files`` that the scan's predicate is true for, with the scan's columns.
+    """The rows of ``files`` for which the scan's predicate is true, with the scan's columns.
 
     Raises:
-        UnsupportedFeatureError: a column whose type Spark has no values for.
-        PathOutsideTableError: a file outside the table's folder.
-        LogCorruptedError, ObjectNotFoundError, StoreError: the log or a file is not what it should be.
+        UnsupportedFeatureError: Spark cannot read the type of a column.
+        PathOutsideTableError: a file is outside the table's folder.
+        LogCorruptedError, ObjectNotFoundError, StoreError: a file or deletion vector is missing or damaged.
     """
     schema = scan.reader.schema
     spark_columns.check_types(schema, table=snapshot.store.root, version=snapshot.version)
@@ -69,7 +69,7 @@ def read_frame(spark: Any, snapshot: Snapshot, scan: Scan, files: pa.Table) -> A
 
 
 def _frames(spark: Any, snapshot: Snapshot, schema: Schema, files: pa.Table) -> Iterator[Any]:
-    """The rows of all files in parts that are each one scan."""
+    """The rows of all files, as one DataFrame per scan."""
     for part, alike in parts(spark, snapshot, schema, files):
         marked = alike["deletionVector"].is_valid()
         whole = alike.filter(pc.invert(marked))
@@ -80,7 +80,7 @@ def _frames(spark: Any, snapshot: Snapshot, schema: Schema, files: pa.Table) -> 
 
 
 def parts(spark: Any, snapshot: Snapshot, schema: Schema, files: pa.Table) -> Iterator[tuple[Part, pa.Table]]:
-    """The files in groups that have the same names for the columns of ``schema``, with their paths in the store."""
+    """Groups of files with the same names for the columns of ``schema``; ``path`` becomes the path in the store."""
     paths = file_paths.decode_all(files["path"], snapshot.store, version=snapshot.version)
     files = files.set_column(files.column_names.index("path"), "path", paths)
     for names, alike in layouts(snapshot, files):
@@ -89,12 +89,12 @@ def parts(spark: Any, snapshot: Snapshot, schema: Schema, files: pa.Table) -> It
 
 @dataclass(frozen=True)
 class Part:
-    """Files that have the same names for a scan's columns.
+    """A scan of files that have the same names of columns.
 
     Attributes:
         schema: the columns, as users see them.
-        partition: those of them whose values are in the log, by the log's name.
-        names: of the others in the files.
+        partition: the partition columns among them, by their keys in ``partitionValues``.
+        names: the names of the other columns in the files.
     """
 
     spark: Any
@@ -114,13 +114,13 @@ class Part:
         return cls(spark, snapshot, schema, partition, names)
 
     def scans(self, files: pa.Table) -> Iterator[Any]:
-        """The rows of files that have no deletion vectors."""
+        """The rows of files without deletion vectors, as one DataFrame per scan."""
         if not self.partition:
             yield self._user_columns(self._scan(files, self._stored()), {})
             return
         kinds = {name: field.type for name, field in self.partition.items()}
         for name, kind in kinds.items():
-            partition_values.partition_column(files, name, kind)  # refuses what is not a value of its type
+            partition_values.partition_column(files, name, kind)  # raises if a value does not fit its type
         stored = self._stored()
         coded = branches(files, self.snapshot.store, kinds, stored.names)
         if len(coded.dictionary) > _MOST_BRANCHES:
@@ -136,27 +136,27 @@ class Part:
             yield self.numbered(rest, deleted=False)
 
     def numbered(self, files: pa.Table, *, deleted: bool) -> Any:
-        """The rows of any files; ``deleted``: without those that deletion vectors name."""
+        """The rows of any files; ``deleted``: whether rows that deletion vectors delete are left out."""
         frame = self._with_places(files, rows=deleted)
         if deleted:
             frame = without_deleted(self.spark, frame, files, self.snapshot.store, file=FILE, row=ROW)
         return self._user_columns(*self._with_values(frame, files))
 
     def placed(self, files: pa.Table) -> Any:
-        """The rows of any files, those that deletion vectors name among them, with FILE and ROW."""
+        """The rows of any files, including deleted rows, with FILE and ROW."""
         return self._user_columns(*self._with_values(self._with_places(files, rows=True), files), beside=(FILE, ROW))
 
     def _with_places(self, files: pa.Table, *, rows: bool) -> Any:
-        """A scan with the number of each row's file and, for ``rows``, its position there."""
+        """A scan with the column FILE, and with ROW if ``rows`` is true."""
         from pyspark.sql import functions as F
 
         frame = self._scan(files, self._stored(), numbered=True)
-        of_file = frame.metadataColumn("_metadata")  # by that name alone it could be a column of the table
+        of_file = frame.metadataColumn("_metadata")  # F.col("_metadata") could be a column of the table
         number = F.unix_millis(of_file.getField("file_modification_time")).cast("int").alias(FILE)
         return frame.select("*", number, *([of_file.getField("row_index").alias(ROW)] if rows else []))
 
     def _with_values(self, frame: Any, files: pa.Table) -> tuple[Any, dict[str, str]]:
-        """A scan with the partition values of each row's file, and the names of their columns there."""
+        """The scan with the partition values of each row's file, and the names of these columns by partition column."""
         from pyspark.sql import functions as F
 
         if self.partition:
@@ -164,7 +164,7 @@ class Part:
         return frame, {field.name: _VALUE + name for name, field in self.partition.items()}
 
     def _values(self, files: pa.Table) -> Any:
-        """The partition values of each file by its number."""
+        """The partition values of each file, by the number of the file."""
         columns = [pa.array(np.arange(len(files), dtype=np.int32))]
         fields = [Field(FILE, "integer")]
         for name, field in self.partition.items():
@@ -181,7 +181,7 @@ class Part:
         )
 
     def _scan(self, files: pa.Table, stored: Schema, *, folders: bool = False, numbered: bool = False) -> Any:
-        """Spark's scan over a manifest. ``folders``: partition values from folder names."""
+        """Spark's scan over a manifest; ``folders``: whether partition values come from folder names."""
         options = {**OPTIONS, **store_access.options(self.spark, self.snapshot.store)}
         if not folders:
             options["recursiveFileLookup"] = "true"
@@ -190,10 +190,10 @@ class Part:
         return scan_listed(self.spark, stored, files, self.snapshot.store, options, numbered=numbered)
 
     def _user_columns(self, frame: Any, held: dict[str, str], beside: Sequence[str] = ()) -> Any:
-        """The columns as users see them, and those of ``frame`` that ``beside`` names.
+        """The columns of ``beside``, and the columns of the schema as users see them.
 
         Args:
-            held: the columns of ``frame`` with partition values.
+            held: the names of columns of ``frame`` with partition values, by partition column.
         """
         return frame.select(
             *beside,

@@ -1,1 +1,1 @@
-"""Write rows by Spark's own writer, or by the library's in its workers."""
+"""Writing rows with Spark's own writer, or with the library's writer in Spark's Python workers."""

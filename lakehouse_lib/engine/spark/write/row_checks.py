@@ -1,7 +1,7 @@
-"""Checks of each row that Spark writes: the rules of the table, and what no partition's folder can be named by.
+"""Checks of each row that Spark writes: the rules of the table, and valid partition values.
 
-Spark names a partition's folder by the text that it makes of a value. Values that are not UTF-8 all become the same
-text. Other columns are not checked for it: that takes a fifth more of a write's processor time.
+Spark names the folder of a partition by the text of its value. All values that are not UTF-8 become the same text, so
+they are refused. Other columns are not checked for UTF-8, because this takes a fifth more of a write's processor time.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class RowCheck(NamedTuple):
     """A check of rows.
 
     Attributes:
-        refused: a Spark column that is true of a row that may not be written, and never null.
-        error: what the write raises when there is such a row.
+        refused: a Spark column that is true for a row that may not be written, and never null.
+        error: the error of the write if there is such a row.
     """
 
     refused: Any
@@ -33,7 +33,7 @@ class RowCheck(NamedTuple):
 
 
 def row_checks(target: WriteTarget) -> list[RowCheck]:
-    """The checks of rows for a target, in their order; rows have the columns and types of its layout."""
+    """The checks for rows of a target, in their order; rows have the columns and types of its layout."""
     from pyspark.sql import functions as F
 
     table = target.store.root
@@ -47,13 +47,13 @@ def row_checks(target: WriteTarget) -> list[RowCheck]:
 
 
 def checked(frame: Any, checks: Sequence[RowCheck], target: WriteTarget) -> Any:
-    """The frame, which fails when a row is written that a check refuses."""
+    """The frame with the checks added; writing it fails if a check refuses a row."""
     from pyspark.sql import functions as F
 
     if not checks:
         return frame
-    # On a column that files hold: Spark leaves out the others with all that they would compute. As a filter it might
-    # be computed below a join, of rows that the frame does not have.
+    # The checks are part of a column that files contain, because Spark drops unused columns with their checks. Spark
+    # could move a filter below a join, where it would check rows that are not in the frame.
     carrier = target.layout.data_columns.names[0]
     value = F.col(quoted(carrier))
     for number, check in reversed(list(enumerate(checks))):
@@ -65,7 +65,7 @@ def checked(frame: Any, checks: Sequence[RowCheck], target: WriteTarget) -> Any:
 
 
 def refusal(error: DeltaError, checks: Sequence[RowCheck]) -> DeltaError | None:
-    """The error of the check that refused a row; None where the write failed for another reason."""
+    """The error of the check that refused a row; None if the write failed for another reason."""
     match = _REFUSAL.search(str(error.__cause__))
     return None if match is None else checks[int(match["number"])].error
 
@@ -79,13 +79,13 @@ def _partition_checks(field: Field, target: WriteTarget) -> Iterator[RowCheck]:
     not_utf8: DeltaError = SchemaMismatchError(
         f"{field.name}: expected {field.type}, got text that is not UTF-8",
         table=table,
-        hint="Decode text by the encoding that it was written in, or write it as binary.",
+        hint="Decode the text with the encoding that it was written in, or write it as binary",
     )
     if field.type == _BINARY:
         not_utf8 = InvalidArgumentError(
             f"a binary partition value of column {field.name!r} is not UTF-8",
             table=table,
-            hint="Partition by another column.",
+            hint="Partition by another column",
             code="DELTA_INVALID_PARTITION_VALUE",
         )
     yield RowCheck(_is_true(~F.is_valid_utf8(text)), not_utf8)
@@ -93,7 +93,7 @@ def _partition_checks(field: Field, target: WriteTarget) -> Iterator[RowCheck]:
     if longest is not None:
         room = partition_values.room_for_value(field.name, longest)
         escaped = F.regexp_replace(text, partition_values.ESCAPED_CHARACTER, "%00")
-        # The second look, which costs more, is for texts that may be too long when each character is escaped.
+        # The expensive exact test runs only for texts that may be too long when every character is escaped.
         too_long = (F.octet_length(text) > room // 3) & (F.octet_length(escaped) > room)
         what = f"a partition value that makes a folder name of more than {longest} bytes"
         yield RowCheck(_is_true(too_long), _unusable(field.name, what, table))

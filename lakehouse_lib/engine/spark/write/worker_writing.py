@@ -1,8 +1,7 @@
-"""A DataFrame written by the library's own writer in Spark's Python workers: one put a file, straight to its place.
+"""Writing of a DataFrame by the library's writer in Spark's Python workers: one put per file, without renames.
 
-Spark's own writer ends with a rename, which in an object store is a copy and a deletion of every file. A file of a task
-that died, or that ran twice, is named by no commit, so no reader sees it. Rows come to the workers as Arrow batches, by
-column.
+Spark's own writer renames each file, which in an object store is a copy and a delete. No commit refers to a file of a
+task that failed or ran twice, so no reader sees it. Workers receive rows as Arrow batches.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from lakehouse_lib.schema.quoting import quoted
 
 
 def files_of(frame: Any, target: WriteTarget) -> Any:
-    """Write the DataFrame, which has the table's columns, once it is collected: RESULTS, a row a task that had rows."""
+    """A DataFrame of RESULTS; collecting it writes ``frame``, which has the table's columns, into data files."""
     layout = target.layout
     frame = frame.select(*map(quoted, (*layout.data_columns.names, *layout.partition_columns)))
     if layout.partition_columns:
-        # Spark's own writer does, too: else each partition's rows come in many small pieces.
+        # Sorted, as by Spark's own writer: otherwise the rows of a partition come in many small pieces.
         frame = frame.sortWithinPartitions(*map(quoted, layout.partition_columns))
     return frame.mapInArrow(partial(write_rows, target), RESULTS)
 
 
 def write_rows(target: WriteTarget, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """On a worker: the rows of one task into data files."""
+    """Write the rows of one task into data files, on a worker; yields a row of RESULTS."""
     try:
         written = write_stream(align_batches(batches, target.layout.schema, table=target.store.root), target)
     except DeltaError as error:

@@ -1,7 +1,7 @@
-"""A DataFrame written by Spark's own Parquet writer into a folder of the table of its own.
+"""Writing of a DataFrame by Spark's own Parquet writer, into a new folder of the table.
 
-The folder is named like a partition (``spark_write=<uuid>``), so that Spark's reader, which takes partition values from
-folder names, finds one base folder however many writes a table has seen. Other readers take them from the log.
+The folder is named like a partition (``spark_write=<uuid>``). Spark's reader takes partition values from folder names,
+so it finds one base folder after any number of writes. Other readers take partition values from the log.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 
 WRITE_KEY = "spark_write"
 
-# One write at a time changes the session's settings.
+# Only one write at a time may change the session's settings.
 _settings_lock = threading.RLock()
 _SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": "false",
 }
-# No marker files, no rename by the driver, no checksum files beside the data.
+# Without marker files, renames by the driver, and checksum files.
 _OPTIONS = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "mapreduce.fileoutputcommitter.algorithm.version": "2",
@@ -65,16 +65,16 @@ _FOOTERS_A_TASK = 64
 
 @dataclass(frozen=True)
 class FooterTask:
-    """Read the footers of these data files; ``objects`` are paths in the store, sizes and times."""
+    """A task that reads the footers of data files; ``objects``: their paths in the store, sizes and times."""
 
     target: WriteTarget
     objects: tuple[ObjectMeta, ...]
 
 
 def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
-    """Write the DataFrame, which has the table's columns; the files table. How many files is up to its partitions."""
+    """Write a DataFrame with the table's columns; returns the files table. Its partitions determine the files."""
     folder = f"{WRITE_KEY}={uuid.uuid4()}"
-    target.store.make_root()  # Spark's own error does not name what is in the way
+    target.store.make_root()  # raises a clear error if the folder cannot be created; Spark's error has no reason
     try:
         codec = COMPRESSION_CODEC.of(target.configuration, target.store.root)
         options = {**_OPTIONS, **store_access.options(frame.sparkSession, target.store)}
@@ -83,7 +83,7 @@ def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
             writer = writer.partitionBy(*target.layout.partition_keys.values())
         with _write_settings(frame.sparkSession):
             writer.parquet(f"{store_access.uri(target.store, target.store.root)}/{folder}")
-        # An attempt that was cut off, or slower than another, may still be writing its own copy in a temporary folder.
+        # A failed or slower attempt of a task may still be writing to a temporary folder.
         written = (meta for meta in target.store.walk(folder) if "_temporary" not in meta.path.split("/"))
         objects = [meta for meta in written if meta.path.endswith(".parquet")]
         tasks = [
@@ -99,7 +99,7 @@ def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
 
 
 def read_footers(task: FooterTask) -> pa.Table:
-    """The files table of data files, with statistics from their footers. Files without rows are deleted."""
+    """Run a footer task; returns the files table, with statistics from the footers. Files without rows are deleted."""
     target = task.target
     indexed = indexed_leaves(target)
     rows, empty = [], []
@@ -117,7 +117,7 @@ def read_footers(task: FooterTask) -> pa.Table:
 
 
 def shaped(frame: Any, target: WriteTarget) -> Any:
-    """The frame with exactly the table's columns, order and types; void ones are null texts."""
+    """The frame with exactly the table's columns, order and types; void columns become null strings."""
     from pyspark.sql import functions as F
 
     source_schema = Schema.from_json(frame.schema.json())
@@ -135,7 +135,7 @@ def shaped(frame: Any, target: WriteTarget) -> Any:
 
 
 def _stored(frame: Any, target: WriteTarget) -> Any:
-    """The columns that files and folders hold, partition values as Spark is to name their folders by."""
+    """The columns of files, under their stored names, and partition columns with the text for folder names."""
     from pyspark.sql import functions as F
 
     layout = target.layout
@@ -148,7 +148,7 @@ def _stored(frame: Any, target: WriteTarget) -> Any:
 
 
 def _in_file(field: Field, layout: TableLayout) -> Any:
-    """The column under its physical name, with field ids, which Spark's writer takes from the metadata of fields."""
+    """The column under its physical name, with field ids in the metadata, from which Spark's writer takes them."""
     from pyspark.sql import functions as F
 
     column = F.col(quoted(field.name))
@@ -165,15 +165,15 @@ def _with_ids(field: Field) -> Field:
 
 
 def _spelled(column: Any, kind: DataType) -> Any:
-    """What Spark names the folder of a partition value by, where it would name it by something else."""
+    """The column with the values by which Spark names folders of a partition column as the log spells them."""
     from pyspark.sql import functions as F
 
     if kind == PrimitiveType("timestamp"):
-        # Spark would spell it in the session's zone, where an hour of autumn happens twice.
+        # Spark would use the session's time zone, in which the hour at the end of summer time is ambiguous.
         seconds = F.unix_micros(column) / F.lit(1_000_000).cast("decimal(20,0)")
         return (F.expr("TIMESTAMP_NTZ'1970-01-01'") + F.make_dt_interval(secs=seconds)).cast("string")
     if kind in (PrimitiveType("string"), PrimitiveType("binary")):
-        # As `partition_values.hive_path`: Spark names the folder of this text and that of a null alike.
+        # As in `partition_values.hive_path`: Spark would use the same folder for this text and for null.
         text, null = column.cast("string"), F.lit(partition_values.HIVE_NULL)
         is_like_null = F.endswith(text, null) & (F.ltrim(text, F.lit("/")) == null)
         return F.when(is_like_null, F.concat(F.lit("/"), text)).otherwise(text)
@@ -186,7 +186,7 @@ def _shaped(column: Any, source: DataType, kind: DataType) -> Any:
     if _same(source, kind):
         return column
     if isinstance(source, StructType) and isinstance(kind, StructType):
-        # By name: a cast would match fields by position.
+        # Matched by name, because a cast matches fields by position.
         members = []
         for field in kind.fields:
             inner = source.get(field.name)
@@ -206,7 +206,7 @@ def _shaped(column: Any, source: DataType, kind: DataType) -> Any:
 
 
 def _same(source: DataType, kind: DataType) -> bool:
-    """Whether two types are the same apart from what may be null."""
+    """Whether two types are equal except for nullability."""
     if isinstance(source, StructType) and isinstance(kind, StructType):
         pairs = zip(source.fields, kind.fields, strict=False)
         return len(source) == len(kind) and all(a.name == b.name and _same(a.type, b.type) for a, b in pairs)
@@ -234,7 +234,7 @@ def _write_settings(spark: Any) -> Iterator[None]:
 
 
 def _partition_values(paths: list[str], target: WriteTarget) -> list[dict[str, str | None]]:
-    """``partitionValues`` by the folders' names, a column at a time."""
+    """The ``partitionValues`` of files from the names of their folders."""
     keys = target.layout.partition_keys.values()
     parsed = [partition_values.parse_hive_path(path, tuple(keys)) for path in paths]
     spelled: dict[str, list[str | None]] = {}
@@ -242,7 +242,7 @@ def _partition_values(paths: list[str], target: WriteTarget) -> list[dict[str, s
         kind = target.layout.schema.field(name).type
         try:
             typed = partition_values.to_typed(pa.array([values[key] for values in parsed], pa.string()), kind)
-        except LogCorruptedError as error:  # Spark's spelling of a year beyond; the log has none yet
+        except LogCorruptedError as error:  # a year that Spark writes and the log cannot have
             raise InvalidArgumentError(
                 f"column {name}: {error.message}",
                 table=target.store.root,
@@ -256,7 +256,7 @@ def _partition_values(paths: list[str], target: WriteTarget) -> list[dict[str, s
 def _discard(target: WriteTarget, folder: str) -> None:
     try:
         target.store.delete_many([meta.path for meta in target.store.walk(folder)])
-    except DeltaError:  # what stays is unreferenced, and the error of the write is the one to report
+    except DeltaError:  # the error of the write is reported; vacuum deletes the files
         return
 
 
