@@ -102,7 +102,7 @@ def _mapping_mode(text: str) -> Mode:
     raise ValueError(text)
 
 
-_INTERVAL = "an interval such as 'interval 7 days' or '168 hours', below a billion days"
+_INTERVAL = "an interval such as 'interval 7 days' or '168 hours', less than a billion days"
 #: The greatest whole number, because delta-spark uses 32 bits.
 _MOST = 2**31 - 1
 #: Valid values of ``delta.parquet.compression.codec``, in any case.
@@ -129,13 +129,13 @@ ICEBERG_COMPAT_V3 = _switch("delta.enableIcebergCompatV3")
 ICEBERG_WRITER_COMPAT_V1 = _switch("delta.enableIcebergWriterCompatV1")
 ICEBERG_WRITER_COMPAT_V3 = _switch("delta.enableIcebergWriterCompatV3")
 NUM_INDEXED_COLUMNS = TableProperty(
-    "delta.dataSkippingNumIndexedCols", 32, whole_number(-1), "a number of columns, or -1 for all"
+    "delta.dataSkippingNumIndexedCols", 32, whole_number(-1), "a whole number of columns, or -1 for all columns"
 )
 STATS_COLUMNS = TableProperty(
     "delta.dataSkippingStatsColumns",
     None,
     column_names,
-    "column names with commas between them, in backticks where a name needs it",
+    "column names separated by commas, in backticks if they have special characters",
 )
 COMPRESSION_CODEC = TableProperty(
     "delta.parquet.compression.codec",
@@ -144,7 +144,7 @@ COMPRESSION_CODEC = TableProperty(
     f"one of {', '.join(COMPRESSION_CODECS)}",
 )
 TARGET_FILE_SIZE = TableProperty(
-    "delta.targetFileSize", 100 << 20, size, "1 byte or more, or a size such as 100mb", harmless=True
+    "delta.targetFileSize", 100 << 20, size, "a positive number of bytes, or a size such as 100mb", harmless=True
 )
 
 # Row tracking.
@@ -192,7 +192,7 @@ _PASSED_ON: tuple[TableProperty[Any], ...] = (
     _switch("delta.checkpoint.writeStatsAsJson"),
     _switch("delta.checkpoint.writeStatsAsStruct"),
     TableProperty("delta.checkpointRetentionDuration", None, interval, _INTERVAL, harmless=True),
-    TableProperty("delta.dataSkippingStringPrefixLength", None, whole_number(0, _MOST), "a number of characters"),
+    TableProperty("delta.dataSkippingStringPrefixLength", None, whole_number(0, _MOST), "a whole number of characters"),
     TableProperty("delta.dropFeatureTruncateHistory.retentionDuration", None, interval, _INTERVAL),
     _switch("delta.enableFullRetentionRollback"),
     TableProperty("delta.randomPrefixLength", None, whole_number(1, _MOST), f"a whole number from 1 to {_MOST}"),
