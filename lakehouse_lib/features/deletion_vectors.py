@@ -1,4 +1,4 @@
-"""The feature deletionVectors: whether commands may write them (PROTOCOL.md, Deletion Vectors)."""
+"""The feature deletionVectors, and whether commands write deletion vectors (PROTOCOL.md, Deletion Vectors)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from lakehouse_lib.schema import Field, PrimitiveType, RowRule, Schema, StructTy
 MetadataTest = Callable[[Mapping[str, str], Schema], bool]
 #: The rules of a feature for rows of a table with these properties and this schema.
 RulesOf = Callable[[Mapping[str, str], Schema], Sequence[RowRule]]
-#: The origin of a feature's name. Released features are in PROTOCOL.md; tables may also have the others.
+#: The origin of a feature's name. Released features are in PROTOCOL.md; some engines add the others to tables.
 Status = Literal["released", "preview", "proposal"]
 
 _NO_VERSION = 99
@@ -77,8 +77,8 @@ class Feature:
     """A table feature.
 
     Attributes:
-        name: its name in a protocol.
-        reader: whether it is listed in readerFeatures and writerFeatures, or in writerFeatures only.
+        name: its name in the lists of a protocol.
+        reader: True: listed in readerFeatures and writerFeatures; False: in writerFeatures only.
         reads, writes: whether this library can read and write tables that use it.
         enabled: whether metadata needs the feature in the protocol (delta-spark's metadataRequiresFeatureToBeEnabled).
         why: what is supported, or why it is not; for errors and the docs.

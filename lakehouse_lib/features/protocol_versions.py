@@ -31,7 +31,7 @@ def protocol_for(
     """The lowest protocol that has all features of ``current`` and those that the metadata requires.
 
     Args:
-        current: None: versions 1 and 2, for a new table.
+        current: the table's protocol; None: versions 1 and 2, for a new table.
         has_files: whether the existing table has files. If it has, metadata alone does not add a feature that needs a
             backfill, and the property that enables the feature has no effect.
         extra: names of further features.
@@ -52,7 +52,7 @@ def with_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
     """The lowest protocol that has all features of ``protocol``, the named features, and the features they require.
 
     If versions imply all features to be added, the protocol only gets higher versions. Otherwise it gets lists, which
-    contain also the features that its versions implied.
+    also contain the features that its versions implied.
     """
     features = {FEATURES[name] for name in names}
     features |= {FEATURES[name] for feature in features for name in feature.requires}

@@ -8,7 +8,7 @@ from lakehouse_lib.schema import RowRule, Schema, TableLayout, not_null_rules
 
 
 def row_rules(metadata: Metadata) -> tuple[RowRule, ...]:
-    """The rules for rows of a table with this metadata: NOT NULL first, then those of features.
+    """The rules for rows of a table with this metadata: NOT NULL first, then the rules of features.
 
     Equal rules refuse the same rows.
     """

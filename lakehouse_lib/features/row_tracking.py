@@ -70,7 +70,7 @@ class FileIds(NamedTuple):
     def complete(
         self, ids: pa.ChunkedArray, versions: pa.ChunkedArray, positions: NDArray[np.int64]
     ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-        """The row ids and row commit versions of rows of the file: the materialized values, or else the file's own.
+        """The row ids and row commit versions of rows of the file: the materialized values, else those of the file.
 
         Args:
             ids, versions: the materialized values, null for rows that have never been copied.
@@ -114,7 +114,7 @@ def columns_of(protocol: Protocol, metadata: Metadata, *, table: str, version: i
     """The materialized columns in which copied rows keep their ids; None if copied rows get new ids.
 
     Raises:
-        DeltaProtocolError: row tracking is enabled, but suspended as well, or the names of the columns are not valid.
+        DeltaProtocolError: row tracking is both enabled and suspended, or the names of the columns are not valid.
     """
     if not are_stable(protocol, metadata):
         return None
@@ -217,7 +217,7 @@ def highest(domains: Iterable[DomainMetadata], *, table: str, version: int) -> i
 
 
 def assign(adds: pa.Table, highest: int, *, table: str, version: int) -> tuple[pa.Table, DomainMetadata | None]:
-    """Files with row ids, and the domain with the new high water mark; None instead of it if no row got an id.
+    """Files with row ids, and the domain with the new high water mark (None if no row got an id).
 
     Args:
         adds: a files table; a file that has row ids already keeps them.

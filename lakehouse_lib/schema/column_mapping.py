@@ -1,8 +1,8 @@
 """Column mapping: the names of columns in files, statistics and partition values (PROTOCOL.md, Column Mapping).
 
-Users see the *logical* names of the schema. Files store a column under its *physical* name (mode ``name``) or under its
-Parquet field id (mode ``id``; partition values and statistics use the physical name). Without mapping (mode ``none``)
-both names are the same.
+Users see the *logical* names of the schema. Readers find a column in a file by its *physical* name (mode ``name``) or
+by its Parquet field id (mode ``id``). Statistics and partition values use the physical name in both modes. Without
+mapping (mode ``none``), both names are the same.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def enforce(schema: Schema, incoming: pa.Schema, *, table: str | None = None) ->
 def find_mismatches(schema: Schema, incoming: pa.Schema) -> list[Mismatch]:
     """Every column that does not fit, in the table's order, then those that the table does not have.
 
-    If names occur more than once in ``incoming``, only these names.
+    If names occur more than once in ``incoming``, the result has only these names.
     """
     doubled = _doubled(incoming)
     if doubled:

@@ -21,7 +21,7 @@ _HAVE_EMPTY_VALUE = (PrimitiveType("string"), PrimitiveType("binary"))
 
 @dataclass(frozen=True)
 class NotNull:
-    """A rule that values at a place in a column are not null; it ignores places inside a value that is null itself.
+    """A rule that a place in a column is not null; places inside a null value are ignored.
 
     Attributes:
         column: the top-level column's name.

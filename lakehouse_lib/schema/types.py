@@ -1,7 +1,8 @@
 """The types of a table's columns, and its schema.
 
 The names and signatures are those of the ``deltalake`` package. All types are immutable values that can be compared,
-pickled and shared. Column names are matched regardless of case, because the protocol requires them to be unique so.
+pickled and shared. Column names are matched regardless of case, because the protocol forbids names that differ only in
+case.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
 
     @cached_property
     def calendar(self) -> HybridCalendar | None:
-        """The calendar of a file that uses the one from before Spark 3; None: the file uses the current calendar."""
+        """The calendar of Spark before version 3, if the file uses it; None: the file uses the current calendar."""
         return HybridCalendar.of(self.metadata.metadata)
 
     def physical(self, column: int) -> list[str]:

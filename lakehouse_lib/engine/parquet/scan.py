@@ -79,7 +79,7 @@ class Scan:
         )
 
     def loads(self, files: pa.Table) -> Iterator[Callable[[], pa.Table]]:
-        """A function for each row group that may have matching rows; any thread may call it, because it opens the file.
+        """One function per row group that may have matching rows; it opens the file itself, so any thread may call it.
 
         Args:
             files: a files table; rows that its deletion vectors delete are left out.

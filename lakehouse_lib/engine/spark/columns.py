@@ -21,7 +21,7 @@ from lakehouse_lib.schema.widening import changes_of
 #: Returns the name of a column or struct member in some files.
 Names = Callable[[Field], str]
 
-#: By type of whole numbers: the fewest digits before the point of a decimal as which Spark can read them.
+#: The fewest digits before the point of a decimal as which Spark reads whole numbers, by the type of the numbers.
 _SPARK_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 _VOID = PrimitiveType("void")
 _FLOATING = (PrimitiveType("float"), PrimitiveType("double"))

@@ -1,8 +1,8 @@
 """The quality gate: checks a batch with a Great Expectations suite before it is committed.
 
 Rows that break a rule about single rows (a map expectation, or uniqueness) go to quarantine. A broken rule about the
-whole batch (row count, a mean, ...) stops the load. Great Expectations gives the condition of each row rule once. All
-conditions are then evaluated in one pass over a batch, because its own validation takes a second or more for each.
+whole batch (row count, a mean, ...) stops the load. Great Expectations gives the condition of each row rule once, and
+all conditions are evaluated in one pass over a batch. Its own validation would take a second or more for each batch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 VIOLATIONS = "__violations"
 
-#: A condition that needs no other metrics is the same for every batch. (Every condition depends on the row count.)
+#: Metrics on which a condition may depend and still be the same for every batch. Every condition lists the row count.
 _FIXED_METRICS = {"table.columns", "table.column_types", "table.row_count"}
 
 

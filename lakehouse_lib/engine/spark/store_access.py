@@ -60,7 +60,7 @@ def uri(store: ObjectStore, location: str) -> str:
 
 
 def split_uri(uri: str) -> tuple[str, str]:
-    """The scheme with the host, and the path, of a URI: ``hdfs://host`` and ``/x``; ``file:`` and ``/x``."""
+    """The scheme and host of a URI, and its path: ``hdfs://host`` and ``/x``, or ``file:`` and ``/x``."""
     scheme, _, rest = uri.partition(":")
     host = f"//{rest[2:].partition('/')[0]}" if rest.startswith("//") else ""
     return f"{scheme}:{host}", rest.removeprefix(host)

@@ -45,7 +45,7 @@ OPTIONS = {
 }
 
 #: Options for a scan of structs with floating-point members: Spark must not skip row groups or pages by statistics,
-#: because bounds in a footer may leave out NaN. For top-level columns, ``as_seen`` prevents this.
+#: because bounds in a footer may leave out NaN. For top-level columns, ``as_seen`` prevents the skipping.
 _WITHOUT_STATISTICS = {"parquet.filter.stats.enabled": "false", "parquet.filter.columnindex.enabled": "false"}
 
 

@@ -165,7 +165,7 @@ def _with_ids(field: Field) -> Field:
 
 
 def _spelled(column: Any, kind: DataType) -> Any:
-    """The column with the values by which Spark names folders of a partition column as the log spells them."""
+    """The partition column, changed so that Spark names its folders in the spelling of the log."""
     from pyspark.sql import functions as F
 
     if kind == PrimitiveType("timestamp"):
