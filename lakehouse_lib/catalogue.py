@@ -1,6 +1,6 @@
-"""The operations that a table is looked after by, as plain data: jobs make their options of it, operators their calls.
+"""The maintenance operations as plain data, from which jobs get their options and operators their calls.
 
-Importing this module loads no verb: a function is named, and imported when it is called.
+Importing this module loads no verb: an operation has the name of its function, which is imported when it is called.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from lakehouse_lib.engine.base import Engine
     from lakehouse_lib.snapshot import Snapshot
 
-#: What a parameter's value is: ``condition`` is SQL text, ``file`` and ``folder`` are paths, ``inputs`` pairs of a
-#: name and a location, ``names`` a tuple of columns; ``bytes`` and ``count`` are whole numbers of at least 1.
+#: The kind of a parameter's value: ``condition`` is SQL text, ``file`` and ``folder`` are paths, ``inputs`` are pairs
+#: of a name and a location, ``names`` is a tuple of columns, ``bytes`` and ``count`` are whole numbers of at least 1.
 Kind = Literal[
     "bytes",
     "condition",
@@ -44,13 +44,13 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Parameter:
-    """What an operation is given.
+    """A parameter of an operation.
 
     Attributes:
-        help: a sentence for ``--help``.
-        default: of a parameter that is not given.
-        choices: the only valid texts; empty: any.
-        keyword: the function's name for it; empty: the same.
+        help: its text in ``--help``.
+        default: its value if it is not given.
+        choices: the valid texts; empty: all.
+        keyword: the name of the function's argument; empty: the same name.
     """
 
     name: str
@@ -67,11 +67,11 @@ class Operation:
     """A verb that jobs and operators run.
 
     Attributes:
-        name: in Python's spelling; the job of an operation that moves bytes is ``spark_jobs.NAME``.
-        description: what it does, for ``--help``.
-        function: what does it, as ``module:name`` below ``lakehouse_lib``.
-        result: what the function returns; of ``erase``, once a table.
-        moves_bytes: it needs an engine, and Airflow submits it as a job.
+        name: a Python name; the job of an operation that moves bytes is ``spark_jobs.NAME``.
+        description: its text in ``--help``.
+        function: its function, as ``module:name`` below ``lakehouse_lib``.
+        result: the type of the function's result; ``erase`` returns a result for each table.
+        moves_bytes: whether it needs an engine; then Airflow submits it as a job.
     """
 
     name: str
@@ -95,12 +95,12 @@ class TableOperation(Operation):
     """An operation on one table, the parameter ``table``."""
 
     def run(self, snapshot: Snapshot, engine: Engine | None = None, **arguments: Any) -> Any:
-        """Run it on the table of a snapshot; its ``result``.
+        """Run the operation on the table of a snapshot, and return its ``result``.
 
         Args:
-            engine: who moves the bytes; for an operation that moves some.
-            arguments: by the names of the parameters, without ``table``, or other arguments of the function. A
-                condition is SQL.
+            engine: the engine of an operation that moves bytes.
+            arguments: values of the parameters except ``table``, and other arguments of the function. A condition is
+                SQL text.
         """
         from lakehouse_lib.expressions import parse
 
@@ -120,8 +120,8 @@ _TABLE = Parameter("table", "location", "the table's location", required=True)
 _TARGET_FILE_SIZE = Parameter(
     "target_file_size", "bytes", "default: the table's delta.targetFileSize, else 100 MiB", keyword="target_size"
 )
-_DRY_RUN = Parameter("dry_run", "flag", "only say what would be done", default=False)
-_ENFORCE_RETENTION = "refuse less than the table's own retention"
+_DRY_RUN = Parameter("dry_run", "flag", "only report what would be done", default=False)
+_ENFORCE_RETENTION = "refuse a retention shorter than the table's own"
 
 COMPACT = TableOperation(
     "compact",
@@ -133,12 +133,12 @@ COMPACT = TableOperation(
 )
 Z_ORDER = TableOperation(
     "z_order",
-    "Cluster a Delta table, so that predicates on these columns skip most of its files.",
+    "Cluster a Delta table, so that predicates on these columns skip most files.",
     (
         _TABLE,
-        Parameter("columns", "names", "the columns predicates are about", required=True),
+        Parameter("columns", "names", "the columns that queries filter by", required=True),
         _TARGET_FILE_SIZE,
-        Parameter("full", "flag", "rewrite files, too, that are clustered already", default=False),
+        Parameter("full", "flag", "also rewrite files that are clustered already", default=False),
     ),
     "operations.optimize.z_order:z_order",
     ChangeResult,
@@ -146,51 +146,52 @@ Z_ORDER = TableOperation(
 )
 DELETE_ROWS = TableOperation(
     "delete_rows",
-    "Delete the rows for which a SQL predicate is true; rows for which it is NULL stay.",
-    (_TABLE, Parameter("predicate", "condition", "which rows", required=True)),
+    "Delete the rows for which a SQL predicate is true. Rows for which it is NULL stay.",
+    (_TABLE, Parameter("predicate", "condition", "the rows to delete", required=True)),
     "operations.dml.delete:delete",
     ChangeResult,
     moves_bytes=True,
 )
 INGEST = Operation(
     "ingest",
-    "Load source files from a landing folder into a Delta table, exactly once, whenever it is killed. Rows that "
-    "cannot be read, or that break a rule of the suite, go to the quarantine table; a file whose columns do not "
-    "fit is refused whole. Files named .*, _* and *.tmp are left alone.",
+    "Load source files from a landing folder into a Delta table, exactly once, even if the job is killed. Rows that "
+    "cannot be read, or that break a rule of the suite, are written to the quarantine table. A file whose columns do "
+    "not fit is refused. Files named .*, _* and *.tmp are ignored.",
     (
         Parameter("table", "location", "created by the first batch", required=True),
         Parameter("landing", "folder", "a flat folder of source files", required=True),
-        Parameter("source", "text", "who sends them; kept in the table's log", required=True),
+        Parameter("source", "text", "the sender of the files; the table's log shows it", required=True),
         Parameter("format", "text", "json: one object a line", required=True, choices=("csv", "json", "parquet")),
         Parameter("schema", "file", "the table's schema, as Delta schema JSON", required=True),
         Parameter("quarantine", "location", "the table of rejected rows", required=True),
         Parameter("suite", "file", "a Great Expectations suite; each rule has a meta.rule_id"),
-        Parameter("delimiter", "text", "of CSV; default: ,", default=","),
-        Parameter("quote", "text", 'of CSV; default: "', default='"'),
-        Parameter("encoding", "text", "of CSV and JSON; default: utf-8", default="utf-8"),
-        Parameter("null_text", "text", "an unquoted CSV field that is NULL", default=""),
-        Parameter("no_header", "flag", "CSV without names: columns in the schema's order", default=False),
-        Parameter("partition_by", "names", "of a table to be created", default=()),
-        Parameter("files_per_batch", "count", "files a commit; default: 1", default=1),
+        Parameter("delimiter", "text", "the delimiter of CSV; default: ,", default=","),
+        Parameter("quote", "text", 'the quote character of CSV; default: "', default='"'),
+        Parameter("encoding", "text", "the encoding of CSV and JSON; default: utf-8", default="utf-8"),
+        Parameter("null_text", "text", "the unquoted CSV text that means NULL", default=""),
+        Parameter("no_header", "flag", "CSV without a header; columns are in the schema's order", default=False),
+        Parameter("partition_by", "names", "the partition columns of a new table", default=()),
+        Parameter("files_per_batch", "count", "files in a commit; default: 1", default=1),
         Parameter(
             "settle_seconds",
             "seconds",
-            "a file modified less than so many seconds ago, or whose size changes during the run, waits; default: 0",
+            "leave files for a later run if they were modified less than so many seconds ago, or change their size "
+            "during the run; default: 0",
             default=0.0,
         ),
         _TARGET_FILE_SIZE,
         Parameter(
             "refused",
             "text",
-            "a refused file fails the job after the others are loaded (default), or is only reported",
+            "whether a refused file fails the job after the other files are loaded (default), or is only reported",
             default="fail",
             choices=("fail", "report"),
         ),
         Parameter(
             "give_up",
             "flag",
-            "give up a half-done batch whose files are lost; its files are new again. Refused once a run has decided "
-            "to commit the batch, so a file is never loaded twice",
+            "give up an unfinished batch whose files are lost; its files count as new. Refused if a run has decided to "
+            "commit the batch, so that no file is loaded twice",
             default=False,
         ),
     ),
@@ -200,14 +201,14 @@ INGEST = Operation(
 )
 ERASE = Operation(
     "erase",
-    "Delete rows from several tables in the order they are listed in. The first delete that fails is the last one; "
-    "those before it stay, and to run the job again does them no harm.",
+    "Delete rows from several tables in the given order. The job stops at the first delete that fails. Earlier deletes "
+    "are kept, and the job can be run again.",
     (
         Parameter(
             "deletes_file",
             "file",
-            'JSON: [{"table": URI, "predicate": SQL, "request": ID}, ...]. The tables\' history shows the erasure\'s '
-            "request id in place of the predicate, and no line that the job prints has a value of a predicate",
+            'JSON: [{"table": URI, "predicate": SQL, "request": ID}, ...]. The tables\' history has the request id '
+            "instead of the predicate, and the job prints no value of a predicate",
             required=True,
         ),
     ),
@@ -217,7 +218,7 @@ ERASE = Operation(
 )
 CHECKPOINT = TableOperation(
     "checkpoint",
-    "Write a checkpoint of the latest version, so that readers need not replay the log.",
+    "Write a checkpoint of the latest version, so that readers need not replay the log before it.",
     (_TABLE,),
     "operations.checkpoint:checkpoint",
     OperationResult,
@@ -225,7 +226,7 @@ CHECKPOINT = TableOperation(
 )
 VACUUM = TableOperation(
     "vacuum",
-    "Delete data files that the table no longer has and that left it longer ago than the retention.",
+    "Delete data files that were removed from the table longer ago than the retention.",
     (
         _TABLE,
         Parameter("retention_hours", "hours", "default: the table's delta.deletedFileRetentionDuration, else 168"),
@@ -238,7 +239,7 @@ VACUUM = TableOperation(
 )
 CLEANUP = TableOperation(
     "cleanup",
-    "Delete what of the log is older than delta.logRetentionDuration and no later version needs.",
+    "Delete log files that are older than delta.logRetentionDuration and that no remaining version needs.",
     (_TABLE, _DRY_RUN, Parameter("enforce_retention_duration", "flag", _ENFORCE_RETENTION, default=True)),
     "operations.cleanup:cleanup",
     CleanupResult,
@@ -246,7 +247,7 @@ CLEANUP = TableOperation(
 )
 REPAIR = TableOperation(
     "repair",
-    "Find what is wrong with a table's log and files, and repair what can be repaired.",
+    "Find damage in a table's log and files, and repair what can be repaired.",
     (_TABLE, _DRY_RUN),
     "operations.repair:repair",
     RepairResult,

@@ -13,18 +13,19 @@ def checkpoint(snapshot: Snapshot) -> OperationResult:
     """Write the checkpoint of ``snapshot`` and move ``_last_checkpoint`` forward; its version is ``read_version``.
 
     Raises:
-        UnsupportedFeatureError: a writer feature this library does not have; a checkpoint would leave its actions out.
-        TableNotFoundError: the log is gone, or another table's, whose readers would take the checkpoint for its own.
+        UnsupportedFeatureError: the table has a writer feature that this library does not support; the checkpoint
+            would lack its actions.
+        TableNotFoundError: the log was deleted, or another table was created at the location.
         VersionNotFoundError: the version was cleaned up.
     """
     snapshot.check_writable()
     outrun = check_base(snapshot, snapshot.store)
     if outrun is not None:
         raise VersionNotFoundError(
-            "the version was cleaned up, and no later one is built on it",
+            "the version was cleaned up, and no later version is based on it",
             table=snapshot.store.root,
             version=snapshot.version,
-            hint="Open the table again, and make a checkpoint of its latest version",
+            hint="Open the table again, and write a checkpoint of its latest version",
         ) from outrun
     checkpoint_snapshot(snapshot)
     return OperationResult(snapshot.store.root, snapshot.version, None)

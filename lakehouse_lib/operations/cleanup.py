@@ -1,4 +1,4 @@
-"""Forget versions that the table's log need not keep any longer."""
+"""Delete expired objects of a table's log."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ def cleanup(
     enforce_retention_duration: bool = True,
     now: datetime | None = None,
 ) -> CleanupResult:
-    """Delete what of the log is older than ``delta.logRetentionDuration`` (default 30 days) and no later version needs.
+    """Delete log objects older than ``delta.logRetentionDuration`` (default 30 days) that no remaining version needs.
 
-    The time counts back to a midnight (UTC), and everything stays from the newest checkpoint on that is not newer than
-    the last commit before it; without such a checkpoint nothing goes. Commits, checkpoints, compactions and checksums
-    go, sidecars no checkpoint refers to, and temporary files of killed processes, both when older than a day. Data
-    files stay: they are ``vacuum``'s. Nothing goes while ``delta.enableExpiredLogCleanup`` is false.
+    The cutoff is a midnight (UTC). The newest checkpoint before the cutoff, and everything after it, is kept; without
+    such a checkpoint nothing is deleted. Commits, checkpoints, compactions and checksums are deleted. So are sidecars
+    that no checkpoint refers to and temporary files of killed processes, if they are older than a day. Data files are
+    left to ``vacuum``. Nothing is deleted while ``delta.enableExpiredLogCleanup`` is false.
 
     Args:
         snapshot: the latest version.
-        dry_run: only say what would go.
-        enforce_retention_duration: refuse a log retention shorter than the one of deleted files.
-        now: the moment to count back from; None: the clock, which must not be ahead of the store's when something is
-            to be deleted.
+        dry_run: only return what would be deleted.
+        enforce_retention_duration: refuse a log retention shorter than the retention of deleted files.
+        now: the moment from which the retention is counted back; None: this machine's clock, which must not be ahead
+            of the store's clock unless it is a dry run.
 
     Raises:
         RetentionError: ``delta.logRetentionDuration`` is shorter than ``delta.deletedFileRetentionDuration``, or this
             machine's clock is ahead of the store's by more than ten minutes (``log.clock.MOST_AHEAD``).
-        UnsupportedFeatureError: a writer feature this library does not have; it may have files in the log we do not
-            know.
-        InvalidArgumentError: a table property that cannot be read.
+        UnsupportedFeatureError: the table has a writer feature that this library does not support; the feature may
+            have files in the log that this library does not know.
+        InvalidArgumentError: a table property is not valid.
     """
     snapshot.check_writable()
     if now is not None:

@@ -13,12 +13,12 @@ from lakehouse_lib.store import ObjectStore
 
 
 def with_vectors(files: pa.Table, vectors: Sequence[BitMap64], rows: Sequence[int], store: ObjectStore) -> pa.Table:
-    """The files with these deletion vectors, without the files of which no row is left.
+    """The files with these deletion vectors; a file without a remaining row is left out.
 
     Args:
         files: a files table.
-        vectors: of each file; an empty one leaves the file as it is.
-        rows: that each file holds, hidden ones too.
+        vectors: the deletion vector of each file; an empty vector leaves the file unchanged.
+        rows: the number of rows in each file, hidden rows included.
     """
     hidden = (vector for vector, count in zip(vectors, rows, strict=True) if 0 < len(vector) < count)
     descriptors = iter(deletion_vector.save(store, hidden))

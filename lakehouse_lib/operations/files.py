@@ -1,4 +1,4 @@
-"""Questions to a files table that several operations ask."""
+"""Figures of files tables that several operations need, and the deletion of unreferenced files."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ MOST_DELETED = 0.05
 
 
 def live_records(files: pa.Table) -> pa.Array:
-    """Rows of each file by its statistics, without those that its deletion vector names; null where it does not say.
+    """The live rows of each file: ``numRecords`` less the deletion vector's cardinality; null without ``numRecords``.
 
-    ``numRecords`` is what the file holds, deleted rows included (PROTOCOL.md, Writer Requirement for Deletion Vectors).
+    ``numRecords`` counts deleted rows too (PROTOCOL.md, Writer Requirement for Deletion Vectors).
     """
     deleted = pc.struct_field(files["deletionVector"], "cardinality")
     counts = pc.subtract(num_records(files), pc.fill_null(deleted, literal(0, pa.int64())))
@@ -34,9 +34,9 @@ def live_records(files: pa.Table) -> pa.Array:
 
 
 def has_many_deleted_rows(files: pa.Table) -> NDArray[np.bool_]:
-    """Which files maintenance rewrites for their deletion vectors: more than 5% of the rows are deleted.
+    """Which files maintenance rewrites for their deletion vectors: those with more than 5% deleted rows.
 
-    A file with a deletion vector that does not say how many rows it holds is one of them.
+    A file with a deletion vector and without ``numRecords`` counts as such a file.
     """
     many = np.zeros(len(files), np.bool_)
     marked = np.flatnonzero(flags_of(files["deletionVector"].is_valid()))
@@ -49,10 +49,10 @@ def has_many_deleted_rows(files: pa.Table) -> NDArray[np.bool_]:
 
 
 def count_rows(snapshot: Snapshot) -> int:
-    """Rows of a version: by the log where it says, else by the files' footers.
+    """The live rows of a version, from the statistics in the log; footers are read of files without statistics.
 
     Raises:
-        ObjectNotFoundError, StoreError, LogCorruptedError: a file whose footer is needed is not what it should be.
+        ObjectNotFoundError, StoreError, LogCorruptedError: a footer that is needed is missing or cannot be read.
     """
     files = snapshot.files
     counts = live_records(files)
@@ -64,18 +64,21 @@ def count_rows(snapshot: Snapshot) -> int:
 
 
 def record_count(files: pa.Table) -> int | None:
-    """Rows of these files by the log, deleted ones not counted; None when a file does not say."""
+    """The live rows of these files by the log; None if a file has no ``numRecords``."""
     counts = live_records(files)
     return None if counts.null_count else int(pc.sum(counts).as_py() or 0)
 
 
 def total_size(files: pa.Table) -> int:
-    """Bytes of these files."""
+    """The total size of these files in bytes."""
     return int(pc.sum(files["size"]).as_py() or 0)
 
 
 def size_summary(files: pa.Table) -> dict[str, float | int]:
-    """Mean, largest, smallest and total size in bytes, and how many files, under delta-rs' names; zeros for none."""
+    """The mean, largest, smallest and total size in bytes and the number of files, under delta-rs' names.
+
+    All are 0 without files.
+    """
     sizes = numbers_of(files["size"], np.int64)
     count = len(sizes)
     return {
@@ -88,18 +91,21 @@ def size_summary(files: pa.Table) -> dict[str, float | int]:
 
 
 def discard(store: ObjectStore, files: pa.Table) -> None:
-    """Delete data files that no commit names; best effort, for vacuum takes what stays."""
+    """Delete data files that no commit refers to. Files that cannot be deleted are left to vacuum."""
     discard_paths(store, file_paths.canonical(files["path"], store))
 
 
 def discard_paths(store: ObjectStore, paths: pa.Array) -> None:
-    """Delete objects that no commit names, by their paths in the store; best effort, for vacuum takes what stays."""
-    with suppress(DeltaError):  # the error that led here is the one to report
+    """Delete objects that no commit refers to, by store path. Objects that cannot be deleted are left to vacuum."""
+    with suppress(DeltaError):  # the caller reports the error that led here
         store.delete_many(paths.to_pylist())
 
 
 def partition_codes(files: pa.Table, layout: TableLayout) -> NDArray[np.int64]:
-    """A small whole number a file, equal for the files of one partition. By typed value: one has many spellings."""
+    """A small whole number for each file, equal for the files of a partition.
+
+    Partitions are compared by typed values, because a value may have several spellings in the log.
+    """
     codes = np.zeros(len(files), dtype=np.int64)
     for name, key in layout.partition_keys.items():
         values = partition_column(files, key, layout.schema.field(name).type)

@@ -1,8 +1,8 @@
-"""Find what is wrong with a table's log and files, and repair what can be repaired without losing a row.
+"""Find damage in a table's log and files, and repair what can be repaired without losing a row.
 
-Finding reads and changes nothing, and is the dry run. Mending takes missing data files out of the log by one commit,
-and deletes what no version needs: wrong checksums, checkpoints that cannot be read and whose versions the commits tell
-as well, a pointer to nothing, what killed processes left.
+The dry run finds damage and changes nothing. The repair removes missing data files from the log in one commit. It
+deletes objects that no version needs: wrong checksums, unreadable checkpoints whose versions the commits can restore,
+a ``_last_checkpoint`` that points to no checkpoint, and temporary files of killed processes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from lakehouse_lib.transaction import OptimisticTransaction, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 _COLUMNS = ("path", "size", "deletionVector")
-#: A location in another store.
+#: Matches a path in another store.
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -53,30 +53,29 @@ def repair(
     before_repair: Callable[[RepairResult], None] | None = None,
     now: datetime | None = None,
 ) -> RepairResult:
-    """Look for what is wrong, in all of the log and in the latest version's files, and unless ``dry_run`` repair it.
+    """Find damage in the whole log and in the latest version's files; repair it unless ``dry_run``.
 
-    A data file counts as missing when neither a listing of the table's folder nor a look at its own path shows it.
-    Files of other folders are only looked at where ``allowed_roots`` names the folder. Removing them from the log loses
-    no row that was there, and an older version still refers to them, should they come back.
+    A data file is missing if neither the listing of the table's folder nor a request for its path shows it. Files of
+    other folders are checked only if ``allowed_roots`` names the folder. Removing a missing file from the log loses no
+    existing row. Older versions still refer to the file, so it can be restored later.
 
-    A dry run also reports what it can of a log whose latest version cannot be read; the files are those of ``snapshot``
-    then.
+    If the latest version cannot be read, a dry run reports what it can find, with the files of ``snapshot``.
 
     Args:
         snapshot: any version that can be read.
         commit_properties: of the commit that removes missing files.
-        before_repair: called once with what is wrong, before anything is changed; nothing is changed when it raises.
+        before_repair: called once with the findings, before anything is changed; if it raises, nothing is changed.
             Not called in a dry run.
-        now: the moment from which a day is counted back; None: the clock, which must not be ahead of the store's when
-            something of the log is to be deleted by it.
+        now: the moment from which the minimum age of a day is counted back; None: this machine's clock, which must not
+            be ahead of the store's clock if temporary files or checkpoints are deleted.
 
     Raises:
-        UnsupportedFeatureError: a writer feature this library does not have.
-        DeltaProtocolError: files are missing, and the table is append-only or wants a change data feed; nothing is
+        UnsupportedFeatureError: the table has a writer feature that this library does not support.
+        DeltaProtocolError: files are missing, and the table is append-only or has a change data feed; nothing is
             repaired.
-        CommitFailedError: another writer removed one of the missing files first; nothing of it is committed.
-        LogCorruptedError: the latest version is not known, so nothing is repaired.
-        RetentionError: this machine's clock is ahead of the store's; nothing is repaired.
+        CommitFailedError: another writer removed one of the missing files first; nothing is committed.
+        LogCorruptedError: the latest version cannot be read; nothing is repaired.
+        RetentionError: this machine's clock is ahead of the store's clock; nothing is repaired.
     """
     twice: list[str] = []
     try:
@@ -98,7 +97,7 @@ def repair(
         files = pa.Table.from_batches([], pa.schema([FILE_SCHEMA.field(name) for name in _COLUMNS]))
         twice += sorted(set(latest.ask(lambda state: state.files.paths_twice())))
     objects = list_objects(store).objects
-    # The listing does not show what is behind a link.
+    # The listing does not show files behind a symbolic link, so each missing file is requested by its path.
     doubtful = [missing_files(files, objects["path"], store), files_of_other_sizes(files, objects, store)]
     missing = _confirmed(pa.concat_tables(doubtful), store)
     a_day_ago = cutoff(moment, timedelta(days=1))
@@ -128,9 +127,9 @@ def repair(
     if len(missing):
         features.check_removal(latest.metadata, latest.metadata, table=store.root, version=latest.version)
     if now is None and (result.temporary or result.checkpoints_unreadable):
-        clock.check_by_probe(store)  # what is younger than a day may be on its way
-    # Before the commit: what follows it builds on the checksum and the checkpoint before.
-    # The pointer goes by itself and first: delta-rs opens no table whose pointer names a checkpoint that is not there.
+        clock.check_by_probe(store)  # a running writer may need objects that are younger than a day
+    # Delete before the commit, because post-commit hooks use the last checksum and checkpoint. Delete _last_checkpoint
+    # first: delta-rs cannot open a table whose _last_checkpoint points to a missing checkpoint.
     if result.last_checkpoint is not None and _wrong_hint(store, listing, unreadable) is not None:
         store.delete_many([file_names.LAST_CHECKPOINT])
     gone = [*result.checksums_wrong, *result.checkpoints_unreadable, *result.compactions_wrong, *result.temporary]
@@ -145,20 +144,19 @@ def repair(
 
 
 def missing_files(files: pa.Table, stored_paths: pa.ChunkedArray, store: ObjectStore) -> pa.Table:
-    """The rows of ``files`` (which has ``path``) whose file is not among ``stored_paths``. Reads nothing."""
+    """The rows of ``files`` (with ``path``) whose file is not in ``stored_paths``. Reads nothing."""
     paths = file_paths.canonical(files["path"], store)
     return files.filter(pc.invert(pc.is_in(paths, value_set=pc.unique(stored_paths))))
 
 
 def files_of_other_sizes(files: pa.Table, objects: pa.Table, store: ObjectStore) -> pa.Table:
-    """The rows of ``files`` (which has ``path`` and ``size``) that are among the listed ``objects`` with another size.
-    Reads nothing."""
+    """The rows of ``files`` (with ``path`` and ``size``) whose size differs in ``objects``. Reads nothing."""
     place = pc.index_in(file_paths.canonical(files["path"], store), value_set=objects["path"].combine_chunks())
     return files.filter(pc.not_equal(objects["size"].take(place), files["size"]))
 
 
 def missing_commits(listing: Iterable[ObjectMeta]) -> list[str]:
-    """The holes between the first and the last commit file of a log, such as "5" or "7 to 9". Reads nothing."""
+    """The gaps between the first and the last commit file of a log, such as "5" or "7 to 9". Reads nothing."""
     names = (file_names.parse(meta.path) for meta in listing)
     versions = sorted(name.version for name in names if name is not None and name.kind == "commit")
     holes = ((before + 1, after - 1) for before, after in pairwise(versions) if after > before + 1)
@@ -166,14 +164,14 @@ def missing_commits(listing: Iterable[ObjectMeta]) -> list[str]:
 
 
 def _torn_commits(store: ObjectStore, listing: Iterable[ObjectMeta]) -> dict[str, str]:
-    """Path -> why, of commit files that cannot be read, by a second look as well."""
+    """Path -> reason for each commit file that cannot be read in two attempts."""
 
     def why(commit: Commit) -> str | None:
         try:
             read_commit(store, commit.version, size=commit.size)
         except LogCorruptedError as error:
             return error.message
-        except VersionNotFoundError:  # cleaned up since
+        except VersionNotFoundError:  # cleaned up meanwhile
             return None
         return None
 
@@ -183,7 +181,7 @@ def _torn_commits(store: ObjectStore, listing: Iterable[ObjectMeta]) -> dict[str
 
 
 def _wrong_sizes(files: pa.Table, objects: pa.Table, store: ObjectStore) -> dict[str, str]:
-    """Log path -> what is wrong, of files whose size differs from the log's, by a second look as well."""
+    """Log path -> sizes of each file whose size differs from the log's, also in a request for its path."""
     differing = files_of_other_sizes(files, objects, store)
     paths = file_paths.canonical(differing["path"], store)
     wrong: dict[str, str] = {}
@@ -197,7 +195,7 @@ def _wrong_sizes(files: pa.Table, objects: pa.Table, store: ObjectStore) -> dict
 
 
 def _confirmed(files: pa.Table, store: ObjectStore) -> pa.Table:
-    """The files that are missing by a second look as well, at each of them."""
+    """The files that a request for their path does not find either."""
     if not len(files):
         return files
     present = _are_there(file_paths.canonical(files["path"], store).to_pylist(), store)
@@ -205,7 +203,7 @@ def _confirmed(files: pa.Table, store: ObjectStore) -> pa.Table:
 
 
 def _without_vector(files: pa.Table, missing: pa.Table, store: ObjectStore) -> list[str]:
-    """Log paths of files that are there, and whose deletion vector is in a file that is not."""
+    """Log paths of existing files whose deletion vector is in a missing file."""
     marked = files.filter(files["deletionVector"].is_valid())
     marked = marked.filter(pc.invert(pc.is_in(marked["path"], value_set=whole(missing["path"]))))
     if not len(marked):
@@ -224,7 +222,7 @@ def _without_vector(files: pa.Table, missing: pa.Table, store: ObjectStore) -> l
 
 
 def _are_there(paths: Sequence[str], store: ObjectStore) -> list[bool]:
-    """Whether each object exists; true for objects in folders that may not be read."""
+    """Whether each object exists; True for objects in folders that may not be read."""
 
     def look(path: str) -> bool:
         if "\0" in unquote(path):
@@ -242,8 +240,11 @@ def _are_there(paths: Sequence[str], store: ObjectStore) -> list[bool]:
 def _checkpoints(
     store: ObjectStore, listing: Sequence[ObjectMeta], before: int
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Checkpoints that cannot be read: those that may go, and those without which a version is lost. What is not whole
-    and was written since ``before`` (ms since the epoch) may be on its way."""
+    """Path -> reason of unreadable checkpoints: those that no version needs, and those that a version needs.
+
+    Incomplete checkpoints that were written after ``before`` (ms since the epoch) are left out, because a process may
+    be writing them.
+    """
     complete, _, _ = sort_listing(listing)
     whole = {path for checkpoint in complete for path in checkpoint.paths}
     broken: dict[ObjectMeta, str] = {}
@@ -254,9 +255,9 @@ def _checkpoints(
         if meta.modified < before and not is_any_gone(store, [meta]):
             broken[meta] = "parts of it are missing" if name.kind == "part" and meta.size else "it is empty"
     for checkpoint in complete:
-        # A store may fail once.
+        # Try twice, because a store may fail once.
         why = unreadable_because(store, checkpoint) and unreadable_because(store, checkpoint)
-        # Where a part of it is gone since it was listed, a cleanup is taking it.
+        # If a part disappeared after the listing, a cleanup is deleting the checkpoint.
         if why is not None and not is_any_gone(store, checkpoint.parts):
             broken.update(dict.fromkeys(checkpoint.parts, why))
     unreadable: dict[str, str] = {}
@@ -273,7 +274,7 @@ def _checkpoints(
 
 
 def _wrong_compactions(store: ObjectStore, listing: Sequence[ObjectMeta]) -> dict[str, str]:
-    """Path -> why, of log compactions that differ from their commits, which are all there."""
+    """Path -> reason for each log compaction that differs from its commits, if all of them exist."""
     _, listed, compactions = sort_listing(listing)
     commits = {commit.version: commit for commit in listed}
     wrong: dict[str, str] = {}
@@ -283,7 +284,7 @@ def _wrong_compactions(store: ObjectStore, listing: Sequence[ObjectMeta]) -> dic
         ]
         if len(covered) <= compaction.version - compaction.start:
             continue
-        with contextlib.suppress(LogCorruptedError, VersionNotFoundError):  # reported of the commits
+        with contextlib.suppress(LogCorruptedError, VersionNotFoundError):  # reported for the commits
             why = difference(store, compaction, covered)
             if why is not None:
                 wrong[compaction.path] = why
@@ -305,7 +306,7 @@ def _wrong_checksums(store: ObjectStore, listing: Sequence[ObjectMeta]) -> dict[
             state = load_state(store, version).state
             problems = contradictions(checksum, state, counting=True) if checksum is not None else []
         except DeltaError:
-            continue  # its version cannot be read, so there is nothing to compare it with
+            continue  # the version cannot be read, so its checksum cannot be compared
         if problems:
             wrong[meta.path] = "; ".join(problems)
     return wrong
@@ -315,7 +316,7 @@ def _wrong_hint(store: ObjectStore, listing: Sequence[ObjectMeta], unreadable: C
     """What is wrong with ``_last_checkpoint``, or None.
 
     Args:
-        unreadable: paths of checkpoints that count as gone.
+        unreadable: paths of checkpoints that count as missing.
     """
 
     def has_checkpoint(version: int, listed: Iterable[ObjectMeta]) -> bool:

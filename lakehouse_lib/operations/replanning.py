@@ -1,4 +1,4 @@
-"""Commit a change of a table's files, planned again where winning commits have changed the same files."""
+"""Commit a change of a table's files; plan it again after winning commits that changed the same files."""
 
 from __future__ import annotations
 
@@ -19,33 +19,36 @@ class Change(Protocol):
         """The conflicts after which the change is planned on the latest version."""
 
     def plan(self, snapshot: Snapshot, lost: CommitFailedError | None) -> OptimisticTransaction | None:
-        """The transaction that makes the change to this version; None when it leaves nothing to change.
+        """The transaction that makes the change to this version; None if there is nothing to change.
 
         Args:
-            lost: the conflict that the transaction of the version before met; raised when the change cannot go on.
+            lost: the conflict of the previous transaction; raised if the change cannot be planned again.
         """
 
     def discard(self, *, committed: bool) -> None:
-        """Delete the files that the change wrote: those that its last transaction does not name, or all of them."""
+        """Delete unreferenced files that the change wrote.
+
+        Args:
+            committed: keep the files that the last transaction refers to; False: delete all.
+        """
 
 
 class CommittedChange(NamedTuple):
-    """The version that a change was planned on last, and the one that it is; None: nothing was left to change."""
+    """The version on which a change was last planned, and the version that it created; None: nothing to change."""
 
     read_version: int
     version: int | None
 
 
 def commit_change(snapshot: Snapshot, change: Change, properties: CommitProperties | None) -> CommittedChange:
-    """Commit a change, planned anew after a conflict that allows for it.
+    """Commit a change; plan it again after each conflict in ``Change.replans``.
 
-    Where nothing is committed, the files that the change wrote are deleted; where the store does not say whether the
-    commit happened, they stay, for a version may name them.
+    If nothing is committed, the files that the change wrote are deleted. If it is unknown whether the commit happened,
+    they are kept, because a version may refer to them.
 
     Raises:
-        CommitFailedError: a concurrent change of schema or protocol, or a conflict that the change does not plan again
-            after.
-        CommitUnknownError: the store stopped answering while it was asked to commit.
+        CommitFailedError: a concurrent change of schema or protocol, or a conflict that is not in ``Change.replans``.
+        CommitUnknownError: the store gave no answer to the commit.
         DeltaProtocolError: the change breaks a rule of the table.
     """
     lost: CommitFailedError | None = None
@@ -66,7 +69,7 @@ def commit_change(snapshot: Snapshot, change: Change, properties: CommitProperti
         lost = outcome.error
         latest = snapshot.update()
         before, after = ((side.protocol, side.metadata) for side in (snapshot, latest))
-        # A file that is gone is only what was met first.
+        # The conflict may hide a change of schema or protocol, which a new plan must not ignore.
         breaking = find_change(before, after, range(snapshot.version + 1, latest.version + 1), latest.store)
         if breaking is not None or not isinstance(lost, change.replans):
             change.discard(committed=False)

@@ -1,4 +1,4 @@
-"""What verbs return: frozen values, the same for a caller of the library, a job's result line and Airflow's XCom."""
+"""The results of verbs: frozen values for callers of the library, result lines of jobs and Airflow's XCom."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class OperationResult:
-    """What a verb has done to one table.
+    """The result of a verb on one table.
 
     Attributes:
         table: the table's location.
-        read_version: the version by which the verb decided; None: there was no table.
-        version: the version that the verb committed, the last one of several; None: it committed nothing.
+        read_version: the version from which the verb planned; None: there was no table.
+        version: the last version that the verb committed; None: it committed nothing.
     """
 
     table: str
@@ -23,21 +23,21 @@ class OperationResult:
 
     @property
     def version_after(self) -> int | None:
-        """The version that the verb committed, else the one that it read."""
+        """The version that the verb committed, else the read version."""
         return self.read_version if self.version is None else self.version
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field by its name, as values that ``json.dumps`` takes."""
+        """Every field by its name, as values that ``json.dumps`` accepts."""
         return {each.name: _json_value(getattr(self, each.name)) for each in fields(self)}
 
 
 @dataclass(frozen=True)
 class ChangeResult(OperationResult):
-    """What a verb has done that changes files of a table.
+    """The result of a verb that changes files of a table.
 
     Attributes:
-        metrics: numbers under delta-spark's names: those of the commit's operationMetrics and, of OPTIMIZE, those that
-            delta-spark's command returns. Where the verb committed nothing they say so: files that changed are 0.
+        metrics: numbers under delta-spark's names: the commit's operationMetrics and, for OPTIMIZE, the metrics that
+            delta-spark's command returns. If the verb committed nothing, the counts of changed files are 0.
     """
 
     metrics: Mapping[str, Any]
@@ -45,12 +45,12 @@ class ChangeResult(OperationResult):
 
 @dataclass(frozen=True)
 class VacuumResult(ChangeResult):
-    """What a vacuum has deleted, or would.
+    """The result of a vacuum.
 
     Attributes:
         dry_run: nothing was deleted.
-        retention_hours: the hours that were asked for; None: the table's own retention.
-        files: paths deleted or, in a dry run, to be deleted: relative to the table and decoded, sorted.
+        retention_hours: the requested hours; None: the table's own retention.
+        files: deleted paths, or in a dry run the paths to be deleted: relative to the table, decoded and sorted.
     """
 
     dry_run: bool
@@ -60,11 +60,11 @@ class VacuumResult(ChangeResult):
 
 @dataclass(frozen=True)
 class CleanupResult(OperationResult):
-    """What a cleanup of the log has deleted, or would.
+    """The result of a cleanup of the log.
 
     Attributes:
         dry_run: nothing was deleted.
-        files: paths deleted or, in a dry run, to be deleted: relative to the table, in the order of their deletion.
+        files: deleted paths, or in a dry run the paths to be deleted: relative to the table, in order of deletion.
     """
 
     dry_run: bool
@@ -73,32 +73,32 @@ class CleanupResult(OperationResult):
 
 @dataclass(frozen=True)
 class RepairResult(OperationResult):
-    """What is wrong with a table; ``dry_run`` says whether it still is.
+    """The findings of a repair. With ``dry_run`` they are still to be repaired.
 
     Attributes:
-        version: of the commit that removes files.
-        files_removed: data files that the log refers to and that are not there, as in the log. Repaired: they are taken
-            out of the log, in ``version``.
-        vectors_missing: data files that are there, whose deletion vector is not. Not repaired: the log does not say
-            which of their rows are deleted. Restore the vector's file, or delete by a condition what may come back.
-        sizes_wrong: data files that are not as large as the log says -> how large: torn, or overwritten.
+        version: the commit that removes files.
+        files_removed: missing data files to which the log refers, as in the log. Repaired: ``version`` removes them
+            from the log.
+        vectors_missing: existing data files whose deletion vector is missing. Not repaired: without the vector it is
+            unknown which rows are deleted. Restore the vector's file, or delete the rows again by a condition.
+        sizes_wrong: data files with another size than in the log -> both sizes; they are torn or overwritten.
             Not repaired: restore them from a backup, or delete them and repair again.
-        commits_missing: versions between the first and the last of the log that have no commit file, such as "5" or
-            "7 to 9". Not repaired: these and the later ones up to the next checkpoint cannot be read. A cleanup of the
-            log that was interrupted leaves such holes, too, among what has expired.
-        commits_torn: path -> why, of commit files that cannot be read. Not repaired: restore them from a backup. These
-            versions and the later ones up to the next checkpoint cannot be read, nor the table where there is none.
-        checkpoints_unreadable: path -> why, of checkpoints whose versions the rest of the log tells. Repaired: deleted.
-        checkpoints_needed: path -> why, of checkpoints without which some version is lost. Not repaired: restore them
-            from a backup.
-        compactions_wrong: path -> why, of log compactions that differ from their commits, which are all there.
+        commits_missing: versions between the first and the last commit of the log without a commit file, such as "5" or
+            "7 to 9". Not repaired: these versions, and the later ones up to the next checkpoint, cannot be read. An
+            interrupted cleanup of the log leaves such gaps too, among expired versions.
+        commits_torn: path -> reason, for commit files that cannot be read. Not repaired: restore them from a backup.
+            These versions, and the later ones up to the next checkpoint, cannot be read.
+        checkpoints_unreadable: path -> reason, for checkpoints whose versions the rest of the log can restore.
             Repaired: deleted.
-        paths_live_twice: data files, as in the log, that are live twice, so that no verb reads them: a checkpoint that
-            is needed or the commits themselves are wrong. Not repaired: restore the checkpoint from a backup, or read a
-            version from before. The other data files are not checked then.
-        checksums_wrong: path -> why. Repaired: deleted.
-        last_checkpoint: what is wrong with ``_last_checkpoint``, or None. Repaired: deleted; the next checkpoint brings
-            another one.
+        checkpoints_needed: path -> reason, for unreadable checkpoints that a version needs. Not repaired: restore them
+            from a backup.
+        compactions_wrong: path -> reason, for log compactions that differ from their commits. Repaired: deleted.
+        paths_live_twice: data files, as in the log, that are live twice; no verb reads them. A needed checkpoint or the
+            commits are wrong. Not repaired: restore the checkpoint from a backup, or read an earlier version. Then the
+            other data files are not checked.
+        checksums_wrong: path -> reason. Repaired: deleted.
+        last_checkpoint: the problem with ``_last_checkpoint``, or None. Repaired: deleted; the next checkpoint writes a
+            new one.
         temporary: files of killed processes in the log that are older than a day. Repaired: deleted.
     """
 
@@ -124,12 +124,12 @@ class RepairResult(OperationResult):
 
     @property
     def findings(self) -> dict[str, Any]:
-        """What is wrong, by kind; a kind of which there is nothing is left out."""
+        """The findings by kind; a kind without findings is left out."""
         return {kind: value for kind in self.kinds() if (value := getattr(self, kind))}
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no findings."""
         return not self.findings
 
 

@@ -1,4 +1,4 @@
-"""Symbolic links in a table's folder: reads and writes follow them, and no verb deletes what is behind one."""
+"""Symbolic links in a table's folder. Reads and writes follow them; no verb deletes files behind a link."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from lakehouse_lib.arrow.values import strings, whole
 
 @dataclass(frozen=True)
 class SymbolicLinks:
-    """The symbolic links below a table's root, which only a file system has.
+    """The symbolic links below a table's root; only file systems have links.
 
     Attributes:
-        root: the real path of the table's folder, with no link in it.
-        ends: the links' store paths, each with the real path that it leads to.
+        root: the real path of the table's folder, without links.
+        ends: the store path of each link -> the real path of its target.
     """
 
     root: str = "/"
@@ -27,7 +27,7 @@ class SymbolicLinks:
         return bool(self.ends)
 
     def are_behind(self, paths: pa.Array | pa.ChunkedArray) -> pa.Array:
-        """Which store paths are a link, or lead through one."""
+        """Which store paths are a link or lead through a link."""
         return pc.is_in(paths, value_set=self._behind(paths)[0])
 
     def targets(self, paths: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -35,12 +35,12 @@ class SymbolicLinks:
         return self._behind(paths)[1]
 
     def _behind(self, paths: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
-        """The ``paths`` that are links or lead through one, and the files below the root that they reach."""
+        """The ``paths`` that are a link or lead through a link, and the files below the root that they reach."""
         nothing = strings([])
         if not self.ends:
             return nothing, nothing
         paths = whole(paths)
-        # A table has few folders beside its files.
+        # Resolve the folders and not the files, because a table has few folders.
         folders = pc.replace_substring_regex(paths, "/?[^/]*$", "").dictionary_encode()
         linked = pa.array([self._resolved(folder) != folder for folder in folders.dictionary.to_pylist()], pa.bool_())
         may_be = pc.or_(linked.take(folders.indices), pc.is_in(paths, value_set=strings(list(self.ends))))
@@ -49,8 +49,8 @@ class SymbolicLinks:
         return behind, strings([path for path in real if not path.startswith("/")])
 
     def _resolved(self, path: str) -> str:
-        """A store path without links; absolute where it leads out of the root."""
-        for _ in range(len(self.ends or ()) + 1):  # links may lead to each other in a circle
+        """A store path without links; absolute if it leads out of the root."""
+        for _ in range(len(self.ends or ()) + 1):  # links may form a circle
             steps = path.split("/")
             for count in range(1, len(steps) + 1):
                 end = (self.ends or {}).get("/".join(steps[:count]))

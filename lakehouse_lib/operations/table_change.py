@@ -1,4 +1,4 @@
-"""What a commit makes of a table: every verb that changes metadata or files says it by one value."""
+"""The content of a commit as one value, which every verb that changes metadata or files builds."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from lakehouse_lib.transaction import OptimisticTransaction
 
 @dataclass(frozen=True)
 class TableChange:
-    """The content of a commit, before it is known on which version it lands.
+    """The content of a commit, independent of the version that it will create.
 
     Attributes:
-        operation: commitInfo's name of it.
+        operation: commitInfo's operation.
         parameters: commitInfo's operationParameters.
-        added, removed: files tables; removed ones are of the snapshot.
-        change_files: of the change data feed (CHANGE_FILE_SCHEMA).
-        metadata: the table's from now on; None: as it is. The protocol gets what it needs.
+        added, removed: files tables; the removed files are live in the snapshot.
+        change_files: files of the change data feed (CHANGE_FILE_SCHEMA).
+        metadata: the table's new metadata, with the protocol that it requires; None: unchanged.
         features: names of further features that the protocol gets with the metadata.
-        reads: what the change depends on; None among them is the whole table. Empty: a blind write.
-        moves_rows: the rows of ``removed`` live on in ``added``, so that no row changes.
-        keeps_row_ids: rows that were copied have their ids beside them, where the table's rows keep theirs.
+        reads: the predicates that the change read; None among them stands for the whole table. Empty: a blind write.
+        moves_rows: ``added`` has the rows of ``removed``, so no row changes (``dataChange`` is false).
+        keeps_row_ids: copied rows have their row ids in a column of the new files, if the table has row tracking.
         metrics: commitInfo's operationMetrics.
     """
 
@@ -47,7 +47,7 @@ class TableChange:
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
     def on(self, snapshot: Snapshot | None, store: ObjectStore) -> OptimisticTransaction:
-        """The transaction that makes this change to a version; None creates the table."""
+        """The transaction that makes this change to a snapshot; None creates the table."""
         transaction = OptimisticTransaction(snapshot, store, self.operation, self.parameters)
         if self.metadata is not None:
             before = None if snapshot is None else snapshot.protocol
@@ -66,7 +66,7 @@ class TableChange:
 
 
 def write_metrics(added: pa.Table, removed: pa.Table) -> dict[str, Any]:
-    """The operationMetrics of a write, under delta-spark's names."""
+    """A write's operationMetrics, under delta-spark's names."""
     metrics = {
         "numFiles": len(added),
         "numOutputRows": record_count(added),

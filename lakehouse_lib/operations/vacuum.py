@@ -1,8 +1,8 @@
-"""Delete what the table no longer needs (PROTOCOL.md, section Vacuum Protocol Check; the rules delta-spark follows).
+"""Delete files that the table no longer needs, by delta-spark's rules (PROTOCOL.md, section Vacuum Protocol Check).
 
-Deciding is one pure anti-join over Arrow columns, and its result is also the dry run. A file stays while the current
-version refers to it, while a removal of it is younger than the retention, or, when the log knows nothing of it, while
-the file itself is younger than that: a running writer's files have no log entry yet.
+The plan is one anti-join over Arrow columns, and it is also the dry run. A file is kept if the current version refers
+to it, or if its tombstone is younger than the retention. A file without a log entry is kept while the file itself is
+younger than the retention, because it may belong to a running writer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from lakehouse_lib.store.base import ObjectMeta, ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 from lakehouse_lib.transaction import OptimisticTransaction, version_of
 
-#: What ``plan_vacuum`` decides about: one row a stored object, ``path`` as in the store, ``modified`` in ms.
+#: The stored objects that ``plan_vacuum`` chooses from: one row an object, store path, ``modified`` in ms.
 OBJECT_SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
@@ -61,27 +61,27 @@ def vacuum(
 ) -> VacuumResult:
     """Delete the files that neither the latest version nor a reader within the retention needs.
 
-    Always decides by the latest version, whichever ``snapshot`` is. Hidden folders (``_x``, ``.x``), tables in
-    folders of this one, the ``metadata`` of an Iceberg table in the same folder and files outside the folder are never
-    touched. Nor are symbolic links and what is behind them. Folders left empty stay: a writer may be about to use one.
-    A run that deletes leaves ``VACUUM START`` and ``VACUUM END`` in the history.
+    The latest version counts, even if ``snapshot`` is older. Never deleted are hidden folders (``_x``, ``.x``), tables
+    in subfolders, the ``metadata`` of an Iceberg table in the same folder, files outside the folder, symbolic links and
+    files behind them. Empty folders are kept, because a writer may be about to use them. A run that deletes files adds
+    ``VACUUM START`` and ``VACUUM END`` to the history.
 
     Args:
-        retention_hours: keep what was deleted or written within these hours; None: the table's
-            ``delta.deletedFileRetentionDuration``, else 168. Checkpoints remember deletions for the table's own
-            retention; those of longer ago are read from the commits, as far back as the log has them. What they forgot
-            while the table's retention was shorter is only spared when more hours are asked for than it has now.
-        dry_run: only say what would be deleted.
-        enforce_retention_duration: refuse fewer hours than the table asks for.
-        now: the moment to count back from; None: the clock, which must not be ahead of the store's when something is
-            to be deleted.
+        retention_hours: keep files that were removed or written within these hours; None: the table's
+            ``delta.deletedFileRetentionDuration``, else 168. Checkpoints have the tombstones of the table's own
+            retention. If more hours are requested, older tombstones are read from the commits that the log still has.
+        dry_run: only return what would be deleted.
+        enforce_retention_duration: refuse fewer hours than the table's retention.
+        now: the moment from which the retention is counted back; None: this machine's clock, which must not be ahead
+            of the store's clock unless it is a dry run.
 
     Raises:
         RetentionError: ``retention_hours`` is shorter than the table's retention, or this machine's clock is ahead of
-            the store's by more than ten minutes (``log.clock.MOST_AHEAD``): then nothing is deleted.
-        UnsupportedFeatureError: a writer feature this library does not have; it may know files we do not.
-        InvalidArgumentError: a negative retention, or a table retention that is not an interval.
-        LogCorruptedError: a deletion vector that does not say which file it is in, so that its file cannot be spared.
+            the store's by more than ten minutes (``log.clock.MOST_AHEAD``); nothing is deleted.
+        UnsupportedFeatureError: the table has a writer feature that this library does not support; the feature may
+            have files that this library does not know.
+        InvalidArgumentError: the retention is negative, or the table's retention is not an interval.
+        LogCorruptedError: a deletion vector does not name its file, so the file cannot be kept.
     """
     retention = DELETED_FILE_RETENTION.of(snapshot.configuration, snapshot.store.root)
     configured = int(retention.total_seconds() * 1000)
@@ -91,11 +91,11 @@ def vacuum(
             f"a retention of {retention_hours} hours is shorter than the table's {configured / _HOUR:g} hours",
             table=snapshot.store.root,
             version=snapshot.version,
-            hint="Pass enforce_retention_duration=False if no reader or writer is older than that, "
+            hint="Pass enforce_retention_duration=False if every reader and writer started after that time, "
             f"or set {DELETED_FILE_RETENTION.key} by {SET_BY}",
         )
     moment = clock.now() if now is None else int(now.timestamp() * 1000)
-    # Listed first, then read anew: what was committed before the listing ended is known to be alive.
+    # The snapshot is loaded after the listing, so files that were committed during the listing are known to be live.
     listing = list_objects(snapshot.store)
     latest = newest(snapshot)
     latest.check_writable()
@@ -136,7 +136,7 @@ def vacuum(
         try:
             if started.version >= version:
                 clock.check(started.store, local_time, started.modified)
-            else:  # the listing is behind
+            else:  # the store's listing does not show the commit yet
                 clock.check_by_commit(started.store, local_time, version)
         except RetentionError:
             _log(started, "VACUUM END", {"status": "FAILED"}, {"numDeletedFiles": 0})
@@ -156,16 +156,17 @@ def plan_vacuum(
     links: SymbolicLinks = SymbolicLinks(),  # noqa: B008 - a value
     partition_columns: Sequence[str] = (),
 ) -> pa.Table:
-    """Which objects go: rows of ``objects``, sorted by path. Reads nothing.
+    """The objects to delete: rows of ``objects``, sorted by path. Reads nothing.
 
     Args:
-        objects: what is stored, of OBJECT_SCHEMA.
+        objects: the stored objects (OBJECT_SCHEMA).
         files: the current version's files (FILE_SCHEMA).
-        tombstones: the removes the log remembers (TOMBSTONE_SCHEMA); one without a time counts as expired.
-        cutoff: ms since the epoch; removed at or before it, or unknown to the log and written before it: goes.
+        tombstones: the removes that the log has (TOMBSTONE_SCHEMA); a remove without a time counts as expired.
+        cutoff: ms since the epoch; an object is deleted if it was removed at or before the cutoff, or if the log does
+            not know it and it was written before the cutoff.
         store: gives the log's paths their canonical form.
-        links: the table's symbolic links: what the log names by way of one stays under its real name.
-        partition_columns: whose folders are data even when they start with ``_`` or ``.``, by the log's names.
+        links: the table's symbolic links; a file to which the log refers through a link is kept.
+        partition_columns: columns whose folders hold data even if they start with ``_`` or ``.``, by physical names.
     """
     limit = literal(cutoff, pa.int64())
     removed_at = pc.fill_null(tombstones["deletionTimestamp"], literal(0, pa.int64()))
@@ -178,7 +179,7 @@ def plan_vacuum(
     unneeded = pc.or_(pc.less(objects["modified"], limit), pc.is_in(paths, value_set=expired_paths))
     gone = objects.filter(pc.and_not(unneeded, pc.is_in(paths, value_set=protected_paths)))
     gone = gone.filter(pc.invert(_hidden(gone["path"], partition_columns)))
-    gone = gone.filter(pc.invert(file_paths.are_absolute(gone["path"], store)))  # what no path of the table names
+    gone = gone.filter(pc.invert(file_paths.are_absolute(gone["path"], store)))  # outside the table
     for root in nested_tables(paths):
         gone = gone.filter(pc.invert(pc.starts_with(gone["path"], root + "/")))
     for folder in iceberg_folders(paths):
@@ -192,19 +193,19 @@ def plan_vacuum(
 
 
 def newest(snapshot: Snapshot) -> Snapshot:
-    """The latest version for certain: ``update`` stops where commits after an old snapshot are cleaned up."""
+    """The latest version, also if commits after an old snapshot are cleaned up, where ``update`` stops."""
     latest = snapshot.update()
     version = latest_version(latest.store)
     return latest if version is None or latest.version >= version else load_snapshot(latest.store)
 
 
 def removes_below_checkpoint(latest: Snapshot, since: int = 0) -> list[pa.Table]:
-    """The removes (REMOVE_SCHEMA) of each commit that is in the log and older than the checkpoint of this version.
+    """The removes (REMOVE_SCHEMA) of each commit that is still in the log and older than this version's checkpoint.
 
-    Costs a read of these commits.
+    Reads these commits.
 
     Args:
-        since: ms since the epoch; commits that were stored before are left out.
+        since: ms since the epoch; commits that were stored before it are left out.
     """
     if latest.checkpoint_version is None:
         return []
@@ -212,7 +213,7 @@ def removes_below_checkpoint(latest: Snapshot, since: int = 0) -> list[pa.Table]
     def removes(commit: Commit) -> pa.Table | None:
         try:
             return read_commit(latest.store, commit.version, size=commit.size).removes
-        except VersionNotFoundError:  # cleaned up since: no reader can go back beyond it
+        except VersionNotFoundError:  # cleaned up meanwhile, so no reader can go back to it
             return None
 
     due = [commit for commit in list_commits(latest.store) if commit.version <= latest.checkpoint_version]
@@ -221,12 +222,13 @@ def removes_below_checkpoint(latest: Snapshot, since: int = 0) -> list[pa.Table]
 
 
 def shares_name(paths: pa.ChunkedArray, references: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Which store paths end in the file name of a reference that seems to lead out of the table.
+    """Which store paths have the file name of a reference that leads out of the table.
 
-    It may lead back in by another name of the folder (a link, a mount), and no two data files share a name by chance.
+    Such a reference may lead back into the table by another name of its folder (a link, a mount). File names are
+    unique, so an equal name means the same file.
     """
     outside = references.filter(pc.match_substring_regex(references, r"^/|^[A-Za-z][A-Za-z0-9+.-]*:"))
-    # Some are decoded already and some are not: a name with a percent sign in it may be meant as it is.
+    # Some references are decoded and some are not, so a name with a percent sign counts in both forms.
     spelled = {name.rpartition("/")[2] for name in outside.to_pylist()}
     names = spelled | {unquote(name) for name in spelled}
     return pc.is_in(_file_names(paths), value_set=strings(sorted(names)))
@@ -234,11 +236,11 @@ def shares_name(paths: pa.ChunkedArray, references: pa.ChunkedArray) -> pa.Chunk
 
 @dataclass(frozen=True)
 class Listing:
-    """What is stored below a table's root.
+    """The stored objects below a table's root.
 
     Attributes:
-        objects: every object but those of the table's own log, of OBJECT_SCHEMA; no links, and nothing behind one.
-        log: the objects of the table's own log, of OBJECT_SCHEMA.
+        objects: every object outside the table's own log (OBJECT_SCHEMA), without links and objects behind links.
+        log: the objects of the table's own log (OBJECT_SCHEMA).
         links: the symbolic links.
     """
 
@@ -251,7 +253,7 @@ def list_objects(store: ObjectStore) -> Listing:
     """Every object below the table's root.
 
     Raises:
-        StoreError: a name that is not UTF-8, which no log could refer to and no table here can hold.
+        StoreError: a name is not UTF-8; a log cannot refer to it.
     """
     links: dict[str, str] = {}
     listed = (meta for meta in store.walk() if not _is_link(meta, links))
@@ -263,22 +265,24 @@ def list_objects(store: ObjectStore) -> Listing:
 
 
 def nested_tables(paths: pa.ChunkedArray) -> Iterable[str]:
-    """Folders below the root that hold a log of their own."""
+    """Folders below the root that have a log of their own."""
     inside = paths.filter(pc.match_substring(paths, f"/{LOG}/"))
     roots: list[str] = pc.unique(pc.replace_substring_regex(inside, rf"/{LOG}/.*$", "")).to_pylist()
     return roots
 
 
 def iceberg_folders(paths: pa.ChunkedArray) -> list[str]:
-    """Folders, each with its last slash, in which Iceberg keeps what it knows of the same data files. No Delta log
-    names what is there, and without it the table cannot be read as an Iceberg table any more."""
+    """Folders with Iceberg's metadata of the same data files, each with a slash at the end.
+
+    No Delta log refers to these objects, and without them Iceberg could no longer read the table.
+    """
     described = paths.filter(pc.match_substring_regex(paths, r"(^|/)metadata/[^/]+\.metadata\.json(\.gz)?$"))
     folders: list[str] = pc.unique(pc.replace_substring_regex(described, "[^/]*$", "")).to_pylist()
     return folders
 
 
 def _is_link(meta: ObjectMeta, links: dict[str, str]) -> bool:
-    """Whether an object is a link, which is then added to ``links``."""
+    """Whether an object is a link; a link is added to ``links``."""
     if meta.link:
         links[meta.path] = meta.link
     return bool(meta.link)
@@ -288,15 +292,15 @@ def _retention_ms(retention_hours: float, snapshot: Snapshot) -> int:
     is_number = isinstance(retention_hours, int | float) and not isinstance(retention_hours, bool)
     if not is_number or not 0 <= retention_hours <= _LONGEST_HOURS:
         raise InvalidArgumentError(
-            f"a retention of {retention_hours} hours",
+            f"retention_hours is {retention_hours!r}; expected a number from 0 to 1e10",
             table=snapshot.store.root,
-            hint="Give 0 or more hours, or None for the table's own retention",
+            hint="Pass 0 or more hours, or None for the table's own retention",
         )
     return int(retention_hours * _HOUR)
 
 
 def _forgotten(latest: Snapshot, since: int) -> list[pa.Table]:
-    """What commits since then removed (TOMBSTONE_SCHEMA) that the checkpoint of now may have forgotten."""
+    """Removes (TOMBSTONE_SCHEMA) of commits since then, which the latest checkpoint may no longer have."""
     young = [
         table.filter(pc.greater(table["deletionTimestamp"], since)) for table in removes_below_checkpoint(latest, since)
     ]
@@ -321,7 +325,7 @@ def _as_text(paths: list[str], table: str) -> pa.Array:
         return strings(paths)
     except UnicodeEncodeError as error:
         raise StoreError(
-            f"the file name {error.object!r} is not UTF-8", table=table, hint="Rename the file, or remove it"
+            f"the file name {error.object!r} is not UTF-8", table=table, hint="Rename or delete the file"
         ) from error
 
 
@@ -338,9 +342,9 @@ def _file_names(paths: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _hidden(paths: pa.ChunkedArray, partition_columns: Sequence[str]) -> pa.ChunkedArray:
-    """Which paths have a component that starts with ``_`` or ``.`` and is not one of the data folders that do.
+    """Which paths have a component that starts with ``_`` or ``.`` and is not a folder of data files.
 
-    A folder of one Spark write is data throughout: what a killed job left in its ``_temporary`` can go.
+    Every file in the folder of a Spark write counts as data, so a killed job's files in its ``_temporary`` are deleted.
     """
     names = "|".join(re.escape(name) + "=" for name in partition_columns if name[:1] in ("_", "."))
     if names:

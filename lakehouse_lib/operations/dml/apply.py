@@ -1,4 +1,4 @@
-"""Rows that a verb deletes go out of their files: hidden by a deletion vector, or left out of a copy."""
+"""Remove rows from files: by deletion vectors, or by copies without them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from lakehouse_lib.threads import in_order
 
 _THREADS = 8
 
-#: One row a changed file: its log path, its rows deleted now and kept, and the file action that takes its place (path
-#: null: no row is left).
+#: One row a changed file: its log path, the counts of rows deleted now and of remaining rows, and the add action of its
+#: replacement (path null: no row remains).
 APPLIED_SCHEMA = pa.schema(
     [
         pa.field("source", pa.string(), nullable=False),
@@ -41,10 +41,10 @@ APPLIED_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class CopyTask:
-    """Copy the rows of ``files`` (COPIED_COLUMNS and tags) but for those that match.
+    """Copy the rows of ``files`` (COPIED_COLUMNS and tags) that do not match.
 
     Attributes:
-        positions: of the rows that match in each file, as MATCHES_SCHEMA has them.
+        positions: the positions of matching rows in each file, as in MATCHES_SCHEMA.
     """
 
     target: WriteTarget
@@ -53,11 +53,11 @@ class CopyTask:
 
 
 def copy_files(snapshot: Snapshot, files: pa.Table, matches: pa.Table, engine: Engine) -> pa.Table:
-    """Write the files again without matching rows, and without those that deletion vectors hide: APPLIED_SCHEMA.
+    """Copy the files without matching rows and without rows that deletion vectors hide: APPLIED_SCHEMA.
 
     Args:
-        files: of the snapshot, a files table.
-        matches: of the same files in the same order.
+        files: files table of the snapshot.
+        matches: matches in the same files in the same order.
     """
     if not len(files):
         return pa.Table.from_batches([], APPLIED_SCHEMA)
@@ -86,7 +86,7 @@ def copy_rows(task: CopyTask) -> pa.Table:
                 for group in range(source.num_row_groups):
                     if source.live_rows_of(group):
                         writer.write(reader.row_group(source, group, {}))
-                # Rows keep their order, and so their clustering.
+                # The rows keep their order, so the copy is clustered like its source.
                 written = copy_tags(dict(file["tags"] or ()), files_table(writer.finish(), data_change=True))
             except BaseException:
                 writer.abort()
@@ -96,11 +96,11 @@ def copy_rows(task: CopyTask) -> pa.Table:
 
 
 def mark_rows(files: pa.Table, matches: pa.Table, store: ObjectStore) -> pa.Table:
-    """Hide the matching rows by deletion vectors: APPLIED_SCHEMA of the files in which a row is hidden now.
+    """Hide the matching rows by deletion vectors: APPLIED_SCHEMA of the files with newly hidden rows.
 
     Args:
         files: a files table.
-        matches: of the same files in the same order.
+        matches: matches in the same files in the same order.
     """
     old_vectors = in_order(
         lambda vector: deletion_vector.load(store, vector), files["deletionVector"].to_pylist(), _THREADS

@@ -1,8 +1,8 @@
 """Delete the rows for which a predicate is true; rows for which it is NULL stay.
 
-Where the table's property enables deletion vectors, rows are hidden and no file is written again. Else, and for an
-erasure, files are copied without them, and afterwards no file of the version holds such a row, not even one that a
-deletion vector had hidden before. That costs a look into every file with a deletion vector, whatever its statistics.
+If the table enables deletion vectors, rows are hidden and no data file is written. Otherwise, and for an erasure, files
+are copied without the rows. After a copy no file of the version has such a row, not even a row that a deletion vector
+had hidden before. Therefore every file with a deletion vector is read, whatever its statistics are.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import OptimisticTransaction
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
-#: How often a delete is planned anew on files that other commits have put there meanwhile.
+#: How often a delete is planned, at most, because other commits change files meanwhile.
 _ROUNDS = 10
 
 
 @dataclass(frozen=True)
 class DeletePlan:
-    """What a run will do; also the dry run. Files tables all.
+    """The files that a delete will remove or read; also the dry run. Both are files tables.
 
     Attributes:
-        whole: files whose every row goes, by their partition values alone.
-        candidates: files that may hold rows to delete.
+        whole: files whose partition values show that all rows match.
+        candidates: files that may have matching rows.
     """
 
     whole: pa.Table
@@ -57,12 +57,12 @@ class DeletePlan:
 
 
 def plan_delete(snapshot: Snapshot, predicate: Predicate | None, *, rewrite: bool = True) -> DeletePlan:
-    """Which files go whole and which must be looked into; no data is read.
+    """The files to remove whole and the files to read. Reads no data.
 
     Args:
         predicate: None: every row.
-        rewrite: rows that deletion vectors hide go, too. Statistics then rule out no file that has one, because they
-            need not bound the rows that it hides; each of these is looked into, as far as its partition values allow.
+        rewrite: also remove matching rows that deletion vectors hide. Statistics need not bound hidden rows, so only
+            partition values rule out a file with a deletion vector.
     """
     nothing = snapshot.files.slice(0, 0)
     if predicate is None:
@@ -95,26 +95,26 @@ def delete(
     rewrite: bool = False,
     commit_properties: CommitProperties | None = None,
 ) -> ChangeResult:
-    """Delete in one commit. Files without a matching row stay as they are.
+    """Delete matching rows in one commit. Files without a matching row are not changed.
 
-    Where other commits have added, rewritten or removed files that the predicate may cover, it is planned anew and only
-    the files it has not seen are looked into: a delete loses to no append and to no compaction.
+    If winning commits added, rewrote or removed files that may match, the delete is planned again and reads only new
+    files. So an append or a compaction does not make it fail.
 
     Args:
-        rewrite: copy the rows that stay even where ``delta.enableDeletionVectors`` is true, so that no file of the new
-            version holds a deleted row.
+        rewrite: copy the remaining rows even if ``delta.enableDeletionVectors`` is true, so that no file of the new
+            version has a deleted row.
 
     Returns:
-        Metrics: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes, numDeletedRows (None when files that go
-        whole have no statistics), numCopiedRows, numDeletionVectorsAdded (files that got one, which count as neither
-        added nor removed), numDeletionVectorsRemoved, executionTimeMs, scanTimeMs, rewriteTimeMs. No row to delete:
-        zeros, and no commit, unless files are rewritten of which deletion vectors hid matching rows.
+        Metrics: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes, numDeletedRows (None if files that are
+        removed whole have no statistics), numCopiedRows, numDeletionVectorsAdded (these files count as neither added
+        nor removed), numDeletionVectorsRemoved, executionTimeMs, scanTimeMs, rewriteTimeMs. Without a matching row all
+        are 0 and nothing is committed, unless ``rewrite`` removes matching rows that deletion vectors hid.
 
     Raises:
-        DeltaProtocolError: the table is append-only, or wants a change data feed, or does not say where rows that stay
-            keep their ids.
-        CommitFailedError: a concurrent change of schema or protocol, or others were faster ten times in a row.
-        CommitUnknownError: the store stopped answering while it was asked to commit.
+        DeltaProtocolError: the table is append-only, or has a change data feed, or has row tracking without the name
+            of the column for row ids.
+        CommitFailedError: a concurrent change of schema or protocol, or ten conflicts in a row.
+        CommitUnknownError: the store gave no answer to the commit.
     """
     snapshot.check_writable()
     change = _Delete(predicate, engine, rewrite)
@@ -123,10 +123,10 @@ def delete(
 
 
 class _Delete:
-    """A delete on one version after another; a ``Change``.
+    """A delete that can be planned on several versions; a ``Change``.
 
     Attributes:
-        metrics: of the last plan.
+        metrics: the metrics of the last plan.
     """
 
     replans = (ConcurrentAppendError, ConcurrentDeleteReadError, ConcurrentDeleteDeleteError)
@@ -170,13 +170,13 @@ class _Delete:
     def discard(self, *, committed: bool) -> None:
         if self._store is None:
             return
-        # A file that got a vector is the table's own: what was written for it is the vector.
+        # A file with a new vector existed before; only the vector was written.
         written = _stored(self._written, self._applied["source"], self._store)
         named = _stored(self._added, self._applied["source"], self._store) if committed else written.slice(0, 0)
         discard_paths(self._store, written.filter(pc.invert(pc.is_in(written, value_set=named))))
 
     def _look(self, snapshot: Snapshot, candidates: pa.Table, keys: pa.Array) -> None:
-        """Match the rows of candidates that have not been looked into."""
+        """Match the rows of candidates that were not read before."""
         is_new = pc.invert(pc.is_in(keys, value_set=self._looked_into))
         files, new = candidates.filter(is_new), keys.filter(is_new)
         if self._predicate is None or not len(files):
@@ -187,7 +187,7 @@ class _Delete:
         self._looked_into = pc.unique(pa.concat_arrays([self._looked_into, new]))
 
     def _apply(self, snapshot: Snapshot, candidates: pa.Table, keys: pa.Array, marks: bool) -> None:
-        """Hide or leave out the matching rows of candidates for which that has not been done."""
+        """Hide the matching rows of candidates, or copy the files without them, if not done before."""
         pending = pc.and_not(
             pc.is_in(self._matches[_KEY], value_set=keys),
             pc.is_in(self._matches[_KEY], value_set=self._applied[_KEY].combine_chunks()),
@@ -206,7 +206,7 @@ class _Delete:
         self._written = pa.concat_tables([self._written, _files(applied)])
 
     def _results(self, keys: pa.Array) -> pa.Table:
-        """What was applied to files with these keys."""
+        """The rows of APPLIED_SCHEMA for files with these keys."""
         return self._applied.filter(pc.is_in(self._applied[_KEY], value_set=keys))
 
     def _metrics(self, whole: pa.Table, removed: pa.Table, results: pa.Table) -> dict[str, Any]:
@@ -249,17 +249,17 @@ def _with_keys(results: pa.Table, keys: pa.Array) -> pa.Table:
 
 
 def _files(applied: pa.Table) -> pa.Table:
-    """The files that take the place of others."""
+    """The replacements of changed files."""
     return applied.filter(pc.is_valid(applied["path"])).select(FILE_SCHEMA.names).cast(FILE_SCHEMA)
 
 
 def _is_marked(applied: pa.Table) -> pa.ChunkedArray:
-    """Of which results the file is the same with another deletion vector."""
+    """For each result whether the file is the same with a new deletion vector."""
     return is_true(pc.equal(applied["path"], applied["source"]))
 
 
 def _stored(files: pa.Table, sources: pa.ChunkedArray, store: ObjectStore) -> pa.Array:
-    """The store paths of what was written for files: data files but for those that were there, and vectors' files."""
+    """The store paths of the objects that were written for files: new data files and files of deletion vectors."""
     is_new = pc.invert(pc.is_in(files["path"], value_set=sources.combine_chunks()))
     data = file_paths.canonical(files["path"].filter(is_new), store)
     return pa.concat_arrays([data, deletion_vector.paths_of(store, files["deletionVector"])])

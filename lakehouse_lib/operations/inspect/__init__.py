@@ -1,1 +1,1 @@
-"""What a table says of itself."""
+"""Descriptions of a table from its log."""

@@ -1,6 +1,6 @@
-"""The live files as a table to look at: what the log says of each, statistics included, as it says it.
+"""The live files as a table with their statistics, as the log has them.
 
-Unlike the bounds that prune files (``statistics.bounds``) nothing is widened here and nothing judged.
+The bounds that prune files (``statistics.bounds``) are widened and checked; these values are not.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _ALWAYS = ("path", "size_bytes", "modification_time")
 
 
 def add_actions(snapshot: Snapshot, *, flatten: bool = False) -> pa.Table:
-    """One row a live file: path (as in the log), size_bytes, modification_time (ms since the epoch), num_records, and
-    null_count, min and max of the columns that have statistics, and the partition's values.
+    """A table with one row for each live file.
 
-    Values have the columns' types; what a file's statistics do not say, or say otherwise, is null. Arrays, maps and
-    binaries have no min and max.
+    Columns: path (as in the log), size_bytes, modification_time (ms since the epoch), num_records, null_count, min and
+    max of the columns with statistics, and partition. Values have the columns' types. A value that is missing from the
+    statistics, or has another type, is null. Arrays, maps and binaries have no min and max.
 
     Args:
-        flatten: a column ``min.x`` (``min.a.b`` for a nested one) instead of a member of the struct ``min``.
+        flatten: columns such as ``min.x`` (``min.a.b`` for a nested column) instead of a struct ``min``.
     """
     schema, mode = snapshot.schema, snapshot.layout.mapping
     indexed = indexed_columns(snapshot.layout, snapshot.configuration)
@@ -56,7 +56,7 @@ def add_actions(snapshot: Snapshot, *, flatten: bool = False) -> pa.Table:
 
 
 def _counted(schema: StructType, indexed: StatisticsColumns, above: tuple[str, ...]) -> StructType:
-    """The columns with statistics, each leaf a count."""
+    """The columns with statistics; the type of each leaf is a count."""
     return _chosen(schema, indexed, above, lambda _: PrimitiveType("long"))
 
 
@@ -90,7 +90,7 @@ def _chosen(
 
 
 def _named(values: pa.ChunkedArray, kind: StructType) -> pa.ChunkedArray:
-    """Statistics under physical names with the columns' own, at every depth."""
+    """Statistics with logical names in place of physical names, at every depth."""
     named = _arrow_named(kind, values.type)
     if named == values.type:
         return values

@@ -1,4 +1,4 @@
-"""What a table is, from its log alone."""
+"""DESCRIBE DETAIL, and the partitions of files, from the log alone."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def detail(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def partitions(snapshot: Snapshot, files: pa.Table) -> list[dict[str, str | None]]:
-    """The distinct partitions of these files: column -> value as the log spells it, null and "" as None.
+    """The distinct partitions of these files: column -> value as in the log, with None for null and "".
 
-    A table without partition columns has none.
+    Empty for a table without partition columns.
     """
     names = snapshot.partition_columns
     if not names:
@@ -56,5 +56,5 @@ def partitions(snapshot: Snapshot, files: pa.Table) -> list[dict[str, str | None
 def _time(milliseconds: int | None) -> datetime | None:
     try:
         return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
-    except (ValueError, OverflowError, OSError):  # in no year that there is: nothing but this depends on it
+    except (ValueError, OverflowError, OSError):  # outside the years 1 to 9999; nothing else depends on this time
         return None

@@ -1,4 +1,4 @@
-"""Merge small files: fewer, larger ones with the same rows."""
+"""Merge small files into fewer and larger files with the same rows."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 Rows = NDArray[np.int64]
 
-#: Result column: the bin a written file is of.
+#: Result column: the bin of a written file.
 _BIN = "bin"
 
 
 @dataclass(frozen=True)
 class CompactTask:
-    """Write the rows of ``files`` (COPIED_COLUMNS and tags, one partition) into one file."""
+    """Write the rows of ``files`` (COPIED_COLUMNS and tags, of one partition) into one file."""
 
     number: int
     target: WriteTarget
@@ -44,13 +44,13 @@ class CompactTask:
 
 @dataclass(frozen=True)
 class CompactPlan:
-    """What a run will do; also the dry run.
+    """The files that a compaction will merge; also the dry run.
 
     Attributes:
-        considered: live files that the predicate selects.
-        bins: files to merge into one each, as row numbers into ``files``; see ``compaction_bins``.
+        considered: number of live files that the predicate selects.
         files: the considered files.
-        partitions: partitions the bins are of.
+        bins: row numbers in ``files``; the files of a bin become one file (``compaction_bins``).
+        partitions: number of partitions with a bin.
     """
 
     considered: int
@@ -60,14 +60,14 @@ class CompactPlan:
 
 
 def plan_compact(snapshot: Snapshot, target_size: int, predicate: Predicate | None = None) -> CompactPlan:
-    """What compaction would do to a version; no data is read.
+    """Plan the compaction of a version. Reads no data.
 
     Raises:
-        InvalidArgumentError: the predicate reads more than partition columns.
+        InvalidArgumentError: the predicate refers to a column that is not a partition column.
     """
     if predicate is not None and not predicate.partition_only(snapshot.partition_columns):
         raise InvalidArgumentError(
-            f"compaction cannot be limited by {predicate.sql}",
+            f"the predicate is {predicate.sql}; expected a predicate on partition columns only",
             table=snapshot.store.root,
             version=snapshot.version,
             hint=f"Filter by partition columns only: {', '.join(snapshot.partition_columns) or 'this table has none'}",
@@ -80,16 +80,16 @@ def plan_compact(snapshot: Snapshot, target_size: int, predicate: Predicate | No
 
 
 def compaction_bins(files: pa.Table, partitions: Rows, target_size: int) -> tuple[Rows, ...]:
-    """Which files of a version compaction rewrites, as row numbers; each entry becomes one file.
+    """The files of a version that compaction rewrites, as row numbers; each entry becomes one file.
 
-    Small files (below half of the target) of a partition are merged, next-fit by ascending size as delta-spark's
-    OPTIMIZE does it; one that has no other to join stays. A larger file is rewritten alone when more than 5% of its
-    rows are deleted by a deletion vector. A clustered file is measured by the size that its run aimed at, if that is
-    smaller than the target: compaction would undo the clustering otherwise.
+    Small files (below half of the target) of a partition are merged, next-fit by ascending size as in delta-spark's
+    OPTIMIZE. A single small file stays. A larger file is rewritten alone if more than 5% of its rows are deleted by a
+    deletion vector. A clustered file counts as small by the target size of its clustering run, if that is smaller than
+    the target; otherwise compaction would undo the clustering.
 
     Args:
         files: a files table.
-        partitions: a number a file, equal for files of one partition.
+        partitions: a number for each file, equal for files of a partition.
         target_size: bytes of a file to write.
     """
     sizes = numbers_of(files["size"], np.int64)
@@ -113,13 +113,13 @@ def compact(
     predicate: Predicate | None = None,
     commit_properties: CommitProperties | None = None,
 ) -> ChangeResult:
-    """Merge small files: those below half of the target; rows stay the same, so no reader and no appender conflicts.
+    """Merge files below half of the target size. Rows do not change, so readers and appends do not conflict.
 
-    Files of which more than 5% of the rows are deleted by a deletion vector are rewritten without them, too. Clustered
-    files stay as they are unless they are small for their run. ``compaction_bins`` says which files that is.
+    Files with more than 5% deleted rows by a deletion vector are rewritten without these rows. Clustered files stay,
+    unless they are small for their run. ``compaction_bins`` has the rules.
 
-    A file that a concurrent commit removed costs its own bin only; the others are committed. Rows that were marked as
-    deleted meanwhile (a deletion vector) are so in the merged file.
+    If a concurrent commit removes a file, only its bin is left out; the others are committed. Rows that a concurrent
+    commit hides by a deletion vector are hidden in the merged file too.
 
     Args:
         target_size: bytes; default ``delta.targetFileSize``, else 100 MiB (delta-rs' default; delta-spark's is 1 GiB,
@@ -129,10 +129,10 @@ def compact(
     Returns:
         Metrics: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes, executionTimeMs, filesAdded and
         filesRemoved (avg, max, min, totalFiles, totalSize), partitionsOptimized, numBatches, totalConsideredFiles,
-        totalFilesSkipped. Where there is nothing to merge, nothing is committed.
+        totalFilesSkipped. If there is nothing to merge, nothing is committed.
 
     Raises:
-        CommitFailedError: a concurrent change of schema or protocol, or every bin lost a file to another writer.
+        CommitFailedError: a concurrent change of schema or protocol, or other writers removed a file of every bin.
     """
     started = time.monotonic()
     snapshot.check_writable()
@@ -145,7 +145,7 @@ def compact(
     target = rewrite_target(snapshot)
     chosen = plan.files.select([*COPIED_COLUMNS, "tags"])
     tasks = [CompactTask(number, target, chosen.take(int64s(rows))) for number, rows in enumerate(plan.bins)]
-    # The largest first, so that none of them is left over for the end.
+    # Start with the largest bins, so that the run does not wait for a large bin at the end.
     sizes = numbers_of(plan.files["size"], np.int64)
     weights = [int(sizes[rows].sum()) for rows in plan.bins]
     written = engine.run(merge_files, [task for _, task in sorted(zip(weights, tasks, strict=True), key=_heaviest)])
@@ -171,7 +171,7 @@ def compact(
 
 
 def merge_files(task: CompactTask) -> pa.Table:
-    """A compaction task: one file from many, a row group in memory at a time; a files table with its bin."""
+    """Run a compaction task with one row group in memory at a time: a files table with a column for the bin."""
     target = task.target
     reader = copy_reader(target)
     values = dict(task.files["partitionValues"][0].as_py() or ())
@@ -180,7 +180,7 @@ def merge_files(task: CompactTask) -> pa.Table:
         for rows in _all_rows(reader, task.files):
             writer.write(rows)
         files = files_table(writer.finish(), data_change=False)
-        if len(task.files) == 1:  # rows keep their order, and so their clustering
+        if len(task.files) == 1:  # the rows keep their order, so the copy is clustered too
             files = copy_tags(dict(task.files["tags"][0].as_py() or ()), files)
     except BaseException:
         writer.abort()
@@ -195,7 +195,7 @@ def _all_rows(reader: TableReader, files: pa.Table) -> Iterator[pa.Table]:
 
 
 def _next_fit(rows: Rows, sizes: Rows, target: int) -> Iterator[Rows]:
-    """Rows, by ascending size, cut wherever the next file would pass the target."""
+    """Bins of ``rows``, which ascend by size; a bin ends where the next file would exceed the target."""
     total = np.cumsum(sizes)
     start = 0
     while start < len(rows):

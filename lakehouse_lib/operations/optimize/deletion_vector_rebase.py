@@ -1,9 +1,9 @@
-"""Rows that others marked as deleted while they were being copied: the same marks, where the rows are now.
+"""Rebase of a rewrite on concurrent deletion vectors: rows that were deleted during the copy are deleted in the copy.
 
-Maintenance must neither lose to a writer nor bring back what it deleted. A rewrite has copied the rows that a file's
-deletion vector left then; what the vector of now has beyond that has been deleted since. Where those rows went only the
-rewrite itself knows: compaction keeps their order and counts (``places_in_order``), clustering sends their keys the
-same way once more (``clustering.marks``).
+Maintenance must not fail because of a concurrent delete, and must not bring deleted rows back. A rewrite has copied the
+rows that the file's deletion vector did not hide. A later vector of the same file hides more rows. This module finds
+the positions of these rows in the new files. Compaction keeps the order of rows, so it counts them
+(``places_in_order``). Clustering moves the key columns again (``clustering.deletion_vector_rebase``).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from lakehouse_lib.store import ObjectStore
 
 @dataclass(frozen=True)
 class MarkedGroup:
-    """A group of a rewrite whose files are all there, some of them with other deletion vectors. Files tables all.
+    """A group of a rewrite whose files are all live, some of them with new deletion vectors. All are files tables.
 
     Attributes:
-        copied: its files as they were when their rows were copied.
-        removed: the same files, in the same order, as they are in the latest version.
-        added: what was written for them.
+        copied: the files of the group when their rows were copied.
+        removed: the same files in the same order, in the latest version.
+        added: the files that were written for them.
     """
 
     copied: pa.Table
@@ -43,28 +43,28 @@ class MarkedGroup:
 
     @property
     def vectors(self) -> list[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]]:
-        """The deletion vectors of each file, as it was copied and as it is now."""
+        """The deletion vectors of each file: when it was copied, and in the latest version."""
         return list(
             zip(self.copied["deletionVector"].to_pylist(), self.removed["deletionVector"].to_pylist(), strict=True)
         )
 
     def with_marks(self, marks: Sequence[BitMap64], store: ObjectStore) -> pa.Table:
-        """``added`` with these rows of each file marked as deleted; without the files of which no row is left."""
+        """``added`` with these rows of each file marked as deleted; files without a remaining row are left out."""
         return with_vectors(self.added, marks, num_records(self.added).to_pylist(), store)
 
 
-#: Where the rows are that have been marked in these groups: for each group, by number, the positions in each file of
-#: its ``added``. A group whose positions cannot be determined is left out.
+#: A function that finds newly deleted rows of these groups: group number -> their positions in each file of ``added``.
+#: A group whose positions cannot be determined is left out.
 Places = Callable[[ObjectStore, Mapping[int, MarkedGroup]], Mapping[int, Sequence[BitMap64]]]
 
 
 def marked_groups(
     removed: tuple[pa.Table, NDArray[np.int64]], added: tuple[pa.Table, NDArray[np.int64]], latest: Snapshot
 ) -> dict[int, MarkedGroup]:
-    """The groups of a rewrite of which no file is gone and some have other deletion vectors than when they were copied.
+    """The groups of a rewrite whose files are all live, and of which a file got another deletion vector since the copy.
 
     Args:
-        removed, added: the files that were copied and those that were written, and the group of each.
+        removed, added: the copied files and the written files, each with the group of every file.
     """
     copied, groups = removed
     written, written_groups = added
@@ -86,10 +86,10 @@ def marked_groups(
 
 
 def places_in_order(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
-    """``Places`` of a rewrite whose groups are one file each, with the rows of the copied ones one after another.
+    """``Places`` of a rewrite that writes one file for each group, with the rows of its files one after another.
 
-    The place of a row is the number of rows before it in its file and in those before, without those left out. So a
-    group is left out whose files do not hold as many rows as the log says: their writer may have counted otherwise.
+    The place of a row is the number of copied rows before it, in its file and in the files before. So a group is left
+    out if the written file has another number of rows than the log gives for its files.
     """
     places: dict[int, list[BitMap64]] = {}
     for number, group in groups.items():
@@ -102,10 +102,10 @@ def places_in_order(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> di
             if was != now:
                 left_out, deleted = deletion_vector.load(store, was), deletion_vector.load(store, now)
                 if not left_out <= deleted:
-                    break  # rows have come back, and were not copied
+                    break  # rows were restored that were not copied
                 new = positions(deleted - left_out)
                 marks |= bitmap_of(start + new - np.searchsorted(positions(left_out), new))
             start += count
         else:
-            places[number] = [marks][: len(group.added)]  # of rows that were all left out no file was written
+            places[number] = [marks][: len(group.added)]  # if no row was copied, no file was written
     return places

@@ -1,4 +1,4 @@
-"""Rewriting files without changing rows, which is what OPTIMIZE is in the log: compaction and clustering share it."""
+"""Commit rewritten files without changed rows (OPTIMIZE in the log), for compaction and clustering."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 logger = logging.getLogger(__name__)
 
-#: How often rows are looked for that others have marked meanwhile.
+#: How often a rewrite is rebased on concurrent deletion vectors, at most.
 _ROUNDS = 10
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Files and what takes their place, in groups that need nothing of each other.
+    """Files and their replacements, in groups that can be committed independently.
 
     Attributes:
         removed, added: files tables.
-        removed_groups, added_groups: the group of each of their files.
-        places: where rows are now that others have marked as deleted since.
+        removed_groups, added_groups: the group of each file.
+        places: finds the new positions of rows that concurrent commits deleted.
     """
 
     removed: pa.Table
@@ -64,21 +64,21 @@ class Rewrite:
 
 
 def rewrite_target(snapshot: Snapshot, *, data_change: bool = False) -> WriteTarget:
-    """Where the same rows go again: the table as it is, in files as large as the plan has decided.
+    """The write target of rewritten rows: the table's own layout, and files as large as the plan decides.
 
     Args:
-        data_change: some of the rows do not go there.
+        data_change: whether rows are left out.
 
     Raises:
-        DeltaProtocolError: rows keep their ids in this table, and it does not say where.
-        InvalidSchemaError: all rows are to go there, and data files hold none of these columns.
+        DeltaProtocolError: the table has row tracking, but does not name the column for row ids.
+        InvalidSchemaError: data files cannot store any of the columns; not checked with ``data_change``.
     """
     table, version = snapshot.store.root, snapshot.version
     row_tracking.check_table(snapshot.protocol, snapshot.metadata, snapshot.schema, table=table, version=version)
     target = WriteTarget(
         snapshot.store, snapshot.layout_with_row_ids(), snapshot.configuration, sys.maxsize, data_change
     )
-    if not data_change:  # a foreign table may have rows that only the log counts
+    if not data_change:  # a table of another writer may have rows that exist only as counts in the log
         check_rows_are_kept(target)
     return target
 
@@ -90,39 +90,39 @@ def commit_rewrite(
     started: float,
     properties: CommitProperties | None,
 ) -> tuple[CommittedChange, Rewrite]:
-    """Commit a rewrite, but for the groups of which a concurrent commit removed a file; what they wrote is deleted.
+    """Commit a rewrite without the groups of which a concurrent commit removed a file; their new files are deleted.
 
-    Where others only marked rows as deleted, the marks go on to the rows' new places. A group in which rows are marked
-    faster than their new places are computed is left out, too, in the end.
+    If concurrent commits only deleted rows by deletion vectors, the same rows are deleted in the new files. A group is
+    left out if new deletion vectors arrive in every round.
 
     Args:
         parameters: commitInfo's operationParameters.
         started: the operation's ``time.monotonic()``.
 
     Returns:
-        its versions, and what was committed of the rewrite.
+        The versions, and the part of the rewrite that was committed.
 
     Raises:
-        CommitFailedError: a concurrent change of schema or protocol, or every group lost a file; what was written is
-            deleted.
-        CommitUnknownError: the store stopped answering.
+        CommitFailedError: a concurrent change of schema or protocol, or other writers removed a file of every group;
+            all new files are deleted.
+        CommitUnknownError: the store gave no answer to the commit.
     """
     change = _Optimize(rewrite, parameters, started, snapshot.store)
     return commit_change(snapshot, change, properties), change.current
 
 
 class _Optimize:
-    """A rewrite on one version after another; a ``Change``.
+    """A rewrite that can be planned on several versions; a ``Change``.
 
     Attributes:
-        current: what of the rewrite can be committed by now.
+        current: the part of the rewrite that can still be committed.
     """
 
     replans = (ConcurrentDeleteDeleteError,)
 
     def __init__(self, rewrite: Rewrite, parameters: Mapping[str, Any], started: float, store: ObjectStore) -> None:
         self.current = rewrite
-        self._copied = rewrite  # the same groups as they were read and written
+        self._copied = rewrite  # the same groups, as they were read and written
         self._written = rewrite.added
         self._marks = _Marks({}, {})
         self._rounds = 0
@@ -144,12 +144,12 @@ class _Optimize:
         discard(self._store, files)
 
     def _plan_again(self, latest: Snapshot, lost: CommitFailedError) -> None:
-        """Leave out the groups of which a file is gone, and mark what others have marked in the other ones."""
+        """Leave out the groups with a removed file, and rebase the others on new deletion vectors."""
         copied = self._copied
         self._marks = self._marks.after(copied, latest) if self._rounds < _ROUNDS else _Marks({}, {})
         alive = file_keys(latest.file_columns(KEY_COLUMNS), latest.store)
         is_alive = pc.is_in(file_keys(copied.removed.select(KEY_COLUMNS), latest.store), value_set=alive)
-        # Of a changed group a file is gone, or has another deletion vector.
+        # A group has changed if one of its files was removed or got another deletion vector.
         changed = np.unique(copied.removed_groups[~is_alive.to_numpy(zero_copy_only=False)])
         gone = np.setdiff1d(changed, np.array(list(self._marks.places), np.int64))
         left = copied.only(np.setdiff1d(copied.removed_groups, gone))
@@ -160,18 +160,18 @@ class _Optimize:
 
 @dataclass(frozen=True)
 class _Marks:
-    """Rows that others have marked as deleted since they were copied.
+    """Rows that concurrent commits deleted by deletion vectors since they were copied.
 
     Attributes:
-        groups: with such rows.
-        places: of these rows in each file of the group's ``added``; a group for which they are not known has none.
+        groups: the groups with such rows.
+        places: group -> the positions of these rows in each file of its ``added``; missing if they are unknown.
     """
 
     groups: Mapping[int, MarkedGroup]
     places: Mapping[int, Sequence[BitMap64]]
 
     def after(self, copied: Rewrite, latest: Snapshot) -> _Marks:
-        """The marks at a later version; places that are known stay."""
+        """The marks at a later version; known places are reused."""
         now = marked_groups((copied.removed, copied.removed_groups), (copied.added, copied.added_groups), latest)
         unchanged = {
             number: self.places[number]
@@ -183,14 +183,14 @@ class _Marks:
                 latest.store, {number: group for number, group in now.items() if number not in unchanged}
             )
         except DeltaError as error:
-            # The others need not fail with them.
-            logger.warning("rows of %s that others have deleted since were not found: %s", latest.store.root, error)
+            # Do not fail, because the other groups can be committed.
+            logger.warning("%s: cannot find the new places of rows that were deleted: %s", latest.store.root, error)
             new = {}
         return _Marks(now, {**unchanged, **new})
 
 
 def _with_marks(rewrite: Rewrite, marks: _Marks, store: ObjectStore) -> Rewrite:
-    """The rewrite of the files as they are now, with the marks of some groups on what was written for them."""
+    """The rewrite of the files in the latest version, with the marks of some groups in their new files."""
     rest = rewrite.only(np.setdiff1d(rewrite.removed_groups, np.array(list(marks.places), np.int64)))
     removed, removed_groups = [rest.removed], [rest.removed_groups]
     added, added_groups = [rest.added], [rest.added_groups]
@@ -230,10 +230,10 @@ def _commit_metrics(removed: pa.Table, added: pa.Table, started: float) -> dict[
 def rewrite_metrics(
     considered: int, removed: pa.Table, added: pa.Table, *, partitions: int, batches: int, started: float
 ) -> dict[str, Any]:
-    """The metrics of a result: the commit's, and what delta-spark's OPTIMIZE returns besides.
+    """The metrics of a result: the commit's metrics, and the other metrics of delta-spark's OPTIMIZE.
 
     Args:
-        considered: live files among which the verb chose.
+        considered: number of live files from which the verb chose.
         started: the operation's ``time.monotonic()``.
     """
     return {

@@ -1,7 +1,8 @@
-"""Cluster a table: rewrite its files so that a predicate on any of some columns reads few of them.
+"""Cluster a table: rewrite its files so that a predicate on any of the chosen columns reads few files.
 
-Plan, run, commit: a k-d tree a partition is cut from a sample of its keys, two waves of tasks move the rows into its
-leaves, one commit exchanges the files. The verb has the name users know; the layout skips more than a Z-order curve.
+The plan builds a k-d tree for each partition from a sample of its keys. The run moves the rows into the leaves of the
+trees, in two waves of tasks. One commit replaces the files. The verb has delta-spark's name, but the layout is a k-d
+tree, which skips more files than a Z-order curve.
 """
 
 from __future__ import annotations
@@ -52,21 +53,21 @@ from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 _LEAST_TASK_ROWS = 100_000
-_TASKS_A_SLOT = 4  # so that a slow task does not leave the others waiting long
+_TASKS_A_SLOT = 4  # small tasks, so that the wave does not wait long for a slow task
 _GUESSED_ROW_BYTES = 64.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will do; also the dry run.
+    """The files that a clustering will rewrite, and its tasks; also the dry run.
 
     Attributes:
-        considered: live files that the predicate selects.
-        already_clustered: those of them that an earlier run has clustered as this one would.
-        files: those to rewrite.
-        partitions: partitions they are of.
-        tasks: wave 1.
-        outputs: wave 2, a file each.
+        considered: number of live files that the predicate selects.
+        already_clustered: number of considered files that an earlier run has clustered in the same way.
+        files: the files to rewrite.
+        partitions: number of their partitions.
+        tasks: the tasks of wave 1.
+        outputs: the files to write in wave 2.
     """
 
     considered: int
@@ -87,33 +88,33 @@ def z_order(
     full: bool = False,
     commit_properties: CommitProperties | None = None,
 ) -> ChangeResult:
-    """Rewrite files so that rows near each other in ``columns`` share a file.
+    """Rewrite files so that rows with near values in ``columns`` are in the same file.
 
-    Files that an earlier run has clustered by the same columns and about the same target size stay (see the tags of
-    ``clustering.tags``), unless more than 5% of their rows are deleted by a deletion vector. The others become a
-    run of their own, together with small files of earlier runs that hold no more bytes than they do. Where no file has
-    to be clustered, nothing is written and nothing committed.
+    Files stay if an earlier run has clustered them by the same columns and about the same target size (see
+    ``clustering.tags``), unless more than 5% of their rows are deleted by a deletion vector. The other files become a
+    new run, together with small files of earlier runs that have no more bytes. If no file has to be clustered, nothing
+    is committed.
 
-    A run gives a partition ceil(bytes / target size) files of about equal rows; partitions are never mixed. A value is
-    never spread over files unless it alone is heavier than one. A partition whose only new file fits the target stays
-    as it is, unless more than 5% of that file's rows are deleted. A file that a concurrent commit removed costs its own
-    partition only; rows that were marked as deleted meanwhile (a deletion vector) are so in the new files.
+    A run writes ceil(bytes / target size) files with about equal numbers of rows in each partition. Equal values share
+    a file, unless they are more than fit into one file. A partition whose only new file fits the target stays, unless
+    more than 5% of that file's rows are deleted. If a concurrent commit removes a file, only its partition is left out.
+    Rows that a concurrent commit hides by a deletion vector are hidden in the new files too.
 
     Args:
-        columns: the columns that queries select by, up to four or so; their order does not matter.
+        columns: the columns that queries filter by, about four at most; their order does not matter.
         target_size: bytes of a file; None: ``delta.targetFileSize``, else 100 MiB.
-        predicate: on partition columns only: which partitions; None: all.
-        full: rewrite clustered files, too, so that all of a partition is one run again.
+        predicate: on partition columns only: the partitions to cluster; None: all.
+        full: rewrite clustered files too, so that all files of a partition belong to one run.
 
     Returns:
-        The metrics of ``compact``, ``numFilesAlreadyClustered`` (of the considered ones) and ``zOrderBy``.
+        The metrics of ``compact``, ``numFilesAlreadyClustered`` (of the considered files) and ``zOrderBy``.
 
     Raises:
-        InvalidArgumentError: no column, an unknown one, a partition column, one of a type without an order or
-            without statistics; a target size below 1; a predicate on other than partition columns.
-        CommitFailedError: a concurrent change of schema or protocol, or every partition lost a file to another writer;
-            the table is as it was.
-        LogCorruptedError: the files hold more or fewer rows than the log says.
+        InvalidArgumentError: no column is given; a column is unknown, a partition column, or has no order or no
+            statistics; the target size is below 1; the predicate refers to a column that is not a partition column.
+        CommitFailedError: a concurrent change of schema or protocol, or other writers removed a file of every
+            partition; nothing is committed.
+        LogCorruptedError: the files have another number of rows than the log says.
     """
     started = time.monotonic()
     snapshot.check_writable()
@@ -152,7 +153,7 @@ def plan_z_order(
     *,
     full: bool = False,
 ) -> Plan:
-    """Trees, tasks and files to write; reads a sample of the key columns and nothing else."""
+    """Plan the trees, the tasks and the files to write. Reads only a sample of the key columns."""
     files = snapshot.prune(predicate)
     sizes = numbers_of(files["size"], np.int64)
     codes = partition_codes(files, snapshot.layout)
@@ -197,29 +198,29 @@ def plan_z_order(
 
 
 def _checked(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | None) -> tuple[str, ...]:
-    """The columns to cluster by, if they can be, and the predicate can choose partitions."""
+    """The names of the columns to cluster by; refuses columns and predicates that are not valid."""
 
     def wrong(problem: str, hint: str) -> InvalidArgumentError:
         return InvalidArgumentError(problem, table=snapshot.store.root, version=snapshot.version, hint=hint)
 
     if predicate is not None and not predicate.partition_only(snapshot.partition_columns):
         raise wrong(
-            f"clustering cannot be limited by {predicate.sql}",
+            f"the predicate is {predicate.sql}; expected a predicate on partition columns only",
             f"Filter by partition columns only: {', '.join(snapshot.partition_columns) or 'this table has none'}",
         )
     names = (columns,) if isinstance(columns, str) else tuple(columns) if isinstance(columns, Iterable) else ()
     if not names:
-        raise wrong(f"no column to cluster by in {columns!r}", "Name the columns that queries select by")
-    # As the schema spells them: readers and writers match names regardless of case.
+        raise wrong(f"columns is {columns!r}; expected at least one name", "Name the columns that queries filter by")
+    # Use the schema's spelling, because readers and writers match names in any case.
     names = tuple(snapshot.field(name).name for name in names)
     if len(set(names)) < len(names):
-        raise wrong(f"a column is named twice in {list(names)}", "Name each column once")
+        raise wrong(f"columns is {list(names)}; expected different names", "Name each column once")
     indexed = statistics.indexed_columns(snapshot.layout, snapshot.configuration)
     for name in names:
         field = snapshot.field(name)
         if name in snapshot.partition_columns:
             raise wrong(
-                f"{name!r} is a partition column", "Its values have folders of their own already; name other columns"
+                f"column {name!r} is a partition column", "Its values are in separate folders; name other columns"
             )
         if not has_order(field.type.to_arrow()):
             raise wrong(
@@ -228,14 +229,14 @@ def _checked(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | 
             )
         if (name,) not in indexed:
             raise wrong(
-                f"no statistics are kept of column {name!r}, so clustering by it would let no reader skip a file",
+                f"column {name!r} has no statistics, so readers could not skip files by it",
                 "Add it to delta.dataSkippingStatsColumns or raise delta.dataSkippingNumIndexedCols",
             )
     return names
 
 
 def _file_ranges(files: pa.Table, sizes: NDArray[np.int64], snapshot: Snapshot, columns: Sequence[str]) -> FileRanges:
-    """Row counts and key ranges of files as their statistics give them."""
+    """The row counts and key ranges of files by their statistics; missing row counts are estimated."""
     bounds = statistics.bounds_of(files, {(name,): snapshot.schema.field(name).type for name in columns})
     records = live_records(files)
     counts = numbers_of(pc.fill_null(records, literal(-1, pa.int64())), np.int64).astype(np.float64)
@@ -255,7 +256,7 @@ def _part(ranges: FileRanges, rows: NDArray[np.int64]) -> FileRanges:
 
 
 def _loads(files: Sequence[FilePart], rows: NDArray[np.float64], layout: Layout) -> Iterator[tuple[Load, int]]:
-    """Pieces of work of one file or a part of one each, with their rows."""
+    """Loads of one file or a part of a file each, with their row counts."""
     for file, count in zip(files, rows.tolist(), strict=True):
         parts = max(round(count / CHUNK_ROWS), 1)
         for part in range(parts):
@@ -263,7 +264,7 @@ def _loads(files: Sequence[FilePart], rows: NDArray[np.float64], layout: Layout)
 
 
 def _tasks(reader: TableReader, loads: Sequence[tuple[Load, int]], parallelism: int) -> tuple[ScatterTask, ...]:
-    """Loads together in tasks of at most about a million rows, and enough tasks to go round."""
+    """The loads, grouped in tasks of at most about a million rows and in enough tasks for all slots."""
     total = sum(rows for _, rows in loads)
     most = min(max(total // (parallelism * _TASKS_A_SLOT), _LEAST_TASK_ROWS), CHUNK_ROWS)
     tasks: list[ScatterTask] = []
@@ -282,22 +283,26 @@ def _tasks(reader: TableReader, loads: Sequence[tuple[Load, int]], parallelism: 
 
 
 def _check_rows(snapshot: Snapshot, removed: pa.Table, added: pa.Table) -> None:
-    """No row may be lost or doubled: what was written has as many as the log says there were."""
+    """Refuse written files whose number of rows differs from the removed files' number in the log.
+
+    Raises:
+        LogCorruptedError: the numbers differ, so rows would be lost or duplicated.
+    """
     before, after = live_records(removed), live_records(added)
     if before.null_count or after.null_count:
         return
     expected, got = pc.sum(before).as_py() or 0, pc.sum(after, min_count=0).as_py()
     if expected != got:
         raise LogCorruptedError(
-            f"the files hold {got} rows and the log says {expected}",
+            f"the files have {got} rows; expected {expected} rows by numRecords",
             table=snapshot.store.root,
             version=snapshot.version,
-            hint="Nothing was committed; find the add whose numRecords differs from its file's footer",
+            hint="Nothing was committed. Find the add action whose numRecords differs from its file's footer",
         )
 
 
 def _by_number(written: pa.Table, files: int) -> list[str | None]:
-    """The paths of files by their numbers; None where no row went."""
+    """The paths of files by their numbers; None for a file without rows, which is not written."""
     paths: list[str | None] = [None] * files
     if len(written):
         for number, path in zip(written[NUMBER].to_pylist(), written["path"].to_pylist(), strict=True):
@@ -310,7 +315,7 @@ def _keys_reader(snapshot: Snapshot, columns: Sequence[str]) -> TableReader:
 
 
 def _by_partition(snapshot: Snapshot, removed: pa.Table, added: pa.Table, places: Places) -> Rewrite:
-    """Rows never leave their partition, so each is a group of its own."""
+    """The rewrite with one group for each partition, because rows do not leave their partition."""
     values = pa.concat_tables([removed.select(["partitionValues"]), added.select(["partitionValues"])])
     codes = partition_codes(values, snapshot.layout)
     return Rewrite(removed, codes[: len(removed)], added, codes[len(removed) :], places)

@@ -1,4 +1,4 @@
-"""Make a table: its first metadata, the protocol its schema and properties ask for, version 0 without rows."""
+"""Create a table without rows, with the metadata and the protocol that its schema and properties require."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Conflict, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
-#: Modes of writing, and commitInfo's names of them.
+#: The modes of a write, with their names in commitInfo.
 MODE_NAMES = {"error": "ErrorIfExists", "append": "Append", "overwrite": "Overwrite", "ignore": "Ignore"}
 
 
@@ -33,18 +33,18 @@ def new_metadata(
     before: Metadata | None = None,
     table: str | None = None,
 ) -> Metadata:
-    """The metaData of a new table, or of one that takes the place of another.
+    """The metadata of a new table, or of a table that replaces another.
 
     Args:
-        schema: its columns, the partition columns among them.
-        partition_by: names regardless of case, in the order of the folders.
+        schema: all columns, the partition columns included.
+        partition_by: column names in any case, in the order of the folders.
         configuration: table properties (``delta.*``); None values are left out.
-        before: the metadata that this replaces; its id, its time and its column ids are kept.
+        before: the metadata to replace; its id, created time and column ids are kept.
 
     Raises:
-        InvalidSchemaError: no column, names or types that no table can have.
-        InvalidArgumentError: a partition column that is none, or a property with a name or value that is not valid.
-        UnsupportedFeatureError: a property or column that enables a feature which this library does not write.
+        InvalidSchemaError: the schema has no column, or a name or type that no table can have.
+        InvalidArgumentError: a partition column or a property is not valid.
+        UnsupportedFeatureError: a property or column enables a feature that this library cannot write.
     """
     check_usable(schema, table=table)
     properties = changed_configuration({}, configuration or {}, schema, table=table)
@@ -65,10 +65,12 @@ def check_columns(schema: Schema, configuration: Mapping[str, str], *, table: st
     """Refuse columns that a table with these properties cannot have.
 
     Raises:
-        InvalidSchemaError: no column, or names that this table cannot have.
+        InvalidSchemaError: the schema has no column, or a name that this table cannot have.
     """
     if not schema.fields:
-        raise InvalidSchemaError("a table needs a column", table=table, hint="Write data that has columns")
+        raise InvalidSchemaError(
+            "the schema has 0 columns; expected at least 1", table=table, hint="Write data that has columns"
+        )
     if COLUMN_MAPPING_MODE.of(configuration, table) == "none":
         check_names(schema, table=table)
     if CHANGE_DATA_FEED.is_on(configuration):
@@ -86,15 +88,15 @@ def create_table(
     configuration: Mapping[str, str | None] | None = None,
     commit_properties: CommitProperties | None = None,
 ) -> OperationResult:
-    """Make a table without rows.
+    """Create a table without rows.
 
     Args:
-        mode: for a table that is there: "error" and "append" raise, "ignore" leaves it as it is, "overwrite" removes
-            its rows and gives it this schema, partitioning and properties.
+        mode: if the table exists, "error" and "append" raise, "ignore" does nothing, and "overwrite" removes its rows
+            and replaces its schema, partitioning and properties.
 
     Raises:
-        InvalidArgumentError: a table is there, or the mode is none.
-        CommitFailedError: (mode "overwrite") a concurrent commit contradicts this one.
+        InvalidArgumentError: the table exists, or the mode is not valid.
+        CommitFailedError: (mode "overwrite") a concurrent commit conflicts with this one.
     """
     if mode not in MODE_NAMES:
         raise unknown_mode(mode, store)
@@ -138,25 +140,25 @@ def create_table(
 
 
 def unknown_mode(mode: str, store: ObjectStore) -> InvalidArgumentError:
-    """What every verb with a mode raises for one that is none."""
-    return InvalidArgumentError(f"the mode {mode!r}", table=store.root, hint=f"Use one of {', '.join(MODE_NAMES)}")
+    """The error for a mode that is not valid."""
+    return InvalidArgumentError(f"mode is {mode!r}; expected one of {', '.join(MODE_NAMES)}", table=store.root)
 
 
 def table_exists(
     store: ObjectStore, *, hint: str = 'Use mode "append" or "overwrite", or another location'
 ) -> InvalidArgumentError:
-    """What creating a table raises where one is; by default with the modes of a write."""
-    return InvalidArgumentError("there is a table already", table=store.root, hint=hint)
+    """The error for creating a table that exists; the default hint names the modes of a write."""
+    return InvalidArgumentError("the table exists already", table=store.root, hint=hint)
 
 
 def check_kinds(
     partition_by: object, name: object, description: object, configuration: object, *, table: str | None
 ) -> None:
-    """What every verb that may create a table asks before it writes a file.
+    """Check the types of the arguments that describe a new table, before a file is written.
 
     Raises:
-        InvalidArgumentError: partition columns that are not a list of names, a name or a description that is not text,
-            properties that are not a dictionary with names as keys.
+        InvalidArgumentError: partition_by is not a list of names, name or description is not text, or configuration is
+            not a dictionary with names as keys.
     """
 
     def is_names(value: object) -> bool:
@@ -174,7 +176,7 @@ def check_kinds(
         ),
     ):
         if value is not None and not fits:
-            raise InvalidArgumentError(f"{what} is {excerpt(value)}", table=table, hint=f"Give {way_out}, or None")
+            raise InvalidArgumentError(f"{what} is {excerpt(value)}", table=table, hint=f"Pass {way_out}, or None")
 
 
 def describe(metadata: Metadata) -> dict[str, object]:
@@ -204,7 +206,7 @@ def partition_columns(schema: Schema, names: Sequence[str], table: str | None) -
             )
         columns.append(field.name)
     if len(set(columns)) < len(columns):
-        raise InvalidArgumentError(f"a partition column is named twice in {list(names)}", table=table)
+        raise InvalidArgumentError(f"partition_by is {list(names)}; expected different names", table=table)
     if columns and not TableLayout(schema, tuple(columns)).data_columns.fields:
         raise InvalidArgumentError(
             f"every column is a partition column: {', '.join(columns)}",

@@ -1,4 +1,4 @@
-"""Put rows into a table: create, append, overwrite. One commit each, whichever engine writes the files."""
+"""Write rows into a table: create, append or overwrite, in one commit, with any engine."""
 
 from __future__ import annotations
 
@@ -63,15 +63,17 @@ SchemaMode = Literal["merge", "overwrite"]
 
 @dataclass(frozen=True)
 class Write:
-    """What to do with rows.
+    """The options of a write.
 
     Attributes:
         mode: for a table that exists: "error", "append", "overwrite", "ignore".
-        schema_mode: None: the data fits the table; "merge": new columns and fields are added; "overwrite" (with mode
-            "overwrite"): the data's schema becomes the table's.
-        partition_by: of a new table, or of one whose schema is overwritten; else None or what the table has.
-        name, description, configuration: of a table this write creates; one that exists keeps its own.
-        target_file_size: bytes a file is closed at. Of a Spark DataFrame every partition writes its own files.
+        schema_mode: None: the data must fit the table; "merge": new columns and fields are added; "overwrite" (with
+            mode "overwrite"): the table gets the data's schema.
+        partition_by: partition columns of a new table, or of a table whose schema is overwritten; else None or the
+            table's own.
+        name, description, configuration: of a new table; an existing table keeps its own.
+        target_file_size: size in bytes at which a file is closed. Each partition of a Spark DataFrame writes its own
+            files.
     """
 
     mode: Mode = "error"
@@ -93,21 +95,21 @@ def write(
     commit_properties: CommitProperties | None = None,
     before_commit: Callable[[], None] | None = None,
 ) -> ChangeResult:
-    """Write rows in one commit; in none when mode "ignore" meets a table.
+    """Write rows in one commit. Mode "ignore" commits nothing if the table exists.
 
-    No rows make a commit too (as delta-rs does): it may carry application transactions. When two writers create the
-    table at the same time, the loser of mode "append" or "overwrite" goes on with the winner's table, if its files fit.
+    A write without rows commits too (as in delta-rs), because it may have application transactions. If another writer
+    creates the table first, a write with mode "append" or "overwrite" is committed to that table, if its files fit.
 
     Args:
-        snapshot: the latest version, where the caller has it.
-        before_commit: called when the rows are written and not yet committed; if it raises, nothing is.
+        snapshot: the latest version, if the caller has loaded it.
+        before_commit: called after the rows are written and before the commit; if it raises, nothing is committed.
 
     Raises:
-        InvalidArgumentError: an unknown mode, a table that is there (mode "error"), another partitioning.
-        InvalidSchemaError: columns of which data files hold none, so that rows would be lost.
+        InvalidArgumentError: the mode is not valid, the table exists (mode "error"), or its partitioning differs.
+        InvalidSchemaError: data files cannot store any of the columns, so rows would be lost.
         SchemaMismatchError: lists the columns that do not fit.
-        CommitFailedError: a concurrent commit contradicts this one; nothing is visible.
-        CommitUnknownError: the store stopped answering while it was asked to commit.
+        CommitFailedError: a concurrent commit conflicts with this one; nothing is committed.
+        CommitUnknownError: the store gave no answer to the commit.
     """
     _check_modes(what, store)
     check_kinds(what.partition_by, what.name, what.description, what.configuration, table=store.root)
@@ -129,7 +131,7 @@ def write(
             return _nothing(store, snapshot)
         snapshot.check_writable()
         metadata = _metadata(snapshot, rows.schema, what)
-        if what.mode == "overwrite" and snapshot.file_count:  # said before rows are written for nothing
+        if what.mode == "overwrite" and snapshot.file_count:  # refuse before rows are written
             check_removal(snapshot.metadata, metadata, table=store.root, version=snapshot.version)
     target = _target(store, metadata, what)
     files = pa.Table.from_batches([], FILE_SCHEMA) if rows.rows is None else engine.write(rows.rows, target)
@@ -141,7 +143,7 @@ def write(
         raise
     try:
         return _commit(store, snapshot, files, metadata, what, commit_properties)
-    except (CommitFailedError, InvalidArgumentError, SchemaMismatchError):  # each means that nothing was committed
+    except (CommitFailedError, InvalidArgumentError, SchemaMismatchError):  # after these errors nothing was committed
         discard(store, files)
         raise
 
@@ -170,7 +172,7 @@ def _commit(
 
 
 def _nothing(store: ObjectStore, snapshot: Snapshot) -> ChangeResult:
-    """The result where mode "ignore" meets a table."""
+    """The result of mode "ignore" for a table that exists."""
     nothing = pa.Table.from_batches([], FILE_SCHEMA)
     return ChangeResult(store.root, snapshot.version, None, write_metrics(nothing, nothing))
 
@@ -197,7 +199,7 @@ def _change(snapshot: Snapshot | None, files: pa.Table, metadata: Metadata, what
 
 
 def _metadata(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:
-    """The table's metadata as this write leaves it."""
+    """The table's metadata after this write."""
     table = snapshot.store.root
     before = snapshot.metadata
     if what.schema_mode == "overwrite":
@@ -215,7 +217,7 @@ def _metadata(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:
             f"the table is partitioned by {list(snapshot.partition_columns)}, not by {list(what.partition_by)}",
             table=table,
             version=snapshot.version,
-            hint="Leave partition_by out",
+            hint="Omit partition_by",
             code="DELTA_PARTITIONING_MISMATCH",
         )
     if what.schema_mode == "merge":
@@ -225,11 +227,11 @@ def _metadata(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:
 
 
 def with_new_columns(snapshot: Snapshot, incoming: pa.Schema) -> Metadata:
-    """The table's metadata with the columns and nested fields of ``incoming`` that it lacks.
+    """The table's metadata with the new columns and nested fields of ``incoming``.
 
     Raises:
         SchemaMismatchError: lists every column whose type does not fit.
-        InvalidSchemaError: a new name that no column of a new table could have.
+        InvalidSchemaError: a new name is not valid in a new table.
     """
     table, before = snapshot.store.root, snapshot.metadata
     merged = merge(snapshot.schema, incoming, table=table)
@@ -251,10 +253,10 @@ def _target(store: ObjectStore, metadata: Metadata, what: Write) -> WriteTarget:
 
 
 def check_rows_are_kept(target: WriteTarget) -> None:
-    """Refuse what Parquet holds no rows of: no column at all, and structs without members.
+    """Refuse schemas whose rows Parquet cannot store: without a stored column, or with a struct without members.
 
     Raises:
-        InvalidSchemaError: names the columns.
+        InvalidSchemaError: the error names the columns.
     """
     table = target.store.root
     for field in target.layout.schema.fields:
@@ -262,21 +264,29 @@ def check_rows_are_kept(target: WriteTarget) -> None:
             raise InvalidSchemaError(
                 f"column {field.name!r} has a struct without members, which data files cannot hold",
                 table=table,
-                hint="Leave the column out",
+                hint="Omit the column",
             )
     if not stored_schema(target.layout).names:
         raise InvalidSchemaError(
-            "every column is void or a partition column, and data files would hold no row: "
+            "every column is void or a partition column, so data files would have no row: "
             f"{', '.join(target.layout.schema.names)}",
             table=table,
-            hint="Write a column that has values, or cast one to the type that it will have",
+            hint="Add a column with values, or cast a void column to its later type",
         )
 
 
 def _check_fits(snapshot: Snapshot, metadata: Metadata) -> None:
-    """Files written for a table that we lost the race to create: do they fit the winner's?"""
+    """Refuse to commit files to a table that another writer created first, unless they fit that table.
+
+    Args:
+        snapshot: the table of the other writer.
+        metadata: the metadata for which the files were written.
+
+    Raises:
+        SchemaMismatchError, InvalidArgumentError: the files do not fit.
+    """
     schema = Schema.from_json(metadata.schema_string)
-    # Spelled as in the files, which other readers go by.
+    # Compare names with their case, because other readers match the names in the files exactly.
     winner_types = {field.name: field.type for field in snapshot.schema.fields}
     same_types = all(winner_types.get(field.name) == field.type for field in schema.fields)
     is_mapped = {snapshot.layout.mapping, COLUMN_MAPPING_MODE.of(metadata.configuration)} != {"none"}
@@ -288,7 +298,7 @@ def _check_fits(snapshot: Snapshot, metadata: Metadata) -> None:
         "another writer created the table first, with another schema or partitioning",
         table=snapshot.store.root,
         version=snapshot.version,
-        hint="Write again: the data will be fitted to that table",
+        hint="Repeat the write; it will append to that table",
     )
 
 
@@ -297,14 +307,13 @@ def _check_modes(what: Write, store: ObjectStore) -> None:
         raise unknown_mode(what.mode, store)
     if what.schema_mode not in (None, "merge", "overwrite"):
         raise InvalidArgumentError(
-            f"the schema mode {what.schema_mode!r}",
+            f"schema_mode is {what.schema_mode!r}; expected 'merge', 'overwrite' or None",
             table=store.root,
-            hint='Use "merge", "overwrite" or None',
             code="DELTA_INVALID_WRITE_MODE",
         )
     if what.schema_mode == "overwrite" and what.mode != "overwrite":
         raise InvalidArgumentError(
-            f"schema_mode 'overwrite' with mode {what.mode!r}",
+            f"schema_mode is 'overwrite' and mode is {what.mode!r}; expected mode 'overwrite'",
             table=store.root,
             hint='Use mode "overwrite", or schema_mode "merge" to add columns',
             code="DELTA_INVALID_WRITE_MODE",

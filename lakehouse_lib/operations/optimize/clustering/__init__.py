@@ -1,1 +1,1 @@
-"""How rows are laid out so that files can be skipped: keys, a tree over them, and the two waves that move the rows."""
+"""The layout of a clustered table: keys, a tree over the keys, and the two waves of tasks that move the rows."""

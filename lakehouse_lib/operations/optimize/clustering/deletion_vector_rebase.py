@@ -1,9 +1,9 @@
-"""Where rows have gone that others marked as deleted while they were being clustered.
+"""The new places of rows that concurrent commits deleted while the rows were being clustered.
 
-The rows' way through the two waves follows from their keys and their order alone. So it need not be written down while
-nothing conflicts: the key columns of the same files, as they were read then, take the same way once more, each row with
-the number of its file and its position there, and come out in the order in which the rows were written. That they did
-is not taken on trust: the keys that come out are compared with those of the written file, row by row.
+The place of a row after the two waves depends only on the keys and the order of the rows. So a run need not record
+places. After a conflict, the key columns of the same files are moved through the two waves again, each row with the
+number of its file and its position. They arrive in the order in which the rows were written. To be safe, the keys are
+compared with the keys of the written file, row by row.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.protocol.deletion_vector import bitmap_of, positions
 from lakehouse_lib.store import ObjectStore
 
-#: Where a row was: its file's number in the group, and below that the position in the file.
+#: The old places of rows: the file's number in the group in the high bits, the position in the file in the low bits.
 _Rows = NDArray[np.int64]
 _FILE = 40  # bits of the position
 
-#: Of so many rows in all it is remembered where each went (16 bytes a row), so that who goes on marking rows is caught
-#: up with at once; for others all keys are sent again.
+#: The places of so many rows are kept (16 bytes a row), so that the next conflict in the same group needs no new run.
+#: For other groups the keys are moved again.
 _REMEMBERED_ROWS = 1 << 24
 
 _ANSWER_SCHEMA = pa.schema([("file", pa.int64()), ("rows", pa.int64()), ("numbers", pa.binary())])
@@ -47,12 +47,12 @@ _ANSWER_SCHEMA = pa.schema([("file", pa.int64()), ("rows", pa.int64()), ("number
 
 @dataclass(frozen=True)
 class KeyTask:
-    """Wave 1 once more, with the keys alone.
+    """A task of wave 1 that moves only the keys.
 
     Attributes:
         reader: reads the key columns.
-        loads: of a task of the first time.
-        numbers: of the loads' files in their groups, by path in the log.
+        loads: loads of a task of the first run.
+        numbers: log path of each of the loads' files -> the file's number in its group.
     """
 
     reader: TableReader
@@ -62,12 +62,13 @@ class KeyTask:
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A group of wave 2: the number of a written file, what it is ordered by, and which rows are looked for.
+    """A group of wave 2: a written file, and the rows to find in it.
 
     Attributes:
+        number: the file's number among all files of the operation.
         reader: reads the key columns.
-        path: of the file in the log; None for one that no row goes to.
-        rows: to look for; None asks where each of the file's rows was.
+        path: the file's path in the log; None for a file without rows.
+        rows: the old places of the rows to find; None: return the old place of each row of the file.
     """
 
     number: int
@@ -81,12 +82,12 @@ class WrittenFile:
 
 
 class PlacesOfKeys:
-    """``carried_marks.Places`` of a clustering.
+    """``optimize.deletion_vector_rebase.Places`` of a clustering.
 
     Args:
-        reader: reads the columns clustered by, in their order.
-        tasks: those that ``waves.scatter`` has done.
-        paths: of the files that were written, by their numbers; None where no row went.
+        reader: reads the columns of the clustering, in their order.
+        tasks: the tasks of ``shuffle.scatter`` in the first run.
+        paths: log paths of the written files by their numbers; None for a file without rows.
     """
 
     def __init__(
@@ -110,7 +111,10 @@ class PlacesOfKeys:
     def _look_for(
         self, groups: Mapping[int, MarkedGroup], marked: Mapping[int, _Rows]
     ) -> dict[int, list[BitMap64] | None]:
-        """Send the keys of groups again: what can be is remembered, of the others the places are found."""
+        """Move the keys of groups again, and find the places of their marked rows.
+
+        Groups whose places fit in memory are remembered and are not in the result.
+        """
         members = {
             path: (number, place)
             for number, group in groups.items()
@@ -132,7 +136,7 @@ class PlacesOfKeys:
         written_files = []
         for file, path in enumerate(self._paths):
             group = group_of.get(file)
-            if group is None:  # of another group: it is numbered, too, but no row goes there
+            if group is None:  # a file of another group has a number too, but gets no row
                 written_files.append(WrittenFile(file, self._reader, None, None))
             else:
                 written_files.append(
@@ -143,7 +147,7 @@ class PlacesOfKeys:
         for number in groups:
             group_answers = [answer for answer in answers if group_of[answer["file"]] == number]
             numbers = [np.frombuffer(answer["numbers"], np.int64) for answer in group_answers]
-            # None of a file whose keys are others, or as many as were counted in writing.
+            # A group is left out if its counts differ from those of the written files, or if its keys differ.
             if [answer["rows"] for answer in group_answers] != counts[number]:
                 continue
             if number in remembered:
@@ -164,12 +168,12 @@ class PlacesOfKeys:
 
 @dataclass(frozen=True)
 class _Written:
-    """The rows of a group as they were written, file after file.
+    """The places of all rows of a group, file after file.
 
     Attributes:
-        rows: where each was, ascending.
-        order: the place of each of these among all that were written.
-        edges: the place that each file begins at, and the end of the last one.
+        rows: the old places, ascending.
+        order: the new place of each of these rows among all written rows.
+        edges: the first new place of each file, and the end of the last file.
     """
 
     rows: _Rows
@@ -178,13 +182,17 @@ class _Written:
 
     @classmethod
     def of(cls, files: Sequence[_Rows]) -> _Written:
-        """Args: files: where the rows of each file were."""
+        """The places of a group's rows.
+
+        Args:
+            files: the old places of the rows of each written file.
+        """
         rows = np.concatenate([np.zeros(0, np.int64), *files])
         order = np.argsort(rows)
         return cls(rows[order], order, np.cumsum([0, *map(len, files)]))
 
     def places(self, marked: _Rows) -> list[BitMap64] | None:
-        """The positions in each file of rows that were there; None where one was not."""
+        """The new positions of rows in each file; None if a row was not written."""
         at = np.searchsorted(self.rows, marked)
         if len(marked) and (at[-1] >= len(self.rows) or (self.rows[at] != marked).any()):
             return None
@@ -197,14 +205,15 @@ class _Written:
 
 
 def scatter_keys(task: KeyTask) -> Iterator[Piece]:
-    """``waves.scatter`` of the keys, and a last column that says where each row was."""
+    """``shuffle.scatter`` of the keys, with the old place of each row in the last column."""
     return sent(task.loads, partial(_keys_and_numbers, task))
 
 
 def gather_keys(file: WrittenFile, pieces: Iterator[Piece]) -> pa.Table:
-    """The file's number, its row count, and as int64s where its rows were, or the positions of those looked for.
+    """One row: the file's number, its row count, and int64s as bytes.
 
-    No rows of a file that has other keys than those that come out here.
+    The int64s are the old places of all rows, or the positions of the rows to find. If the keys differ from the keys of
+    the written file, the count is 0.
     """
     parts: list[_Rows] = [np.zeros(0, np.int64)]
     written = None if file.path is None else _keys_of(file.reader, file.path)
@@ -227,7 +236,7 @@ def _keys_of(reader: TableReader, path: str) -> pa.Table:
 
 
 def _are_same(rows: pa.Table, others: pa.Table) -> bool:
-    """Whether rows are the same to the bit: NaN is NaN, and -0.0 differs from 0.0."""
+    """Whether rows are equal bit by bit: NaN equals NaN, and -0.0 differs from 0.0."""
     return all(_bits(column).equals(_bits(other)) for column, other in zip(rows.columns, others.columns, strict=True))
 
 
@@ -239,7 +248,7 @@ def _bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _keys_and_numbers(task: KeyTask, source: FilePart) -> Iterator[pa.Table]:
-    name = "row " + "".join(field.name for field in task.reader.schema.fields)  # longer than any of theirs
+    name = "row " + "".join(field.name for field in task.reader.schema.fields)  # longer than any field's name
     for file, index in row_groups(task.reader, source):
         keys = task.reader.row_group(file, index, {})
         live = file.live_mask(index)
@@ -249,7 +258,7 @@ def _keys_and_numbers(task: KeyTask, source: FilePart) -> Iterator[pa.Table]:
 
 
 def _marked(store: ObjectStore, group: MarkedGroup) -> _Rows | None:
-    """The rows of a group that have been marked since, ascending; None when rows have come back."""
+    """The old places of a group's newly deleted rows, ascending; None if a deleted row was restored."""
     parts: list[_Rows] = [np.zeros(0, np.int64)]
     for number, (was, now) in enumerate(group.vectors):
         if was != now:

@@ -1,12 +1,12 @@
-"""A balanced multi-way k-d tree of equi-depth splits: which rows belong into one file.
+"""A balanced multi-way k-d tree of equi-depth splits, which decides which rows share a file.
 
-Keys are signed integers, one array a column, whose order is the order of the column's values. Level by level, one
-column a level and few-valued columns first, a node that is to hold w files is cut into w^(1/columns left) parts of
-equal weight, the last column into w; each part then gets its share of the w files by its real weight. Equal keys are
-never cut apart, so a value heavier than a file stays in one leaf that is dealt several files.
+Keys are signed integers, one array a column, in the order of the column's values. Each level cuts by one column, and
+columns with few values come first. A node for w files is cut into w^(1/columns left) parts of equal weight, and into w
+parts by the last column. Then each part gets its share of the w files by its real weight. Equal keys are never cut
+apart, so a value that is larger than a file stays in one leaf with several files.
 
-The idea is the k-d tree's (Bentley, 1975), with quantiles for medians and many children for two: on the experiment of
-the Delta Lake paper (VLDB 2020, figure 8) it skips more files than a Z-order or a Hilbert curve of the same keys.
+It is a k-d tree (Bentley, 1975) with quantiles instead of medians and with more than two children. In the experiment
+of the Delta Lake paper (VLDB 2020, figure 8) it skips more files than a Z-order or a Hilbert curve of the same keys.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from numpy.typing import NDArray
 
 Keys = NDArray[Any]
 
-_BLOCK = 1 << 16  # rows assigned at a time: what fits the processor's cache
+_BLOCK = 1 << 16  # rows assigned at a time, so that they fit the processor's cache
 
 
 class Level(TypedDict):
-    """One column's cuts, a list a node: child i of a node holds the keys up to bounds[i], its last child the rest."""
+    """The cuts of one column, one list for each node: child i has the keys up to bounds[i], the last child the rest."""
 
     column: int
     bounds: list[list[int]]
 
 
 class Tree(TypedDict):
-    """Plain data (JSON). Leaves are numbered from left to right, so neighbours in number are neighbours in space.
+    """A tree as JSON values. Leaves are numbered from left to right, so leaves with near numbers have near keys.
 
-    files: how many files each group of leaves is dealt; more than one only where the keys allow no further cut.
-    blocks: how many leaves the group has: the blocks of the file, in their order.
+    files: the number of files of each group of leaves; more than 1 only if the keys allow no further cut.
+    blocks: the number of leaves of each group, which are the blocks of the file in their order.
     """
 
     levels: list[Level]
@@ -49,16 +49,16 @@ class _Node(NamedTuple):
 
 
 def split(sample: Sequence[Keys], files: int, *, blocks: int = 1, weights: NDArray[np.float64] | None = None) -> Tree:
-    """Cut a sample into ``files`` parts of about equal weight, and each of them into ``blocks`` the same way.
+    """Cut a sample into ``files`` parts of about equal weight, and each part into ``blocks`` leaves.
 
     Args:
-        sample: one key array a column, all of one length.
-        files: parts wanted, at least 1.
-        blocks: leaves wanted in each, at least 1.
-        weights: how many rows a sampled row stands for; None: all the same.
+        sample: one key array for each column, all of the same length.
+        files: number of parts, at least 1.
+        blocks: number of leaves in each part, at least 1.
+        weights: the number of rows that each sampled row stands for; None: all equal.
     """
     if files < 1 or blocks < 1:
-        raise ValueError(f"files and blocks must be at least 1, not {files} and {blocks}")
+        raise ValueError(f"files is {files} and blocks is {blocks}; expected at least 1")
     rows = len(sample[0])
     mass = np.ones(rows) if weights is None else weights
     order = sorted(range(len(sample)), key=lambda column: len(np.unique(sample[column])))
@@ -72,7 +72,7 @@ def split(sample: Sequence[Keys], files: int, *, blocks: int = 1, weights: NDArr
 
 
 def assign(tree: Tree, keys: Sequence[Keys]) -> Keys:
-    """The leaf of every row, in the smallest unsigned type that counts the leaves."""
+    """The leaf of each row, in the smallest unsigned type for the number of leaves."""
     rows = len(keys[0])
     leaf_type = np.min_scalar_type(sum(tree["blocks"]) - 1)
     levels = [_prepared(level, keys[level["column"]].dtype) for level in tree["levels"]]
@@ -91,7 +91,7 @@ def assign(tree: Tree, keys: Sequence[Keys]) -> Keys:
 def _grow(
     nodes: list[_Node], sample: Sequence[Keys], order: Sequence[int], mass: Keys
 ) -> tuple[list[Level], list[_Node]]:
-    """Cut every node, column after column, until each is to hold one file or no column can cut it."""
+    """Cut all nodes, column after column, until each node has one file or no column can cut it."""
     levels: list[Level] = []
     progress = True
     while progress and any(node.files > 1 for node in nodes):
@@ -111,7 +111,7 @@ def _grow(
 
 
 def _cut(node: _Node, sample: Sequence[Keys], columns: Sequence[int], mass: Keys) -> tuple[list[int], list[_Node]]:
-    """Cut a node by the first of the columns left; ([], [node]) where it cannot or need not be cut."""
+    """Cut a node by the first of the remaining columns; ([], [node]) if it cannot or need not be cut."""
     if node.files == 1 or not len(node.rows):
         return [], [node]
     keys = sample[columns[0]][node.rows]
@@ -143,7 +143,7 @@ def _cut(node: _Node, sample: Sequence[Keys], columns: Sequence[int], mass: Keys
 
 
 def _nearest(boundaries: Keys, targets: Keys) -> list[int]:
-    """For every target weight the boundary nearest to it, each once, ascending."""
+    """The nearest boundary of each target weight, ascending and without duplicates."""
     after = np.clip(np.searchsorted(boundaries, targets), 0, len(boundaries) - 1)
     before = np.maximum(after - 1, 0)
     nearer = np.where(targets - boundaries[before] <= boundaries[after] - targets, before, after)
@@ -151,7 +151,7 @@ def _nearest(boundaries: Keys, targets: Keys) -> list[int]:
 
 
 def _thick(boundaries: Keys, chosen: list[int], whole: float, least: float) -> list[int]:
-    """The chosen boundaries, less those that would leave a part lighter than ``least``."""
+    """The chosen boundaries without those that would make a part lighter than ``least``."""
     remaining: list[int] = []
     previous = 0.0
     for index in chosen:
@@ -164,7 +164,7 @@ def _thick(boundaries: Keys, chosen: list[int], whole: float, least: float) -> l
 
 
 def _deal(weights: Keys, files: int) -> list[int]:
-    """Whole files for parts of these weights: at least one each, the rest where a file is heaviest."""
+    """The number of files for each part by its weight: at least 1, and the rest where a file would be heaviest."""
     shares = weights * (files / weights.sum())
     dealt = np.maximum(np.floor(shares), 1).astype(np.int64)
     missing = files - int(dealt.sum())
@@ -174,7 +174,10 @@ def _deal(weights: Keys, files: int) -> list[int]:
 
 
 def _prepared(level: Level, kind: np.dtype[Any]) -> tuple[Keys, Keys]:
-    """Bounds as a matrix, a row a node, filled up to 2^n - 1 with a key that none exceeds; each node's first child."""
+    """The bounds as a matrix with one row for each node, and each node's first child.
+
+    Rows are padded to 2^n - 1 bounds with the largest key.
+    """
     widest = max(len(bounds) for bounds in level["bounds"])
     width = (1 << widest.bit_length()) - 1
     matrix = np.full((len(level["bounds"]), width), np.iinfo(kind).max, kind)
@@ -185,7 +188,7 @@ def _prepared(level: Level, kind: np.dtype[Any]) -> tuple[Keys, Keys]:
 
 
 def _descend(node: Keys | None, keys: Keys, bounds: Keys, first_child: Keys) -> Any:
-    """From the nodes of one level to their children: a binary search in every row's own node, without branches."""
+    """The child of each row's node, by a binary search without branches in the bounds of the node."""
     width = bounds.shape[1]
     table = bounds.ravel()
     base = None if node is None else node * np.int32(width)

@@ -1,6 +1,6 @@
-"""Columns as keys of the k-d tree: signed integers in the order of the column's values, nulls lowest, NaN highest.
+"""The keys of the k-d tree: signed integers in the order of the column's values, nulls lowest, NaN highest.
 
-A key may stand for several values (strings are ranked among sampled bounds), never the other way round.
+Several values may share a key (strings are ranked among sampled bounds), but a value never has several keys.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from lakehouse_lib.arrow.values import bits_of, int64s, numbers_of
 
 Keys = NDArray[Any]
 
-_EXACT_DECIMAL_DIGITS = 18  # what 64 bits hold
+_EXACT_DECIMAL_DIGITS = 18  # every number of 18 digits fits 64 bits
 
 
 def has_order(kind: pa.DataType) -> bool:
-    """Whether columns of this type can be clustered on."""
+    """Whether a table can be clustered by columns of this type."""
     return bool(
         pa.types.is_signed_integer(kind)
         or pa.types.is_float32(kind)
@@ -40,7 +40,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def vocabulary(sample: pa.Array, limit: int) -> pa.Array:
-    """At most ``limit`` distinct values of a sample of text, ascending, at equal distances in it."""
+    """At most ``limit`` distinct values of a text sample, ascending, at equal distances in the sorted sample."""
     present = sample.drop_null()
     ordered = present.take(pc.sort_indices(present))
     if len(ordered) > limit:
@@ -53,7 +53,7 @@ def keys(column: pa.Array | pa.ChunkedArray, words: pa.Array | None = None) -> K
 
     Args:
         column: of a type that ``has_order``.
-        words: for text, its ``vocabulary``: the key is the number of words below the value.
+        words: the ``vocabulary`` of a text column: the key is the number of words below the value.
     """
     if isinstance(column, pa.ChunkedArray):
         if column.num_chunks == 1:
@@ -67,7 +67,7 @@ def keys(column: pa.Array | pa.ChunkedArray, words: pa.Array | None = None) -> K
 
 
 def _present(column: pa.Array, words: pa.Array | None) -> Keys:
-    """Keys of an array's values; anything where it is null."""
+    """The keys of an array's values; undefined for nulls."""
     kind = column.type
     if is_text(kind):
         if words is None or not len(words):
@@ -89,16 +89,16 @@ def _decimals(column: pa.Array) -> Keys:
     low, high = words[2 * column.offset :: 2], words[2 * column.offset + 1 :: 2]
     if column.type.precision <= _EXACT_DECIMAL_DIGITS:
         return np.ascontiguousarray(low)
-    # Beyond 2^53 the high word alone is rounded: the low one, added there, could turn two values around.
+    # From 2^53 on, only the high word is converted and rounded. Adding the low word could reverse two values' order.
     whole = high.astype(np.float64) * 2.0**64
     wide = np.where(np.abs(high) < 1 << 53, whole + low.view(np.uint64), whole)
     return _ordinals(np.where(high == low >> 63, low.astype(np.float64), wide))
 
 
 def _ordinals(values: Keys) -> Keys:
-    """Floats as integers of the same order; both zeros are one, every NaN is highest."""
+    """Floats as integers in the same order; both zeros are equal, and NaN is highest."""
     kind = np.dtype(f"i{values.dtype.itemsize}")
-    bits = values.view(kind)  # never arithmetic, of which a signalling NaN warns
+    bits = values.view(kind)  # no arithmetic, because a signalling NaN would raise a warning
     bits = np.where(bits == np.iinfo(kind).min, 0, bits)
     ordered = bits ^ ((bits >> (8 * kind.itemsize - 1)) & np.iinfo(kind).max)
     return np.where(np.isnan(values), np.iinfo(kind).max, ordered)

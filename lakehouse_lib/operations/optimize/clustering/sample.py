@@ -1,9 +1,9 @@
-"""A sample of a partition's keys, and the tree that is cut from it.
+"""A sample of a partition's keys, from which its tree is built.
 
-Up to some hundreds, every file is read: a few row groups of the key columns, rows at equal distances. Beyond, files at
-equal distances are, and each file between two of them is taken to look like its neighbour, stretched to its own
-minimum and maximum in the log: sampling 32 files of a table that is clustered already gave files of a third to three
-times the mean.
+Up to 256 files, the sample reads a few row groups of the key columns of every file, and takes rows at equal distances.
+With more files it reads files at equal distances. For each file in between, it takes the rows of a neighbour and
+stretches them to the file's own minimum and maximum in the log. Without this, a sample of 32 files of a clustered table
+led to files of a third to three times the mean size.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ Keys = NDArray[Any]
 FILES_READ = 256
 _ROW_GROUPS_READ = 256
 _THREADS = 8
-_ROWS_A_LEAF = 1024  # a leaf's size is then right to some 4%
+_ROWS_A_LEAF = 1024  # the error of a leaf's size is then about 4%
 _LEAST_ROWS, _MOST_ROWS = 1 << 16, 1 << 20
 _WORDS_A_FILE, _LEAST_WORDS, _MOST_WORDS = 8, 1023, 65_000
 
 
 @dataclass(frozen=True)
 class FileRanges:
-    """What the log knows of the files of a partition, one row a file.
+    """Row counts and key ranges of a partition's files from the log, one entry a file.
 
     Attributes:
-        rows: their row counts, estimated where the log does not say.
-        lows, highs: per key column the minima and maxima; null where unknown.
+        rows: row counts, estimated for files without statistics.
+        lows, highs: the minima and maxima of each key column; null if unknown.
     """
 
     rows: NDArray[np.float64]
@@ -48,7 +48,13 @@ class FileRanges:
 
 @dataclass(frozen=True)
 class Sample:
-    """Keys of sampled rows, one array a column, and how many rows each stands for; vocabularies of the text columns."""
+    """Keys of sampled rows.
+
+    Attributes:
+        keys: one array for each column.
+        weights: the number of rows that each sampled row stands for.
+        words: the vocabularies of text columns; None for other columns.
+    """
 
     keys: list[Keys]
     weights: NDArray[np.float64]
@@ -59,10 +65,10 @@ def take_sample(reader: TableReader, files: Sequence[FilePart], ranges: FileRang
     """Sample the files of one partition.
 
     Args:
-        reader: reads the key columns alone.
+        reader: reads the key columns only.
         files: whole files.
-        ranges: what the log says of them.
-        leaves: what the sample is to be cut into.
+        ranges: the row counts and key ranges of these files.
+        leaves: the number of leaves that the tree will have.
     """
     sample_rows = int(np.clip(leaves * _ROWS_A_LEAF, _LEAST_ROWS, _MOST_ROWS))
     read = np.unique(np.linspace(0, len(files) - 1, min(len(files), FILES_READ)).astype(np.int64))
@@ -90,7 +96,7 @@ def take_sample(reader: TableReader, files: Sequence[FilePart], ranges: FileRang
 
 
 def _read(reader: TableReader, source: FilePart, rows: int, groups: int, turn: int) -> pa.Table | None:
-    """Rows at equal distances from some row groups at equal distances; ``turn`` varies which ones."""
+    """Rows at equal distances from row groups at equal distances; ``turn`` varies the row groups."""
     with reader.open(source.path, source.vector) as file:
         count = file.num_row_groups
         if not count:
@@ -102,7 +108,7 @@ def _read(reader: TableReader, source: FilePart, rows: int, groups: int, turn: i
 
 
 def _with_unread(sample: Sample, read: Keys, sizes: Keys, ranges: FileRanges, sample_rows: int) -> Sample:
-    """Add, for every file not read, rows of its neighbour stretched to the file's own range."""
+    """Add rows for each file that was not read: its neighbour's rows, stretched to the file's own range."""
     unread = np.setdiff1d(np.arange(len(ranges.rows)), read)
     turn = np.minimum(np.searchsorted(read, unread), len(read) - 1)  # of the neighbour among the files read
     unread, turn = unread[sizes[turn] > 0], turn[sizes[turn] > 0]
@@ -118,7 +124,7 @@ def _with_unread(sample: Sample, read: Keys, sizes: Keys, ranges: FileRanges, sa
 
 
 def _stretched(rows: Keys, lows: Keys, highs: Keys, sources: Keys, targets: Keys) -> Keys:
-    """Keys of source files, a row each, moved linearly to the ranges of the target files; nulls stay nulls."""
+    """The keys of source files (one row a file), moved linearly to the ranges of the target files; nulls stay nulls."""
     null = np.iinfo(rows.dtype).min
     has_range = (lows != null) & (highs != null)
     low, high = lows.astype(np.float64)[:, None], highs.astype(np.float64)[:, None]
@@ -126,6 +132,6 @@ def _stretched(rows: Keys, lows: Keys, highs: Keys, sources: Keys, targets: Keys
     even = np.broadcast_to((np.arange(rows.shape[1]) + 0.5) / rows.shape[1], rows.shape)
     place = np.where(width > 0, (rows - low[sources]) / np.where(width > 0, width, 1), even)
     moved = low[targets] + np.clip(place, 0, 1) * (high[targets] - low[targets])
-    # A float of 2^63 is one more than an int64 holds.
+    # The largest float is clipped to below 2^63, which does not fit an int64.
     whole = np.clip(moved, null, np.nextafter(float(np.iinfo(rows.dtype).max), 0)).astype(rows.dtype)
     return np.where((has_range[sources] & has_range[targets])[:, None] & (rows != null), whole, rows)

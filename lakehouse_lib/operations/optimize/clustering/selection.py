@@ -1,4 +1,4 @@
-"""Which files a clustering rewrites: new ones, and small ones of earlier runs with no more bytes than those."""
+"""The choice of files to cluster: new files, and small files of earlier runs with no more bytes than these."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Rows = NDArray[np.int64]
 
 
 def physical_names(snapshot: Snapshot, columns: Iterable[str]) -> list[str]:
-    """The names under which the files have these columns, which a rename does not change."""
+    """The physical names of these columns, which do not change if a column is renamed."""
     return [snapshot.layout.physical_name(snapshot.field(name)) for name in columns]
 
 
 def is_clustered(snapshot: Snapshot, files: pa.Table, columns: Iterable[str], target_size: int) -> NDArray[np.bool_]:
-    """Which files of a table an earlier run has clustered by these columns, so that another run would gain nothing.
+    """Which files an earlier run has clustered by these columns, so that another run would gain nothing.
 
-    A file with more than 5% of its rows deleted does not count as clustered.
+    A file with more than 5% deleted rows does not count as clustered.
 
     Args:
-        files: of the snapshot, a files table.
+        files: files table of the snapshot.
         columns: names of the schema, in any order.
         target_size: bytes of a file; see ``tags.clustered_by``.
     """
@@ -38,22 +38,22 @@ def is_clustered(snapshot: Snapshot, files: pa.Table, columns: Iterable[str], ta
 def files_to_cluster(
     partitions: Rows, sizes: Rows, is_clustered: NDArray[np.bool_], is_worn: NDArray[np.bool_], target_size: int
 ) -> list[tuple[Rows, int]]:
-    """The files that become a run of their own, partition by partition, and how many files to write for them.
+    """The files of the next run, and the number of files to write for them, for each partition.
 
-    Files that are not clustered are taken. Small files of earlier runs join them, smallest first, each as long as it
-    holds no more bytes than those taken so far: a partition that gets a few rows a day then has no small file a day,
-    but some log2 of that many, and each row is rewritten about that often. A partition in which no file is new is left
-    alone, and so is a file alone that fits the target, unless many of its rows are deleted.
+    All files that are not clustered are chosen. Small files of earlier runs join them, smallest first, as long as the
+    next file has no more bytes than the files chosen so far. So a partition that gets a few rows every day does not
+    have one small file for each of n days but about log2(n) files, and each row is rewritten about log2(n) times. A
+    partition without a new file is left out. So is a single file that fits the target, unless many rows are deleted.
 
     Args:
-        partitions: a number a file, equal for files of one partition.
+        partitions: a number for each file, equal for files of a partition.
         sizes: bytes of each file.
-        is_clustered: files that an earlier run has laid out as this one would.
-        is_worn: files that ``files.has_many_deleted_rows`` names.
+        is_clustered: files that an earlier run has clustered in the same way.
+        is_worn: files for which ``files.has_many_deleted_rows`` is true.
         target_size: bytes of a file to write.
 
     Returns:
-        per partition the row numbers of its files, ascending, and ceil(bytes / target size).
+        For each partition the row numbers of its files, ascending, and ceil(bytes / target size).
     """
     changed = np.isin(partitions, partitions[~is_clustered])
     order = np.flatnonzero(changed)
@@ -68,7 +68,11 @@ def files_to_cluster(
 
 
 def _with_tail(rows: Rows, sizes: Rows, is_clustered: NDArray[np.bool_], target_size: int) -> Rows:
-    """The first rows: new files, and of the clustered ones behind them, which ascend by size, those that join."""
+    """The new files and the clustered files that join them.
+
+    Args:
+        rows: new files, then clustered files by ascending size.
+    """
     before = np.cumsum(sizes) - sizes
     stays = is_clustered & ~(is_small(sizes, target_size) & (sizes <= before))
     return rows[: int(np.argmax(stays))] if stays.any() else rows

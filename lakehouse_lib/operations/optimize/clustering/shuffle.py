@@ -1,8 +1,8 @@
 """The two waves that move a table's rows into the leaves of a tree.
 
-Wave 1 (``scatter``) reads about a million rows at a time, sorts them by leaf and sends each leaf's rows on as Arrow
-IPC streams. Wave 2 (``gather``) collects one file's pieces block by block, orders each block finer still, so that row
-groups and pages can be skipped too, and writes it.
+Wave 1 (``scatter``) reads about a million rows at a time, sorts them by leaf, and sends each leaf's rows as Arrow IPC
+streams. Wave 2 (``gather``) collects the pieces of one file block by block, orders the rows of each block, so that row
+groups and pages can be skipped too, and writes the file.
 """
 
 from __future__ import annotations
@@ -35,16 +35,19 @@ _CHUNK_BYTES = 256 << 20
 _BATCH_ROWS = 1 << 17
 _SMALL_BATCH_ROWS = 1024
 _PIECE_BYTES = 16 << 20
-_BLOCK_ROWS = 2 * CHUNK_ROWS  # of one block in memory at most
+_BLOCK_ROWS = 2 * CHUNK_ROWS  # rows of a block in memory, at most
 _ROW_GROUP_ROWS = 1 << 17
 _CELL_ROWS = 8192
-_CELLS = 256  # a cell's number is one byte, and sorting by bytes is cheap
-_CELL_SAMPLE = 64  # rows of the sample a cell
+_CELLS = 256  # a cell's number fits a byte, and sorting bytes is cheap
+_CELL_SAMPLE = 64  # sampled rows for each cell
 _WORDS = 1023
 
 
 class FilePart(NamedTuple):
-    """The ``part``-th of ``parts`` equal ranges of a file's row groups; path, deletion vector and ids as in the log."""
+    """The ``part``-th of ``parts`` equal ranges of a file's row groups.
+
+    The path, the deletion vector and the row ids are as in the log.
+    """
 
     path: str
     vector: Mapping[str, Any] | None
@@ -55,12 +58,12 @@ class FilePart(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the rows of one partition go.
+    """The target layout of one partition's rows.
 
     Attributes:
-        columns: the columns clustered by.
-        words: for each its vocabulary; None unless it is text.
-        tree: its leaves are the blocks of the partition's files.
+        columns: the columns to cluster by.
+        words: the vocabulary of each text column; None for other columns.
+        tree: a tree whose leaves are the blocks of the partition's files.
         first_file: index of the partition's first file among all files of the operation.
     """
 
@@ -71,7 +74,7 @@ class Layout:
 
 
 class Load(NamedTuple):
-    """Parts of files of one partition."""
+    """Parts of files of one partition, with the partition's layout."""
 
     sources: tuple[FilePart, ...]
     layout: Layout
@@ -90,10 +93,10 @@ class OutputFile:
     """A group of wave 2: one file to write.
 
     Attributes:
-        number: its index among all files of the operation.
+        number: index of the file among all files of the operation.
         target: the table.
-        values: the file's partition, as the log spells it.
-        columns: what rows are ordered by inside the file, each block by itself.
+        values: the file's partition values, as in the log.
+        columns: the columns that order the rows inside each block.
     """
 
     number: int
@@ -103,12 +106,12 @@ class OutputFile:
 
 
 def scatter(task: ScatterTask) -> Iterator[Piece]:
-    """Wave 1: the rows of a task, sorted by leaf; a piece's order is its block's number in the file."""
+    """Wave 1: the rows of a task, sorted by leaf. The order of a piece is its block's number in the file."""
     return sent(task.loads, partial(_stored, task.reader))
 
 
 def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
-    """Wave 2: write one file from its pieces, which come by ascending block; its row of a files table, and NUMBER."""
+    """Wave 2: write one file from its pieces, ordered by block. The result is a files table with the column NUMBER."""
     names = column_names(file.target.layout)
     writer = DataFileWriter(file.target, file.values)
     try:
@@ -122,17 +125,17 @@ def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
     return files.append_column(NUMBER, int64s([file.number] * len(files)))
 
 
-# Where a row goes follows from the key columns and from the order of the rows, never from how large the rows are: the
-# same rows with other columns beside their keys, sent through these two, come out in the same places (``marks.py``).
+# The place of a row depends only on the key columns and on the order of the rows, never on the size of the rows. So the
+# same rows with other columns besides the keys get the same places, on which ``deletion_vector_rebase`` relies.
 
 
 def sent(loads: Sequence[Load], read: Callable[[FilePart], Iterator[pa.Table]]) -> Iterator[Piece]:
-    """The pieces of what ``read`` gives of each part of a file: in order, a row group at a time."""
+    """The pieces of the rows that ``read`` returns for each part of a file, in order, a row group at a time."""
     pending: dict[tuple[int, int], list[pa.Table]] = {}
     count = size = 0
     for load in loads:
         for group in (group for source in load.sources for group in read(source)):
-            # As many at a time as a processor's cache holds.
+            # Use batches that fit the processor's cache.
             for rows in (group.slice(start, _BATCH_ROWS) for start in range(0, len(group), _BATCH_ROWS)):
                 for file, block, part in _by_leaf(rows, load.layout):
                     pending.setdefault((file, block), []).append(part)
@@ -151,7 +154,7 @@ def collected(pieces: Iterator[Piece], columns: Sequence[str]) -> Iterator[pa.Ta
 
 
 def row_groups(reader: TableReader, source: FilePart) -> Iterator[tuple[DataFile, int]]:
-    """The row groups of a part of a file: the open file, closed after the last one, and their numbers."""
+    """The row groups of a part of a file: the open file and the group's number. The file is closed at the end."""
     with reader.open(source.path, source.vector, source.ids) as file:
         groups = file.num_row_groups
         for index in range(groups * source.part // source.parts, groups * (source.part + 1) // source.parts):
@@ -164,7 +167,7 @@ def _stored(reader: TableReader, source: FilePart) -> Iterator[pa.Table]:
 
 
 def _by_leaf(rows: pa.Table, layout: Layout) -> Iterator[tuple[int, int, pa.Table]]:
-    """File, block and rows of each leaf that has any; a leaf heavier than a file is shared out over its files."""
+    """File, block and rows of each leaf with rows; the rows of a leaf with several files are divided among them."""
     tree = layout.tree
     columns = [keys(rows[name], words) for name, words in zip(layout.columns, layout.words, strict=True)]
     leaves = assign(tree, columns)
@@ -178,7 +181,7 @@ def _by_leaf(rows: pa.Table, layout: Layout) -> Iterator[tuple[int, int, pa.Tabl
         if files == 1:
             cuts.extend((file, block, size) for block, size in enumerate(sizes))
         else:
-            # Sorted, so that what shares the leaf with the heavy value keeps to the outer ones of the files.
+            # Sort the rows, so that the leaf's other values are only in its first and last files.
             leaf_rows = order[start : start + count]
             order[start : start + count] = leaf_rows[np.lexsort([column[leaf_rows] for column in columns])]
             edges = [count * share // files for share in range(files + 1)]
@@ -204,7 +207,7 @@ def _pieces(pending: Mapping[tuple[int, int], Sequence[pa.Table]]) -> Iterator[P
 
 
 def _stream(rows: pa.Table) -> pa.Buffer:
-    # Counted first: a stream that grows copies itself over and over, into memory that the system has to clear.
+    # Compute the size first: a growing stream is copied many times, into memory that the system has to clear.
     counter = pa.MockOutputStream()
     with pa.ipc.new_stream(counter, rows.schema) as stream:
         stream.write_table(rows)
@@ -215,7 +218,7 @@ def _stream(rows: pa.Table) -> pa.Buffer:
 
 
 def _blocks(pieces: Iterator[Piece]) -> Iterator[pa.Table]:
-    """The rows of each block, or of as much of it as fits, however they were cut into pieces."""
+    """The rows of each block, at most ``_BLOCK_ROWS`` at a time; the sizes of the pieces have no effect."""
     for _, block in groupby(pieces, key=lambda piece: piece.order):
         pending: list[pa.Table] = []
         count = 0
@@ -234,7 +237,7 @@ def _blocks(pieces: Iterator[Piece]) -> Iterator[pa.Table]:
 
 
 def _row_groups(rows: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """A block as row groups: the leaves of a tree of its own, each ordered by cells of some thousand rows."""
+    """A block as row groups: the parts of a tree over the block, each ordered by cells of some thousand rows."""
     groups = max(round(len(rows) / _ROW_GROUP_ROWS), 1)
     cells = max(min(len(rows) // _CELL_ROWS, _CELLS) // groups, 1)
     edges = [len(rows)]
@@ -253,7 +256,7 @@ def _row_groups(rows: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:
         edges = np.cumsum(counts).tolist()
     start = 0
     for end in edges:
-        # A value heavier than a row group is one leaf: it goes on in another row group.
+        # A leaf may have one value in more rows than a row group, so it is divided into several row groups.
         for low in range(start, end, 2 * _ROW_GROUP_ROWS):
             yield rows.slice(low, min(2 * _ROW_GROUP_ROWS, end - low))
         start = end

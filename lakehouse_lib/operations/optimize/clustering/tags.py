@@ -1,7 +1,7 @@
-"""The tags of an add action that say which clustering a file belongs to (PROTOCOL.md, section Add File).
+"""The tags of an add action that describe a file's clustering (PROTOCOL.md, section Add File).
 
-A clustered file names its run, the columns and the target file size, so that the next run leaves it where it is. Other
-engines keep tags that they do not know or drop them when they rewrite a file; a file without them is clustered again.
+A clustered file has its run, the columns and the target file size, so that the next run does not rewrite it. Other
+engines keep unknown tags, or drop them when they rewrite a file. A file without these tags is clustered again.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from lakehouse_lib.arrow.values import bools, column, flags_of, int64s, literal,
 from lakehouse_lib.engine.base import is_small
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, STRING_MAP
 
-#: The run of clustering that wrote the file: a UUID. Ranges of files of one run hardly overlap.
+#: The run of clustering that wrote the file: a UUID. The key ranges of files of a run hardly overlap.
 RUN = "lakehouse.clustering.run"
-#: JSON array of the columns' physical names, sorted, because their order does not matter.
+#: The columns' physical names as a JSON array, sorted, because their order does not matter.
 COLUMNS = "lakehouse.clustering.columns"
 #: The target file size of the run, in bytes.
 TARGET_SIZE = "lakehouse.clustering.targetSize"
-#: How rows are laid out; files of another layout are clustered again.
+#: The layout of rows; files with another layout are clustered again.
 LAYOUT = "lakehouse.clustering.layout"
 
 _NAMES = (RUN, COLUMNS, TARGET_SIZE, LAYOUT)
@@ -34,25 +34,25 @@ _BYTES = "^[0-9]{1,18}$"  # an int64 holds every number of 18 digits
 
 
 def with_tags(files: pa.Table, columns: Iterable[str], target_size: int) -> pa.Table:
-    """Files that one run has written, with its tags.
+    """The files that one run has written, with the tags of a new run.
 
     Args:
         files: a files table.
-        columns: physical names of the columns clustered by.
-        target_size: bytes of a file that the run aimed at.
+        columns: physical names of the columns of the clustering.
+        target_size: the run's target size of a file in bytes.
     """
     tags = {RUN: str(uuid.uuid4()), COLUMNS: _columns(columns), TARGET_SIZE: str(target_size), LAYOUT: _LAYOUT}
     return _tagged(files, tags)
 
 
 def copy_tags(tags: Mapping[str, str] | None, files: pa.Table) -> pa.Table:
-    """Files that hold the rows of a single clustered file, in its order, with its clustering tags.
+    """The copies of a clustered file, with its clustering tags.
 
-    A file that is small for its run afterwards gets none, so that the next clustering joins it with others.
+    A copy that is small for the run gets no tags, so that the next clustering merges it with other files.
 
     Args:
-        tags: of the clustered file. Its other tags are dropped: they may not be true of fewer rows.
-        files: a files table.
+        tags: tags of the clustered file. Other tags are dropped, because they may be wrong for fewer rows.
+        files: files table of the copies, which have the file's rows in the same order.
     """
     clustering = {name: value for name, value in (tags or {}).items() if name in _NAMES}
     if not clustering:
@@ -65,8 +65,8 @@ def copy_tags(tags: Mapping[str, str] | None, files: pa.Table) -> pa.Table:
 def clustered_by(files: pa.Table, columns: Iterable[str], target_size: int) -> NDArray[np.bool_]:
     """Which files were clustered by these columns, in any order, for about this file size.
 
-    A target size between half and twice the run's own, both excluded, asks for the same files: rewriting a table
-    because its target went from 100 to 128 MiB gains nothing.
+    The target size must be more than half and less than twice the run's target size. A change from 100 to 128 MiB, for
+    example, does not justify a rewrite.
 
     Args:
         files: a files table with at least ``tags``.
