@@ -1,4 +1,4 @@
-"""Run a query over Delta tables and replace another table by its result, once for each version of the caller's."""
+"""Run a query over Delta tables and replace another table by its result, once for each version of an application."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
     from lakehouse_lib import DeltaTable
 
-#: Newest commits among which a run looks for its own.
+#: The number of newest commits in which a run looks for its own commit.
 _COMMITS = 20
 
 
-#: Not in the library's catalogue, because this is a query of the caller's and no verb of the library.
+#: The parameters of this job. They are not in the library's catalogue, because the query is the caller's.
 PARAMETERS = (
-    Parameter("input", "inputs", "a table the query can name", required=True),
+    Parameter("input", "inputs", "a table, and its name in the query", required=True),
     Parameter("sql_file", "file", "one SELECT", required=True),
     Parameter("output", "location", "the table to replace", required=True),
-    Parameter("app_id", "text", "who computes it; kept in the table's log", required=True),
+    Parameter("app_id", "text", "the application's id; the table's log shows it", required=True),
     Parameter(
         "app_version",
         "integer",
-        "which computation this is: nothing is done when the table's log has it or a later one",
+        "the application's version; if the table's log has it or a later one, the job does nothing",
         required=True,
     ),
 )
@@ -94,9 +94,9 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
 
 
 def _version_of(output: DeltaTable, inputs: Mapping[str, int]) -> int:
-    """The version of ``output`` that was last made from these versions of its inputs, among the newest commits.
+    """The newest version of ``output`` that was made from these versions of its inputs.
 
-    Not the latest: others may have committed since.
+    It may differ from the latest version, because other writers may have committed after it.
     """
     made = (commit["version"] for commit in output.history(_COMMITS) if commit.get("inputVersions") == inputs)
     return int(next(made, output.version()))

@@ -1,6 +1,6 @@
-"""A job's command line: the parser that is made of its parameters, and the arguments that the parser reads.
+"""A job's command line: the parser for its parameters, and the arguments that an operator passes.
 
-Both sides are here, so that what an operator writes is what the job understands.
+Both are in one module, so that the parser understands every argument that an operator writes.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _STORAGE_OPTIONS = "storage_options_file"
 
 
 class Arguments(argparse.ArgumentParser):
-    """The parser of a job, whose errors are the job's errors.
+    """The parser of a job. It raises the job's errors.
 
-    A parameter ``target_file_size`` is the option ``--target-file-size``. Of a condition there are two options, one
-    for its text and one for a file that holds it. Every job takes ``--storage-options-file``.
+    A parameter ``target_file_size`` is the option ``--target-file-size``. A condition has two options, for its text and
+    for a file with the text. Every job has the option ``--storage-options-file``.
     """
 
     def __init__(self, job: str, description: str, parameters: Sequence[Parameter]) -> None:
@@ -35,8 +35,8 @@ class Arguments(argparse.ArgumentParser):
             type=_storage_options,
             default={},
             metavar="FILE",
-            help="JSON, {location: {option: value}}, of tables whose store needs some; in a file, because everybody on "
-            "the machine sees command lines",
+            help="storage options as JSON: {location: {option: value}}; in a file, because every user of the machine "
+            "sees command lines",
         )
         for parameter in parameters:
             _add(self, parameter)
@@ -46,20 +46,20 @@ class Arguments(argparse.ArgumentParser):
 
 
 def option(name: str) -> str:
-    """The option of a parameter, or of a file that holds it."""
+    """The option of a parameter, or of the file that contains the parameter's text."""
     return "--" + name.replace("_", "-")
 
 
 def command_line(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> list[str]:
-    """The arguments that give a job these values; None, and what is as without the option, is left out.
+    """The arguments that pass these values to a job. None and default values are left out.
 
-    An option and its value are one argument, so that no value is taken for an option.
+    An option and its value are one argument, so that a value cannot be read as an option.
 
     Args:
-        values: by the names of parameters.
+        values: parameter name -> value.
 
     Raises:
-        InvalidArgumentError: the job has no such parameter.
+        InvalidArgumentError: the job does not have a parameter of this name.
     """
     by_name = {parameter.name: parameter for parameter in parameters}
     arguments = []
@@ -79,13 +79,14 @@ def command_line(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> 
 
 
 def file_option(parameters: Sequence[Parameter], name: str) -> str:
-    """The option that names the file ``name``.
+    """The option for the path of the file ``name``.
 
     Args:
-        name: a parameter that is a file, a condition's with ``_file`` behind it, or ``storage_options_file``.
+        name: a parameter of the kind ``file``, a condition's name with the suffix ``_file``, or
+            ``storage_options_file``.
 
     Raises:
-        InvalidArgumentError: the job reads no such file.
+        InvalidArgumentError: the job does not read this file.
     """
     files = [parameter.name for parameter in parameters if parameter.kind == "file"]
     files += [f"{parameter.name}_file" for parameter in parameters if parameter.kind == "condition"]
@@ -95,7 +96,7 @@ def file_option(parameters: Sequence[Parameter], name: str) -> str:
 
 
 def read_json_file(path: str, what: str) -> Any:
-    """A JSON file named on the command line; InvalidArgumentError when it cannot be read or is none."""
+    """The value of a JSON file on the command line; InvalidArgumentError if it cannot be read or is not JSON."""
     return parse_json(read_text_file(path, what), path, what)
 
 
@@ -103,11 +104,11 @@ def parse_json(text: str, path: str, what: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise InvalidArgumentError(f"{what} {path} is not JSON: {error}", hint="Correct the file") from error
+        raise InvalidArgumentError(f"{what} {path} is not valid JSON: {error}", hint="Correct the file") from error
 
 
 def read_text_file(path: str, what: str) -> str:
-    """A text file named on the command line, or a private one; InvalidArgumentError when it cannot be read."""
+    """The text of a file or a private file on the command line; InvalidArgumentError if it cannot be read."""
     try:
         return read_private(path) if is_private(path) else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
@@ -130,7 +131,7 @@ def _add(parser: Arguments, parameter: Parameter) -> None:
     if parameter.kind == "condition":
         group = parser.add_mutually_exclusive_group(required=parameter.required)
         group.add_argument(option(name), **keywords)
-        about = f"a file that holds the {name}, for a long one"
+        about = f"a file with the {name}, if it is long"
         group.add_argument(f"{option(name)}-file", dest=name, type=_text_of(name), metavar="FILE", help=about)
         return
     if parameter.kind == "inputs":
@@ -139,12 +140,12 @@ def _add(parser: Arguments, parameter: Parameter) -> None:
 
 
 def _flag(parameter: Parameter) -> str:
-    """The option that makes a flag what it is not by default."""
+    """The option that reverses a flag's default."""
     return option(f"no_{parameter.name}" if parameter.default else parameter.name)
 
 
 def _text_of(name: str) -> Callable[[str], str]:
-    """An argparse type: the text of the file that holds a condition."""
+    """An argparse type: the text of a condition's file."""
 
     def read(path: str) -> str:
         try:
@@ -156,7 +157,7 @@ def _text_of(name: str) -> Callable[[str], str]:
 
 
 def _storage_options(path: str) -> dict[str, dict[str, str]]:
-    """Storage options by location from a JSON file; an argparse type. Its error shows no value, which may be secret."""
+    """An argparse type: storage options by location, from a JSON file. Its error has no values, which may be secret."""
     try:
         options_by_location = read_json_file(path, "the file of storage options")
     except InvalidArgumentError as error:
@@ -165,13 +166,13 @@ def _storage_options(path: str) -> dict[str, dict[str, str]]:
         options is None or isinstance(options, dict) for options in options_by_location.values()
     ):
         raise argparse.ArgumentTypeError(
-            f'{path} is no JSON object of objects, such as {{"LOCATION": {{"OPTION": "text"}}}}'
+            f'{path} is not a valid JSON object of objects; expected {{"LOCATION": {{"OPTION": "text"}}}}'
         )
     return {location: options for location, options in options_by_location.items() if options}
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """Comma-separated column names; an argparse type."""
+    """An argparse type: comma-separated column names."""
     columns = tuple(name.strip() for name in text.split(","))
     if not all(columns):
         raise argparse.ArgumentTypeError(f"{text!r} is not a valid list of column names")
@@ -179,14 +180,14 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _positive(text: str) -> int:
-    """A whole number of at least 1; an argparse type."""
+    """An argparse type: a whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
 
 
 def _number(text: str) -> float:
-    """A number of at least 0; an argparse type."""
+    """An argparse type: a number of at least 0."""
     try:
         value = float(text)
     except ValueError:
@@ -197,16 +198,16 @@ def _number(text: str) -> float:
 
 
 def _input(text: str) -> tuple[str, str]:
-    """A name and a location; an argparse type."""
+    """An argparse type: a name and a location."""
     name, separator, uri = text.partition("=")
     if not separator or not uri or not name.isidentifier():
-        raise argparse.ArgumentTypeError(f"{text!r} is not name=URI, with a name that SQL can use")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid NAME=URI; expected a name that SQL can use")
     return name, uri
 
 
 @dataclass(frozen=True)
 class _ValueKind:
-    """How a value is shown in ``--help``, read, and written."""
+    """How a kind of value is shown in ``--help``, parsed, and written as text."""
 
     metavar: str
     parse: Callable[[str], Any] = str

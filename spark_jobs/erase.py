@@ -1,6 +1,6 @@
-"""Delete a person's rows from several tables in one Spark application, table by table in a given order.
+"""Delete a person's rows from several tables in one Spark application, one table after the other.
 
-Predicates hold the person's keys, and a job's output stays in the task's log, so no line of it shows them.
+Predicates contain the person's keys, and the task's log keeps the job's output, so the job prints no keys.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
         from lakehouse_lib.engine.spark.engine import SparkEngine
         from lakehouse_lib.expressions import parse
 
-        # At ERROR, Spark prints what a Python worker raised before this code can mask it.
+        # At the level ERROR, Spark prints errors of Python workers before this code can mask them.
         spark.sparkContext.setLogLevel("OFF")
         engine = SparkEngine(spark)
         done: list[dict[str, Any]] = []
@@ -74,10 +74,10 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
 
 
 def _masked(error: Exception, predicate: str) -> Exception:
-    """The error without the values of the predicate, of the same type where the type is one of the library's.
+    """The error without the predicate's values. An error of the library keeps its type.
 
-    The library's errors show the label, but may name a file whose path holds a partition value; those of Arrow and
-    Spark quote values of rows. Of these the masked traceback goes to standard error.
+    An error of the library shows the label instead of the predicate, but may have a path with a partition value. Errors
+    of Arrow and Spark quote values of rows; their masked traceback is printed on standard error.
     """
     if isinstance(error, DeltaError):
         hint = None if error.hint is None else _mask(error.hint, predicate)
@@ -87,8 +87,10 @@ def _masked(error: Exception, predicate: str) -> Exception:
 
 
 def _mask(text: str, predicate: str) -> str:
-    """The text with each literal of the predicate masked, and the values of partitions, which paths have in an encoded
-    form; all of it where the predicate does not parse."""
+    """The text with the predicate's literals and the partition values in paths masked.
+
+    If the predicate cannot be parsed, the whole text is masked.
+    """
     import sqlglot
     from sqlglot import errors, exp
 
@@ -113,7 +115,7 @@ def _deletes(path: str) -> list[Delete]:
         deletes = None
     if deletes is None or not all(isinstance(text, str) for each in deletes for text in vars(each).values()):
         raise InvalidArgumentError(
-            f"the file of deletes {path} is not a list of tables, predicates and requests",
+            f"the file of deletes {path} is not a valid list of tables, predicates and requests",
             hint='Write [{"table": "/data/orders", "predicate": "o_custkey = 7", "request": "0123456789abcdef0123"}]',
         )
     for each in deletes:

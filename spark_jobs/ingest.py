@@ -1,4 +1,4 @@
-"""Load source files from a landing folder into a table, exactly once, through its schema and its quality suite."""
+"""Load source files from a landing folder into a table, exactly once, checked by a schema and a quality suite."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What all jobs share: arguments in, a Spark session, one JSON object as the last line of standard output.
+"""The frame of every job: parse arguments, start Spark, and print one JSON object as the last line of standard output.
 
-``python -m spark_jobs.NAME`` and ``spark-submit .../NAME.py`` do the same; only the latter brings a master and
-properties of its own.
+``python -m spark_jobs.NAME`` and ``spark-submit .../NAME.py`` do the same, but spark-submit sets the master and other
+properties.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from lakehouse_lib.catalogue import TableOperation
 
 Result = Mapping[str, Any]
-#: Checks the arguments without Spark. Returns what is left to do with it, or the result when that is nothing.
+#: A function that checks the arguments without Spark. It returns the part of the job that needs Spark, or the result if
+#: nothing is left to do.
 Prepare = Callable[[Namespace], "Callable[[SparkSession], Result] | Result"]
 #: Environment variable of a driver that spark-submit has started: the port of the JVM, which is its parent.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
 class FailedAfterWork(Exception):
-    """Part of the job is done and stays done, and yet the job has failed; ``result`` says what is done."""
+    """A job failed after part of its work was committed; ``result`` describes the finished part."""
 
     def __init__(self, error: Exception, result: Result) -> None:
         super().__init__(error, result)
@@ -45,16 +46,15 @@ def run_job(arguments: Arguments, prepare: Prepare, argv: Sequence[str] | None =
     """Run a job and print its line: ``{"lakehouse": "result" | "error", "job": ...}``.
 
     Returns:
-        the exit code, 0 or 1. An error of this library is one message; any other leaves its traceback on standard
-        error as well.
+        The exit code, 0 or 1. The traceback of an error that is not a DeltaError is printed on standard error.
     """
     if _SUBMITTED in os.environ:
-        # Without its JVM the job must commit nothing. One that is gone already is missed by the session.
+        # The job must not commit after its JVM was killed. If the JVM is gone already, no session starts.
         die_with_parent()
-    # Nothing but the line may go to standard output, whatever libraries print.
+    # Libraries may print, but standard output must have only the line.
     with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as stack:
         try:
-            # --help prints to the real standard output and leaves here.
+            # --help prints to the real standard output and exits here.
             with contextlib.redirect_stdout(sys.__stdout__):
                 parsed = arguments.parse_args(argv)
             todo = prepare(parsed)
@@ -67,13 +67,13 @@ def run_job(arguments: Arguments, prepare: Prepare, argv: Sequence[str] | None =
         except Exception as error:
             traceback.print_exc()
             line = _error_line(arguments.job, error)
-    # In ASCII: names and paths may have characters that this machine's output cannot take.
+    # JSON in ASCII, because standard output may not support all characters of names and paths.
     print(json.dumps(line), flush=True)  # noqa: T201
     return 0 if line["lakehouse"] == "result" else 1
 
 
 def on_table(operation: TableOperation) -> Prepare:
-    """The ``prepare`` of a job that runs an operation on the table that its arguments name."""
+    """The ``prepare`` of a job that runs an operation on the table in its arguments."""
 
     def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
         from lakehouse_lib.snapshot import load_snapshot
@@ -84,7 +84,7 @@ def on_table(operation: TableOperation) -> Prepare:
         for parameter in operation.parameters:
             if parameter.kind == "condition":
                 require_predicate(arguments[parameter.name], table)
-        # A table that is not there needs no Spark to say so.
+        # Load the snapshot before Spark starts, so that a missing table is reported at once.
         snapshot = load_snapshot(open_store(table, options.storage_options.get(table)))
 
         def run(spark: SparkSession) -> Result:
@@ -99,7 +99,11 @@ def on_table(operation: TableOperation) -> Prepare:
 
 
 def require_predicate(predicate: str, table: str) -> None:
-    """The library takes no predicate for every row; a job that got an empty one by mistake must not."""
+    """Refuse an empty predicate. A job may get it by mistake, and the library would delete every row.
+
+    Raises:
+        InvalidPredicateError: the predicate is empty.
+    """
     if not predicate.strip():
         raise InvalidPredicateError(
             "the predicate is empty", table=table, hint="Write TRUE to delete every row of the table"
@@ -108,20 +112,20 @@ def require_predicate(predicate: str, table: str) -> None:
 
 @contextlib.contextmanager
 def _session(job: str) -> Any:
-    """A session on the master that spark-submit gave, else on all cores of this machine."""
+    """A session on the master of spark-submit, else on all cores of this machine."""
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # repeats each error with its Java stack
-    SparkContext._ensure_initialized()  # or the conf below would not see what spark-submit has set
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # it logs each error again with a Java stack
+    SparkContext._ensure_initialized()  # so that the conf below has the properties of spark-submit
     conf = SparkConf()
     conf.setIfMissing("spark.master", "local[*]")
     if conf.get("spark.app.name", "pyspark-shell") == "pyspark-shell":
         conf.set("spark.app.name", f"lakehouse-{job}")
     conf.setIfMissing("spark.ui.enabled", "false")
-    conf.set("spark.ui.showConsoleProgress", "false")  # a Python process has it on by default
+    conf.set("spark.ui.showConsoleProgress", "false")  # on by default in a Python process
     conf.set("spark.sql.session.timeZone", "UTC")
-    # Tasks carry storage options and predicates, and Spark writes tasks to local files, which stay when it is killed.
+    # Tasks contain storage options and predicates. Spark writes tasks to local files, which are left after a kill.
     conf.setIfMissing("spark.io.encryption.enabled", "true")
     if conf.get("spark.master", "").startswith("local"):
         conf.setIfMissing("spark.driver.bindAddress", "127.0.0.1")

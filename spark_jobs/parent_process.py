@@ -1,11 +1,11 @@
-"""Make the kernel kill this process when the process that started it dies.
+"""Make the kernel kill this process when its parent process dies. Linux only (``prctl(2)``).
 
-As a program, it ties itself to its parent and then becomes another program::
+As a program, it sets its parent death signal and then executes another program::
 
     python -I -S parent_process.py PARENT_PID PROGRAM [ARGUMENT ...]
 
-The tie survives ``exec``, but not ``fork``. So the JVM that spark-submit becomes is tied to the
-task, and the driver's Python, which the JVM starts, ties itself to the JVM. Linux only (``prctl(2)``).
+The setting survives ``exec``, but not ``fork``. spark-submit becomes a JVM by ``exec``, so the JVM dies with the
+task. The JVM starts the driver's Python, which makes its own setting and dies with the JVM.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _PR_SET_PDEATHSIG, _PR_GET_PDEATHSIG = 1, 2
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process (SIGKILL) as soon as the thread that started it has ended.
+    """Make the kernel kill this process (SIGKILL) as soon as the thread that started it ends.
 
-    A parent that is gone already is not noticed: look for it afterwards, in a way that fails without it.
+    It has no effect if the parent is gone already, so check the parent afterwards.
 
     Raises:
-        OSError: the kernel refuses.
+        OSError: the kernel refuses the setting.
     """
     _prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
 
 
 @contextmanager
 def dying_with_parent() -> Iterator[None]:
-    """Like ``die_with_parent`` while the block runs; the earlier setting comes back after it. For one thread."""
+    """Like ``die_with_parent`` for the current thread and the block; the earlier setting is restored after it."""
     before = ctypes.c_int()
     _prctl(_PR_GET_PDEATHSIG, ctypes.byref(before))
     die_with_parent()
@@ -44,7 +44,7 @@ def dying_with_parent() -> Iterator[None]:
 
 
 def tied_to_this_process(command: Sequence[str]) -> list[str]:
-    """The command line that runs ``command`` so that it is killed as soon as the thread that starts it has ended."""
+    """The command line that runs ``command`` so that it is killed as soon as the thread that started it ends."""
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
 
 
@@ -56,8 +56,8 @@ def _prctl(option: int, argument: object) -> None:
 
 def _become(parent: int, command: Sequence[str]) -> None:
     die_with_parent()
-    if os.getppid() != parent:  # it was killed before the kernel knew
-        sys.exit(f"{command[0]} is not started, because the process that asked for it is gone")
+    if os.getppid() != parent:  # the parent died before the setting took effect
+        sys.exit(f"{command[0]} is not started, because the parent process is gone")
     try:
         os.execvp(command[0], command)  # noqa: S606 - a list, and no shell
     except OSError as error:

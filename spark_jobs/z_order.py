@@ -1,4 +1,4 @@
-"""Lay the rows of a table out so that predicates on any of some columns skip most files."""
+"""Cluster a table, so that predicates on the chosen columns skip most files."""
 
 from __future__ import annotations
 
