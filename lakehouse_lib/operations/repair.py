@@ -190,7 +190,7 @@ def _wrong_sizes(files: pa.Table, objects: pa.Table, store: ObjectStore) -> dict
     ):
         meta = store.head(where)
         if meta is not None and meta.size != logged_size:
-            wrong[path] = f"{meta.size:,} bytes, and {logged_size:,} in the log"
+            wrong[path] = f"it has {meta.size:,} bytes; expected {logged_size:,} bytes by the log"
     return wrong
 
 

@@ -51,7 +51,7 @@ def test_every_class_has_a_code_of_its_own() -> None:
 
 
 def test_a_code_survives_another_process() -> None:
-    error = InvalidArgumentError("the mode 'x'", hint="Give append", code="DELTA_INVALID_WRITE_MODE")
+    error = InvalidArgumentError("mode is 'x'", hint="Use append", code="DELTA_INVALID_WRITE_MODE")
     assert pickle.loads(pickle.dumps(error)).code == "DELTA_INVALID_WRITE_MODE"
-    assert str(error) == "[DELTA_INVALID_WRITE_MODE] the mode 'x'. Give append"
+    assert str(error) == "[DELTA_INVALID_WRITE_MODE] mode is 'x'. Use append"
     assert InvalidArgumentError("x").code == "DELTA_INVALID_ARGUMENT"

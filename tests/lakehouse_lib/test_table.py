@@ -91,14 +91,14 @@ def test_what_a_new_table_is_given_is_of_its_kind(tmp_path: Path, how: dict[str,
         lambda: write_deltalake(tmp_path / "t", rows, **how),
         lambda: DeltaTable.create(tmp_path / "t", rows.schema, **how),
     ):
-        with pytest.raises(InvalidArgumentError, match=rf"{what} is .*{tmp_path}.*Give .*, or None"):
+        with pytest.raises(InvalidArgumentError, match=rf"{what} is .*{tmp_path}.*, or None"):
             refused()
     assert not (tmp_path / "t").exists()
 
 
 @pytest.mark.parametrize("mode", ["error", "append"])
 def test_creating_a_table_that_is_there_names_the_modes_that_can(table: DeltaTable, mode: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match=r'there is a table already.*Use mode "ignore" to open it'):
+    with pytest.raises(InvalidArgumentError, match='Use mode "ignore" to open it'):
         DeltaTable.create(table.table_uri, pa.schema([("id", pa.int64())]), mode=mode)
 
 

@@ -89,7 +89,7 @@ def test_no_error_shows_an_encoded_value_of_the_predicate(spark: Any, tmp_path: 
     [{}, ["x"], [{"table": "t", "predicate": "a = 2"}], [{**delete("t"), "more": "1"}], [delete("t", 2)]],  # type: ignore[arg-type]
 )
 def test_a_file_that_does_not_list_deletes_is_refused(tmp_path: Path, deletes: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="is not a list of tables, predicates and requests"):
+    with pytest.raises(InvalidArgumentError, match="is not a valid list of tables, predicates and requests"):
         job(tmp_path / "deletes.json", deletes)
 
 

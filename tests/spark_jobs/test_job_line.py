@@ -95,7 +95,11 @@ def test_an_erasure_of_something_else_starts_no_spark(
 
 def test_storage_options_are_told_by_name_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file, table = tmp_path / "options.json", str(tmp_path / "t")
-    for text, said in (("hunter2", "is not JSON"), ('["hunter2"]', "no JSON object of objects"), ("", "is not JSON")):
+    for text, said in (
+        ("hunter2", "is not valid JSON"),
+        ('["hunter2"]', "a valid JSON object of objects"),
+        ("", "valid JSON"),
+    ):
         file.write_text(text)
         code, line = line_of(capsys, "compact", "--table", table, "--storage-options-file", str(file))
         assert (code, line["type"]) == (1, "InvalidArgumentError")
@@ -117,7 +121,7 @@ def test_storage_options_are_told_by_name_alone(capsys: pytest.CaptureFixture[st
         (["--files-per-batch", "0"], "InvalidArgumentError", "not a whole number of at least 1"),
         (["--settle-seconds", "-1"], "InvalidArgumentError", "not a number of at least 0"),
         (["--delimiter", ",,"], "InvalidArgumentError", "delimiter is ',,'"),
-        (["--suite", "/dev/null"], "InvalidArgumentError", "is not JSON"),
+        (["--suite", "/dev/null"], "InvalidArgumentError", "is not valid JSON"),
         (["--give-up"], "IngestError", "source 'erp' has no unsettled batch"),
     ],
 )

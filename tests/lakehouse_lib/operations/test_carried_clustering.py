@@ -210,7 +210,7 @@ def test_other_partitions_do_not_fail_with_marks_that_cannot_be_found(
     object.__setattr__(before, "store", FaultStore(tmp_path, before={"put_if_absent": lose_the_vector}))
     with caplog.at_level(logging.WARNING):
         result = cluster_by_x_and_y(before, ArrowEngine(), 1)
-    assert "others have deleted since" in caplog.text
+    assert "cannot find the new places of rows" in caplog.text
     assert result.metrics["numRemovedFiles"] == 2
     check(tmp_path, {1, 2}, 200)
 

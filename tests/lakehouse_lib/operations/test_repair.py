@@ -225,7 +225,7 @@ def test_a_data_file_of_another_size_is_told_and_left(table, size):
     told = table.store.head(path).size
     table.store.put(path, b"x" * size)
     found = table.repair(dry_run=False)
-    assert found["sizes_wrong"] == {path: f"{size:,} bytes, and {told:,} in the log"}
+    assert found["sizes_wrong"] == {path: f"it has {size:,} bytes; expected {told:,} bytes by the log"}
     assert (found["files_removed"], found["version"]) == ([], None)
     assert table.store.head(path).size == size
 

@@ -36,14 +36,15 @@ ROWS = pa.table({"a": [1, 2]})
 
 def test_modes_for_a_table_that_is_there(tmp_path: Path) -> None:
     write_deltalake(tmp_path, ROWS)
-    with pytest.raises(InvalidArgumentError, match="there is a table already"):
+    with pytest.raises(InvalidArgumentError, match=f"the table exists already .*{tmp_path}"):
         write_deltalake(tmp_path, ROWS)
     write_deltalake(tmp_path, ROWS, mode="ignore")
     assert DeltaTable(tmp_path).version() == 0
-    with pytest.raises(InvalidArgumentError, match="'upsert'"):
+    with pytest.raises(InvalidArgumentError, match="mode is 'upsert'; expected one of error, append"):
         write_deltalake(tmp_path, ROWS, mode="upsert")  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match="schema_mode 'overwrite'"):
+    with pytest.raises(InvalidArgumentError, match="schema_mode is 'overwrite'") as refused:
         write_deltalake(tmp_path, ROWS, mode="append", schema_mode="overwrite")
+    assert refused.value.code == "DELTA_INVALID_WRITE_MODE"
     with pytest.raises(InvalidArgumentError, match="partitioned by"):
         write_deltalake(tmp_path, ROWS, mode="append", partition_by="a")
 
@@ -70,7 +71,7 @@ WITHOUT_MEMBERS = pa.array([{}] * 3, pa.struct([]))
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
-        (VOID, "every column is void or a partition column, and data files would hold no row: v"),
+        (VOID, "every column is void or a partition column, so data files would have no row: v"),
         (pa.table({"s": WITHOUT_MEMBERS}), "column 's' has a struct without members"),
         (pa.table({"a": [1, 2, 3], "s": pa.array([[{}]] * 3)}), "column 's' has a struct without members"),
     ],
@@ -124,8 +125,9 @@ def test_the_loser_of_a_race_to_create_raises_where_a_table_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     winner_first(monkeypatch, tmp_path, ROWS)
-    with pytest.raises(InvalidArgumentError, match="there is a table already"):
+    with pytest.raises(InvalidArgumentError) as refused:
         write_deltalake(tmp_path, ROWS)
+    assert (refused.value.code, refused.value.table) == ("DELTA_INVALID_ARGUMENT", str(tmp_path))
     assert {Path(file) for file in DeltaTable(tmp_path).file_uris()} == parquet_files(tmp_path)
 
 
@@ -242,8 +244,9 @@ def test_an_application_writes_once(tmp_path: Path) -> None:
 def test_create_and_overwrite_an_empty_table(tmp_path: Path) -> None:
     table = DeltaTable.create(tmp_path, ROWS.schema, name="n", description="d", configuration={"owner": "me"})
     assert (table.version(), table.count(), table.metadata().name) == (0, 0, "n")
-    with pytest.raises(InvalidArgumentError, match="there is a table already"):
+    with pytest.raises(InvalidArgumentError) as refused:
         DeltaTable.create(tmp_path, ROWS.schema)
+    assert (refused.value.code, refused.value.table) == ("DELTA_INVALID_ARGUMENT", str(tmp_path))
     assert DeltaTable.create(tmp_path, pa.schema([("b", pa.string())]), mode="ignore").schema().names == ["a"]
     write_deltalake(tmp_path, ROWS, mode="append")
     replaced = DeltaTable.create(tmp_path, pa.schema([("b", pa.string())]), mode="overwrite")
