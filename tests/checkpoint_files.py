@@ -1,6 +1,6 @@
-"""Checkpoints of every kind by hand, from the protocol's text, for the tests that read them.
+"""Checkpoints of every kind, written by hand from the protocol's text, for tests of readers.
 
-An action is the dictionary of its JSON form. In Parquet a row is a struct with one member set.
+An action is the dictionary of its JSON form. In Parquet a row is a struct with one non-null member.
 """
 
 from __future__ import annotations
@@ -88,12 +88,12 @@ def parquet(
     row_group: int | None = None,
     statistics: bool = True,
 ) -> bytes:
-    """A Parquet object of these actions.
+    """A Parquet object with these actions.
 
     Args:
         without: columns to leave out of the file, ``remove`` or ``add.stats``.
-        stats_parsed, partitions_parsed: types of the columns ``add.stats_parsed`` and ``add.partitionValues_parsed``
-            to have, too.
+        stats_parsed, partitions_parsed: types of the further columns ``add.stats_parsed`` and
+            ``add.partitionValues_parsed``.
     """
     members = {name: dict(fields) for name, fields in _SCHEMA.items() if name not in without}
     for key, kind in (("stats_parsed", stats_parsed), ("partitionValues_parsed", partitions_parsed)):
@@ -123,14 +123,14 @@ def put_parts(store: LocalStore, version: int, parts: Sequence[Sequence[Action]]
 
 
 def put_v2(store: LocalStore, version: int, form: str, actions: Sequence[Action]) -> str:
-    """A UUID-named checkpoint, ``form`` "json" or "parquet"; checkpointMetadata comes by itself."""
+    """Put a UUID-named checkpoint, ``form`` "json" or "parquet"; checkpointMetadata is added."""
     rows = [{"checkpointMetadata": {"version": version}}, *actions]
     data = lines(*rows) if form == "json" else parquet(rows)
     return _put(store, f"{LOG}/{version:020d}.checkpoint.{uuid.uuid4()}.{form}", data)
 
 
 def put_sidecar(store: LocalStore, actions: Sequence[Action], spelled: str = "{name}", **more: Any) -> Action:
-    """A sidecar and the action that names it, its path as ``spelled``."""
+    """Put a sidecar and return the action that names it, with its path as ``spelled``."""
     name = f"{uuid.uuid4()}.parquet"
     data = parquet(actions, without=[other for other in _SCHEMA if other not in ("add", "remove")], **more)
     _put(store, f"{LOG}/_sidecars/{name}", data)
@@ -148,7 +148,7 @@ def _put(store: LocalStore, path: str, data: bytes) -> str:
 
 
 def _pairs(body: dict[str, Any], name: str) -> dict[str, Any]:
-    """Maps as Arrow takes them."""
+    """Maps as lists of pairs, which Arrow accepts."""
     mended = dict(body)
     for key, kind in _SCHEMA[name].items():
         if pa.types.is_map(kind) and isinstance(mended.get(key), dict):

@@ -1,8 +1,8 @@
-"""Whether the log and all readers bear out what concurrent writers of one table were told (``commit_operations``).
+"""Compare the log and all readers with what concurrent writers of one table recorded (``commit_operations``).
 
-An operation's name is in its commit (``commitInfo.userMetadata``), so the log itself says which operations took place
-and in which order; replaying them in that order is what every version has to hold. That is more than "nothing lost": a
-delete must have seen all that was committed before it.
+An operation's name is in its commit (``commitInfo.userMetadata``), so the log shows which operations were committed
+and in which order. Replaying them in that order gives the rows of every version. This shows more than lost commits: a
+delete must also have seen every earlier commit.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Reader = Callable[[int], pa.Table]
 
 @dataclass
 class Told:
-    """What the ledgers of all writers say.
+    """The content of the ledgers of all writers.
 
     Attributes:
         begun: every operation by its name.
-        done: names -> the version, where the writer was told one.
+        done: names -> the version, if the writer knows it.
         refused, failed: names -> the error.
-        idle: names of operations that found nothing to do.
+        idle: names of operations that had nothing to do.
     """
 
     begun: dict[str, Operation] = field(default_factory=dict)
@@ -65,16 +65,16 @@ def told(ledgers: Iterable[Path]) -> Told:
 
 @dataclass
 class Verdict:
-    """What came of a run.
+    """The result of a run.
 
     Attributes:
-        versions: of the table, the one that created it included.
+        versions: number of the table's versions, version 0 included.
         kinds: committed operations of each kind.
         writers: committed operations of each writer, by its number.
-        unanswered: committed operations whose writer did not live to hear of it.
-        rows: in the last version.
-        looked_at: versions whose rows all readers were asked for.
-        violations: what should not be, in words; nothing when all is well.
+        unanswered: committed operations whose writer was killed before the answer.
+        rows: rows in the last version.
+        looked_at: versions whose rows all readers have read.
+        violations: descriptions of wrong results; empty if everything is right.
     """
 
     versions: int = 0
@@ -94,19 +94,19 @@ def judge(
     seed: int = 0,
     readers: Mapping[str, Reader] | None = None,
 ) -> Verdict:
-    """Compare the log with the ledgers, and the rows of some versions, the last among them, with the log.
+    """Compare the log with the ledgers, and the rows of some versions, the last one included, with the log.
 
     Args:
-        table: its folder.
-        versions: how many to read with each reader.
-        readers: that are asked besides those of the folder: what they do -> the rows of a version.
+        table: the table's folder.
+        versions: how many versions each reader reads.
+        readers: further readers: name -> a function that returns the rows of a version.
     """
     verdict = Verdict()
     stories = told(ledgers)
     committed = _committed(table, stories, verdict)
     expected = _replayed(stories, committed, verdict)
     if verdict.violations:
-        return verdict  # what the readers see is not to be told any more
+        return verdict  # without a whole log the rows cannot be compared
     chosen = random.Random(seed).sample(range(verdict.versions - 1), min(versions - 1, verdict.versions - 1))
     _read(
         table,
@@ -151,7 +151,7 @@ def _committed(table: Path, stories: Told, verdict: Verdict) -> dict[int, str]:
 
 
 def _replayed(stories: Told, committed: Mapping[int, str], verdict: Verdict) -> dict[int, dict[int, int]]:
-    """The rows, id -> slot, of each version."""
+    """The rows of each version, id -> slot, by replaying the operations."""
     rows: dict[int, int] = {}
     versions: dict[int, dict[int, int]] = {0: {}}
     for version, name in sorted(committed.items()):
@@ -171,7 +171,7 @@ def _replayed(stories: Told, committed: Mapping[int, str], verdict: Verdict) -> 
 
 
 def _read(table: Path, expected: Mapping[int, Mapping[int, int]], more: Mapping[str, Reader], verdict: Verdict) -> None:
-    """Every reader's rows of these versions."""
+    """Compare every reader's rows of these versions."""
     with duckdb_delta() as connection:
         readers = {
             "we read": lambda version: DeltaTable(table, version=version).to_pyarrow_table(),
@@ -194,7 +194,7 @@ def _read(table: Path, expected: Mapping[int, Mapping[int, int]], more: Mapping[
 
 
 def _check_checkpoints(table: Path, verdict: Verdict) -> None:
-    """The files of the last version, from a checkpoint and from the commits alone; and the hint names a checkpoint."""
+    """Compare the last version's files from a checkpoint with those from commits alone; check the checkpoint hint."""
     log = table / "_delta_log"
     hint = log / "_last_checkpoint"
     if hint.exists():

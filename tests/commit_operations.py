@@ -1,7 +1,7 @@
-"""Operations of writers that share a table, and the ledger that each of them keeps.
+"""Operations of writers that share a table, and the ledger that each writer keeps.
 
-A ledger has a line before an operation and a line after it, which survive a ``kill -9``. Nothing here needs more than
-pyarrow: delta-spark's environment runs it, too.
+A ledger has a line before each operation and a line after it, which survive ``kill -9``. This module needs only
+pyarrow, because delta-spark's environment runs it too.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-ROWS = 10  # of an append
-SLOTS = 1000  # values of the column that deletes go by
-WIDTH = 30  # slots that a delete covers
-_NUMBERS = 1_000_000  # rows that a writer may write
+ROWS = 10  # rows of an append
+SLOTS = 1000  # values of the column in the condition of deletes
+WIDTH = 30  # slots of a delete
+_NUMBERS = 1_000_000  # rows that a writer may write, at most
 
 SCHEMA = pa.schema([("id", pa.int64()), ("slot", pa.int64())])
 
 
 class Operation(NamedTuple):
-    """Attributes:
-    name: nobody else's.
-    kind: "append", "delete" or "compact".
-    first: of an append the first id, else 0.
-    slot: the first slot: an append's rows have ``ROWS`` slots from it on, a delete covers ``WIDTH``.
+    """One operation of a writer.
+
+    Attributes:
+        name: unique among all writers.
+        kind: "append", "delete" or "compact".
+        first: the first id of an append, else 0.
+        slot: the first slot; an append's rows have the next ``ROWS`` slots, a delete covers the next ``WIDTH``.
     """
 
     name: str
@@ -44,12 +46,12 @@ class Operation(NamedTuple):
 
     @property
     def condition(self) -> str:
-        """The rows that go."""
+        """The rows that a delete removes."""
         return f"slot >= {self.slot} AND slot < {self.slot + WIDTH}"
 
 
 def operations(writer: int, seed: int, *, deletes: float = 0.15, compactions: float = 0.05) -> Iterator[Operation]:
-    """What a writer does, one after the other, without end; ``deletes`` and ``compactions`` are shares."""
+    """The operations of a writer, without end; ``deletes`` and ``compactions`` are shares."""
     chance = random.Random(f"{seed}/{writer}")
     for number in range(_NUMBERS // ROWS):
         name, kind = f"{writer}-{number}", chance.random()
@@ -63,7 +65,7 @@ def operations(writer: int, seed: int, *, deletes: float = 0.15, compactions: fl
 
 
 class Ledger:
-    """A writer's own file. A line is one write to the kernel, which a killed process cannot take back."""
+    """A writer's own file. Each line is one write to the kernel, so it survives the process."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -72,19 +74,19 @@ class Ledger:
         self._write({"begin": operation})
 
     def acknowledge(self, operation: Operation, version: int | None) -> None:
-        """The writer was told that it is committed; ``version`` where it was told that, too."""
+        """Record that the operation was committed, and the version if it is known."""
         self._write({"done": operation.name, "version": version})
 
     def idle(self, operation: Operation) -> None:
-        """There was nothing to do, and the writer was told that nothing is committed."""
+        """Record that there was nothing to do and nothing was committed."""
         self._write({"idle": operation.name})
 
     def refuse(self, operation: Operation, error: BaseException) -> None:
-        """The writer was told that nothing is committed."""
+        """Record a refusal: nothing was committed."""
         self._write({"refused": operation.name, "error": f"{type(error).__name__}: {error}"[:300]})
 
     def fail(self, operation: Operation, error: BaseException) -> None:
-        """The writer was told that something failed, and not whether it is committed."""
+        """Record a failure after which the outcome is unknown."""
         self._write({"failed": operation.name, "error": f"{type(error).__name__}: {error}"[:300]})
 
     def _write(self, body: Mapping[str, Any]) -> None:

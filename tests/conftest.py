@@ -1,4 +1,4 @@
-"""What tests of all parts share: one Spark session, both engines, and which tests are slow."""
+"""Shared fixtures and settings: one Spark session, both engines, and the marks of slow tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from lakehouse_lib.engine.base import Engine
 
-# Of third parties, each as narrow as it can be said.
+# Warnings of third parties, each filter as narrow as possible.
 THIRD_PARTY_WARNINGS = (
     # py4j leaves its sockets to the garbage collector.
     "ignore:unclosed.*socket:ResourceWarning",
@@ -25,10 +25,10 @@ THIRD_PARTY_WARNINGS = (
 )
 
 
-#: Folders whose tests on Spark are part of ``make test``: what an engine promises, and the jobs.
+#: Folders whose tests on Spark are part of ``make test``: the contract of engines, and the jobs.
 SPARK_CONTRACT = (Path(__file__).parent / "lakehouse_lib" / "engine", Path(__file__).parent / "spark_jobs")
 
-# How many examples a property has; what depends on the machine's speed fails none.
+# The number of examples of property tests. There is no deadline, because tests must not depend on the machine's speed.
 for profile, examples in {"ci": 50, "nightly": 500, "long": 20_000}.items():
     settings.register_profile(
         profile, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -39,7 +39,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 def pytest_configure(config: pytest.Config) -> None:
     for line in THIRD_PARTY_WARNINGS:
         config.addinivalue_line("filterwarnings", line)
-    # py4j says goodbye when the interpreter ends, to streams that are closed by then; pytest's line has to be the last.
+    # py4j logs when the interpreter ends, to streams that are already closed. pytest's summary must be the last line.
     logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if needs_spark(item) and item.path.parent not in SPARK_CONTRACT:
             item.add_marker(pytest.mark.slow)
-    # The longest files first: what is left in the end, for one process while the others are done, is short.
+    # Run the longest files first, so that no process is left with a long file at the end.
     items.sort(key=lambda item: item.path.parent not in SPARK_CONTRACT)
 
 
@@ -59,7 +59,7 @@ def needs_spark(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session", autouse=True)
 def listings_that_lag_little() -> Iterator[None]:
-    """Two seconds are waited for a commit that a listing may not show yet: in tests it never comes."""
+    """Shorten the wait of two seconds for commits that a listing may not show yet; local listings show all commits."""
     from lakehouse_lib.log import segment, table_identity
     from lakehouse_lib.log.replay import table_state
 
@@ -71,13 +71,13 @@ def listings_that_lag_little() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark_events(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the session writes its event log."""
+    """The folder of the session's event log."""
     return tmp_path_factory.mktemp("spark-events")
 
 
 @pytest.fixture(scope="session")
 def spark(spark_events: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One small Spark for the whole run. Its zone is not UTC, so that what depends on the zone shows."""
+    """One small Spark session for the whole run. Its time zone is not UTC, to show code that depends on the zone."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -85,7 +85,7 @@ def spark(spark_events: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         SparkSession.builder.master("local[2]")
         .appName("lakehouse tests")
         .config("spark.driver.memory", "2g")
-        # A session lives for minutes, in which the second compiler never gives back what it takes.
+        # The session lives for minutes, and the second JIT compiler would keep much memory.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
@@ -107,7 +107,7 @@ def spark(spark_events: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture(params=["arrow", "spark"])
 def engine(request: pytest.FixtureRequest) -> Any:
-    """Both engines, one after the other: the same tests must pass on either."""
+    """Both engines, one after the other; a test must pass on both."""
     chosen: Engine
     if request.param == "arrow":
         from lakehouse_lib.engine.arrow.engine import ArrowEngine

@@ -1,4 +1,4 @@
-"""Actions of a table by day with ten rows a file, and a record of what is read of its checkpoints."""
+"""Actions of a table partitioned by day with ten rows in each file, and a record of reads of its checkpoints."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def file(number, **more):
 
 
 def record_reads(monkeypatch):
-    """(leaf, row group) of everything that is read of checkpoints from now on."""
+    """Record (leaf, row group) of every later read of a checkpoint."""
     seen = []
     real = part._read
 

@@ -1,4 +1,4 @@
-"""Deletion vectors made byte by byte from the protocol text, and given to files of a table's log."""
+"""Deletion vectors made byte by byte from the protocol's text, and commits that give them to files."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def inline(positions: Iterable[int]) -> dict[str, Any]:
 
 
 def in_file(root: Path, *vectors: Iterable[int], prefix: str = "", absolute: bool = False) -> list[dict[str, Any]]:
-    """One file that holds all of the vectors, and a descriptor for each."""
+    """Write one file with all of the vectors, and return a descriptor for each."""
     name = uuid.uuid4()
     path = root / prefix / f"deletion_vector_{name}.bin"
     path.parent.mkdir(exist_ok=True, parents=True)
@@ -78,7 +78,7 @@ def in_file(root: Path, *vectors: Iterable[int], prefix: str = "", absolute: boo
 
 
 def delete_by_vector(root: Path, vectors: Mapping[str, dict[str, Any]]) -> int:
-    """Commit these vectors for these files (log paths) of a table, as a writer that deletes rows does; the version."""
+    """Commit these vectors for these files (log paths) of a table, as another writer's DELETE; returns the version."""
     log = root / "_delta_log"
     commits = sorted(log.glob("0*.json"))
     version = len(commits)

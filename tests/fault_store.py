@@ -1,4 +1,4 @@
-"""A local store at whose calls something else happens: another writer, a cleanup, a failure."""
+"""A local store with faults at chosen calls: another writer, a cleanup, a failure."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from lakehouse_lib.errors import StoreError, StoreRefusedError
 from lakehouse_lib.store import ObjectMeta
 from lakehouse_lib.store.local import LocalStore
 
-#: Called with the path of a call: the object's, the folder's of a listing, the first one's of a deletion.
+#: An event before or after a call. Its argument is the path of the call: the object, the listed folder, or the first
+#: deleted object.
 Event = Callable[[str], object]
 
-#: Takes the place of a method: called with the method itself and the arguments of the call, returns the answer.
+#: A replacement of a method: called with the method and the arguments of the call, returns the answer.
 StandIn = Callable[..., Any]
 
 
 class FaultStore(LocalStore):
-    """A local store whose calls are preceded, followed or replaced.
+    """A local store with events before or after its calls, or with replaced methods.
 
     Args:
-        before: an event by the name of a method; when it raises, the call does not happen.
-        after: an event by the name of a method; when it raises, the answer is lost.
-        instead: a stand-in by the name of a method.
+        before: method name -> event before the call; if it raises, the call does not happen.
+        after: method name -> event after the call; if it raises, the answer is lost.
+        instead: method name -> replacement.
 
     Attributes:
         calls: how often each method was called.
@@ -77,16 +78,16 @@ class FaultStore(LocalStore):
 
 
 def each(*events: Callable[[], object]) -> Event:
-    """An event that is the first of these at the first call, the second at the next one, and then nothing."""
+    """An event that runs each of these at one call, in order, and then nothing."""
     left = list(events)
     return lambda _: left.pop(0)() if left else None
 
 
 def answers(*ways: str) -> StandIn:
-    """A stand-in whose first calls are answered in these ways, and the others as usual.
+    """A replacement whose first calls are answered in these ways, and later calls normally.
 
     Args:
-        ways: "lost" (the call fails and is not carried out), "unanswered" (it fails and is carried out), or "refused".
+        ways: "lost" (the call fails and has no effect), "unanswered" (it fails after its effect), or "refused".
     """
     left = list(ways)
 

@@ -1,4 +1,4 @@
-"""Logs made by hand from the protocol's text: schemas, actions, commits and their data files.
+"""Logs made by hand from the protocol's text: schemas, actions, commits and data files.
 
 An action is the dictionary of its JSON form.
 """
@@ -22,7 +22,7 @@ Action = dict[str, Any]
 
 
 def field(name: str, kind: Any, **metadata: Any) -> dict[str, Any]:
-    """A field of a schema in the log; ``physical`` and ``id`` are those of column mapping."""
+    """A field of a schema in the log; ``physical`` and ``id`` are for column mapping."""
     noted = {
         "physical": "delta.columnMapping.physicalName",
         "id": "delta.columnMapping.id",
@@ -45,7 +45,7 @@ def mapping(key: Any, value: Any) -> dict[str, Any]:
 
 
 def protocol(*features: str, writer: Iterable[str] = ()) -> Action:
-    """Versions 3 and 7 with these features, and with those of ``writer`` for writers alone."""
+    """A protocol with versions 3 and 7 and these features; ``writer`` has the features for writers only."""
     lists = {"readerFeatures": sorted(features), "writerFeatures": sorted([*features, *writer])}
     return {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **lists}}
 
@@ -56,7 +56,7 @@ def metadata(
     configuration: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Action:
-    """Metadata of a table with these fields; ``more`` are members of the action."""
+    """The metadata of a table with these fields; ``more`` are further members of the action."""
     body = {
         "id": "t",
         "format": {"provider": "parquet", "options": {}},
@@ -87,12 +87,12 @@ def statistics(low: int, high: int, rows: int = 1) -> str:
 
 
 def lines(*actions: Action | str) -> bytes:
-    """The text of a commit: a line an action, a text as it is."""
+    """The text of a commit: one line an action; a string is a line as it is."""
     return "\n".join(action if isinstance(action, str) else json.dumps(action) for action in actions).encode()
 
 
 def put(table: Path | LocalStore, version: int, *actions: Action) -> LocalStore:
-    """Put one commit; the first one of a table gets ``PROTOCOL`` and ``METADATA`` where it has none of its own."""
+    """Put one commit; the first commit of a table gets ``PROTOCOL`` and ``METADATA`` if it has no own."""
     store = table if isinstance(table, LocalStore) else LocalStore(str(table), fsync=False)
     own = {kind for action in actions for kind in action}
     defaults: list[Action] = [{"protocol": PROTOCOL}, {"metaData": METADATA}] if version == 0 else []
@@ -102,7 +102,7 @@ def put(table: Path | LocalStore, version: int, *actions: Action) -> LocalStore:
 
 
 def edit(root: Path, version: int, change: Callable[[Action], object]) -> None:
-    """Put a commit again, each of its actions as ``change`` leaves it."""
+    """Put a commit again, with ``change`` applied to each action."""
     file = root / file_names.commit(version)
     actions = [json.loads(line) for line in file.read_text().splitlines()]
     for action in actions:
@@ -111,7 +111,7 @@ def edit(root: Path, version: int, change: Callable[[Action], object]) -> None:
 
 
 def with_id(column: pa.Field, number: int) -> pa.Field:
-    """The field as Parquet files have it when their writer notes field ids."""
+    """The field with the field id that a writer puts into Parquet files."""
     return column.with_metadata({b"PARQUET:field_id": str(number).encode()})
 
 
@@ -119,7 +119,7 @@ def data_file(root: Path, path: str, rows: pa.Table, log_path: str | None = None
     """Write a data file and return the body of its ``add``.
 
     Args:
-        how: ``partition``, its partition values; the rest is of Parquet.
+        how: ``partition``, its partition values; other arguments are those of the Parquet writer.
     """
     partition: Mapping[str, str | None] = how.pop("partition", {})
     file = root / path
@@ -136,7 +136,7 @@ def data_file(root: Path, path: str, rows: pa.Table, log_path: str | None = None
 
 
 def add_of_row(store: LocalStore, path: str, value: int) -> Action:
-    """Write a data file of one row, ``id`` this value; its ``add`` with all statistics."""
+    """Write a data file with one row, whose ``id`` is this value; returns its ``add`` with all statistics."""
     body = data_file(Path(store.root), path, pa.table({"id": [value]}))
     return add(path, size=body["size"], stats=statistics(value, value))
 
@@ -158,7 +158,7 @@ def put_table(
 
 
 class Log:
-    """A table of one column ``id``, partitioned by ``part``, with a change data feed; a test puts its commits."""
+    """A table with one column ``id``, partitioned by ``part``, with a change data feed; tests put its commits."""
 
     def __init__(self, root: Path, *, partitioned: bool = False) -> None:
         self.root = root
@@ -188,7 +188,7 @@ class Log:
         return path
 
     def changes(self, engine: Any = None, **range_: Any) -> list[tuple[Any, ...]]:
-        """(version, change, id, part), sorted."""
+        """The changes as sorted tuples (version, change, id, part)."""
         columns = ["_commit_version", "_change_type", "id", "part"]
         feed = DeltaTable(self.root, engine=engine).load_cdf(columns=columns, **range_)
         return sorted(tuple(row.values()) for row in collected(feed).to_pylist())

@@ -1,4 +1,4 @@
-"""Logs with a past: versions on days of their own, checkpoints of every kind, compactions and checksums."""
+"""Logs with a history: one version a day, checkpoints of every kind, compactions and checksums."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests import checkpoint_files as checkpoints
 from tests.log_builder import METADATA, PROTOCOL, SCHEMA, add, lines, remove
 
 DAY = 86_400_000
-#: The first version's time: 01:00 UTC of some day, ms since the epoch.
+#: The time of version 0: 01:00 UTC of some day, ms since the epoch.
 BEGINNING = 1_700_006_400_000 - 1_700_006_400_000 % DAY + 3_600_000
 
 WEEK = {"delta.logRetentionDuration": "interval 7 days"}
@@ -30,16 +30,16 @@ KINDS = ("classic", "parts", "json", "parquet", "classic with sidecars")
 
 
 class PastLog:
-    """A table whose version ``v`` was committed ``v`` days after ``BEGINNING``, each with a file of its own.
+    """A table whose version ``v`` was committed ``v`` days after ``BEGINNING``, with one new file in each version.
 
-    Every fourth version removes a file, too, and every third brings a txn action.
+    Every fourth version also removes a file, and every third version has a txn action.
     """
 
     def __init__(self, root: Path, *, configuration: dict[str, str] | None = None, size: int = 10) -> None:
         self.root = root
         self.store = LocalStore(str(root), fsync=False)
         self.configuration = configuration or {}
-        self.size = size  # of each file, bytes
+        self.size = size  # size of each file in bytes
         self.live: list[list[str]] = []
 
     @property
@@ -63,7 +63,7 @@ class PastLog:
         return self
 
     def checkpoint(self, version: int, kind: str) -> list[str]:
-        """One of KINDS; the paths, sidecars last."""
+        """Write a checkpoint of one of KINDS; returns the paths, sidecars last."""
         files = [add(path, size=self.size) for path in self.live[version]]
         txns = [v for v in range(version + 1) if v % 3 == 2]
         head = [*self._head(), *([{"txn": {"appId": "a", "version": txns[-1]}}] if txns else [])]
@@ -119,12 +119,12 @@ class PastLog:
 
 
 def at(day: float) -> int:
-    """That many days after the first version, ms since the epoch."""
+    """The time that many days after version 0, ms since the epoch."""
     return int(BEGINNING + day * DAY)
 
 
 def seen(store: LocalStore, version: int | None) -> tuple[Any, ...] | type[DeltaError]:
-    """What a reader finds at a version, from the store and not from memory; the error's class when it finds none."""
+    """The state that a reader reads at a version, without the cache; the error's class if it cannot be read."""
     CACHE.clear()
     try:
         snapshot = load_snapshot(store, version)
@@ -145,6 +145,6 @@ def weekly(configuration: dict[str, str] | None = None) -> Metadata:
 
 
 def clean(log: PastLog, day: float, **more: Any) -> list[str]:
-    """Clean up as on that day, by a retention of seven days."""
+    """Clean up at that day, with a retention of seven days."""
     metadata = weekly(more.pop("configuration", WEEK))
     return clean_up(log.store, metadata, more.pop("protocol", Protocol(1, 2)), now=at(day), **more)

@@ -1,7 +1,7 @@
-"""A process that marks rows of a table as deleted, by deletion vectors, three commits a second.
+"""A process that deletes rows of a table by deletion vectors, three commits a second.
 
-``python -m tests.marking_writer TABLE SEED COMMITS`` prints a line when it has committed once. When it has made so many
-commits, or is told to end by its input, it prints one JSON line: the values of column ``k`` of the rows that are gone.
+``python -m tests.marking_writer TABLE SEED COMMITS`` prints a line after its first commit. It ends after so many
+commits, or at the end of its input. Then it prints one JSON line: the values of column ``k`` of the deleted rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakehouse_lib.transaction import Committed, OptimisticTransaction
 
 
 def mark_one_file(snapshot: Snapshot, choice: random.Random) -> set[int]:
-    """Delete a few rows of some file; their ``k``, nothing when somebody else was faster."""
+    """Delete a few rows of some file; returns their ``k``, or nothing after a conflict."""
     file = choice.choice(snapshot.files.to_pylist())
     before = file["deletionVector"]
     deleted = deletion_vector.load(snapshot.store, before)

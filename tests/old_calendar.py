@@ -1,4 +1,4 @@
-"""Parquet that says of itself that Spark wrote it by the calendar of before Spark 3."""
+"""Parquet files with the metadata of Spark's legacy calendar, from before Spark 3."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import datetime as dt
 
 import pyarrow as pa
 
-#: By the old calendar this day is 1000-01-01, by today's 1000-01-06.
+#: In the legacy calendar this day is 1000-01-01, in today's 1000-01-06.
 EARLY = -354280
 NAMED = dt.date(1000, 1, 1)
 
 
 def days(*numbers: int | None) -> pa.Array:
-    """Dates by their days since 1970."""
+    """Dates from their days since 1970."""
     return pa.array(numbers, pa.int32()).cast(pa.date32())
 
 
 def midnights(*numbers: int | None, zone: str | None = None) -> pa.Array:
-    """The same days' midnights."""
+    """The midnights of these days."""
     micros = pa.array([None if one is None else one * 86_400_000_000 for one in numbers], pa.int64())
     return micros.cast(pa.timestamp("us", zone))
 
 
 def marked(rows: pa.Table, zone: str = "UTC") -> pa.Table:
-    """The rows as a file's that Spark 4 writes with ``datetimeRebaseModeInWrite=LEGACY`` in that zone."""
+    """The rows with the file metadata of Spark 4 with ``datetimeRebaseModeInWrite=LEGACY`` in that zone."""
     noted = {"version": "4.0.0", "legacyDateTime": "", "timeZone": zone}
     return rows.replace_schema_metadata({f"org.apache.spark.{key}": value for key, value in noted.items()})

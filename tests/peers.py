@@ -1,7 +1,7 @@
-"""Readers of Delta tables: our engines, and delta-rs (`deltalake`) and DuckDB, which judge them.
+"""Readers of Delta tables: our engines, and delta-rs (`deltalake`) and DuckDB, with which they are compared.
 
-Tables come back in one plain shape, so that `==` between readers means equal rows: no dictionaries, no large types,
-no schema metadata, timestamps with a zone as microseconds UTC, rows sorted by all columns.
+All return tables in one plain form, so that `==` means equal rows: no dictionaries, no large types, no schema
+metadata, timestamps with a zone as microseconds in UTC, rows sorted by all columns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakehouse_lib.expressions import parse
 
 
 def duckdb_delta() -> duckdb.DuckDBPyConnection:
-    """A connection with the delta extension of the installed wheel; it can download nothing."""
+    """A connection with the delta extension of the installed wheel; it cannot download anything."""
     (extension,) = Path(duckdb_extension_delta.__file__).parent.glob("extensions/*/delta.duckdb_extension")
     connection = duckdb.connect(
         config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false", "threads": "1"}
@@ -61,11 +61,11 @@ def read_engine(
     columns: list[str] | None = None,
     **options: Any,
 ) -> pa.Table:
-    """The rows of a table as an engine of ours reads them, plain and sorted.
+    """The rows of a table as one of our engines reads them, plain and sorted.
 
     Args:
-        table: open, or where it is; then it is opened with ``options``.
-        where: a condition in SQL.
+        table: an open table, or a location that is opened with ``options``.
+        where: a SQL condition.
     """
     opened = lakehouse_lib.DeltaTable(table, **options) if isinstance(table, Path) else table
     predicate = parse(where, opened.schema()) if where else None
@@ -73,10 +73,10 @@ def read_engine(
 
 
 def collected(result: Any) -> pa.Table:
-    """The rows of what an engine hands out: a ``pa.RecordBatchReader`` or Spark's ``DataFrame``."""
+    """All rows of a ``pa.RecordBatchReader`` or of Spark's ``DataFrame``."""
     if isinstance(result, pa.RecordBatchReader):
         return result.read_all()
-    # DataFrame.toArrow casts what it collected, which fails where a struct, as a variant is one, has nulls above it.
+    # DataFrame.toArrow casts the collected rows, which fails for a struct (a variant is a struct) below a null.
     batches = result._collect_as_arrow()
     return pa.Table.from_batches(batches) if batches else result.toArrow()
 
@@ -84,19 +84,19 @@ def collected(result: Any) -> pa.Table:
 def files_delta_rs(uri: str | Path, version: int | None = None) -> set[Path]:
     """The live data files of a version as delta-rs lists them, as absolute paths."""
     table = DeltaTable(str(uri), version=version)
-    # delta-rs shows the table's location percent-encoded and a file's place below it as it is on disk.
+    # delta-rs percent-encodes the table's location, but not the file's path below it.
     shown = table.table_uri.removeprefix("file://")
     return {Path(uri).resolve() / file.removeprefix("file://").removeprefix(shown) for file in table.file_uris()}
 
 
 def parquet_files(uri: str | Path) -> set[Path]:
-    """Every Parquet file below a local table's folder, the log's apart, as absolute paths."""
+    """Every Parquet file below a local table's folder except those of the log, as absolute paths."""
     root = Path(uri).resolve()
     return {path for path in root.rglob("*.parquet") if "_delta_log" not in path.relative_to(root).parts}
 
 
 def plain(table: pa.Table) -> pa.Table:
-    """The same rows in the plain shape and sorted by all columns."""
+    """The same rows in the plain form, sorted by all columns."""
     columns = [_decoded(column).cast(_plain_type(column.type)).combine_chunks() for column in table.columns]
     columns = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns]
     result = pa.table(columns, names=table.column_names)
@@ -134,7 +134,7 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 def _sort_key(column: pa.ChunkedArray) -> pa.Array:
     kind = column.type
     if pa.types.is_nested(kind):
-        # Arrow sorts no nested values; a rendering of them orders equal tables equally.
+        # Arrow cannot sort nested values, so their text is sorted; equal tables get the same order.
         return pa.array(np.array([repr(value) for value in column.to_pylist()], dtype=object), type=pa.string())
     if pa.types.is_boolean(kind):
         return pc.cast(column, pa.int8())

@@ -1,4 +1,4 @@
-"""A log that happens step by step, and what is left of it."""
+"""A log that a property test extends step by step, and its expected live files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def vector(number: int, time: int) -> dict[str, object]:
 
 
 class Log:
-    """A log as it happens, and what is left of it."""
+    """A log that is extended step by step, and its expected live files."""
 
     def __init__(self, root: Path) -> None:
         self.store = LocalStore(str(root), fsync=False)
@@ -53,7 +53,7 @@ class Log:
         for number, step in enumerate(steps):
             if step == "." or (number not in self.live and step in "rd"):
                 continue
-            # A file that is written again just as it is: no commit adds and removes the same.
+            # Never write a live file again without a change: no commit adds and removes the same file.
             again = step == "w" and "deletionVector" not in self.live.get(number, {})
             if number in self.live and step in "rdw" and not again:
                 actions.append(self._remove(number))

@@ -1,6 +1,6 @@
-"""An S3 server in this process (moto's), whose requests a test counts, spoils or loses.
+"""An S3 server in this process (moto's). Tests count its requests, change them or lose their answers.
 
-moto's own put-if-absent is not atomic among threads, so one request is served at a time.
+moto's put-if-absent is not atomic among threads, so requests are served one at a time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 @dataclass(frozen=True)
 class Request:
-    """``verb``: GET, PUT, HEAD, LIST, DELETE (many objects, too) or the HTTP method of what is none of them."""
+    """``verb``: GET, PUT, HEAD, LIST, DELETE (also of many objects), or the HTTP method of any other request."""
 
     verb: str
     key: str
@@ -42,22 +42,24 @@ class Answer:
 
 
 class LostAnswer(Exception):
-    """The connection ends without one."""
+    """The connection ends without an answer."""
 
 
 Forward = Callable[[], Answer]
-#: Sees each request instead of the server, which it may ask.
+#: A function that gets each request in place of the server, and may pass it on.
 Interfere = Callable[[Request, Forward, dict[str, Any]], Answer]
 
 
 class S3Server:
-    """Args:
-        tls: with it the server speaks TLS, as localhost.
+    """An S3 server on a free port.
+
+    Args:
+        tls: with these settings the server speaks TLS, as localhost.
 
     Attributes:
-        url: where it listens.
-        requests: all since ``clear``.
-        interfere: None: the server answers for itself.
+        url: its address.
+        requests: all requests since ``clear``.
+        interfere: gets each request in place of the server; None: the server answers.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
@@ -88,7 +90,7 @@ class S3Server:
         }
 
     def counted(self) -> dict[str, int]:
-        """Requests by verb since the last call."""
+        """The number of requests by verb since the last call."""
         found = Counter(one.verb for one in self.requests)
         self.requests.clear()
         return dict(sorted(found.items()))
@@ -125,7 +127,7 @@ class S3Server:
 
 @contextmanager
 def serving(*buckets: str, tls: ssl.SSLContext | None = None) -> Iterator[S3Server]:
-    """A server that has these buckets."""
+    """A running server with these buckets."""
     server = S3Server(tls)
     try:
         keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}

@@ -1,4 +1,4 @@
-"""What every store keeps, whatever it is made of. A test class of a store inherits these, and gives a ``store``."""
+"""The contract of every store. A test class of a store inherits these tests and has a fixture ``store``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ODD_NAMES = [
 
 
 class StoreContract:
-    """Fixture ``store``: an empty one. ``rounds`` of races, so that a slow server is done soon."""
+    """Tests of the fixture ``store``, an empty store. ``rounds`` is the number of races, lower for a slow server."""
 
     rounds = 10
 

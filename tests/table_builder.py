@@ -1,4 +1,4 @@
-"""Tables as tests need them: rows of few columns, files of data, files tables, small transactions."""
+"""Tables for tests: rows of few columns, data files, files tables, small transactions."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def longs(**columns: Iterable[int | None]) -> pa.Table:
 def write_files(
     root: Path, rows: pa.Table, files: int, *, writer: Callable[..., object] = write_deltalake, **options: Any
 ) -> None:
-    """Append the rows in so many commits of the same size; a file each, or one a partition.
+    """Append the rows in ``files`` commits of the same size, with one file each, or one in each partition.
 
     Args:
         writer: ``write_deltalake`` of this library or of delta-rs.
-        options: the writer's.
+        options: options of the writer.
     """
     step = math.ceil(len(rows) / files)
     for start in range(0, len(rows), step):
@@ -37,7 +37,7 @@ def write_files(
 
 
 def paths_by(root: Path, column: str) -> list[str]:
-    """The paths of a table's files, in the order of the lowest value that each has in a column."""
+    """The paths of a table's files, ordered by each file's lowest value in a column."""
     files = DeltaTable(root).snapshot.files
     lowest = [json.loads(stats)["minValues"][column] for stats in files["stats"].to_pylist()]
     return [path for _, path in sorted(zip(lowest, files["path"].to_pylist(), strict=True))]
@@ -60,7 +60,7 @@ def files(*paths: str, data_change: bool = True, stats: str | None = None) -> pa
 
 
 def files_with(stats: Sequence[str | None], partition_values: Sequence[Any] | None = None) -> pa.Table:
-    """A files table with these statistics and partition values (dicts or pairs), and paths; all else is null."""
+    """A files table with these statistics, partition values (dicts or pairs) and paths; all other values are null."""
     columns = {field.name: pa.nulls(len(stats), field.type) for field in FILE_SCHEMA}
     columns["path"] = pa.array([f"{number}.parquet" for number in range(len(stats))])
     columns["stats"] = pa.array(stats, pa.string())
@@ -71,7 +71,7 @@ def files_with(stats: Sequence[str | None], partition_values: Sequence[Any] | No
 
 
 def create(root: Path, configuration: dict[str, str] | None = None, protocol: Protocol | None = None) -> Snapshot:
-    """An empty table of one column ``id``, by a transaction."""
+    """Create an empty table with one column ``id``, by a transaction."""
     store = LocalStore(str(root), fsync=False)
     transaction = OptimisticTransaction(None, store, "CREATE TABLE", {})
     transaction.set_protocol(protocol or Protocol(1, 2))
@@ -91,7 +91,7 @@ def begin(
 
 
 def commit(snapshot: Snapshot, store: ObjectStore | None = None, path: str = "mine") -> Outcome:
-    """What becomes of a commit that adds one file."""
+    """The outcome of a commit that adds one file."""
     return begin(snapshot, adds=[path], store=store).commit()
 
 

@@ -1,4 +1,4 @@
-"""What a table in S3 has to do, whichever server holds it: every verb of the library, with delta-rs beside us."""
+"""Tests of a table in S3 on any server: every verb of the library, with delta-rs as a second reader and writer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def theirs(uri: str, options: Mapping[str, str], version: int | None = None) -> 
 
 
 def every_verb(uri: str, options: dict[str, str]) -> None:
-    """Create, append, delete, compact, z-order, checkpoint, travel, vacuum; delta-rs reads each version and writes."""
+    """Create, append, delete, compact, z-order, checkpoint, time travel and vacuum; delta-rs reads each version and
+    writes."""
     expected: dict[int, list[int]] = {}
 
     def check(table: DeltaTable) -> None:
@@ -60,7 +61,7 @@ def every_verb(uri: str, options: dict[str, str]) -> None:
     assert table.optimize.compact()["numFilesRemoved"] > 0
     check(table)
 
-    # delta-rs writes beside us, to what both of us then have open.
+    # delta-rs writes to the table while both libraries have it open.
     more = rows(1000, 40)
     deltalake.write_deltalake(uri, more, mode="append", storage_options=delta_rs_options(options))
     write_deltalake(table, rows(2000, 40), mode="append")

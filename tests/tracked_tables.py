@@ -1,4 +1,4 @@
-"""Tables whose rows have ids (rowTracking), and each row's id as its file and the log say it, not our readers."""
+"""Tables with row tracking, and each row's id computed from the file and the log, without our readers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STABLE = {
 
 
 def rows(start: int) -> pa.Table:
-    """Ten rows: ``id`` from a number on, ``part`` whether it is odd."""
+    """Ten rows: ``id`` counts from a number, ``part`` says whether it is odd."""
     ids = list(range(start, start + 10))
     return pa.table({"id": pa.array(ids, pa.int64()), "part": pa.array([n % 2 for n in ids], pa.int64())})
 
@@ -33,7 +33,7 @@ def rows(start: int) -> pa.Table:
 def tracked_rows(
     root: Path, configuration: Mapping[str, str] | None = None, partition_by: list[str] | None = None
 ) -> ObjectStore:
-    """A table of rows whose every file has ids, of version 4: three files of rows from 0, 10 and 20 on."""
+    """A table with row tracking at version 4: three files of rows from 0, 10 and 20 on, all with row ids."""
     write_deltalake(root, rows(0), partition_by=partition_by)
     snapshot = load_snapshot(LocalStore(str(root)))
     transaction = OptimisticTransaction(snapshot, snapshot.store, "SET TBLPROPERTIES", {})
@@ -48,7 +48,7 @@ def tracked_rows(
 
 
 def ids_on_disk(root: Path, key: str = "id") -> dict[int, tuple[int, int]]:
-    """Of each live row, by its key: its row id and the version it came with (PROTOCOL.md, Reader Requirements)."""
+    """For each live row, by its key: its row id and row commit version (PROTOCOL.md, Reader Requirements)."""
     snapshot = load_snapshot(LocalStore(str(root)))
     names = [snapshot.configuration.get(name) for name in list(STABLE)[1:]]
     found: dict[int, tuple[int, int]] = {}
