@@ -1,4 +1,4 @@
-"""Arrays by their buffers are the arrays that pyarrow makes, and opening a table imports no pandas."""
+"""Arrays built from buffers equal the arrays that pyarrow builds, and opening a table does not import pandas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a commit says of itself is true: with answers lost, refused, doubled or never given, and a log that has gone."""
+"""The outcome of a commit is right if answers are lost, refused, repeated or missing, and if the log is gone."""
 
 import errno
 import shutil
@@ -29,7 +29,7 @@ from tests.table_builder import append, commit, create, paths_of
 
 
 def faulty_store(root, puts=(), reads=0, **before):
-    """A store whose puts of a commit are answered in these ways, and of which so many reads of commits fail later."""
+    """A store whose puts of a commit are answered in these ways, after which so many reads of commits fail."""
     fail = each(*[unavailable] * reads)
 
     def read(path):
@@ -45,7 +45,7 @@ def unavailable(*_):
 
 
 def blind_store(root, **before):
-    """A store in which the next version is taken, and the commit that took it cannot be read."""
+    """A store in which another writer has the next version, whose commit cannot be read."""
 
     def read(path):
         if path == file_names.commit(1):
@@ -66,7 +66,7 @@ def _no_waiting(monkeypatch):
         (["lost"], 0),
         (["unanswered"], 3),
         (["lost", "lost", "unanswered"], 1),
-        (["lost", "refused", "lost"], 0),  # a full disk after an answer that was lost says nothing about the first put
+        (["lost", "refused", "lost"], 0),  # a full disk after a lost answer leaves the first put unknown
         (["unanswered", "unanswered"], 1),
     ],
 )
@@ -77,7 +77,7 @@ def test_answers_that_get_lost_are_settled_by_the_log(tmp_path, puts, reads):
 
 
 def test_what_was_stored_and_not_made_durable_is_no_commit_yet(tmp_path, monkeypatch):
-    """The commit's name is in its folder, and the folder would not be synced: a power cut may take it."""
+    """The commit's name is in its folder, but the folder was not synced: a power failure may remove it."""
     snapshot = create(tmp_path / "t")
     sync, failures, done = local._sync, [], []
 
@@ -100,7 +100,7 @@ def test_what_was_stored_and_not_made_durable_is_no_commit_yet(tmp_path, monkeyp
 
 
 def test_a_put_that_is_still_under_way_finds_its_place_taken(tmp_path):
-    # The first put arrives when its caller has long given up on it.
+    # The first put arrives after its caller has given up.
     late = []
 
     def put_late(put_if_absent, path, data):
@@ -169,7 +169,7 @@ def test_files_of_an_unknown_commit_are_not_deleted(tmp_path):
 
 @pytest.mark.parametrize("verb", ["write", "delete", "compact", "vacuum"])
 def test_a_store_that_fails_once_it_is_committed_makes_no_error_of_it(tmp_path, monkeypatch, caplog, verb):
-    # Whoever is told an error does it again, and an append that is done again doubles rows.
+    # A caller repeats a commit after an error, and a repeated append duplicates rows.
     table = DeltaTable.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
     for number in range(2):
         write_deltalake(table, pa.table({"id": [number]}), mode="append")
@@ -189,7 +189,7 @@ def test_a_store_that_fails_once_it_is_committed_makes_no_error_of_it(tmp_path, 
     assert table.version() == 2
     monkeypatch.undo()
     table.update_incremental()
-    assert table.version() == (2 if verb == "vacuum" else 3)  # vacuum had nothing to delete
+    assert table.version() == (2 if verb == "vacuum" else 3)  # vacuum had no file to delete
 
 
 def test_a_store_that_refuses_is_believed_at_once(tmp_path):
@@ -207,7 +207,7 @@ def test_a_version_that_is_taken_and_cannot_be_seen_is_asked_for_again(tmp_path)
 
 
 def test_a_commit_to_a_table_that_was_deleted_is_refused(tmp_path):
-    # Its file alone in a new folder would be a log that begins with a gap.
+    # Its commit file alone in a new folder would be a log that begins with a gap.
     snapshot = append(append(create(tmp_path / "t"), "a"), "b")
     shutil.rmtree(tmp_path / "t")
     with pytest.raises(TableNotFoundError, match=r"the log no longer exists.*version 2"):
@@ -227,7 +227,7 @@ def test_a_commit_that_the_log_has_outrun_gives_up(tmp_path):
         base = append(base, f"f{number}")
     checkpoint(base)
 
-    # The log is cleaned up between the lost put and the look at who won it.
+    # The log is cleaned up between the lost put and the search for the winning commit.
     commits = [file_names.commit(1), file_names.commit(2)]
     outcome = commit(snapshot, FaultStore(store.root, before={"list_from": lambda _: store.delete_many(commits)}))
     assert isinstance(outcome, Conflict)

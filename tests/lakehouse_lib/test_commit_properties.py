@@ -1,4 +1,4 @@
-"""What a caller says about a commit: what could not be read back is refused before anything is written."""
+"""Commit properties of the caller: values that could not be read back are refused before anything is written."""
 
 import json
 
@@ -43,7 +43,7 @@ def test_retries_that_are_no_number_are_refused(retries):
     "given", [Transaction("job", 1), [("job", 1)], None, "job", [deltalake.Transaction("job", 1)], iter([])]
 )
 def test_transactions_come_in_a_list(given):
-    # Of an iterator there would be nothing left when the commit asks for them.
+    # An iterator would be empty when the commit reads it.
     with pytest.raises(InvalidArgumentError, match=r"app_transactions is .*lakehouse_lib.Transaction"):
         CommitProperties(app_transactions=given)
 

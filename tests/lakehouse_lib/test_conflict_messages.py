@@ -1,4 +1,4 @@
-"""A conflict's error says which commit won, what overlapped and what to do, in a few lines whatever the names are."""
+"""A conflict's error has the winning commit, the overlap and a hint, in a few lines even with long names."""
 
 import json
 from dataclasses import replace
@@ -23,7 +23,7 @@ from tests.table_builder import append, begin, create, files
 
 
 def loser_of(snapshot, winner, loser):
-    """The error of one transaction after the other has won."""
+    """The error of one transaction after the other was committed."""
     winning, losing = begin(snapshot, "WINNER"), begin(snapshot)
     winner(winning)
     loser(losing)
@@ -37,7 +37,7 @@ def loser_of(snapshot, winner, loser):
 
 
 def schema(*columns):
-    """Columns as (name, type) or (name, type, id)."""
+    """A schema of columns given as (name, type) or (name, type, id)."""
     fields = [field(name, kind, **({"id": number[0]} if number else {})) for name, kind, *number in columns]
     return json.dumps(struct(*fields))
 

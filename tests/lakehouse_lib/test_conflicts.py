@@ -1,4 +1,4 @@
-"""Which concurrent commits stand beside each other: levels, overlap by statistics, what is resolved, and the page."""
+"""Which concurrent commits conflict: isolation levels, overlap by statistics, resolved conflicts, and the docs page."""
 
 import itertools
 from dataclasses import replace
@@ -38,7 +38,7 @@ def test_the_page_is_what_the_code_does():
 
 @pytest.mark.slow
 def test_whoever_lost_leaves_no_trace_and_whoever_won_is_there(tmp_path):
-    # For every pair: the log has the winner, and the loser exactly when it was told so.
+    # For every pair, the log has the winner; it has the loser unless the loser got a conflict.
     for number, (level, winner, loser) in enumerate(
         itertools.product(pages.LEVELS, pages.OPERATIONS.values(), pages.OPERATIONS.values())
     ):
@@ -48,13 +48,13 @@ def test_whoever_lost_leaves_no_trace_and_whoever_won_is_there(tmp_path):
 
 
 def two_transactions_of(tmp_path, level):
-    """A table with one file of ids 1 to 100, and two transactions on it."""
+    """A table with one file of the ids 1 to 100, and two transactions on it."""
     snapshot = create(tmp_path / "t", {"delta.isolationLevel": level})
     return snapshot, begin(snapshot, "UPDATE"), begin(snapshot, "UPDATE")
 
 
 def test_two_keys_of_one_partition(tmp_path):
-    """Two transactions that read and write different keys commit both, although no partition tells them apart."""
+    """Two transactions that read and write different keys are both committed, although both are in one partition."""
     snapshot, one, two = two_transactions_of(tmp_path, "Serializable")
     for transaction, key in ((one, 1), (two, 2)):
         transaction.read(parse(f"id = {key}", snapshot.schema))
@@ -77,7 +77,7 @@ def test_the_same_key_of_one_partition(tmp_path):
 
 @pytest.mark.parametrize(("level", "stands"), [("Serializable", False), ("WriteSerializable", True)])
 def test_write_serializable_reorders_a_blind_append(tmp_path, level, stands):
-    """The reader did not see the rows that are in the log before its own commit: as if it had come first."""
+    """The transaction did not read the appended row, so the log is as if it had been committed before the append."""
     snapshot, reader, _ = two_transactions_of(tmp_path, level)
     reader.read(parse("id = 1", snapshot.schema))
     reader.add(files("from-what-was-read", stats=statistics(1, 1)))
@@ -121,7 +121,7 @@ def test_an_unknown_level_is_refused(tmp_path):
 
 
 def test_an_unknown_level_stops_only_who_needs_it(tmp_path):
-    # As another engine may have left it; it can be mended.
+    # Another engine may have left this state; it can be repaired.
     path = tmp_path / "t"
     for number in range(2):
         write_deltalake(path, pa.table({"id": [number]}), mode="append")
@@ -203,7 +203,7 @@ def test_metadata_that_changes_nothing_for_a_writer_lets_it_pass(tmp_path, chang
     [
         (Protocol(1, 3), True),
         (Protocol(1, 7, writer_features=frozenset({"appendOnly", "invariants", "domainMetadata"})), True),
-        (Protocol(1, 7, writer_features=frozenset({"appendOnly"})), False),  # invariants, which version 2 has, are gone
+        (Protocol(1, 7, writer_features=frozenset({"appendOnly"})), False),  # invariants (version 2) are removed
         (Protocol(1, 7, writer_features=frozenset({"appendOnly", "invariants", "clustering"})), False),
     ],
 )
@@ -238,7 +238,7 @@ def test_a_delete_is_planned_anew_on_what_a_compaction_and_an_append_have_left(t
     assert rows_of(path) == [0, 2, 10, 11, 21, 30, 31]
     assert result.metrics["numDeletedRows"] == 3
     assert (result.read_version, result.version) == (5, 6)
-    assert looked_into[1] == 2  # the compacted file and the appended one; none a second time
+    assert looked_into[1] == 2  # the compacted file and the appended file, each read once
     left = {file.name for file in path.glob("*.parquet")}
     referred = {row["path"] for row in load_snapshot(store).tombstones.to_pylist()} | set(
         paths_of(load_snapshot(store))
@@ -324,7 +324,7 @@ def test_a_rewrite_gives_up_when_the_schema_changes_whatever_came_first(tmp_path
 
 @pytest.mark.parametrize("loses_a_file", [True, False])
 def test_a_rewrite_gives_up_when_a_feature_is_dropped_whatever_came_first(tmp_path, loses_a_file):
-    # Somebody leaves the table with fewer rules than it was read by.
+    # Another writer changes the protocol of the table so that it has fewer rules.
     path = tmp_path / "t"
     before = partitioned(path)
     if loses_a_file:

@@ -1,4 +1,4 @@
-"""The protocol's own vectors, every storage type, and every way in which one can be broken."""
+"""The examples of vectors in the protocol's text, every storage type, and every way to break one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from tests.deletion_vector_bytes import in_file, inline, vector_data, z85
 
 
 def test_reads_the_inline_vector_of_the_protocol_text(tmp_path: Path) -> None:
-    # The text prints the vector in an older form (another magic number); this is the same one in the form it defines.
+    # The text shows the vector in an older form with another magic number; this is it in the form that the text
+    # defines.
     descriptor = {
         "storageType": "i",
         "pathOrInlineDv": "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",

@@ -1,4 +1,4 @@
-"""Errors say what is wrong in a few lines, whatever they quote."""
+"""The texts of errors are a few lines long, whatever they quote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths from the log to the store and back."""
+"""Conversion of paths between the log and the store."""
 
 import posixpath
 import re
@@ -152,14 +152,14 @@ def test_files_outside_have_one_canonical_form_too():
 
 @given(st.lists(st.text(st.sampled_from("ab./%:=\n\x00é"), max_size=6), min_size=1, max_size=5), st.integers(0, 2))
 def test_the_quick_look_at_a_column_never_takes_an_odd_path_for_plain(texts, cut):
-    """A column's canonical form is that of its paths one by one, wherever the column is cut."""
+    """The canonical form of a column equals that of its paths, wherever the column is cut."""
     column = pa.array(texts, pa.string()).slice(min(cut, len(texts)))
     whole = file_paths.canonical(column, STORE).to_pylist()
     assert whole == [_canonical_beside_an_odd_one(text) for text in column.to_pylist()]
 
 
 def _canonical_beside_an_odd_one(text):
-    # The odd neighbour keeps the quick look from deciding.
+    # The unusual path next to it makes the fast check fail.
     return file_paths.canonical(pa.array([text, "%41"]), STORE)[0].as_py()
 
 

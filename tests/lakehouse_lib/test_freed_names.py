@@ -1,4 +1,4 @@
-"""A commit under a name that a cleanup has freed between the look at the log and the put."""
+"""A commit under a name that a cleanup frees between the writer's check of the log and the put."""
 
 import json
 import time
@@ -18,14 +18,14 @@ AT_ONCE = {"delta.logRetentionDuration": "interval 0 seconds", "delta.enableExpi
 
 @pytest.fixture
 def table(tmp_path):
-    """Ten rows in two versions; the log's retention is over at once."""
+    """A table of ten rows in two versions; the log's retention is zero."""
     write_deltalake(tmp_path, pa.table({"id": range(5)}), configuration=AT_ONCE)
     write_deltalake(tmp_path, pa.table({"id": range(5, 10)}), mode="append")
     return DeltaTable(tmp_path)
 
 
 def by_delta_rs(root, versions=4):
-    """Another writer's commits, its checkpoint, and its cleanup of all before that."""
+    """Another writer's commits, its checkpoint, and its cleanup of everything before."""
     for number in range(versions):
         deltalake.write_deltalake(str(root), pa.table({"id": [100 + number]}), mode="append")
     other = deltalake.DeltaTable(str(root))
@@ -34,7 +34,7 @@ def by_delta_rs(root, versions=4):
 
 
 def meanwhile(monkeypatch, act):
-    """Do something once between the look at the log and the put."""
+    """Do something once between the check of the log and the put."""
     put = optimistic_transaction.put_commit
     done = []
 
@@ -62,7 +62,7 @@ VERBS = {
 def test_a_commit_below_a_checkpoint_of_others_is_not_reported_as_committed(table, tmp_path, monkeypatch, verb):
     def others():
         by_delta_rs(tmp_path)
-        time.sleep(0.05)  # the put comes later than the checkpoint by the file system's clock
+        time.sleep(0.05)  # by the file system's clock, the put must come after the checkpoint
         assert not (tmp_path / file_names.commit(2)).exists()
 
     meanwhile(monkeypatch, others)
@@ -76,13 +76,13 @@ def test_a_commit_below_a_checkpoint_of_others_is_not_reported_as_committed(tabl
     ours = {path for path in set(tmp_path.glob("*.parquet")) - before if "-c000" in path.name}
     live = {path.rpartition("/")[2] for path in DeltaTable(tmp_path).file_uris()}
     assert {path.name for path in ours} <= live
-    # Once more, on the version that is there now.
+    # The same again on the current version.
     write_deltalake(tmp_path, pa.table({"id": [1000]}), mode="append")
     assert ids(tmp_path) == [*expected, 1000]
 
 
 def test_a_commit_that_others_have_built_on_is_committed(table, tmp_path, monkeypatch):
-    """Their checkpoint has its rows."""
+    """The other writer's checkpoint has its rows."""
     check = optimistic_transaction.check_name
 
     def later(commit, looked, configuration, store):
@@ -95,7 +95,7 @@ def test_a_commit_that_others_have_built_on_is_committed(table, tmp_path, monkey
 
 
 def test_the_outcome_is_unknown_where_the_log_does_not_show_it(table, tmp_path, monkeypatch):
-    """The checkpoint is not older than the commit by the store's clock, and has nothing of it."""
+    """By the store's clock the checkpoint is not older than the commit, but it does not have the commit's rows."""
     meanwhile(monkeypatch, lambda: by_delta_rs(tmp_path))
     monkeypatch.setattr(freed_names, "_was_before", lambda checkpoints, commits, version: False, raising=True)
     with pytest.raises(CommitUnknownError, match="does not have this commit"):
@@ -105,7 +105,7 @@ def test_the_outcome_is_unknown_where_the_log_does_not_show_it(table, tmp_path, 
 def test_a_commit_is_committed_whose_put_was_stored_without_an_answer_and_repeated_after_a_cleanup(
     table, tmp_path, monkeypatch
 ):
-    """The repeated put comes after the checkpoint that has the rows of the first one."""
+    """The repeated put comes after the checkpoint that has the rows of the first put."""
     put = LocalStore.put_if_absent
     lost = []
 
@@ -125,7 +125,7 @@ def test_a_commit_is_committed_whose_put_was_stored_without_an_answer_and_repeat
 
 
 def test_an_error_of_the_look_after_the_put_deletes_no_file_of_the_commit(table, tmp_path, monkeypatch):
-    """Others may have given the table a feature meanwhile that this library cannot read."""
+    """Another writer may have added a feature that this library cannot read."""
     check = optimistic_transaction.check_name
 
     def unreadable(*_):
@@ -144,7 +144,7 @@ def test_an_error_of_the_look_after_the_put_deletes_no_file_of_the_commit(table,
 
 
 def test_a_remove_of_others_is_not_taken_for_the_own_one(table, tmp_path, monkeypatch):
-    """They rewrote the file, so its rows are live under another name."""
+    """Another writer rewrote the file, so its rows are live under another name."""
 
     def others():
         other = deltalake.DeltaTable(str(tmp_path))
@@ -171,7 +171,7 @@ def test_a_long_retention_costs_no_look(tmp_path, monkeypatch):
 
 
 def test_data_files_are_durable_before_the_look_at_the_log(table, monkeypatch):
-    """What takes long is not between the look and the put."""
+    """The slow step is not between the check of the log and the put."""
     steps = []
     for owner, name in (
         (LocalStore, "sync"),

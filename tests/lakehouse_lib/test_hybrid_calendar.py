@@ -1,4 +1,4 @@
-"""Files that Spark wrote by the calendar of before Spark 3: read as Spark reads them, or refused."""
+"""Files that Spark wrote in the legacy calendar, from before Spark 3: read as Spark reads them, or refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FIELDS = [
 
 
 def written(spark: Any, root: Path, days: str, zone: str, stored: str) -> Path:
-    """A table of one file with these days and their midnights, which Spark wrote with its legacy settings."""
+    """A table with one file of these days and their midnights, which Spark wrote with its legacy settings."""
     settings = {
         "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
         "spark.sql.parquet.int96RebaseModeInWrite": "LEGACY",
@@ -72,7 +72,7 @@ def test_days_keep_their_names_as_spark_reads_them(tmp_path: Path, spark: Any, s
     assert ours.to_pylist() == plain(table.to_spark(spark).toArrow()).to_pylist()
     assert ours.num_rows > 100
     assert dt.date(1582, 10, 4) in ours["d"].to_pylist()
-    # A footer's statistics count by the other calendar, too.
+    # A footer's statistics are in the legacy calendar too.
     assert table.to_pyarrow_table(filters="d = DATE '1582-10-04'").num_rows == 1
     assert table.to_pyarrow_table(filters="t = TIMESTAMP '1582-10-04 00:00:00Z'")["d"].to_pylist() == [
         dt.date(1582, 10, 4)
@@ -92,7 +92,7 @@ def test_moments_of_another_zone_are_right_or_refused(tmp_path: Path, spark: Any
 
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
 def test_times_without_a_zone_are_never_of_the_old_calendar(tmp_path: Path, zone: str) -> None:
-    """Spark writes TIMESTAMP_NTZ by today's calendar whatever it is told, beside dates that it does not."""
+    """Spark writes TIMESTAMP_NTZ in today's calendar with all settings, even with dates in the legacy calendar."""
     rows = pa.table({"d": days(EARLY), "n": midnights(EARLY)})
     file = data_file(tmp_path, "f.parquet", marked(rows, zone))
     put_table(tmp_path, [field("d", "date"), field("n", "timestamp_ntz")], [file], features=["timestampNtz"])
@@ -105,7 +105,7 @@ LATER = 20_000
 
 
 def with_bounds(file: dict[str, Any], low: str, high: str) -> dict[str, Any]:
-    """The file with these bounds of ``d`` in the log."""
+    """Give the file these bounds of ``d`` in the log."""
     bounds = {"minValues": {"d": low}, "maxValues": {"d": high}, "nullCount": {"d": 0}}
     return file | {"stats": json.dumps({"numRecords": 1} | bounds)}
 
@@ -151,7 +151,7 @@ def test_a_dataset_of_modern_days_opens_no_file(tmp_path: Path, monkeypatch: pyt
 
 def test_files_of_today_s_calendar_stay_a_dataset_whatever_their_days(tmp_path: Path) -> None:
     rows = pa.table({"id": [1], "d": days(EARLY), "t": midnights(EARLY, zone="UTC")})
-    spark_3_0 = rows.replace_schema_metadata({"org.apache.spark.version": "3.0.1"})  # old are INT96 alone, and none is
+    spark_3_0 = rows.replace_schema_metadata({"org.apache.spark.version": "3.0.1"})  # only INT96 would be old
     file = data_file(tmp_path, "f.parquet", spark_3_0)
     put_table(tmp_path, [field("id", "long"), field("d", "date"), field("t", "timestamp")], [file])
     assert DeltaTable(tmp_path).to_pyarrow_dataset().to_table()["d"].to_pylist() == rows["d"].to_pylist()
@@ -175,7 +175,7 @@ BY_MOMENT = "t = TIMESTAMP '1000-01-01 00:00:00Z'"
 def test_a_checkpoint_by_the_old_calendar_leaves_out_no_file(
     tmp_path: Path, with_json: bool, by_partition: bool
 ) -> None:
-    """Its typed values are days of that calendar, too."""
+    """Its typed values are days in the legacy calendar, too."""
     rows = pa.table({"id": [1], "d": days(EARLY), "t": midnights(EARLY, zone="UTC")})
     stored = rows.drop("d") if by_partition else rows
     add = data_file(tmp_path, "f.parquet", marked(stored), partition={"d": "1000-01-01"} if by_partition else {})
@@ -188,7 +188,7 @@ def test_a_checkpoint_by_the_old_calendar_leaves_out_no_file(
     before = DeltaTable(root)
     assert [before.to_pyarrow_table(filters=one).num_rows for one in (BY_DAY, BY_MOMENT, "id = 1")] == [1, 1, 1]
 
-    named = rows.to_pylist()[0]  # as a reader that knows of no other calendar would call them
+    named = rows.to_pylist()[0]  # the value that a reader without the legacy calendar would return
     typed = stats | {"minValues": named, "maxValues": named}
     (head,) = [json.loads(line) for line in (root / "_delta_log" / f"{0:020}.json").read_text().splitlines()[1:2]]
     protocol = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
@@ -207,7 +207,7 @@ def test_a_checkpoint_by_the_old_calendar_leaves_out_no_file(
     after = DeltaTable(root)
     assert after.snapshot.checkpoint_version == 0
     assert [after.to_pyarrow_table(filters=one).num_rows for one in (BY_DAY, BY_MOMENT, "id = 1")] == [1, 1, 1]
-    # By the text it is still left out where it cannot match, by other columns it is in any case.
+    # By text it is still pruned if it cannot match, and always by other columns.
     expected = [0, 0 if with_json else 1, 0] if by_partition else [0 if with_json else 1] * 2 + [0]
     others = ["d = DATE '2000-01-01'", "t = TIMESTAMP '2000-01-01 00:00:00Z'", "id = 2"]
     assert [len(after.files(one)) for one in others] == expected
@@ -242,7 +242,7 @@ def test_the_footer_says_which(
 
 
 def test_slices_of_nested_columns_keep_their_place() -> None:
-    early = -354280  # 1000-01-01 there, five days later by the proleptic calendar
+    early = -354280  # 1000-01-01 in the legacy calendar, five days later in the proleptic one
     column = pa.chunked_array([pa.array([[0], [early, None], None, []], pa.list_(pa.date32())).slice(1)])
     rebased = HybridCalendar(True, True, "UTC").rebased(column, ["INT32"])
     assert rebased.to_pylist() == [[column.to_pylist()[0][0] - dt.timedelta(days=5), None], None, []]

@@ -1,4 +1,5 @@
-"""The ledger: what is read is what was sealed, under its own path, with this key; all else is refused and says why."""
+"""The ledger returns only documents that were sealed under their own path with this key, and refuses others with a
+reason."""
 
 from __future__ import annotations
 
@@ -92,7 +93,7 @@ def test_a_document_of_another_request_or_another_name_is_refused(ledger: Ledger
         shutil.copy(tmp_path / one / "decision.json", copy)
         with pytest.raises(LedgerError, match=f"was copied from '{one}/decision.json'"):
             ledger.read(other, name)
-        # The path is part of what is sealed.
+        # The seal includes the path.
         copy.write_text(copy.read_text().replace(f"{one}/decision", f"{other}/{name}"))
         with pytest.raises(LedgerError, match="wrong seal"):
             ledger.read(other, name)
@@ -151,7 +152,7 @@ def test_a_question_is_about_one_request(ledger: Ledger) -> None:
     assert ledger.claim(question, one) == one
     assert ledger.claim(question, other) == ledger.find_claim(question) == one
     assert ledger.claim((*question[:3], 0), other) == other
-    # No two lists of parts are one question.
+    # Lists of parts with the same joined text are different requests.
     assert ledger.find_claim(("dag", "../../run é", "approve", "-1")) is None
 
 

@@ -1,4 +1,4 @@
-"""What a process pays for before it reads data: few modules, and pandas is not among them."""
+"""The imports of a process before it reads data: few modules, and not pandas."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ import pytest
 
 from lakehouse_lib import write_deltalake
 
-#: Verbs that read the log alone, as expressions over an open table. Conditions on files load pandas.
+#: Verbs that read only the log, as expressions with an open table. Conditions on files import pandas.
 VERBS = (
     "table.version()",
     "table.schema().to_arrow()",

@@ -1,4 +1,4 @@
-"""Partition values: round trips, the folders, and delta-rs on both sides."""
+"""Partition values: round trips, folder names, and delta-rs as writer and reader."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_what_cannot_be_written():
         to_strings(pa.array([[1]]), ArrayType("long"))
 
 
-FIRST_DAY, LAST_DAY, FARTHEST = -719_528, 2_932_896, 2**31 - 1  # of the years 0 and 9999, and of all
+FIRST_DAY, LAST_DAY, FARTHEST = -719_528, 2_932_896, 2**31 - 1  # of year 0, of year 9999, of all
 DAY = 86_400_000_000
 
 
@@ -132,15 +132,15 @@ def test_column_of_a_files_table():
 
 @pytest.mark.parametrize("kind", [one for one in VALUES if one not in ("float", "double", "binary", "byte")])
 def test_agrees_with_delta_rs(kind, tmp_path):
-    """Its spellings mean to us what it was given, and so do ours to it."""
-    # delta-rs 1.6.6 spells a negative decimal -999.-99 and then cannot read it; a folder's name has 255 bytes.
+    """delta-rs' texts have the same values in this library, and the other way round."""
+    # delta-rs 1.6.6 writes a negative decimal as -999.-99 and cannot read it; a folder's name has at most 255 bytes.
     values = [one for one in VALUES[kind] if not (isinstance(one, Decimal) and one < 0)]
     values = [one for one in values if kind != "string" or 0 < len(one.encode()) <= 60]
     column = array(values, kind)
     table = pa.table({"p": column, "row": pa.array(range(len(values)))})
     deltalake.write_deltalake(str(tmp_path / "theirs"), table, partition_by=["p"])
     actions = pa.table(deltalake.DeltaTable(str(tmp_path / "theirs")).get_add_actions())
-    # The log itself, not delta-rs' reading of it, has the spellings.
+    # The texts are read from the log itself, not by delta-rs.
     log = (tmp_path / "theirs" / "_delta_log" / f"{0:020}.json").read_text().splitlines()
     adds = [json.loads(line)["add"] for line in log if '"add"' in line]
     assert len(adds) == actions.num_rows

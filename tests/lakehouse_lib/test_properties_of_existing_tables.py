@@ -1,4 +1,4 @@
-"""No verb here sets a property of a table that is there: errors say who does, and what they say works."""
+"""No verb of this library sets a property of an existing table; errors name a way to set it, and this way works."""
 
 from __future__ import annotations
 

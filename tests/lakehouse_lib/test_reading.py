@@ -1,4 +1,4 @@
-"""Reading a table, and handing it to others: Arrow, pandas, Polars, DuckDB, Spark."""
+"""Reading a table, and passing it to Arrow, pandas, Polars, DuckDB and Spark."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EXPECTED = plain(ROWS.filter(EXPRESSION).select(["id", "day"]))
 
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Version 0 has no ``value``; version 1 has all rows, in a folder a day."""
+    """A table: version 0 has no ``value``; version 1 has all rows, in one folder a day."""
     path = tmp_path_factory.mktemp("tables") / "t"
     write_deltalake(path, ROWS.select(["id", "day", "name"]).slice(0, 0), partition_by=["day"])
     for start in (0, 50):
@@ -53,7 +53,7 @@ class TestRows:
         assert table.to_pandas(columns=["id"], filters=filters)["id"].sum() == pc.sum(EXPECTED["id"]).as_py()
 
     def test_an_expression_on_files_whose_statistics_are_of_another_type(self, tmp_path: Path) -> None:
-        # pyarrow holds an expression against a file's statistics in the file's own types, for which it has no kernel.
+        # pyarrow compares an expression with a file's statistics in the file's own types, for which it has no kernel.
         pl.DataFrame({"s": ["a", "b"], "b": [b"a", b"b"]}).write_delta(tmp_path / "polars")
         (file,) = (tmp_path / "polars").glob("*.parquet")
         assert pq.read_schema(file).field("s").type == pa.string_view()
@@ -208,7 +208,7 @@ class TestHandOver:
             for source in (opened, opened.to_pyarrow_dataset(), opened.to_pyarrow_table()):  # noqa: B007 - the SQL names it
                 found = connection.sql(f"SELECT id, day FROM source WHERE {SQL}").to_arrow_table()
                 assert plain(found) == EXPECTED
-            # A table can be read again and again, as a reader cannot.
+            # A table can be read several times, a reader only once.
             assert connection.sql("SELECT count(*) FROM opened AS a JOIN opened AS b USING (id)").fetchall() == [(100,)]
 
     def test_delta_rs(self, uri: Path, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ class TestHandOver:
 
 
 class TestTakingOver:
-    """Whatever is an Arrow stream is data to write."""
+    """Any Arrow stream is valid data for a write."""
 
     @pytest.mark.parametrize(
         "data",
@@ -244,7 +244,7 @@ class TestTakingOver:
     def test_one_of_our_tables(self, uri: Path, tmp_path: Path) -> None:
         write_deltalake(tmp_path / "t", DeltaTable(uri), partition_by=["day"])
         assert plain(DeltaTable(tmp_path / "t").to_pyarrow_table()) == plain(ROWS)
-        # Over itself, too: the rows are those of the version it is open at.
+        # Also onto the table itself: the rows are those of the open version.
         table = DeltaTable(tmp_path / "t")
         write_deltalake(table, table, mode="append")
         assert DeltaTable(tmp_path / "t").count() == 200

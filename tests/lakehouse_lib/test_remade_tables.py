@@ -1,4 +1,4 @@
-"""A table that was deleted, and another one made in its place: who has the old one open writes nothing to the new."""
+"""A table is deleted and another one created at its location: writers of the old table do not write to the new one."""
 
 import os
 import shutil
@@ -66,7 +66,7 @@ def test_a_checkpoint_of_a_version_that_was_cleaned_up_is_refused(tmp_path):
 
 
 def test_one_remade_at_once_looks_the_same_and_is_refused(tmp_path, monkeypatch):
-    # Of a file system with coarse times, nothing but what the commit says tells.
+    # If the file system's times are coarse, only the content of the commit shows the difference.
     monkeypatch.setattr(local, "_tag", lambda status: "")
     moment = time.time_ns()
     stale, paths = None, []
@@ -175,7 +175,7 @@ def test_a_log_that_was_copied_back_is_the_same(tmp_path, is_cached):
 
 
 def test_a_backup_with_another_end_is_another_table(tmp_path):
-    # The id is the same, and what was told as committed is not.
+    # The id is the same, but the commits of the old table are missing.
     first = make(tmp_path / "t", 2, "f")
     shutil.copytree(tmp_path / "t", tmp_path / "backup")
     stale = append(first, "old")
@@ -203,7 +203,7 @@ def test_a_version_far_behind_is_brought_up_by_a_checkpoint(tmp_path, monkeypatc
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_changes_of_the_new_table_are_not_told_as_those_of_the_old(tmp_path, count):
-    """Who asks for what came after the last version seen would miss the first of them."""
+    """A reader of the changes after its last version would miss the new table's first changes."""
 
     def fill(name, versions):
         for number in range(versions):

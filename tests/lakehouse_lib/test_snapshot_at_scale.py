@@ -1,4 +1,4 @@
-"""What opening, pruning and refreshing read and keep: only what is asked for, once, and never from a replaced table."""
+"""The data that opening, pruning and refreshing read and keep: only needed data, once, never of a replaced table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow  # tables of many files
 
 @pytest.fixture
 def table(tmp_path):
-    """100 files in a checkpoint of ten row groups, ten files a day and group; commit 2 replaces f005, brings f100."""
+    """A table of 100 files in a checkpoint of ten row groups, one day each; commit 2 replaces f005 and adds f100."""
     store = LocalStore(str(tmp_path / "t"), fsync=False)
     put(store, 1, {"txn": {"appId": "a", "version": 1}})
     files = [file(number) for number in range(100)]
@@ -114,7 +114,7 @@ def test_partition_values_of_removed_files_may_be_of_a_type_the_column_had(tmp_p
 
 
 def _by(kind):
-    """A table of one partition column ``p``."""
+    """A table with one partition column ``p``."""
     return metadata(field("p", kind), partition_by=["p"])
 
 
@@ -136,7 +136,7 @@ def test_pruned_files_are_those_of_the_whole_table(table):
 
 
 class _Forgetful(dict):
-    """As if another thread, which prunes, dropped each column right after it was looked for."""
+    """A cache that drops each column right after it is looked up, like another thread that prunes."""
 
     def __contains__(self, key):
         found = super().__contains__(key)
@@ -187,7 +187,7 @@ def test_opening_again_reads_new_commits_only(table, reads, monkeypatch):
 
 
 def test_a_table_replaced_in_place_is_not_read_from_the_cache(tmp_path):
-    # The first ones are too young to be known by their time; then the time tells; and then the size.
+    # The first objects are too young to be identified by time; then the time differs, and then the size.
     for name, moment in (("a", None), ("b", None), ("c", 100), ("d", 101), ("ee", 101)):
         shutil.rmtree(tmp_path / file_names.LOG, ignore_errors=True)
         store = put(tmp_path, 0, add(name))
@@ -202,7 +202,7 @@ def test_an_open_snapshot_never_mixes_a_checkpoint_with_its_successor(table):
     snapshot = load_snapshot(table)
     before = paths_of(load_snapshot(table))
     _ = snapshot.file_columns(["path"])
-    # The same version's checkpoint is written anew, its files in another order.
+    # The checkpoint of the same version is written again, with its files in another order.
     put_classic(table, 1, [PROTOCOL, META, *(file(number) for number in reversed(range(100)))], row_group=10)
     files = snapshot.files
     assert sorted(files["path"].to_pylist()) == before
@@ -217,7 +217,7 @@ FILES = 200_000
 
 @pytest.fixture(scope="module")
 def big(tmp_path_factory):
-    """A checkpoint of 200,000 files whose statistics are most of it."""
+    """A checkpoint of 200,000 files, most of which is statistics."""
     store = LocalStore(str(tmp_path_factory.mktemp("big")), fsync=False)
     base = load_snapshot(put(Path(store.root), 0))
     numbers = np.arange(FILES)
@@ -244,7 +244,7 @@ def big(tmp_path_factory):
 
 
 def _peak(store, work):
-    """Bytes that Arrow had allocated at most, in a process that opens the table and does ``work``."""
+    """The most bytes that Arrow allocated, in a process that opens the table and does ``work``."""
     program = f"""
         import pyarrow as pa
         from lakehouse_lib.expressions import parse

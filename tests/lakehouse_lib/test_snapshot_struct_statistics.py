@@ -1,4 +1,4 @@
-"""Statistics that a checkpoint keeps as structs say what the JSON says, and footers what their row groups say."""
+"""Struct statistics of a checkpoint equal the JSON statistics, and footers equal their row groups."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_struct_statistics_prune_and_only_their_leaves_are_read(tmp_path, reads,
     for number in range(40):
         action = file(number)
         stats = json.loads(action["add"]["stats"])
-        # Every fourth file has its statistics as JSON only, if at all.
+        # Every fourth file has only JSON statistics, or none.
         action["add"]["stats_parsed"] = stats if number % 4 else None
         files.append(action)
     put_classic(store, 1, [PROTOCOL, META, *files], row_group=21, stats_parsed=PARSED, without=without)
@@ -134,12 +134,12 @@ def clustered(tmp_path):
     ("condition", "found", "groups"),
     [
         ("id = 155", ["f015"], {1}),
-        ("id < 95 AND id >= 80", ["f008", "f009"], {0, 1}),  # the protocol's row moved f009 to the next group
+        ("id < 95 AND id >= 80", ["f008", "f009"], {0, 1}),  # the protocol action's row moves f009 to the next group
         ("id > 1000", [], set()),
         ("moment > timestamp '2026-01-02 14:30:00'", ["f039"], {3, 4}),
-        ("price = 3", [], None),  # a footer without a min says nothing; the files' null counts do
+        ("price = 3", [], None),  # a footer without a min does not help, but the files' null counts do
         ("text = 't150'", ["f015"], None),
-        ("day = date '2026-01-04' AND id < 305", ["f030"], {1, 2, 3}),  # of two days a footer cannot say which
+        ("day = date '2026-01-04' AND id < 305", ["f030"], {1, 2, 3}),  # a group with two days does not show the day
         ("day > date '2026-01-09'", [], None),
     ],
 )
@@ -160,7 +160,7 @@ def test_a_footer_never_speaks_for_a_file_of_unknown_statistics(tmp_path):
     snapshot = load_snapshot(store)
     assert snapshot.prune(parse("id = 500", snapshot.schema))["path"].to_pylist() == ["f050"]
     assert paths_of(snapshot) == ["f001", "f050"]
-    # Nor does one that does not count the nulls, which it need not.
+    # The same for a footer without null counts, which are optional.
     path = file_names.checkpoint(1)
     store.put(path, _without_null_counts(store.read(path)))
     snapshot = load_snapshot(store)
@@ -182,7 +182,7 @@ def test_a_file_whose_bounds_cross_is_kept_unless_its_whole_row_group_lies_elsew
 def test_a_moment_past_the_last_year_that_python_has_harms_nothing(tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
     put(store, 1, {"txn": {"appId": "a", "version": 1}})
-    # 9999-12-31 23:59:59 west of Greenwich: "for ever" in many a table.
+    # 9999-12-31 23:59:59 west of Greenwich, which many tables use for "for ever".
     ends = {"minValues": {"moment": 0}, "maxValues": {"moment": 253_402_329_599_000_000}}
     body = file(1, stats=None, stats_parsed={"numRecords": 10, **ends})
     put_classic(store, 1, [PROTOCOL, META, body], stats_parsed=PARSED)
@@ -226,7 +226,7 @@ def test_a_name_with_a_dot_is_not_taken_for_a_struct(tmp_path):
 
 
 class _NullCounts(_Compact):
-    """Where a footer's null counts (Statistics, field 3 of parquet.thrift) begin and end."""
+    """The start and the end of a footer's null counts (Statistics, field 3 of parquet.thrift)."""
 
     def __init__(self, footer):
         super().__init__(footer)
@@ -248,14 +248,14 @@ class _NullCounts(_Compact):
 
 
 def _without_null_counts(data):
-    """The same Parquet object, but what its footer has as null counts it has as counts of distinct values."""
+    """The same Parquet object with its null counts turned into counts of distinct values."""
     start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     counts = _NullCounts(data[start:-8])
     counts.row_groups()
     assert counts.places
     changed = bytearray(data)
     for first, behind in counts.places:
-        changed[start + first] += 0x10  # the high half byte is the step from the field before
+        changed[start + first] += 0x10  # the high half byte is the difference to the previous field's number
         if changed[start + behind] & 0x0F:
             changed[start + behind] -= 0x10
     spoiled = bytes(changed)

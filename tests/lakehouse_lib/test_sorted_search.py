@@ -1,4 +1,4 @@
-"""Binary search in a sorted column, with and without pyarrow's own; Python's bisect is the judge."""
+"""Binary search in a sorted column, with and without pyarrow's own search, compared with Python's bisect."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ KINDS: dict[pa.DataType, st.SearchStrategy[Any]] = {
 
 @pytest.fixture(params=["pyarrow's", "ours"])
 def search(request: pytest.FixtureRequest) -> Iterator[None]:
-    """pyarrow has a search of its own from 26 on."""
+    """pyarrow's own search (from pyarrow 26 on) and the library's search."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "ours":
             patch.delattr(pc, "search_sorted", raising=False)

@@ -1,4 +1,4 @@
-"""The facade: what it takes, and what it refuses before anything happens."""
+"""DeltaTable: the arguments that it accepts, and those that it refuses before anything happens."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def table(tmp_path: Path) -> DeltaTable:
 
 @pytest.mark.parametrize("predicate", [[], (), [("id", "=", 1)], 5])
 def test_a_delete_wants_sql(table: DeltaTable, predicate: Any) -> None:
-    # An empty list of filters is not a condition: every row would go.
+    # An empty list of filters is not a condition; a delete would remove every row.
     with pytest.raises(InvalidArgumentError, match="expected SQL text"):
         table.delete(predicate)
     assert DeltaTable(table.table_uri).count() == 2
@@ -134,7 +134,7 @@ def test_a_size_by_which_health_goes_is_a_number(table: DeltaTable, size: Any) -
 
 @pytest.mark.parametrize("columns", [None, 5, [0], []], ids=repr)
 def test_what_a_z_order_goes_by_are_columns(table: DeltaTable, columns: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"column .*/t"):
+    with pytest.raises(InvalidArgumentError, match=r"column.*/t"):
         table.optimize.z_order(columns)
 
 

@@ -13,7 +13,7 @@ def test_results_come_in_the_order_of_the_items_from_all_threads():
     met = threading.Barrier(4)
 
     def work(number):
-        met.wait(30)  # no thread goes on before all are here
+        met.wait(30)  # no thread continues before all have arrived
         return number, threading.get_ident()
 
     results = list(in_order(work, range(8), 4))
@@ -97,10 +97,10 @@ def test_a_lock_that_a_thread_holds_at_a_fork_is_free_in_the_child():
     other = threading.Thread(target=use, daemon=True)
     other.start()
     other.join(0.1)
-    assert other.is_alive()  # in this process it is held
+    assert other.is_alive()  # the lock is held in this process
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, from Python 3.12 on
+            warnings.simplefilter("ignore", DeprecationWarning)  # warns of forks with threads, from Python 3.12 on
             child = multiprocessing.get_context("fork").Process(target=use, daemon=True)
             child.start()
         child.join(30)

@@ -1,4 +1,4 @@
-"""Commits: one winner a version, conflicts as values, hooks that cannot fail a commit, rules of the table."""
+"""Commits: one winner for each version, conflicts as values, hooks that cannot fail a commit, rules of the table."""
 
 import json
 import threading
@@ -269,7 +269,7 @@ def test_history_says_what_each_commit_did(tmp_path):
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), "\ud800"])
 def test_metadata_that_is_no_json_is_refused(tmp_path, value):
-    # Python's json would write NaN, and no other reader could open the table from then on.
+    # Python's json would write NaN, and then no other reader could open the table.
     snapshot = create(tmp_path / "t")
     transaction = begin(snapshot, adds=["a"])
     with pytest.raises(InvalidArgumentError, match="as JSON"):

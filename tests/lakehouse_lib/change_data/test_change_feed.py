@@ -1,4 +1,4 @@
-"""The change data feed of tables that delta-rs wrote, beside what delta-rs says of them."""
+"""The change data feed of tables that delta-rs wrote, compared with delta-rs' feed."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ ON = {"delta.enableChangeDataFeed": "true"}
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Every kind of commit: insert, delete and update with change files, a rewrite, a merge, an overwrite."""
+    """A table with all kinds of commits: insert, delete and update with change files, rewrite, merge, overwrite."""
     uri = tmp_path / "t"
-    # Of a value that folders escape delta-rs 1.6.6 does not find its own change files.
+    # delta-rs 1.6.6 cannot find its own change files if a partition value is escaped in folder names.
     rows = pa.table({"id": [1, 2, 3], "part": ["a", "b", None], "value": [1.0, None, 3.0]})
     deltalake.write_deltalake(uri, rows, partition_by=["part"], configuration=ON)
     more = pa.table({"id": [4, 5], "part": ["a", "c"], "value": [4.0, 5.0]})
@@ -51,7 +51,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def rows_of(changes: Any) -> list[tuple[Any, ...]]:
-    """Ours (a reader or a DataFrame) or delta-rs' (arro3), without times, in one order."""
+    """The rows of our feed (a reader or a DataFrame) or delta-rs' feed (arro3), without times, sorted."""
     if hasattr(changes, "toArrow"):
         changes = changes.toArrow()
     found = pa.table(changes)
@@ -127,7 +127,7 @@ def test_a_table_open_at_an_old_version_tells_all_changes_too(table: Path) -> No
 class TestTimes:
     @pytest.fixture
     def timed(self, tmp_path: Path) -> Path:
-        """Versions 0 to 3, ten seconds apart."""
+        """A table with versions 0 to 3, ten seconds apart."""
         for version in range(4):
             rows = pa.table({"id": [version]})
             deltalake.write_deltalake(tmp_path / "t", rows, mode="append", configuration=None if version else ON)
@@ -217,7 +217,7 @@ def test_columns_that_came_later_are_null_before(tmp_path: Path, engine: Any) ->
     deltalake.write_deltalake(uri, pa.table({"id": [2], "new": ["x"]}), mode="append", schema_mode="merge")
     ours = DeltaTable(uri, engine=engine).load_cdf()
     assert rows_of(ours) == rows_of(deltalake.DeltaTable(uri).load_cdf())
-    # With an end before the column there is none.
+    # A range that ends before the column was added does not have it.
     assert "new" not in DeltaTable(uri).load_cdf(ending_version=0).schema.names
 
 
@@ -228,7 +228,7 @@ def test_a_change_of_type_is_refused_by_name(tmp_path: Path) -> None:
     deltalake.write_deltalake(uri, rows, mode="overwrite", schema_mode="overwrite")
     with pytest.raises(SchemaMismatchError, match="x was string and is long"):
         DeltaTable(uri).load_cdf()
-    # The overwrite removes rows of the old schema.
+    # The overwrite removes rows that have the old schema.
     with pytest.raises(SchemaMismatchError, match="version 1"):
         DeltaTable(uri).load_cdf(starting_version=1)
     assert DeltaTable(uri).load_cdf(ending_version=0).read_all()["x"].to_pylist() == ["one"]

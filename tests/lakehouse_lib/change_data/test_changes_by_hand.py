@@ -1,4 +1,4 @@
-"""Changes that follow from adds and removes, on logs made by hand from the protocol's text."""
+"""Changes computed from adds and removes, in logs made by hand from the protocol's text."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_commits_that_are_cleaned_up_are_named(log: Log) -> None:
 
 
 class TestColumnMapping:
-    """Columns ``key`` and ``part``, stored as ``col-1`` and ``col-2``, renamed on the way."""
+    """Tables with the columns ``key`` and ``part``, stored as ``col-1`` and ``col-2`` and renamed between versions."""
 
     @pytest.fixture(params=["name", "id"])
     def mapped(self, request: pytest.FixtureRequest, tmp_path: Path) -> Log:
@@ -252,7 +252,7 @@ class TestColumnMapping:
 
 @pytest.mark.slow
 def test_a_feed_takes_the_memory_of_a_few_row_groups(log: Log) -> None:
-    """Twenty files of 8 MB each: never more than a few of them at once."""
+    """Twenty files of 8 MB each are never in memory together."""
     for number in range(20):
         log.file(f"{number}.parquet", range(number << 20, (number + 1) << 20))  # type: ignore[arg-type]
         log.commit(log.add(f"{number}.parquet", rows=1 << 20))
@@ -263,4 +263,4 @@ def test_a_feed_takes_the_memory_of_a_few_row_groups(log: Log) -> None:
         rows += len(batch)
         most = max(most, pa.total_allocated_bytes() - before)
     assert rows == 20 << 20
-    assert most < 20 * (8 << 20)  # of 320 MB of rows
+    assert most < 20 * (8 << 20)  # the rows have 320 MB

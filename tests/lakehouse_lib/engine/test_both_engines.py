@@ -1,4 +1,4 @@
-"""What holds on either engine, judged by delta-rs and DuckDB."""
+"""The results of both engines, compared with delta-rs and DuckDB."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROWS = pa.table(
 
 
 def judged(engine: Engine, uri: Path, version: int | None = None) -> pa.Table:
-    """The rows of a version as all four readers agree on."""
+    """The rows of a version, on which all four readers agree."""
     table = DeltaTable(uri, version, engine=engine)
     ours = read_engine(engine, table)
     assert ours == read_delta_rs(uri, version)
@@ -51,7 +51,7 @@ def put(engine: Engine, uri: Path, rows: pa.Table, **how: Any) -> None:
 def test_every_type_survives(tmp_path: Path, engine: Engine) -> None:
     put(engine, tmp_path / "t", ROWS)
     assert DeltaTable(tmp_path / "t").schema().to_arrow().equals(ROWS.schema)
-    # DuckDB has no opinion on NaN's place among the rows, so equality of tables needs it away.
+    # DuckDB defines no place of NaN in the order of rows, so NaN is replaced before tables are compared.
     read = read_engine(engine, DeltaTable(tmp_path / "t"))
     assert read.drop_columns(["ratio"]) == plain(ROWS).drop_columns(["ratio"])
     assert str(read["ratio"].to_pylist()) == str(plain(ROWS)["ratio"].to_pylist())
@@ -61,12 +61,12 @@ def test_every_type_survives(tmp_path: Path, engine: Engine) -> None:
 
 @pytest.mark.parametrize("by", ["text", "day", "at", "price", "flag", "id"])
 def test_partition_values_are_the_logs(tmp_path: Path, engine: Engine, by: str) -> None:
-    # delta-rs 1.6.6 cannot read the folder of a negative decimal back.
+    # delta-rs 1.6.6 cannot read the folder of a negative decimal.
     rows = ROWS.drop_columns(["ratio"]).filter(pc.fill_null(pc.greater_equal(ROWS["price"], Decimal("0.00")), True))
     put(engine, tmp_path, rows, partition_by=by)
     put(engine, tmp_path, rows, mode="append")
     expected = pa.concat_tables([rows, rows])
-    if by == "text":  # the protocol has no empty string among partition values
+    if by == "text":  # partition values in the log cannot be the empty string
         empty = pc.equal(expected["text"], "")
         expected = expected.set_column(1, "text", pc.if_else(empty, pa.scalar(None, pa.string()), expected["text"]))
     table = DeltaTable(tmp_path)
@@ -152,7 +152,7 @@ def test_delete_whole_partitions_reads_nothing(tmp_path: Path, engine: Engine) -
     put(engine, tmp_path, pa.table({"p": ["x", "y", None], "v": [1, 2, 3]}), partition_by=["p"])
     for file in parquet_files(tmp_path):
         if "p=x" in str(file):
-            file.write_bytes(b"not Parquet")  # whoever reads it fails
+            file.write_bytes(b"not Parquet")  # reading this file fails
     table = DeltaTable(tmp_path, engine=engine)
     metrics = table.delete("p = 'x'")
     assert (metrics["num_deleted_rows"], metrics["num_added_files"]) == (1, 0)

@@ -1,4 +1,4 @@
-"""Tables with column mapping are written by both engines, and other readers find every column."""
+"""Tables with column mapping written by both engines, and read by other readers."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def physical(table: DeltaTable) -> dict[str, tuple[str, int | None]]:
 
 
 def by_query(path: Path) -> pa.Table:
-    """The rows as delta-rs' own engine reads them; its reader of Arrow tables knows no column mapping."""
+    """The rows as delta-rs' query engine reads them, because its reader of Arrow tables has no column mapping."""
     found = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(path))).execute("SELECT * FROM t")
     return plain(pa.table(found.read_all()))
 
 
 def field_ids(kind: pa.Schema | pa.DataType) -> list[int]:
-    """The field ids at every depth, of the columns or members that have one."""
+    """The field ids of all columns and members with an id, at every depth."""
     ids = []
     for field in list(kind) if isinstance(kind, pa.Schema) else [kind.field(i) for i in range(kind.num_fields)]:
         number = (field.metadata or {}).get(b"PARQUET:field_id")
@@ -68,7 +68,7 @@ def test_every_verb_writes_physical_names(
     table = DeltaTable(tmp_path)
     assert plain(table.to_pyarrow_table()) == expected
     assert by_query(tmp_path) == expected
-    if partition_by is None:  # DuckDB shows partition columns of such tables as NULL
+    if partition_by is None:  # DuckDB shows partition columns of tables with column mapping as NULL
         assert read_duckdb(tmp_path) == expected
     names = physical(table)
     for uri in table.file_uris():

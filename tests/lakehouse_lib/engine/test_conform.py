@@ -1,4 +1,4 @@
-"""A file's columns as the table's, whatever lies between the two: names, ids, old types, other encodings, depth."""
+"""A file's columns as the table's columns, with other names, ids, old types, other encodings, at every depth."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ID = {"delta.columnMapping.mode": "id"}
 
 
 class Made(NamedTuple):
-    """A column that was made up: the table's type, the file's, and the value that each stored value is to become."""
+    """A generated column: the table's type, the file's type, and stored value -> expected value."""
 
     wanted: Any
     stored: pa.DataType
@@ -81,7 +81,7 @@ LEAVES = [
 
 @st.composite
 def types(draw: st.DrawFn, mode: Mode, depth: int = 3) -> Made:
-    """A type of a column, and one that a file may have it in."""
+    """A column's type, and a type that a file may store it in."""
     kind = draw(st.sampled_from(["leaf", "struct", "list", "map"] if depth else ["leaf"]))
     if kind == "leaf":
         return draw(st.sampled_from(LEAVES))
@@ -282,7 +282,7 @@ def test_ids_decide_in_id_mode_and_names_where_a_file_has_none(tmp_path: Path) -
 def test_row_groups_are_skipped_by_their_own_names_and_positions_stay(
     tmp_path: Path, configuration: dict[str, str]
 ) -> None:
-    # The file's "k" is another column; the ids are the only ones to trust in id mode.
+    # The file's "k" is another column; in id mode only the ids count.
     mode = configuration.get("delta.columnMapping.mode", "none")
     name = {"none": "k", "name": "p-k", "id": "anything"}[mode]
     columns = [with_id(pa.field(name, pa.int64()), 1), with_id(pa.field("dropped", pa.int64()), 7)]
@@ -303,7 +303,7 @@ def test_row_groups_are_skipped_by_their_own_names_and_positions_stay(
     scan = Scan.of(snapshot, None, predicate)
     with scan.reader.open("a.parquet", None) as file:
         assert scan.reader.candidates(file, predicate) == [4]
-    if mode != "id":  # DuckDB 1.5 finds no column by its id
+    if mode != "id":  # DuckDB 1.5 does not find columns by id
         assert sorted(read_duckdb(tmp_path)["k"].to_pylist()) == sorted(row["k"] for row in read(tmp_path))
 
 
@@ -338,7 +338,7 @@ def test_what_pyarrow_would_read_wrong_is_no_dataset(tmp_path: Path) -> None:
 
 INSTANT = dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC)
 IN_NANOSECONDS = pa.array([1_000_000_001], pa.timestamp("ns", "UTC"))
-#: A column, what a file of another writer has for it under which name, and the value that it is.
+#: A column, its name and value in a file of another writer, and the expected value.
 BY_OTHERS = {
     "name": (field("v", "long"), "V", pa.array([1]), 1),
     "member": (field("v", struct(field("a", "long"))), "v", pa.array([{"A": 1}]), {"a": 1}),
@@ -379,7 +379,7 @@ def test_a_dataset_refuses_files_that_pyarrow_reads_otherwise(tmp_path: Path, ca
 def test_a_dataset_takes_what_pyarrow_reads_alike(tmp_path: Path) -> None:
     rows = pa.table(
         {
-            "V": [0],  # beside the exact name it is another column
+            "V": [0],  # the file also has the exact name, so this is another column
             "v": pa.array([1], pa.int32()),
             "d": pa.array([1], pa.int32()),
             "t": pa.array([1000], pa.timestamp("ms", "UTC")),

@@ -1,4 +1,4 @@
-"""Data files as others write them, whole and damaged."""
+"""Data files of other writers, complete and damaged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.log_builder import array, data_file, field, mapping, put_table, struc
 
 
 def test_nan_is_found_beyond_the_row_groups_statistics(tmp_path: Path) -> None:
-    # Parquet's min and max leave NaN out, and NaN is above every number in Spark's order and in ours.
+    # Parquet's min and max leave out NaN, which is above every number in Spark's order and in ours.
     rows = pa.table({"x": [1.0, 2.0, float("nan"), 1.0], "id": [1, 2, 3, 4]})
     write_delta_rs(str(tmp_path), rows, writer_properties=WriterProperties(max_row_group_size=2))
     (file,) = tmp_path.glob("*.parquet")
@@ -30,7 +30,7 @@ def test_nan_is_found_beyond_the_row_groups_statistics(tmp_path: Path) -> None:
 
 
 def test_members_that_have_changed_names_skip_no_rows(tmp_path: Path) -> None:
-    # Two members of the same type renamed to each other: the file's struct looks like the table's, and is not.
+    # Two members of the same type are renamed to each other, so the file's struct has the table's type but other names.
     rows = pa.table({"s": [{"a": "x", "b": "1"}, {"a": "y", "b": "2"}]})
     members = (field("a", "string", physical="b", id=3), field("b", "string", physical="a", id=2))
     put_table(
@@ -44,7 +44,7 @@ def test_members_that_have_changed_names_skip_no_rows(tmp_path: Path) -> None:
 
 
 def test_a_files_own_copy_of_a_partition_column_skips_no_rows(tmp_path: Path) -> None:
-    # As in tables that were converted: the file's column says 5, and the log, which counts, says 1.
+    # As in converted tables: the file's column has 5, and the log, which counts, has 1.
     rows = pa.table({"id": pa.array(range(6)), "p": pa.array([5] * 6)})
     add = data_file(tmp_path, "p=1/a.parquet", rows, partition={"p": "1"}, row_group_size=2)
     put_table(tmp_path, [field("id", "long"), field("p", "long")], [add], partition_by=["p"])
@@ -70,7 +70,7 @@ def test_row_groups_are_skipped_beside_a_condition_on_partition_values(tmp_path:
 
 
 def test_arithmetic_of_bounds_beyond_a_long_skips_no_rows(tmp_path: Path) -> None:
-    # No row of these overflows: the greatest x is in another row than the least y.
+    # No row overflows, because the greatest x and the least y are in different rows.
     greatest = (1 << 63) - 1
     rows = pa.table({"x": [greatest, 1, 1, 1], "y": [-1, 1, 1, 1]})
     types = [field("x", "long"), field("y", "long")]
@@ -84,7 +84,8 @@ def test_arithmetic_of_bounds_beyond_a_long_skips_no_rows(tmp_path: Path) -> Non
 
 
 def test_rows_of_a_file_with_views_are_left_out(tmp_path: Path) -> None:
-    # So Polars hands its text to delta-rs, which notes the Arrow types in the file; vectors come from other writers.
+    # Polars passes text to delta-rs in this type, and delta-rs notes the Arrow types in the file. Other writers write
+    # deletion vectors.
     word, raw = pa.string_view(), pa.binary_view()
     kinds = {
         "s": word,
@@ -159,7 +160,7 @@ def test_counts_of_rows_that_contradict_each_other_are_damage(tmp_path: Path) ->
     start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     refused = 0
     for place in range(start, len(data) - 8):
-        if data[place] == 20:  # how Thrift writes ten
+        if data[place] == 20:  # Thrift's encoding of ten
             file.write_bytes(data[:place] + b"\x06" + data[place + 1 :])
             try:
                 answer = DeltaTable(tmp_path).to_pyarrow_table()

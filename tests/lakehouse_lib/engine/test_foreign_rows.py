@@ -1,4 +1,4 @@
-"""Rows that other writers leave, and what our own statistics hide: the answer is right, or a clear error."""
+"""Rows of other writers, and rows that our statistics hide: the answer is right, or the error is clear."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def test_nan_is_above_every_number_though_parquet_statistics_leave_it_out(
 
 @pytest.fixture
 def broken_promise(tmp_path: Path) -> DeltaTable:
-    """Two files of a column that must not be null; a foreign writer has put a null into one of them."""
+    """Two files of a column that must not be null; another writer put a null into one of them."""
     schema = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
     for low in (0, 2):
         rows = pa.Table.from_pydict({"k": [low, low + 1], "v": [1, 2]}, schema=schema)

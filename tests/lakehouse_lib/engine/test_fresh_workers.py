@@ -1,4 +1,4 @@
-"""What a new worker has to load before its first row: no pandas, which takes it a second."""
+"""The imports of a new worker before its first row: not pandas, which takes a second to load."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ print("pandas" in sys.modules, file=sys.stderr)
 
 
 class FreshWorkers(ArrowEngine):
-    """Each wave in a process of its own, by what Spark's workers run."""
+    """An engine that runs each wave in a new process, with the functions that Spark's workers run."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Tables that Spark wrote read as Spark read them, on either engine."""
+"""Both engines read tables that Spark wrote, with the rows that Spark read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every way to read a version whose files a vacuum has deleted: the error names the file and the way out."""
+"""Every way to read a version whose files a vacuum has deleted: the error names the file and says what to do."""
 
 import polars as pl
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Footers of files with NaN, by all writers of this library: Spark's Parquet reader skips no row group that matches."""
+"""Footers of files with NaN from every writer of this library: Spark's Parquet reader skips no matching row group."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rows_of(ids: list[int], d: list[float | None]) -> pa.Table:
 
 
 def statistics_in(path: str) -> dict[str, tuple[bool, bool]]:
-    """For each Parquet column whether any row group has min and max, and whether any has an index of its pages."""
+    """For each Parquet column: whether any row group has min and max, and whether any has a page index."""
     footer = pq.read_metadata(path)
     found: dict[str, tuple[bool, bool]] = {}
     for group in range(footer.num_row_groups):
@@ -68,7 +68,7 @@ def assert_safe_for_spark(table: DeltaTable, spark) -> None:
 
 @pytest.mark.slow
 def test_every_verb(tmp_path, engine, spark):
-    """None of the finite values is above 5."""
+    """No finite value is above 5."""
     write_deltalake(
         tmp_path / "t", rows_of([1, 2, 3], [1.0, NAN, 2.0]), engine=engine if engine.name == "arrow" else None
     )
@@ -148,7 +148,7 @@ def test_a_failure_after_a_late_nan_leaves_no_file(tmp_path):
 
 
 def test_a_frame_of_files_whose_footers_leave_nan_out(tmp_path, spark):
-    """delta-rs writes such footers, and so did this library."""
+    """delta-rs writes such footers, and older versions of this library did."""
     rows = rows_of([1, 2, 3, 4], [1.0, NAN, -0.0, None])
     deltalake.write_deltalake(tmp_path / "t", rows)
     table = DeltaTable(tmp_path / "t")

@@ -1,4 +1,4 @@
-"""Rules for rows hold on both engines, at every depth, and nothing of a refused write stays."""
+"""Row rules on both engines and at every depth; a refused write leaves no files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_nulls_of_a_partition_column(tmp_path: Path, engine: Engine) -> None:
     DeltaTable.create(tmp_path, required, partition_by=["p"])
     before = parquet_files(tmp_path)
     nulls = [{"a": [1, None], "p": ["x", "x"]}, {"a": [1, 2], "p": ["x", None]}]
-    for bad in (*nulls, {"a": [1, 2], "p": ["x", ""]}):  # the log has no empty text
+    for bad in (*nulls, {"a": [1, 2], "p": ["x", ""]}):  # the log cannot have empty text
         with pytest.raises(ConstraintViolatedError):
             write_deltalake(tmp_path, pa.table(bad), mode="append", engine=engine)
     assert DeltaTable(tmp_path).version() == 0

@@ -1,4 +1,4 @@
-"""Scratch folders of killed processes are deleted, and no others."""
+"""Only the scratch folders of killed processes are deleted."""
 
 import os
 import subprocess

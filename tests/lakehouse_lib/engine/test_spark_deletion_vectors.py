@@ -1,4 +1,4 @@
-"""Rows that deletion vectors name stay away, on either engine, whatever else the scan does."""
+"""Rows hidden by deletion vectors are never returned, on both engines, whatever else the scan does."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ids(engine: Engine, root: Path, where: str | None = None, **options: Any) ->
 
 
 def table_of(root: Path, *, partition_by: Iterable[str] = ()) -> Path:
-    """Three files of 3,000 rows in ascending order, in row groups of 700; pages of some 100."""
+    """A table of three files with 3,000 rows in ascending order, in row groups of 700 and pages of about 100."""
     adds = []
     for number, (path, p) in enumerate([("p=x/a.parquet", "x"), ("p=y/b.parquet", "y"), ("elsewhere/c.parquet", "z")]):
         start = number * ROWS
@@ -50,7 +50,7 @@ SCATTERED = {*range(0, 1000, 3), 2999}
 
 @pytest.fixture(params=[(), ("p",)], ids=["whole", "partitioned"])
 def marked(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """The first file has lost ten rows, the last some hundreds, the second none."""
+    """The same table with deletion vectors for ten rows of the first file and some hundred rows of the last file."""
     table_of(tmp_path, partition_by=request.param)
     (scattered,) = in_file(tmp_path, SCATTERED)
     delete_by_vector(tmp_path, {"p=x/a.parquet": inline(DELETED), "elsewhere/c.parquet": scattered})
@@ -88,7 +88,7 @@ def test_what_spark_prunes_itself_shifts_no_position(marked: Path, spark: Any, c
     plan = capsys.readouterr().out
     assert plan.count("GreaterThanOrEqual(k,1490)") == plan.count("FileScan") > 1
     assert sorted(row.k for row in frame.collect()) == [k for k in LEFT if 1490 <= k < 1510]
-    spark.conf.set("spark.sql.files.maxPartitionBytes", "4k")  # many splits a file
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "4k")  # many splits of each file
     try:
         frame = DeltaTable(marked).to_spark(spark)
         assert frame.rdd.getNumPartitions() > 10
@@ -144,7 +144,7 @@ def test_words_say_the_positions(positions: set[int]) -> None:
 
 
 def test_a_column_of_the_tables_own_is_not_taken_for_what_spark_says_of_a_file(tmp_path: Path, engine: Engine) -> None:
-    """Rows that were loaded with Spark's ``_metadata`` beside them."""
+    """The rows were loaded together with Spark's column ``_metadata``."""
     member = struct(field("file_modification_time", "timestamp"), field("row_index", "long"))
     moments = pa.array([0, 0, 0], pa.timestamp("us", tz="UTC"))
     of_source = pa.StructArray.from_arrays([moments, pa.array([7, 7, 7])], ["file_modification_time", "row_index"])

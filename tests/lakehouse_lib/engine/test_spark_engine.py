@@ -1,4 +1,4 @@
-"""What is Spark's own: where the bytes move, what the session keeps, how a failure looks."""
+"""Behaviour of the Spark engine only: where bytes move, the session's settings, errors."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_copy_that_a_slower_attempt_still_writes_is_not_the_tables(
 
 
 def test_what_spark_infers_of_these_rows_is_no_promise_for_others(tmp_path: Path, spark: Any) -> None:
-    # As delta-spark does: no column of range, of a literal or of an array of them has nulls.
+    # As in delta-spark: columns of range, of a literal, or of an array of these have no nulls.
     rows = spark.range(2).selectExpr("id", "1 AS one", "array(named_struct('x', 1)) AS a")
     write_deltalake(tmp_path, rows)
     schema = DeltaTable(tmp_path).to_pyarrow_table().schema
@@ -93,7 +93,7 @@ def test_filters_reach_the_scan_and_partitions_are_pruned(tmp_path: Path, spark:
     plan = capsys.readouterr().out
     assert "PartitionFilters: [isnotnull(p" in plan
     assert "GreaterThan(id,90)" in plan
-    assert plan.count("FileScan") == 1  # one branch, however many writes
+    assert plan.count("FileScan") == 1  # one branch for any number of writes
     assert sorted(row.id for row in frame.collect()) == [93, 93, 97, 97]
 
 

@@ -1,4 +1,4 @@
-"""The list of files that Spark scans: whole, found and believed, wherever it lies, whatever the session is set to."""
+"""The list of files that Spark scans: complete, readable in every folder, and independent of the session's settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakehouse_lib.engine.spark.read import manifest
 
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of the system's for temporary files that has an odd name."""
+    """A folder for temporary files with an unusual name."""
     folder = tmp_path / "tem p {é}%20#*"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -42,7 +42,7 @@ def test_a_list_that_two_threads_write_is_whole_at_any_moment(
     others: list[str] = []
 
     def write_bytes(path: Path, data: bytes) -> int:
-        """While one has written half of the list, another one comes, writes all of it and is read."""
+        """Write half of the list; then another process writes all of it, and it is read."""
         attempts.append(path)
         if len(attempts) > 1:
             return written(path, data)

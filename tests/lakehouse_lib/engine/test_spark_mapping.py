@@ -1,4 +1,4 @@
-"""Columns that files have under other names (column mapping), on either engine."""
+"""Columns with other names in files (column mapping), on both engines."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_names_at_every_depth_and_folders_named_after_nothing(mapped: Path, engi
     rows = sorted(rows_of(engine, mapped), key=by_id)
     expected = sorted([*logical_rows(1, 7), *logical_rows(10, 8), *logical_rows(20, None)], key=by_id)
     assert rows == expected
-    # DuckDB has null for every mapped partition column.
+    # DuckDB returns null for every partition column with column mapping.
     theirs = sorted(read_duckdb(mapped).drop_columns(["p"]).to_pylist(), key=lambda row: (row["id"] is None, row["id"]))
     assert theirs[:6] == [{name: row[name] for name in theirs[0]} for row in expected[:6]]
 
@@ -96,7 +96,7 @@ def test_spark_prunes_and_pushes_down_by_physical_names(mapped: Path, spark: Any
 
 
 def files_by_id(root: Path) -> list[dict[str, Any]]:
-    """Three files that name the columns 1 and 2 differently, and one from before there were field ids."""
+    """Three files with different names of the columns 1 and 2, and one file from before field ids."""
 
     def file(name: str, first: str, one: int, second: str, two: int, *, nested: str) -> dict[str, Any]:
         inner = pa.struct([with_id(pa.field(nested, pa.int64()), 5)])
@@ -139,7 +139,7 @@ def test_ids_decide_where_names_disagree(tmp_path: Path, engine: Engine) -> None
     assert sorted(map(str, (tuple(row.values()) for row in rows))) == sorted(
         map(str, [*each * 3, (4, 400, None, None)])
     )
-    # Spark's own matching by field id drops row groups by the statistics of the wrong column here.
+    # Spark's own matching by field id would drop row groups here by the statistics of the wrong column.
     assert [row["a"] for row in rows_of(engine, tmp_path, "a < 3")] == [1] * 3 + [2] * 3
     assert [row["b"] for row in rows_of(engine, tmp_path, "a >= 4 AND b >= 100")] == [400]
     assert rows_of(engine, tmp_path, "new IS NOT NULL") == []

@@ -1,4 +1,4 @@
-"""Partition values are the log's, however folders are named, on either engine."""
+"""Partition values come from the log, whatever folders are named, on both engines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.log_builder import data_file, field, put_table
 from tests.peers import read_engine
 
 UTC = dt.UTC
-# Type, the log's spelling, the value.
+# Type, text in the log, value.
 CASES: list[tuple[str, str | None, Any]] = [
     ("string", "a b", "a b"),
     ("string", "x/y=z%20é", "x/y=z%20é"),
@@ -83,8 +83,8 @@ TEXTS = [
 def test_texts_that_folders_spell_otherwise(tmp_path: Path, engine: Engine, kind: pa.DataType) -> None:
     values = pa.array(TEXTS, pa.string()).cast(kind)
     write_deltalake(tmp_path, pa.table({"k": range(len(TEXTS)), "p": values}), partition_by=["p"], engine=engine)
-    expected = [one or None for one in values.to_pylist()]  # the empty text is null in the log
-    if kind == pa.string():  # delta-rs reads the log's bytes as text
+    expected = [one or None for one in values.to_pylist()]  # the empty string is null in the log
+    if kind == pa.string():  # delta-rs reads the bytes in the log as text
         by_peer = deltalake.DeltaTable(str(tmp_path)).to_pyarrow_table().sort_by("k")
         assert by_peer["p"].to_pylist() == expected
     assert DeltaTable(tmp_path).to_pyarrow_table().sort_by("k")["p"].to_pylist() == expected

@@ -1,4 +1,4 @@
-"""What a table does not allow is refused by either engine, though Spark's own writer would write it."""
+"""Rows that a table does not allow are refused by both engines, although Spark's own writer would write them."""
 
 from __future__ import annotations
 

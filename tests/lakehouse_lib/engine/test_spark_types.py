@@ -1,4 +1,4 @@
-"""Types as other writers stored them, on either engine."""
+"""Types as other writers store them, on both engines."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ WIDENINGS = [
     *[("decimal(5,2)", wide) for wide in ("decimal(10,2)", "decimal(20,4)", "decimal(7,4)")],
     ("decimal(10,2)", "decimal(38,5)"),
     ("decimal(20,2)", "decimal(38,5)"),
-    # What delta-spark 3 wrote before the protocol asked for ten digits.
+    # delta-spark 3 wrote these, before the protocol required ten digits.
     ("byte", "decimal(4,1)"),
     ("short", "decimal(6,1)"),
 ]
@@ -95,7 +95,7 @@ def test_old_files_of_every_widened_type(tmp_path: Path, engine: Engine) -> None
         assert read[name].to_pylist() == twice, name
         assert [row["x"] for row in read[f"s{name}"].to_pylist()] == twice, name
         assert [row[0] for row in read[f"l{name}"].to_pylist()] == twice, name
-    # Conditions in the wider type meet row groups with statistics of the narrower one.
+    # Conditions in the wider type are compared with row group statistics of the narrower type.
     where = "c2 > 100 AND c7 >= 32767.0 AND c9 IS NOT NULL"
     assert read_engine(engine, tmp_path, where, ["k"])["k"].to_pylist() == [3, 3]
     assert read_engine(engine, tmp_path, "c1 <> 1 AND c10 < 0", ["k"])["k"].to_pylist() == [1, 1]

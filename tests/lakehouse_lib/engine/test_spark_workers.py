@@ -1,4 +1,4 @@
-"""Python workers that lack the library: the interpreter of the driver on a local master, a clear error elsewhere."""
+"""Python workers without the library: a local master uses the driver's interpreter; elsewhere the error is clear."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ with builder.getOrCreate() as spark:
 
 
 def run_plainly(tmp_path: Path, master: str) -> str:
-    """The output of a script without PYSPARK_PYTHON, where ``python3`` is a Python without the library."""
+    """The output of a script without PYSPARK_PYTHON, if ``python3`` is a Python without the library."""
     for _ in range(2):
         write_deltalake(tmp_path / "t", pa.table({"id": [1, 2]}), mode="append")
     other, hidden = tmp_path / "bin" / "python3", tmp_path / "hidden"
@@ -46,12 +46,12 @@ def run_plainly(tmp_path: Path, master: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.slow  # a Spark of its own
+@pytest.mark.slow  # its own Spark session
 def test_a_plain_script_on_a_local_master_runs_its_own_interpreter(tmp_path):
     assert run_plainly(tmp_path, "local[1]") == "compacted 1"
 
 
-@pytest.mark.slow  # a Spark of its own
+@pytest.mark.slow  # its own Spark session
 def test_elsewhere_the_error_says_what_to_set(tmp_path):
     printed = run_plainly(tmp_path, "local-cluster[1,1,512]")
     assert printed.startswith("StoreError: [DELTA_SPARK_CONFIGURATION] Spark's Python workers (")

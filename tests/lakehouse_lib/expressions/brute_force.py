@@ -1,7 +1,7 @@
-"""Conditions as text with their meaning beside it: plain Python over one row at a time, NULL as SQL has it.
+"""Conditions as SQL text together with their meaning in plain Python, row by row, with SQL's NULL.
 
-Nothing of the library is used here, so it can be its judge. A row is a dict of path to value: int for whole numbers,
-dates (days since 1970) and timestamps (µs), Decimal, float, str, bytes, bool, None.
+This module uses nothing of the library, so the library can be compared with it. A row is a dict of path to value: int
+for whole numbers, dates (days since 1970) and timestamps (µs), Decimal, float, str, bytes, bool, None.
 """
 
 from __future__ import annotations
@@ -68,13 +68,14 @@ def decimal_of(point: int, scale: int) -> Decimal:
 
 
 def some_columns() -> st.SearchStrategy[dict[str, str]]:
-    """A few columns (path to kind), to which a test keeps: values of all would take most of its time."""
+    """A few columns (path -> kind) for a test, because values of all columns would take most of its time."""
     chosen = st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=4, unique=True)
     return chosen.map(lambda paths: {path: COLUMNS[path] for path in paths})
 
 
 def rows(most: int, columns: dict[str, str]) -> st.SearchStrategy[list[Row]]:
-    """Some rows with values of these columns, NULL in others; in a column values differ, are the same, or all null."""
+    """Some rows with values of these columns and NULL in the others. A column's values differ, are equal, or are all
+    null."""
 
     def of(count: int) -> st.SearchStrategy[list[Row]]:
         by_path = {path: _column(kind, count) for path, kind in columns.items()}
@@ -93,7 +94,7 @@ def _column(kind: str, count: int) -> st.SearchStrategy[list[Any]]:
     return few | st.just([None] * count) | one.map(lambda value: [value] * count)
 
 
-# -- what conditions mean ----------------------------------------------------------------------------------------------
+# -- the meaning of conditions -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Condition:
 
 
 def compare(operator: str, a: Any, b: Any) -> bool | None:
-    """NaN is equal to itself and above every other number."""
+    """Compare two values; NaN is equal to itself and above every other number."""
     if operator == "<=>" and (a is None or b is None):
         return a is b
     if a is None or b is None:
@@ -150,7 +151,7 @@ def either(a: bool | None, b: bool | None) -> bool | None:
 
 
 def like(text: str | None, pattern: str) -> bool | None:
-    """A pattern without escapes but ``\\``."""
+    """Match a pattern whose only escape is ``\\``."""
     if text is None:
         return None
     parts = re.findall(r"\\(.)|([%_])|([^\\])", pattern, re.DOTALL)
@@ -165,7 +166,7 @@ def like(text: str | None, pattern: str) -> bool | None:
 
 
 def text_of(value: Any, kind: str) -> str:
-    """A value as a literal of Spark's SQL."""
+    """A value as a literal in Spark's SQL."""
     if value is None:
         return "NULL"
     if kind in FLOATS:
@@ -205,7 +206,7 @@ def _zoned(micros: int, minutes: int) -> str:
 
 @st.composite
 def operand(draw: st.DrawFn, kind: str, pool: list[Any]) -> tuple[str, Any]:
-    """(SQL, value) of a literal that a column of this kind is compared with; of the pool, so that it often matches."""
+    """(SQL, value) of a literal to compare with a column of this kind; often a value of the pool."""
     known = [one for one in pool if one is not None]
     value = draw(st.sampled_from(known) if known and draw(st.integers(0, 3)) else values(kind))
     how = draw(st.integers(0, 3))
@@ -360,7 +361,7 @@ def _date_part(value: int | None, kind: str, part: str) -> int | None:
 
 
 def conditions(world: list[Row], columns: dict[str, str]) -> st.SearchStrategy[Condition]:
-    """Conditions on these columns, whose literals are often values of ``world``."""
+    """Conditions on these columns, with literals that are often values of ``world``."""
     return st.recursive(leaves(world, columns), _joined, max_leaves=5)
 
 

@@ -1,4 +1,4 @@
-"""The statistics and partition values that several writers give a file with known rows; our writer's code apart."""
+"""The statistics and partition values that several other writers write for a file with known rows."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.lakehouse_lib.expressions.brute_force import (
     moment_text,
 )
 
-#: A logical path as COLUMNS has it to the names it has in the log.
+#: A logical path as in COLUMNS -> the names in the log.
 Names = Callable[[str], tuple[str, ...]]
 
 _CUT = 32
 
 
 def statistics(physical: list[Row], names: Names, columns: dict[str, str]) -> st.SearchStrategy[str | None]:
-    """What one of the writers says of these columns of the rows, of which some may be deleted by a deletion vector."""
+    """The statistics that one of the writers writes for these columns; a deletion vector may hide some of the rows."""
     return st.one_of(
         _spark(physical, names, columns),
         _spark(physical, names, columns),
@@ -77,14 +77,14 @@ def _rust(draw: st.DrawFn, physical: list[Row], names: Names, columns: dict[str,
 
 @st.composite
 def _bent(draw: st.DrawFn, body: dict[str, Any], physical: list[Row]) -> dict[str, Any]:
-    """The same with less in it, wider, or with nonsense: all of which a reader must live with."""
+    """The same statistics with less in them, wider, or with nonsense; a reader must accept all of these."""
     how = draw(st.sampled_from(["as it is", "as it is", "less", "wide", "nonsense"]))
     if how == "less":
         for key in draw(st.sets(st.sampled_from(sorted(body)))):
             del body[key]
     if how == "wide":
         body["tightBounds"] = False
-        # Under a deletion vector a count says something at its two ends only.
+        # Under a deletion vector, a null count is exact only if it is 0 or the number of rows.
         for inner, name, count in _members(body["nullCount"]):
             if 0 < count < len(physical):
                 inner[name] = draw(st.integers(1, max(1, len(physical) - 1)))
@@ -112,14 +112,14 @@ def _cut_max(text: str, tie_breakers: str) -> str | None:
     if len(text) <= _CUT:
         return text
     if tie_breakers == "utf-16":
-        # Until 2024: units of 16 bits, and U+FFFD to be above the rest.
+        # Until 2024 delta-spark compared UTF-16 units, with U+FFFD as an upper bound.
         units = text.encode("utf-16-be")
         end = 2 * _CUT
         while end < len(units) and int.from_bytes(units[end : end + 2], "big") >= 0xFFFD:
             end += 2
         if end >= len(units):
             return text
-        # A pair that is cut in two is not text.
+        # A surrogate pair cut in two is not text.
         prefix = units[:end].decode("utf-16-be", "replace")
         return None if prefix.encode("utf-16-be") != units[:end] else prefix + "\ufffd"
     for end in range(_CUT, min(len(text), 2 * _CUT)):
@@ -178,7 +178,7 @@ def _members(tree: dict[str, Any]) -> list[tuple[dict[str, Any], str, Any]]:
 
 
 def partition_text(value: Any, kind: str) -> st.SearchStrategy[str | None]:
-    """The spellings of a partition value in the log. The empty string is null."""
+    """The texts of a partition value in the log. The empty string is null."""
     if value is None:
         return st.sampled_from([None, ""])
     if kind in FLOATS:

@@ -1,4 +1,4 @@
-"""Rows and predicates of every type for the property tests. Text that Spark and DuckDB read alike."""
+"""Rows and predicates of every type for property tests, in SQL that Spark and DuckDB read alike."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def rows(draw: st.DrawFn, most: int = 6) -> pa.Table:
 
 
 def literal(value: Any, kind: str) -> str:
-    """The value as SQL that Spark and DuckDB read alike."""
+    """The value as a SQL literal that Spark and DuckDB read alike."""
     if kind in ("float", "double"):
         return f"CAST('{value}' AS {kind.upper()})"
     if kind == "string":
@@ -97,7 +97,7 @@ def leaf(draw: st.DrawFn, kinds: list[str] | None = None) -> str:
         )
     )
     one = st.sampled_from(VALUES[kind]).map(lambda value: literal(value, kind))
-    # Literals that no value of an integer or decimal column equals, too.
+    # Add literals that no value of an integer or decimal column equals.
     if kind in ("byte", "short", "integer", "long", "decimal(5,2)", "decimal(38,10)"):
         one = one | st.sampled_from(["0.5", "-1.5", "4.999", "100000000000000000000", "-100000000000000000000", "'5'"])
     if kind == "date":

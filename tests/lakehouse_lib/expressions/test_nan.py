@@ -1,4 +1,4 @@
-"""All NaN are one value, and both zeros are one value: both engines agree with Spark's own SQL."""
+"""All NaN are equal, and both zeros are equal: both engines agree with Spark's own SQL."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
 
-# Quiet NaN of either sign (x86 makes the negative one of 0.0 / 0.0), one with a payload, a signalling one.
+# Quiet NaN of both signs (x86 returns the negative one for 0.0 / 0.0), one with a payload, and a signalling NaN.
 DOUBLES = [0x7FF8000000000000, 0xFFF8000000000000, 0x7FF8DEADBEEF0001, 0x7FF0000000000001]
 FLOATS = [0x7FC00000, 0xFFC00000, 0x7FC0BEEF, 0x7F800001]
 NUMBERS = [0.0, -0.0, 1.0, 5.0, float("inf"), float("-inf")]
 NAN, NAN32 = "CAST('NaN' AS DOUBLE)", "CAST('NaN' AS FLOAT)"
 
 LISTS = [f"{NAN}", f"{NAN}, 1", f"{NAN}, NULL", f"{NAN32}, 0.1", "0, 1", "-0.0", f"-0.0, {NAN}, NULL", "1, NULL"]
-LISTS.append(", ".join(map(str, range(-8, 8))))  # so many that Spark looks them up by hash
+LISTS.append(", ".join(map(str, range(-8, 8))))  # Spark looks up a list of this length by hash
 CONDITIONS = [
     *(f"{operand} {no}IN ({listed})" for operand in ("d", "f", "s.d") for no in ("", "NOT ") for listed in LISTS),
     *(f"d * 1 {no}IN ({listed})" for no in ("", "NOT ") for listed in (LISTS[0], LISTS[3], LISTS[4], LISTS[8])),
@@ -57,7 +57,7 @@ def table(tmp_path_factory) -> DeltaTable:
 
 @pytest.fixture(scope="module")
 def expected(table, spark) -> dict[str, list[int]]:
-    """The rows that Spark itself finds, without this library and without skipping by Parquet's statistics."""
+    """The rows that Spark itself finds, without this library and without Parquet's statistics."""
     pushdown = "spark.sql.parquet.filterPushdown"
     spark.conf.set(pushdown, "false")
     try:

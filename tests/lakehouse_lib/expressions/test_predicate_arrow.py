@@ -1,4 +1,4 @@
-"""The Arrow rendering against DuckDB, over the same rows and the same text."""
+"""Predicates on Arrow compared with DuckDB, for the same rows and the same text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def duck():
 
 def judged(duck, table: pa.Table, sql: str) -> list[bool | None]:
     duck.register("data", table)
-    # DuckDB reads a struct's member as it reads a column of another table only when there is no such table.
+    # DuckDB reads ``a.b`` as a struct's member only if there is no table ``a``.
     found = duck.execute(f"SELECT ({sql}) AS m FROM data").fetchall()
     return [row[0] for row in found]
 
@@ -40,11 +40,11 @@ def test_agrees_with_duckdb(duck, table, sql):
 
 @given(table=rows(), sql=conditions())
 def test_spark_text_means_the_same(table, sql):
-    """What is rendered for Spark, read again, is true for the same rows."""
+    """The SQL for Spark, parsed again, is true for the same rows."""
     predicate = parse(sql, SCHEMA)
     again = parse(to_spark_sql(predicate), SCHEMA)
     assert matches(again, table, SCHEMA).equals(matches(predicate, table, SCHEMA))
-    assert repr(pickle.loads(pickle.dumps(predicate))) == repr(predicate)  # a NaN is not equal to itself
+    assert repr(pickle.loads(pickle.dumps(predicate))) == repr(predicate)  # NaN is not equal to itself
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_filters_in_normal_form():
 
 
 def test_filters_of_partitions_are_as_deltalake_has_them():
-    """What deltalake 1.6.6 answers to the same filters, null included; there, too, a value may be text."""
+    """deltalake 1.6.6 gives the same answers to the same filters, null included; its values may also be text."""
     schema = Schema([Field("p", "string"), Field("n", "integer"), Field("year", "string"), Field("x", "string")])
     table = pa.table(
         {
@@ -199,7 +199,7 @@ def test_filters_of_partitions_are_as_deltalake_has_them():
     assert kept(("n", "in", ["1", 2])) == [0, 1]
     assert kept(("year", "=", 2021)) == [0]
     assert kept(("year", "in", [2021, np.int64(2022)])) == [0, 1]
-    assert kept(("x", "=", "")) == [0]  # of other columns the empty string is a value
+    assert kept(("x", "=", "")) == [0]  # the empty string is a value in other columns
 
 
 def test_what_only_spark_evaluates_names_the_table():

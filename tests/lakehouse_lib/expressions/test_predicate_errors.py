@@ -1,4 +1,4 @@
-"""What is no predicate is refused with its reason and the way out."""
+"""Text that is not a valid predicate is refused with the reason and a hint."""
 
 from __future__ import annotations
 

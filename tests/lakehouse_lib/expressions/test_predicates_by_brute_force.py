@@ -1,4 +1,4 @@
-"""No file that holds a match is dropped, and rows are what plain Python says: every type, many writers' statistics."""
+"""No file with a match is pruned, and rows equal those of plain Python, for every type and many writers' statistics."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.lakehouse_lib.expressions.brute_force import COLUMNS, PATHS, Conditio
 from tests.lakehouse_lib.expressions.foreign_statistics import partition_text, statistics
 from tests.table_builder import files_with
 
-#: Rows and conditions take many draws.
+#: Rows and conditions need many draws of Hypothesis.
 large = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 )
 
 
 def _field(name: str, kind: Any) -> Field:
-    # A physical name that is another column's logical one must not confuse anybody.
+    # A physical name is the logical name of another column, which must not be confused.
     return Field(
         name, kind, metadata={"delta.columnMapping.physicalName": f"col-{name}" if name != "long_" else "short_"}
     )
@@ -73,7 +73,7 @@ def table_of(world: list[Row]) -> pa.Table:
 
 
 def _in_log(value: Any) -> Any:
-    """As a partition value, for which the empty string is null."""
+    """The value as a partition value, for which the empty string is null."""
     return None if value in ("", b"") else value
 
 

@@ -1,4 +1,4 @@
-"""The same rows on both engines, in a Spark session whose time zone is not UTC: what plain Python says."""
+"""The same rows on both engines as in plain Python, in a Spark session whose time zone is not UTC."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def moment(text: str) -> dt.datetime:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    """Three rows in two files: of each type something, an edge of it, and NULL."""
+    """Three rows in two files: for each type a value, an extreme value and NULL."""
     uri = str(tmp_path_factory.mktemp("both") / "t")
-    # In UTC. In New York's clock the first does not exist, and its day is the one before.
+    # Times in UTC. In New York the first does not exist, and its date is a day earlier.
     moments = [moment("2024-03-10T02:30:00.123456"), moment("1969-12-31T23:59:59.999999")]
     rows = pa.table(
         {
@@ -64,8 +64,8 @@ CASES = {
     "i BETWEEN -4.5 AND 4": [2],
     "i NOT BETWEEN -4.5 AND 4": [1],
     "i % 3 = -1": [2],
-    "i * j > 3000000000": [1],  # a long of two integers
-    "h * h < 0.0100000005": [1],  # a double of two floats
+    "i * j > 3000000000": [1],  # the product of two integers is a long
+    "h * h < 0.0100000005": [1],  # the product of two floats is a double
     "coalesce(i, 0) = 0": [3],
     "nullif(i, 5) IS NULL": [1, 3],
     "CASE WHEN i > 0 THEN b ELSE i IS NULL END": [1, 3],
@@ -136,7 +136,7 @@ def test_spark(table, spark):
     assert found == CASES
 
 
-# The zone of a string does not count beside a timestamp without one; Spark's own SQL is the judge.
+# A string's zone does not count if it is compared with a timestamp without zone; the result is that of Spark's SQL.
 ZONES_OF_STRINGS = {
     "n = '2024-03-10 02:30:00.123456 America/New_York'": [1],
     "n = '2024-03-10 02:30:00.123456+05:00'": [1],

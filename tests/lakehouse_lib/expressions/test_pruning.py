@@ -1,4 +1,4 @@
-"""Pruning never drops a file that holds a match: brute force over the rows is the judge."""
+"""Pruning never drops a file with a match, compared by brute force over the rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def stats_of(table: pa.Table, row_group_size: int, nan_known: bool) -> str:
 
 @st.composite
 def statistics_as_others_write_them(draw, text: str) -> str | None:
-    """The same statistics with less in them, or wider: all of it legal."""
+    """The same statistics with less in them, or wider; all of them are legal."""
     how = draw(st.integers(0, 5))
     body = json.loads(text, parse_float=str, parse_int=int)
     if how <= 1:
@@ -51,7 +51,7 @@ def statistics_as_others_write_them(draw, text: str) -> str | None:
         body["nullCount"] = {
             name: draw(st.integers(0, body["numRecords"])) for name in body["nullCount"] if name != "nested_"
         }
-        # Bounds stay bounds, counts of nulls are only telling at their ends.
+        # Bounds stay bounds; a count of nulls is exact only if it is 0 or all rows.
         for name, count in list(body["nullCount"].items()):
             if count in (0, body["numRecords"]):
                 del body["nullCount"][name]
@@ -86,7 +86,7 @@ def test_partition_values_decide_exactly(data, table):
     chosen = data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=3, unique=True))
     names = [NAMES[kind] for kind in chosen]
     sql = data.draw(conditions(chosen))
-    # A partition value that is the empty string is null.
+    # A partition value of the empty string is null.
     columns = {name: to_strings(table.column(name), SCHEMA.field(name).type) for name in names}
     typed = table
     if "string_" in names:
@@ -166,7 +166,7 @@ def test_only_nulls_match_nothing_but_null():
 
 
 def test_a_count_of_nulls_in_an_array_is_not_the_arrays():
-    # deltalake 0.20.2 counts the entries that a file of empty arrays has not.
+    # deltalake 0.20.2 counts entries that a file of empty arrays does not have.
     schema = Schema([Field("a", ArrayType("long", True)), Field("m", MapType("string", "long", True))])
     files = files_with(['{"numRecords":2,"nullCount":{"a":2,"m":2}}', '{"numRecords":2,"nullCount":{"a":0,"m":0}}'])
     for sql in ["a IS NOT NULL", "a IS NULL", "m IS NOT NULL", "m IS NULL"]:
@@ -174,7 +174,7 @@ def test_a_count_of_nulls_in_an_array_is_not_the_arrays():
 
 
 def test_a_count_of_nulls_that_the_bounds_contradict_says_nothing():
-    # deltalake 0.20.2 counts a map's keys and values under these names, also where columns have them.
+    # deltalake 0.20.2 counts a map's keys and values under these names, also if the table has columns of these names.
     schema = Schema([Field("value", "long"), Field("attributes", MapType("string", "string", True))])
     bounds = '"minValues":{"value":5},"maxValues":{"value":6}'
     files = files_with([f'{{"numRecords":2,{bounds},"nullCount":{{"key":2,"value":2}}}}'])
@@ -241,7 +241,7 @@ def test_split_takes_partition_conjuncts_apart():
     ],
 )
 def test_max_cut_by_spark_until_2024_covers_what_it_cut(condition, keep):
-    # U+FFFD was taken for the greatest: of UTF-16's units, it is; of characters, it is not.
+    # U+FFFD was used as the greatest character. It is the greatest UTF-16 unit, but not the greatest character.
     stem = "y" * 32
     files = files_with([stat(stem, stem + "\ufffd")])
     schema = Schema([Field("x", "string")])
@@ -249,7 +249,7 @@ def test_max_cut_by_spark_until_2024_covers_what_it_cut(condition, keep):
 
 
 def test_bounds_of_a_float_that_was_widened_cover_its_doubles():
-    # The float 0.1 is the double 0.10000000149011612, and files from before the change say 0.1.
+    # The float 0.1 is the double 0.10000000149011612, but files from before the type change have 0.1.
     files = files_with([stat(0.1, 0.1), stat(-0.1, -0.1)])
     widened = {"delta.typeChanges": [{"fromType": "float", "toType": "double"}]}
     schema = Schema([Field("x", "double", metadata=widened)])
@@ -280,7 +280,7 @@ def test_mapped_columns_are_found_by_their_physical_names(mapping):
     def mapped(name, kind, physical):
         return Field(name, kind, metadata={"delta.columnMapping.physicalName": physical})
 
-    # Renamed onto each other's old names.
+    # The columns were renamed to each other's old names.
     schema = Schema([mapped("a", "long", "b"), mapped("b", "long", "a"), mapped("p", "string", "q")])
     stats = json.dumps({"numRecords": 1, "minValues": {"a": 1, "b": 2}, "maxValues": {"a": 1, "b": 2}})
     files = files_with([stats], [{"q": "x", "p": "y"}])

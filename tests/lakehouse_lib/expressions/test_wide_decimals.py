@@ -1,4 +1,4 @@
-"""Decimals without a common type of 38 digits are compared exactly: both engines agree with Python's decimals."""
+"""Decimals without a common type of 38 digits are compared exactly; both engines agree with Python's decimals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OPERATORS = {
 
 
 def _edges(precision: int, scale: int) -> list[Decimal | None]:
-    """Both ends, zero and its neighbours, ones and halves as far as the type has them."""
+    """Both extremes, zero and its neighbours, and ones and halves if the type has them."""
     most = 10**precision - 1
     one = 10**scale
     points = {0, 1, -1, most, -most, one, -one, one + 1, -one - 1, one // 2, -(one // 2), 3 * one - 1}
@@ -34,7 +34,7 @@ def _edges(precision: int, scale: int) -> list[Decimal | None]:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory) -> DeltaTable:
-    """Every pair of edges of any two decimal columns is in some row."""
+    """A table in which every pair of edges of any two decimal columns is in some row."""
     edges = {name: _edges(*digits) for name, digits in _DIGITS.items()}
     rows = [
         (name, other, x, y)
@@ -111,7 +111,7 @@ def test_conditions_on_both_engines(table, spark, sql):
 
 
 def test_a_preview_and_its_delete_agree(tmp_path, engine):
-    """Rounded to the 38 digits before the point of the other column, 0.01 would be 0."""
+    """Rounded to 38 digits before the point, as in the other column, 0.01 would be 0."""
     rows = {"id": [1, 2], "c": [Decimal("0.01"), Decimal(0)], "k": pa.array([Decimal(0)] * 2, pa.decimal128(38, 0))}
     write_deltalake(tmp_path / "t", pa.table({**rows, "c": pa.array(rows["c"], pa.decimal128(5, 2))}))
     table = DeltaTable(tmp_path / "t", engine=engine)

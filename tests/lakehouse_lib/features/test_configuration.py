@@ -1,4 +1,4 @@
-"""Properties are in the log as every engine reads them, and names of columns as every engine takes them."""
+"""Properties have the form in the log that every engine reads, and column names the form that every engine accepts."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_what_others_could_not_read_is_refused(
 
 
 def test_a_constraint_is_one_in_any_case(tmp_path: Path) -> None:
-    """delta-spark looks for constraints regardless of case."""
+    """delta-spark finds constraints in any case."""
     constraint = {"delta.CONSTRAINTS.pos": "a > 0"}
     put_table(tmp_path, [field("a", "long")], [], features=["checkConstraints"], configuration=constraint)
     with pytest.raises(UnsupportedFeatureError, match="checkConstraints"):
@@ -89,7 +89,7 @@ def test_a_constraint_is_one_in_any_case(tmp_path: Path) -> None:
 
 
 def test_a_change_leaves_the_other_properties_as_they_are() -> None:
-    """Also those that are not valid, or that this library does not write: the change is what is judged."""
+    """Only the change is checked, not properties that are not valid or that this library does not write."""
     current = {"delta.columnMapping.mode": "name", "delta.isolationLevel": "Foo", "owner": "me", "delta.x": "1"}
     change = {"delta.checkpointInterval": "5", "owner": None, "delta.appendOnly": None}
     assert changed_configuration(current, change, PLAIN) == {

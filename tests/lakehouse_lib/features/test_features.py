@@ -1,4 +1,4 @@
-"""The table of features: every name there is, refused by name and with its reason where it is in use."""
+"""The table of features: every feature has a name, and an unsupported feature in use is refused with a reason."""
 
 import json
 from importlib import import_module
@@ -15,7 +15,7 @@ from lakehouse_lib.snapshot import load_snapshot
 from tests import log_builder
 from tests.log_builder import array, field, mapping, put, struct
 
-# Read off TableFeature.scala of delta-spark 4.4.0, PROTOCOL.md and the proposals beside it.
+# From TableFeature.scala of delta-spark 4.4.0, PROTOCOL.md and the proposals beside it.
 NAMES = [
     "adaptiveMetadata-preview",
     "allowColumnDefaults",
@@ -137,9 +137,9 @@ def test_versions_without_lists_imply_their_features():
     if not FEATURES["columnMapping"].reads:
         with pytest.raises(UnsupportedFeatureError, match="columnMapping"):
             check_read(Protocol(2, 5), mapped, PLAIN, table="t", version=3)
-    check_read(Protocol(1, 4), mapped, PLAIN, table="t", version=3)  # no mapping before reader version 2
+    check_read(Protocol(1, 4), mapped, PLAIN, table="t", version=3)  # no column mapping before reader version 2
     assert "columnMapping" in writer_features(Protocol(2, 5)) & reader_features(Protocol(2, 5))
-    for one_sided in (Protocol(1, 6), Protocol(2, 4)):  # as in delta-spark, both versions have to reach it
+    for one_sided in (Protocol(1, 6), Protocol(2, 4)):  # as in delta-spark, both versions must reach it
         assert "columnMapping" not in writer_features(one_sided) | reader_features(one_sided)
     assert reader_features(Protocol(2, 7, None, frozenset({"columnMapping"}))) == {"columnMapping"}
     with pytest.raises(UnsupportedFeatureError, match="reader version 4"):
@@ -148,7 +148,7 @@ def test_versions_without_lists_imply_their_features():
 
 @pytest.mark.parametrize("versions", [(1, 2), (1, 6), (2, 4)])
 def test_a_table_whose_property_maps_columns_is_not_written_unless_its_protocol_does(versions):
-    """Some readers go by the property alone, so files under the names of the schema would be read as nulls."""
+    """Some readers check only the property, so they would read files with logical names as nulls."""
     mapped = metadata(**{"delta.columnMapping.mode": "name"})
     with pytest.raises(UnsupportedFeatureError, match="columnMapping"):
         check_write(Protocol(*versions), mapped, PLAIN, table="t", version=3)

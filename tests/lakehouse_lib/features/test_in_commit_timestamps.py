@@ -1,4 +1,4 @@
-"""Commits that carry their time: it rises with the versions, whoever loses which race and whatever clocks do."""
+"""In-commit timestamps rise with the versions, in every race and with every clock."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def rows(start, count=100):
 
 
 def timed(root):
-    """A table of files by name only, whose commits have had their time since version 0."""
+    """A table of files without data, with in-commit timestamps since version 0."""
     return create(root, ON, TIMED)
 
 
@@ -54,7 +54,7 @@ def turning_on(snapshot):
 
 
 def first_action(store, version):
-    """The commitInfo with which a commit begins."""
+    """The first action of a commit, its commitInfo."""
     name, body = json.loads(store.read(file_names.commit(version)).split(b"\n")[0]).popitem()
     assert name == "commitInfo"
     return body
@@ -140,7 +140,7 @@ def test_what_a_caller_says_is_not_the_time(tmp_path):
     snapshot = timed(tmp_path)
     told = {"who": "me"}
     properties = CommitProperties(told)
-    told["inCommitTimestamp"] = 1  # which would have been refused before
+    told["inCommitTimestamp"] = 1  # this time would have been refused before
     begin(snapshot, adds=["a"]).commit(properties)
     assert rises(times(snapshot.store))
     assert first_action(snapshot.store, 1)["who"] == "me"
@@ -223,7 +223,7 @@ def test_nobody_writes_on_behind_a_commit_without_its_time(tmp_path):
 
 
 def test_a_property_without_the_feature_asks_for_nothing(tmp_path):
-    """delta-rs sets it on any table if it is asked to, and leaves the protocol as it is; so do its commits."""
+    """delta-rs sets the property on any table and leaves the protocol unchanged; so do its commits."""
     deltalake.write_deltalake(tmp_path, rows(0))
     deltalake.DeltaTable(tmp_path).alter.set_table_properties(ON, raise_if_not_exists=False)
     deltalake.write_deltalake(tmp_path, rows(100), mode="append")

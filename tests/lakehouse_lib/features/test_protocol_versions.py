@@ -1,4 +1,4 @@
-"""The protocol that a table's metadata requires: other engines open it, and it is the least there is."""
+"""The protocol that a table's metadata requires: the lowest protocol with which other engines open the table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.log_builder import edit
 from tests.peers import read_duckdb
 
 ROWS = pa.table({"a": [1, 2]})
-#: A property that enables each feature that one enables here, and the least protocol of a table that has it.
+#: A property for each feature that a property enables, and the lowest protocol of a table with it.
 ENABLED = {
     "appendOnly": ({"delta.appendOnly": "true"}, (1, 2)),
     "changeDataFeed": ({"delta.enableChangeDataFeed": "true"}, (1, 4)),
@@ -27,7 +27,7 @@ ENABLED = {
     "rowTracking": ({"delta.enableRowTracking": "true"}, (1, 7)),
     "v2Checkpoint": ({"delta.checkpointPolicy": "v2"}, (3, 7)),
 }
-#: Versions of the protocol without lists, and what delta-spark says that they imply (TableFeature.scala).
+#: Versions of the protocol without lists, and the features that they imply in delta-spark (TableFeature.scala).
 LEGACY = {
     "appendOnly": (1, 2),
     "invariants": (1, 2),
@@ -85,7 +85,7 @@ def test_delta_rs_gives_a_new_table_the_same_protocol(tmp_path: Path, name: str)
     theirs = deltalake.DeltaTable.create(tmp_path / "theirs", ROWS.schema, configuration=configuration).protocol()
     assert (ours.min_reader_version, ours.min_writer_version) == (theirs.min_reader_version, theirs.min_writer_version)
     for side in ("reader_features", "writer_features"):
-        listed = getattr(theirs, side)  # in which delta-rs puts variantType whatever the schema
+        listed = getattr(theirs, side)  # delta-rs lists variantType for every schema
         assert set(getattr(ours, side) or ()) == set(listed or ()) - {"variantType"}
 
 
@@ -112,7 +112,7 @@ def test_a_property_of_a_feature_that_is_not_written_stays_without_effect() -> N
 def test_old_versions_become_lists_that_others_take(
     tmp_path: Path, versions: tuple[int, int], configuration: dict[str, str]
 ) -> None:
-    """A feature of readers and writers that old versions reach on one side only has no place in the lists."""
+    """A feature of readers and writers is not listed if the old versions reach it on one side only."""
     write_deltalake(tmp_path, ROWS)
     with_versions(tmp_path, *versions)
     write_deltalake(tmp_path, ROWS, mode="append")
@@ -143,6 +143,6 @@ def test_a_property_comes_with_its_feature(
 
 
 def with_versions(uri: Path, reader: int, writer: int) -> None:
-    """Version 0 as one whose protocol has no lists."""
+    """Replace version 0 with a protocol of these versions, without lists."""
     versions = {"minReaderVersion": reader, "minWriterVersion": writer}
     edit(uri, 0, lambda action: action.update(protocol=versions) if "protocol" in action else None)

@@ -1,4 +1,4 @@
-"""Ids of rows: each number once, whoever commits first; what would lose them is refused."""
+"""Row ids: each id is assigned once in every order of commits, and changes that would lose ids are refused."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +26,7 @@ from tests.tracked_tables import STABLE, TRACKED, rows, tracked_rows
 
 
 def sized(**rows):
-    """Files by name, each with so many rows."""
+    """Files without data, each with so many rows."""
     stats = [json.dumps({"numRecords": count}) for count in rows.values()]
     table = files(*rows)
     return table.set_column(table.column_names.index("stats"), "stats", pa.array(stats, pa.string()))
@@ -44,7 +44,7 @@ def actions(store, version, kind):
 
 
 def ranges(store, first=0):
-    """Every file that was added from a version on, by its path: its first id, and the id after its last."""
+    """For each file added from a version on, by path: its first row id, and the id after its last."""
     found = {}
     for version in range(first, load_snapshot(store).version + 1):
         for one in actions(store, version, "add"):
@@ -95,7 +95,7 @@ def test_ids_are_each_given_once_among_threads(tmp_path):
     )
 )
 def test_no_id_is_given_twice_in_any_history(tmp_path_factory, history):
-    """Each step is planned up to five versions back, adds files and may remove one of those it saw."""
+    """Each step is planned on one of the last five versions, adds files and may remove a file of its version."""
     store = create(tmp_path_factory.mktemp("t"), {"delta.checkpointInterval": "3"}, TRACKED).store
     snapshots = [load_snapshot(store)]
     for number, (back, counts, removes) in enumerate(history):
@@ -196,7 +196,7 @@ def test_a_table_that_cannot_keep_ids_is_refused_by_name(tmp_path):
     taken = {"delta.rowTracking.materializedRowIdColumnName": "ID"}
     with pytest.raises(DeltaProtocolError, match=r"'ID' has the name.*materializedRowIdColumnName"):
         create(tmp_path / "taken", taken, TRACKED)
-    # A property that no feature stands for asks for nothing.
+    # A property without its feature has no effect.
     plain = create(tmp_path / "plain", STABLE)
     rearranging = OptimisticTransaction(plain, plain.store, "OPTIMIZE", {})
     rearranging.add(files("c", data_change=False))

@@ -1,4 +1,4 @@
-"""Health is what the log says; the files on disk and delta-rs say whether that is true."""
+"""The health of a table from its log, compared with the files on disk and with delta-rs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def of(table: Path, version: int | None = None, **arguments: object) -> Health:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Five appends of ever more rows, a delete, two partitions and a null one."""
+    """Five appends of increasing size, a delete, two partitions and a null partition."""
     root = tmp_path / "t"
     for size in (10, 100, 1000, 10_000, 100_000):
         parts = np.arange(size) % 2
@@ -59,7 +59,7 @@ def test_what_is_counted_is_what_is_on_disk(table: Path) -> None:
     assert found.small_files == (sizes < 10_000).sum()
     assert found.small_file_share == pytest.approx((sizes < 10_000).mean())
     assert found.partitions == 3
-    assert found.compactable_files == found.small_files - 1  # the null partition has one file
+    assert found.compactable_files == found.small_files - 1  # the null partition has only one file
     assert found.largest_partition_files == 5
     json.dumps(found.to_dict())
 

@@ -75,7 +75,7 @@ def test_exactly_the_cells_that_do_not_fit_are_marked(texts: list[str]) -> None:
     assert typed.to_pylist() == [Decimal(text) if _is_decimal(text) else None for text in texts]
 
 
-WRAPPED = 2**128  # as many units as decimals of 128 bits tell apart
+WRAPPED = 2**128  # as many units as 128 bits can count
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ WRAPPED = 2**128  # as many units as decimals of 128 bits tell apart
         (pa.decimal128(15, 2), str(10**400 // WRAPPED * WRAPPED)),
         (pa.decimal128(38, 0), "9" * 39),
         (pa.decimal128(38, 18), "3402823669209384634633746074317686825.56"),
-        (pa.decimal128(38, 38), "3.5"),  # what the scale makes of it has too many digits, not the text
+        (pa.decimal128(38, 38), "3.5"),  # the scale adds too many digits to this short text
     ],
     ids=lambda value: type_name(value) if isinstance(value, pa.DataType) else str(value)[:24],
 )
@@ -133,7 +133,7 @@ def test_types_are_called_what_the_table_calls_them(data_type: pa.DataType, name
 def test_no_number_becomes_zero_or_infinity(
     data_type: pa.DataType, as_numpy: type[np.floating], texts: list[str]
 ) -> None:
-    """NumPy reads the numbers; a denormal that is not zero stays."""
+    """NumPy parses the numbers; a denormal number stays different from zero."""
     typed, bad = from_text(pa.array(texts, pa.string()), data_type)
     with np.errstate(over="ignore", under="ignore"):
         meant = [as_numpy(text) for text in texts]

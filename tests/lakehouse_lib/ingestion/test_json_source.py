@@ -12,7 +12,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
 
 
 def test_line_of_any_depth_goes_to_quarantine(tmp_path: Path) -> None:
-    """There is a depth that Python reads and cannot write again; where, depends on who calls."""
+    """Python can parse JSON of a depth that it cannot write; the depth depends on the call stack."""
     depths = range(900, 1100)
     for start, end in ("[]", "{}"):
         opening = '{"k":' if start == "{" else "["

@@ -1,4 +1,4 @@
-"""A row that no table, or no partition of this one, can hold goes to quarantine by name; the rest is loaded."""
+"""A row that the table or its partition cannot store goes to quarantine with its reason; the other rows are loaded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("s", pa.string()), pa.f
 def parsed(
     folder: Path, name: str, schema: pa.Schema, partition_columns: tuple[str, ...] = ()
 ) -> tuple[list[int], dict[str, list[tuple[str, str]]]]:
-    """Ids of the rows that are loaded, and what is wrong with the others by id."""
+    """The ids of loaded rows, and the problems of the other rows by id."""
     landing = folder / "landing"
     file = fingerprint(landing, scan(landing)[name])
     assert file is not None

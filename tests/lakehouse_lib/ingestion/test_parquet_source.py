@@ -78,7 +78,7 @@ INT96 = {"use_deprecated_int96_timestamps": True}
 
 @pytest.mark.parametrize("options", [INT96, INT96 | {"store_schema": False}])
 def test_int96_is_a_moment_however_deep(tmp_path: Path, options: dict[str, Any]) -> None:
-    """It is what Spark writes unless it is told otherwise."""
+    """Spark writes INT96 by default."""
     moment = NOON.replace(tzinfo=dt.UTC)
     assert loaded(tmp_path, pa.array([moment, None], UTC), UTC, **options) == [moment, None]
     deep = pa.list_(struct(n=pa.int64(), at=UTC))

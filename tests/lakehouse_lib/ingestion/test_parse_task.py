@@ -32,7 +32,7 @@ CSV, JSON, PARQUET = SourceFormat("csv"), SourceFormat("json"), SourceFormat("pa
 
 
 class Parsed:
-    """What became of one file: its report, its rows and its rejected rows."""
+    """The result of one file: its report, its rows and its rejected rows."""
 
     def __init__(
         self, folder: Path, name: str, content: bytes, source_format: SourceFormat, schema: pa.Schema = SCHEMA
@@ -80,10 +80,10 @@ def test_each_fault_has_its_line_column_and_reason(tmp_path: Path) -> None:
         b"id,price,note",
         b"1,free,x",  # 2
         b"",
-        b'2,1,"two',  # 4, a good row of two lines
+        b'2,1,"two',  # 4, a valid row on two lines
         b'lines"',
         b"3,1",  # 6
-        b'4,1,"a',  # 7, of two lines
+        b'4,1,"a',  # 7, a row on two lines
         b'b",surplus',
         b"x,y,z",  # 9
         b",1,q",  # 10
@@ -279,7 +279,7 @@ def test_json_gzip(tmp_path: Path) -> None:
         ("a.json", b'{"id": 1, "cost": 2}\n', "cost: expected no such key"),
         ("a.json.gz", gzip.compress(b'{"id": 1}\n' * 99)[:-9], "cannot be read as JSON lines"),
     ],
-    ids=["unknown key", "torn gzip"],  # what is compressed has its second in it, and the test's name would have
+    ids=["unknown key", "torn gzip"],  # the bytes of a gzip file contain the time
 )
 def test_json_file_that_does_not_fit_is_refused_whole(tmp_path: Path, name: str, content: bytes, said: str) -> None:
     assert said in Parsed(tmp_path, name, content, JSON).refused
@@ -317,7 +317,7 @@ def test_parquet_days_of_the_calendar_of_before_spark_3_keep_their_names(tmp_pat
     parsed = Parsed(tmp_path, "a.parquet", _parquet(marked(table)), PARQUET, OLD_SCHEMA)
     midnight = dt.datetime.combine(NAMED, dt.time(), dt.UTC)
     assert [(row["id"], row["d"], row["t"]) for row in parsed.rows] == [(1, NAMED, midnight), (2, NAMED, None)]
-    # What is rejected is shown as it would have been loaded.
+    # A rejected row is shown as it would have been loaded.
     strict = pa.schema([OLD_SCHEMA.field(0), OLD_SCHEMA.field(1), OLD_SCHEMA.field(2).with_nullable(False)])
     (bad,) = Parsed(tmp_path, "b.parquet", _parquet(marked(table)), PARQUET, strict).rejected
     assert bad["d"] == str(NAMED)
@@ -366,7 +366,7 @@ def test_file_that_is_not_what_was_taken_is_neither_parsed_nor_refused(tmp_path:
 
 
 def test_block_size_bounds_the_memory(tmp_path: Path) -> None:
-    """Forty times the block, all in one file: far less is held than the file has."""
+    """A file of forty blocks is never in memory as a whole."""
     content = b"id,price,note\n" + b"".join(
         b"%d,1.25,%s\n" % (n, os.urandom(200).hex().encode()) for n in range(30_000)
     )

@@ -1,4 +1,4 @@
-"""A CSV file that ends inside a quoted value is refused, wherever it was cut; Python's strict reader is the judge."""
+"""A CSV file that ends inside a quoted value is refused, wherever it was cut, as by Python's strict reader."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FIELDS = st.text(st.sampled_from('ab,"\r\né '), max_size=5)
 
 
 def records(path: Path, schema: pa.Schema = SCHEMA, source_format: SourceFormat = FORMAT) -> list[list[str]] | None:
-    """The rows and the texts of faulty records in the file's order; None when the file is refused."""
+    """The rows and the texts of faulty records in the file's order; None if the file is refused."""
     found: list[tuple[int, list[str]]] = []
     try:
         for block in read_csv(path, source_format, schema):
@@ -35,7 +35,7 @@ def records(path: Path, schema: pa.Schema = SCHEMA, source_format: SourceFormat 
             found += zip(block.lines.to_pylist(), map(list, rows), strict=True)
             found += [(line, [raw]) for line, raw in zip(block.faulty.lines, block.faulty.raw, strict=True)]
     except SourceRefusedError as error:
-        # A header that does not end is none at all.
+        # A header without an end is not a header.
         assert "never closed" in str(error) or "cannot infer number of columns" in str(error)  # noqa: PT017
         return None
     return [row for _, row in sorted(found, key=lambda one: one[0])]
@@ -67,7 +67,7 @@ def test_cut_at_every_character(
             assert found is None, text[:cut]
             continue
         assert found is not None, text[:cut]
-        # Records before the last one are whole. The last may be `"a"`, which was `"a""b"`.
+        # Records before the last one are whole. The last one may be `"a"`, cut from `"a""b"`.
         whole = [row for row in expected if len(row) == columns]
         assert [row for row in found if len(row) == columns] == whole
         assert whole[:-1] == [list(row) for row in rows[: max(0, len(whole) - 1)]]
@@ -105,7 +105,7 @@ def test_duckdb_refuses_them_too(tmp_path: Path, text: str) -> None:
 
 
 def test_a_file_of_line_breaks_cut_inside_its_last_value(tmp_path: Path) -> None:
-    """The last quote opens a value; taken for the end of one, it would be a whole file with a row more."""
+    """The last quote opens a value. Read as a closing quote, it would complete the file, with one more row."""
     path = tmp_path / "a.csv"
     for text, expected in (('"x\n"\n"\n', None), ('"x\n"\n"\n"', [["x\n"], ["\n"]]), ('"x\n"\n', [["x\n"]])):
         path.write_bytes(text.encode())
@@ -126,7 +126,7 @@ def test_a_file_cut_inside_its_header(tmp_path: Path, text: str) -> None:
 def test_each_byte_inside_a_quoted_value_refuses_the_file(
     tmp_path_factory: pytest.TempPathFactory, header: bool, columns: int, data: st.DataObject
 ) -> None:
-    """Judged by where the writer's quotes are: the bytes of each value, between its quotes, are known."""
+    """Every byte between the quotes of each value is known from the writer, so every cut must be refused."""
     source_format = replace(FORMAT, header=header, delimiter=data.draw(st.sampled_from([",", "a", ";"])))
     schema = pa.schema(list(SCHEMA)[:columns])
     rows = data.draw(st.lists(st.lists(FIELDS, min_size=columns, max_size=columns), min_size=1, max_size=3))
@@ -135,9 +135,10 @@ def test_each_byte_inside_a_quoted_value_refuses_the_file(
         for place, value in enumerate(row):
             quoted = value.replace('"', '""').encode()
             text += source_format.delimiter.encode() if place else b""
-            # After the first of two quotes the value looks closed.
+            # After the first of two quotes the value seems to be closed.
             for length in range(len(quoted) + 1):
-                # pyarrow has no words for a record that lacks fields and ends inside a character, and refuses the file.
+                # pyarrow has no message for a record that lacks fields and ends inside a character, and refuses the
+                # file.
                 is_cut = place + 1 < columns and quoted[:length].decode(errors="ignore").encode() != quoted[:length]
                 if not is_cut and (len(quoted[:length]) - len(quoted[:length].rstrip(b'"'))) % 2 == 0:
                     inside.add(len(text) + 1 + length)

@@ -13,7 +13,7 @@ from lakehouse_lib.log.commits.action_columns import FileParser
 from lakehouse_lib.log.commits.commit_file import CommitActions, parse_commit
 from tests.log_builder import METADATA, PROTOCOL, add, remove
 
-COLUMNS, LINES = 0, 2**60  # bytes from which on pieces are parsed as columns
+COLUMNS, LINES = 0, 2**60  # the size in bytes from which pieces are parsed by the columnar parser
 VECTOR = {"storageType": "u", "pathOrInlineDv": "x" * 20, "offset": 1, "sizeInBytes": 36, "cardinality": 2}
 CDC = {"cdc": {"path": "_change_data/c", "partitionValues": {}, "size": 3, "dataChange": False}}
 
@@ -53,7 +53,7 @@ def agree(data: bytes) -> None:
 
 
 def is_columnar(*actions) -> bool:
-    """Whether the columnar parser itself took these lines, and does not leave them to the other."""
+    """Whether the columnar parser accepts these lines, and does not leave them to the line parser."""
     return FileParser().parse(lines_of(*actions)) is not None
 
 

@@ -1,4 +1,4 @@
-"""Commit files that are none, or contradict themselves: refused by file, line, field and value."""
+"""Commit files that are not valid or contradict themselves: the error has the file, line, field and value."""
 
 import json
 import tracemalloc
@@ -95,7 +95,7 @@ def test_a_field_of_a_file_that_is_of_another_type(kind, field, value):
     good = add("a.parquet")["add"]
     known = set(SCHEMAS[kind].names)
     data = lines({"commitInfo": {}}, {kind: good}, {kind: good | {"path": "b.parquet", field: value}})
-    if field not in known:  # unknown in this action, so it may be anything
+    if field not in known:  # this action does not define the field, so its value may be anything
         parse_commit(data, 7, "t")
         return
     message = refused(data)
@@ -250,7 +250,7 @@ def test_a_line_beyond_the_bound_is_refused_before_the_rest_is_read(tmp_path, mo
     file = tmp_path / file_names.commit(1)
     with file.open("wb") as out:
         out.write(b'{"add": {"stats": "')
-        out.truncate(2 * 2**30)  # two gigabytes that take no room on disk
+        out.truncate(2 * 2**30)  # two gigabytes that take no space on the disk
     tracemalloc.start()
     try:
         with pytest.raises(LogCorruptedError, match=f"line 1 .*longer than {2**20} bytes.*version 1"):

@@ -1,4 +1,4 @@
-"""Damaged footers of checkpoints: read past, or refused, and never the end of the process."""
+"""Damaged footers of checkpoints are ignored or refused, and never end the process."""
 
 import io
 import random
@@ -24,7 +24,7 @@ FLIPS = 400
 
 
 def table_of(folder: Path) -> LocalStore:
-    """Two commits and a checkpoint of the last."""
+    """A table with two commits and a checkpoint of the last version."""
     store = put(folder, 0, add("a", stats='{"numRecords":1}'), add("b"))
     put(folder, 1, add("c", tags={"t": "1"}))
     DeltaTable(folder).create_checkpoint()
@@ -32,7 +32,7 @@ def table_of(folder: Path) -> LocalStore:
 
 
 def flipped(data: bytes, seed: int) -> bytes:
-    """One bit of the footer, or two."""
+    """The bytes with one or two flipped bits in the footer."""
     rng = random.Random(seed)
     length = int.from_bytes(data[-8:-4], "little")
     spoiled = bytearray(data)
@@ -42,7 +42,7 @@ def flipped(data: bytes, seed: int) -> bytes:
 
 
 def read_all(folder: Path) -> None:
-    """What the test below runs in a process of its own: prints how many of the spoiled checkpoints were passed over."""
+    """The test below runs this in its own process: prints how many of the damaged checkpoints were ignored."""
     store = table_of(folder)
     whole = store.read(file_names.checkpoint(1))
     passed_over = 0
@@ -71,7 +71,7 @@ def test_a_damaged_footer_does_not_end_the_process(tmp_path):
 
 @pytest.mark.slow
 def test_some_of_those_footers_contradict_their_schema(tmp_path):
-    """Or the test above would not meet what ended the process."""
+    """Otherwise the test above would not have the footers that end the process."""
     whole = table_of(tmp_path).read(file_names.checkpoint(1))
     unsound = 0
     for seed in range(4_000):

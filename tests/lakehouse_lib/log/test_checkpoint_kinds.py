@@ -1,4 +1,4 @@
-"""Every kind of checkpoint says the same; a broken one is passed over; delta-rs and DuckDB agree."""
+"""All kinds of checkpoints have the same content; a broken one is ignored; delta-rs and DuckDB agree."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ AT = 3  # the checkpoint's version
 
 @pytest.fixture
 def table(tmp_path):
-    """Versions 0 to 4, each adding files of real rows; 2 removes a file of 1, 4 one of 0. No checkpoint yet."""
+    """Versions 0 to 4, each with new files of real rows; 2 removes a file of 1, and 4 one of 0. No checkpoint yet."""
     store = LocalStore(str(tmp_path / "t"), fsync=False)
     for version in range(5):
         actions = [add_of_row(store, f"f{version}-{n}.parquet", 10 * version + n) for n in range(3)]
@@ -124,7 +124,7 @@ KINDS = [
 
 
 def _cut(store):
-    """Without the commits up to the checkpoint nothing but it can tell."""
+    """Delete the commits up to the checkpoint, so that only the checkpoint has their actions."""
     store.delete_many([file_names.commit(version) for version in range(AT + 1)])
 
 
@@ -222,7 +222,7 @@ def test_text_that_is_no_utf8_is_no_checkpoint(table, kind):
 
 
 def _with_views(kind):
-    """A type with views in place of its texts."""
+    """The type with views instead of strings."""
     if pa.types.is_string(kind):
         return pa.string_view()
     if pa.types.is_map(kind):
@@ -248,7 +248,7 @@ def test_text_may_be_in_views(table, kind):
     assert DeltaTable(table.root).repair()["checkpoints_unreadable"] == {}
     _cut(table)
     assert _state(table) == expected
-    DeltaTable(table.root).create_checkpoint()  # which forgets removals of long ago
+    DeltaTable(table.root).create_checkpoint()  # without expired removes
     assert _state(table)[:5] == expected[:5]
 
 
@@ -258,7 +258,7 @@ def test_of_several_checkpoints_of_a_version_any_complete_one_will_do(table):
         kind(table)
     _cut(table)
     assert _state(table) == expected
-    # One after the other falls away or breaks, until none is left.
+    # One checkpoint after the other disappears or breaks, until none is left.
     checkpoints = [meta.path for meta in table.list_from(file_names.LOG) if ".checkpoint." in meta.path]
     random.Random(2).shuffle(checkpoints)
     for number, path in enumerate(checkpoints[:-1]):
@@ -335,7 +335,7 @@ def test_checksum_files_change_no_read(table, crc):
 
 
 def _compacted(store, start, end):
-    """The commits ``start`` to ``end`` in one, reconciled."""
+    """Write a log compaction of the commits ``start`` to ``end``, reconciled."""
     actions = {}
     for number in range(start, end + 1):
         for line in store.read(file_names.commit(number)).splitlines():
@@ -390,9 +390,9 @@ def test_an_unreadable_compaction_is_passed_over(table, broken):
 def test_a_compaction_that_does_not_fit_is_ignored(table):
     expected = _state(table)
     put_classic(table, 2, [*_few(), *_files(table, 2)])
-    _compacted(table, 1, 3)  # begins before the checkpoint ends
+    _compacted(table, 1, 3)  # starts before the checkpoint
     put_compaction(table, 4, 9, [remove("f0-0.parquet")])  # ends after the log
-    put_compaction(table, 3, 3, [remove("f0-0.parquet")])  # stands for one commit only
+    put_compaction(table, 3, 3, [remove("f0-0.parquet")])  # replaces one commit only
     assert [d.version for d in load_segment(table).deltas] == [3, 4]
     assert _state(table) == expected
 

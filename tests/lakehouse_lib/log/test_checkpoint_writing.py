@@ -1,4 +1,4 @@
-"""What is written of a version is what it says, in bounded memory, whatever the checkpoint before it was like."""
+"""A written checkpoint has the content of its version, in bounded memory, whatever the checkpoint before it is."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FEATURE = {
 
 
 def start(root: Path, policy: str) -> LocalStore:
-    """A table without files whose checkpoints are of this policy."""
+    """A table without files, whose checkpoints follow this policy."""
     store = LocalStore(str(root), fsync=False)
     metadata = METADATA | {"configuration": {"delta.checkpointPolicy": policy}}
     put(store, 0, {"protocol": FEATURE}, {"metaData": metadata})
@@ -55,7 +55,7 @@ def vector(number: int) -> dict[str, object]:
 
 
 def state_of(store: LocalStore, version: int | None = None):
-    """What a version says, opened anew."""
+    """The content of a version, opened again."""
     cache.CACHE.clear()
     snapshot = load_snapshot(store, version)
     files = sorted(snapshot.files.to_pylist(), key=lambda row: row["path"])
@@ -63,8 +63,8 @@ def state_of(store: LocalStore, version: int | None = None):
     return files, removed, snapshot.transactions, snapshot.domains, snapshot.metadata, snapshot.protocol
 
 
-# A commit: for each of some paths whether it is added (with a vector or without) or removed; and whether a checkpoint
-# follows it.
+# A commit: for each of some paths whether it is added (with or without a vector) or removed; and whether a
+# checkpoint follows.
 commits = st.lists(
     st.tuples(
         st.dictionaries(st.sampled_from("abcdefghijklmnop"), st.integers(-1, 2), max_size=9),
@@ -77,9 +77,9 @@ commits = st.lists(
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 @given(commits=commits, kept_open=st.booleans())
-@settings(max_examples=settings.default.max_examples // 5)  # each writes a log and reads it by several readers
+@settings(max_examples=settings.default.max_examples // 5)  # each example writes a log and reads it by several readers
 def test_checkpoints_say_what_the_commits_say(tmp_path_factory, policy, commits, kept_open):
-    """Any history, checkpoints at any versions, each built on the one before it."""
+    """Any history with checkpoints at any versions, each based on the previous checkpoint."""
     root = tmp_path_factory.mktemp("t")
     plain, store = start(root / "plain", policy), start(root / "checkpointed", policy)
     live: dict[str, dict[str, object] | None] = {}
@@ -98,7 +98,7 @@ def test_checkpoints_say_what_the_commits_say(tmp_path_factory, policy, commits,
                 if what >= 0:
                     live[path] = None if what == 0 else vector(what)
                     more = {} if what == 0 else {"deletionVector": vector(what)}
-                    # A vector that was there before cannot be added and removed at once.
+                    # A vector that the file had before cannot be added and removed in one commit.
                     actions = [a for a in actions if "remove" not in a or _key(a["remove"]) != (path, str(live[path]))]
                     actions.append(add(path, stats=json.dumps({"numRecords": version}), **more))
             put(plain, version, *actions)
@@ -107,7 +107,7 @@ def test_checkpoints_say_what_the_commits_say(tmp_path_factory, policy, commits,
                 snapshot = snapshot.update() if kept_open else load_snapshot(store)
                 hint = write_checkpoint(store, version, snapshot.state, tombstones_since=-1)
                 assert (hint.version, hint.num_of_add_files) == (version, len(live))
-                # From now on nothing but the checkpoint can tell.
+                # From here on only the checkpoint has the actions.
                 store.delete_many([file_names.commit(one) for one in range(version)])
                 assert state_of(store) == state_of(plain)
                 assert read_hint(store) == version
@@ -159,7 +159,7 @@ def test_a_policy_without_its_feature_is_classic(tmp_path):
 
 @pytest.mark.parametrize("statistics", [True, False])
 def test_a_checkpoint_of_others_is_written_on(tmp_path, statistics):
-    """Its row groups mix actions, and of some files the statistics are structs alone."""
+    """Its row groups mix actions, and some files have statistics only as structs."""
     store = LocalStore(str(tmp_path / "t"), fsync=False)
     parsed = {"numRecords": 10, "minValues": {"id": 5}, "maxValues": {"id": 9}, "nullCount": {"id": 0}}
     files = [file(number) for number in range(40)]
@@ -178,7 +178,7 @@ def test_a_checkpoint_of_others_is_written_on(tmp_path, statistics):
 
 
 def test_row_groups_do_not_pile_up(tmp_path):
-    """However many checkpoints are built on each other, and however little each of them brings."""
+    """Many checkpoints are based on each other, and each adds few files."""
     store = start(tmp_path / "t", "classic")
     for version in range(1, 6):
         put(store, version, *(add(f"f{version}-{n}") for n in range(10)))
@@ -207,7 +207,7 @@ def test_writing_loads_no_pandas(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 def test_memory_does_not_grow_with_the_table(tmp_path, policy):
-    """A checkpoint of 40,000 files is written on another one; of 30 MB no more than some row groups are held."""
+    """A checkpoint of 40,000 files (30 MB) is based on another one, with only some row groups in memory."""
     store = start(tmp_path / policy, policy)
     padding = "x" * 600
     rows = [add(f"part-{n:06d}.parquet", stats=json.dumps({"numRecords": n, "pad": padding})) for n in range(1_000)]
@@ -227,7 +227,7 @@ def test_memory_does_not_grow_with_the_table(tmp_path, policy):
     _run(program)
     store.delete_many([file_names.commit(version) for version in range(40)])
     put(store, 41, *(remove(f"1/part-{n:06d}.parquet") for n in range(0, 1_000, 50)))
-    # The sidecars are of a thousand files, too; that none is kept shows the most that is ever held.
+    # The sidecars also have a thousand files each. None is reused, so the test shows the maximum in memory.
     more = """
         from lakehouse_lib.log.checkpoint.sidecar_reuse import SidecarPlan
         write_v2.plan_sidecars = lambda sidecars, **_: SidecarPlan((), tuple(sidecars))
@@ -262,7 +262,7 @@ def test_delta_rs_reads_the_statistics_that_were_written(tmp_path):
     assert (found["num_records"], found["min.id"], found["max.id"], found["null_count.id"]) == (3, -7, 1 << 40, 1)
 
 
-# The pieces it is made of.
+# The functions that write it.
 
 
 def test_the_checksum_is_that_of_the_protocols_example():
@@ -295,7 +295,7 @@ def test_a_checksum_of_what_is_no_hint(text, tmp_path):
 
 @pytest.mark.parametrize("schema", [TOP, FILES, writing.CLASSIC])
 def test_every_leaf_is_named_as_parquet_names_it(schema):
-    """A leaf that is asked for under another name would silently be written otherwise."""
+    """A column that is requested by another name would silently be written with the default encoding."""
     sink = io.BytesIO()
     nothing = pa.Table.from_arrays([pa.nulls(1, one.type) for one in schema], schema=schema)
     write_parquet(sink, schema, [nothing], row_group=1)
@@ -331,7 +331,7 @@ def test_a_torn_bloom_filter_is_an_error():
     for spoiled in (b"", b"\x15", b"\x15\x80\x80\x01\x1c\x1c\x00\x00\x1c\x1c\x00\x00\x1c\x1c\x00\x00\x00"):
         with pytest.raises(ValueError, match="Bloom"):
             bloom_bitset(spoiled)
-    assert bloom_bitset(b"\x15\x40\x00" + bytes(32)) is None  # an algorithm that nobody knows
+    assert bloom_bitset(b"\x15\x40\x00" + bytes(32)) is None  # an unknown algorithm
 
 
 def test_work_is_done_in_order_and_not_ahead_of_who_takes_it():

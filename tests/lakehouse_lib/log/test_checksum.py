@@ -1,4 +1,4 @@
-"""Version checksums: right wherever there is one, none where that is not certain, and never believed over the log."""
+"""Version checksums are right or missing, and a wrong checksum never overrides the log."""
 
 import json
 import logging
@@ -30,7 +30,7 @@ from tests.table_builder import create
 
 
 def new_files(sizes):
-    """Files that have just been written."""
+    """Files that were just written."""
     now = time.time_ns() // 1_000_000 + 1
     return pa.Table.from_pylist(
         [
@@ -59,7 +59,7 @@ def change(snapshot, sizes=(), removed=None, **more):
 
 
 def right(store, version):
-    """Whether the checksum of a version is what a full count gives."""
+    """Whether a version's checksum equals the result of a full count."""
     CACHE.clear()
     told, truth = read_checksum(store, version), checksum_of(load_state(store, version).state)
     assert told is not None
@@ -110,7 +110,7 @@ def test_every_checksum_is_what_a_full_count_gives(tmp_path_factory, interval, c
     for sizes, removed, kind in commits:
         if kind == "lost":
             store.delete_many([file_names.checksum(snapshot.version)])
-        if kind == "elsewhere":  # a writer that writes no checksum
+        if kind == "elsewhere":  # a writer that does not write checksums
             put(store, snapshot.version + 1, {"commitInfo": {"txnId": "x"}}, add(str(uuid.uuid4()), size=9))
             snapshot = load_snapshot(store)
             continue
@@ -134,10 +134,10 @@ def test_every_checksum_is_what_a_full_count_gives(tmp_path_factory, interval, c
 
 
 def test_a_file_that_may_have_been_there_leaves_it_out(tmp_path):
-    """An add may say something else of a file that is live already; by its commit alone nobody can tell."""
+    """An add may change a file that is live already; the commit alone does not show it."""
     snapshot = change(create(tmp_path), [1])
     files = snapshot.files
-    # The file system's clock is some milliseconds behind the one that the file's time is by.
+    # The file system's clock is some milliseconds behind the clock that the test uses.
     place = files.column_names.index("modificationTime")
     files = files.set_column(place, files.schema.field(place), pa.chunked_array([[snapshot.timestamp]], pa.int64()))
     transaction = OptimisticTransaction(snapshot, snapshot.store, "COMPUTE STATS", {})
@@ -189,11 +189,11 @@ def test_too_many_transactions_are_left_out(tmp_path):
 
 
 def test_the_cost_of_one_has_no_part_in_the_tables_size(tmp_path, monkeypatch):
-    """Of a table with a checkpoint nothing is read for it but the checksum before and the commit."""
+    """With a checkpoint, only the previous checksum and the commit are read."""
     snapshot = change(create(tmp_path, {"delta.checkpointInterval": "2"}), [1] * 50)
     snapshot = change(snapshot, [1])
     assert snapshot.checkpoint_version == 2
-    old = time.time() - 60  # of a commit file that is still young the log is asked whose it is
+    old = time.time() - 60  # if the commit file is young, the log is checked again
     os.utime(tmp_path / file_names.commit(2), (old, old))
     snapshot = load_snapshot(snapshot.store)
     read = []
@@ -223,7 +223,7 @@ def test_a_checksum_that_cannot_be_written_fails_no_commit(tmp_path, monkeypatch
     assert "checksum failed after version 2" in caplog.text
 
 
-# Wrong ones.
+# Wrong checksums.
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_one_that_contradicts_the_log_is_told_and_not_believed(tmp_path, caplog,
     assert said in caplog.text
     assert "repair" in caplog.text
     assert (snapshot.version, snapshot.file_count) == (1, 2)
-    # Nothing is built on what is known to be wrong.
+    # A checksum that is known to be wrong is not used for the next one.
     change(snapshot, [1])
     assert snapshot.store.head(file_names.checksum(2)) is None
 
@@ -272,7 +272,7 @@ def test_a_right_one_is_no_news(tmp_path, caplog):
     assert contradictions(read_checksum(snapshot.store, 1), again.state, counting=True) == []
 
 
-# Beside others.
+# Checksums of other writers.
 
 
 def rows(count):

@@ -1,4 +1,4 @@
-"""A cleanup that takes commits between the moment a reader lists them and the moment it reads them."""
+"""A cleanup deletes commits after a reader has listed them and before it reads them."""
 
 from datetime import UTC, datetime
 
@@ -22,7 +22,7 @@ ICT = {"delta.enableInCommitTimestamps": "true"}
 
 
 def racing_store(root, *meanwhile, kinds=("commit",)):
-    """A store to whose log these things happen, each when a reader that has listed it reads a file of these kinds."""
+    """A store in which each of these events happens once, when a reader that has listed the log reads such a file."""
     listed, happens = [], each(*meanwhile)
 
     def happen(path):
@@ -34,7 +34,7 @@ def racing_store(root, *meanwhile, kinds=("commit",)):
 
 
 def cleaned(log, checkpoint=15):
-    """A checkpoint of a writer's, and the cleanup that follows it."""
+    """A writer's checkpoint, and the cleanup after it."""
 
     def happen():
         log.checkpoint(checkpoint, "classic")
@@ -136,8 +136,10 @@ def test_a_commit_that_is_listed_and_never_there_is_an_error_in_the_end(tmp_path
 
 @pytest.fixture
 def timed(tmp_path):
-    """Versions 0 to 9, a day each by the times inside, and when the first one was; a reader of it is overtaken by the
-    cleanup of what is before version 6."""
+    """Versions 0 to 9, one a day by their in-commit timestamps, and the time of version 0.
+
+    While a reader reads it, a cleanup deletes everything before version 6.
+    """
     created = create(tmp_path, ICT, Protocol(1, 7, None, frozenset({"inCommitTimestamp"}))).timestamp
     for version in range(1, 10):
         put(tmp_path, version, {"commitInfo": {"inCommitTimestamp": created + version * DAY}}, add(f"f{version}"))

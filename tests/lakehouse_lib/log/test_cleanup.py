@@ -1,4 +1,4 @@
-"""Expired log cleanup: what goes by the protocol's rules, and what readers find at every moment of it."""
+"""Expired log cleanup: the deleted objects by the protocol's rules, and the state that readers find at every moment."""
 
 import logging
 import time
@@ -28,7 +28,7 @@ def versions_of(log, kind):
     return sorted({one.version for one in parsed if one is not None and one.kind == kind})
 
 
-# What goes.
+# Deleted objects.
 
 
 def test_the_cutoff_is_a_midnight():
@@ -44,7 +44,8 @@ def test_everything_before_the_checkpoint_at_the_cutoff_goes(tmp_path):
         log.checkpoint(version, "classic")
     for version in range(21):
         log.checksum(version)
-    # On day 20 the week began on day 13, at whose midnight version 12 was the newest; the checkpoint before it is 10.
+    # On day 20 the cutoff is the midnight of day 13. Version 12 was the newest then, and 10 is the checkpoint before
+    # it.
     before = all_seen(log.store, range(21))
     gone = clean(log, 20)
     assert versions_of(log, "commit") == list(range(10, 21))
@@ -72,7 +73,7 @@ def test_without_a_checkpoint_nothing_goes(tmp_path):
     log = PastLog(tmp_path).commits(21)
     assert clean(log, 1000) == []
     log.checkpoint(18, "classic")
-    assert clean(log, 20) == []  # it is younger than the cutoff
+    assert clean(log, 20) == []  # the checkpoint is younger than the cutoff
     assert len(log.listing()) == 22
 
 
@@ -89,7 +90,7 @@ def test_a_checkpoint_that_cannot_be_read_is_no_base(tmp_path, caplog):
     log.checkpoint(5, "classic")
     path = tmp_path / log.checkpoint(10, "classic")[0]
     data = bytearray(path.read_bytes())
-    data[8:60] = bytes(52)  # its footer is whole
+    data[8:60] = bytes(52)  # its footer is still valid
     path.write_bytes(data)
     log.date(file_names.checkpoint(10), 10)
     before = seen(log.store, 20)
@@ -115,7 +116,7 @@ def test_what_the_hint_points_to_stays(tmp_path):
     clean(log, 20)
     assert versions_of(log, "classic") == [5, 10]
     assert versions_of(log, "commit") == list(range(5, 21))
-    log.store.put(file_names.LAST_CHECKPOINT, b'{"version": 7, "size": 1}')  # there is none: no reader begins there
+    log.store.put(file_names.LAST_CHECKPOINT, b'{"version": 7, "size": 1}')  # this checkpoint does not exist
     clean(log, 20)
     assert versions_of(log, "commit") == list(range(10, 21))
 
@@ -169,7 +170,7 @@ def test_in_commit_timestamps_count_where_there_are_some(tmp_path):
     for version in range(6, 21):
         line = {"commitInfo": {"inCommitTimestamp": at(version)}}
         put(log.store, version, line, add(f"f{version}"))
-        log.date(file_names.commit(version), 20)  # copied today
+        log.date(file_names.commit(version), 20)  # copied on day 20
     protocol = Protocol(1, 7, None, frozenset(["inCommitTimestamp"]))
     assert clean(log, 16, configuration=WEEK | configuration, protocol=protocol) == []
     clean(log, 20, configuration=WEEK | configuration, protocol=protocol)
@@ -177,7 +178,7 @@ def test_in_commit_timestamps_count_where_there_are_some(tmp_path):
 
 
 def test_modification_times_that_fall_back_are_moved_to_rise(tmp_path):
-    # Version 4 was copied on day 30, so no later one counts as older, whatever its file says.
+    # Version 4 was copied on day 30, so no later version counts as older, whatever its file's time is.
     log = PastLog(tmp_path).commits(12, days=[0, 1, 2, 3, 30, 5, 6, 7, 8, 9, 10, 11])
     log.checkpoint(3, "classic")
     log.checkpoint(8, "classic")
@@ -228,7 +229,8 @@ def test_while_a_checkpoint_that_stays_is_unreadable_all_sidecars_stay(tmp_path,
 
 
 def test_no_sidecar_goes_on_the_day_the_oldest_checkpoint_was_written(tmp_path):
-    """Somebody may be writing one that shares sidecars with a checkpoint that was the newest until then."""
+    """Another process may be writing a checkpoint that shares sidecars with the checkpoint that was the newest until
+    then."""
     log = PastLog(tmp_path).commits(21)
     old = log.checkpoint(5, "parquet")
     for path in (new := log.checkpoint(10, "parquet")):
@@ -240,7 +242,7 @@ def test_no_sidecar_goes_on_the_day_the_oldest_checkpoint_was_written(tmp_path):
     assert set(new) <= set(log.listing())
 
 
-# What stays, whatever is old.
+# Objects that are kept at any age.
 
 
 @pytest.mark.parametrize("value", ["false", "FALSE", "no idea"])
@@ -260,7 +262,7 @@ def test_nothing_while_another_cleanup_takes_the_commits_away(tmp_path):
 
     configuration = WEEK | {"delta.enableInCommitTimestamps": "true"}
     before = set(log.listing())
-    # The first commit, whose time is inside, goes between the listing and the look.
+    # The first commit, which has the in-commit timestamp, disappears between the listing and the read.
     store = FaultStore(
         tmp_path, after={"list_from": lambda folder: folder == file_names.LOG and log.store.delete_many([gone])}
     )
@@ -310,7 +312,7 @@ def test_a_protected_version_that_is_none_is_refused(tmp_path):
         clean(log, 20, configuration=configuration, protocol=protocol)
 
 
-# Whether to look at all.
+# Conditions for a cleanup.
 
 
 def test_due_as_soon_as_something_may_go(tmp_path):
@@ -348,7 +350,7 @@ def test_history_begins_where_the_log_does(tmp_path):
 
 
 def test_a_writer_whose_version_is_cleaned_up_commits_nothing(tmp_path):
-    """The name of its next commit is free again, and nobody would ever read what is put there."""
+    """The name of its next commit is free again, but no reader would ever read a commit there."""
     snapshot = old = append(create(tmp_path), "a")
     for number in range(12):
         snapshot = append(snapshot, f"b{number}")
@@ -360,7 +362,7 @@ def test_a_writer_whose_version_is_cleaned_up_commits_nothing(tmp_path):
     assert snapshot.store.head(file_names.commit(2)) is None
 
 
-# Others.
+# Other writers.
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -379,7 +381,7 @@ def test_others_read_what_is_kept(tmp_path, kind):
 
 
 def test_a_version_that_a_cleanup_frees_is_not_written_again(tmp_path):
-    """Cleanup takes a version between the look at the log and the put of a writer who planned long before."""
+    """Between a late writer's check of the log and its put, a cleanup deletes a version."""
     log = PastLog(tmp_path).commits(6)
     log.checkpoint(5, "classic")
     old = load_snapshot(log.store, 1)

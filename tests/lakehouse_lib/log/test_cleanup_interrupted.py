@@ -1,4 +1,4 @@
-"""Expired log cleanup at every moment of it: what readers find after any part of the deletions, whoever dies."""
+"""Expired log cleanup killed at every moment: the state that readers find after any part of the deletions."""
 
 import random
 import tempfile
@@ -35,7 +35,7 @@ def pasts(draw):
 
 @pytest.mark.slow
 @given(pasts())
-@settings(max_examples=settings.default.max_examples // 5)  # each writes many logs
+@settings(max_examples=settings.default.max_examples // 5)  # each example writes many logs
 def test_after_any_part_of_the_deletions_a_kept_version_is_as_it_was(past):
     count, made, compacted, hinted, day, seed = past
     chance = random.Random(seed)
@@ -78,7 +78,7 @@ def test_after_any_part_of_the_deletions_a_kept_version_is_as_it_was(past):
 
 
 def store_until_killed(root, deletions):
-    """A store whose process is killed after so many objects are deleted."""
+    """A store whose process is killed after so many deletions."""
     left = iter(range(deletions))
 
     def delete_until_killed(delete_many, paths):

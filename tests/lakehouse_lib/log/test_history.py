@@ -1,4 +1,4 @@
-"""Commit times and the version of a moment."""
+"""Times of commits, and the version at a time."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 def store(tmp_path):
-    """Versions 0, 1, 2 an hour apart; 3 has the modification time of 1, as after a copy."""
+    """Versions 0, 1 and 2, an hour apart; the file of 3 has the modification time of 1, as after a copy."""
     for version, hours in enumerate((0, 1, 2, 1)):
         store = put(tmp_path, version, add(f"f{version}"))
         moment = (START + timedelta(hours=hours)).timestamp()
@@ -64,7 +64,7 @@ TIMED = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["inCom
 
 
 def _with_times(root, times, since=None):
-    """A log whose commits carry in-commit timestamps ``times`` (hours after START; None: none), on from ``since``."""
+    """A log with the in-commit timestamps ``times`` (hours after START; None: none), enabled from ``since`` on."""
     configuration = {"delta.enableInCommitTimestamps": "true"}
     if since is not None:
         configuration |= {
@@ -98,7 +98,7 @@ def test_in_commit_timestamps_win_over_file_times(tmp_path):
 
 
 def test_before_their_enablement_file_times_count(tmp_path):
-    # What versions 0 and 1 say inside is not to be believed; their files are from 100 and 99 hours before START.
+    # The timestamps in versions 0 and 1 do not count; their files are from 100 and 99 hours before START.
     store = _with_times(tmp_path, [50, None, 2, 3], since=2)
     assert [entry["timestamp"] for entry in history(store)] == [_ms(3), _ms(2), _ms(-99), _ms(-100)]
     hours = [(-99.5, 0), (-99, 1), (1.9, 1), (2, 2), (3, 3), (9, 3)]

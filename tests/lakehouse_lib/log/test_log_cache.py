@@ -1,4 +1,4 @@
-"""What a process keeps of logs that it has read: bounded in bytes, and never dearer the more there is."""
+"""The cache of logs in a process: bounded in bytes, and as fast with many entries as with few."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_what_grows_while_it_is_used_makes_others_go() -> None:
     for number, size in enumerate(grown):
         bounded.get(STORE, [meta(number)], lambda size=size: size, lambda size: size[0], grows=True)
     grown[0][0] = grown[1][0] = 12 * ENTRY
-    # Whether another one is asked for or these, the older one goes.
+    # Both a request for another object and one for these objects drop the older entry.
     bounded.get(STORE, [meta("other")], lambda: None, lambda _: 0)
     assert bounded.nbytes == 14 * ENTRY
     assert bounded.get(STORE, [meta(1)], lambda: [1], lambda size: size[0], grows=True) is grown[1]
@@ -98,7 +98,7 @@ def test_threads_that_read_at_once_share_one_value() -> None:
 
 
 def test_the_bound_is_about_what_the_process_keeps() -> None:
-    """Of commits with one file each, whose columns are nothing beside the objects that hold them."""
+    """Commits with one file each, whose columns are small compared with their Arrow objects."""
     program = """
         from lakehouse_lib.log.commits.action_lines import read_actions
         from lakehouse_lib.log.cache import LogCache
@@ -147,7 +147,7 @@ def test_a_sidecar_that_was_put_back_is_read(tmp_path: Path) -> None:
         _ = held.files
     store.put(path, data)
     assert paths_of(load_snapshot(store)) == paths_of(held) == ["f001", "f002", "f003"]
-    # And where nobody noticed.
+    # The same without a failed read: the sidecar gets another modification time.
     cache.CACHE.clear()
     held = load_snapshot(store)
     os.utime(tmp_path / path, (2, 2))

@@ -1,4 +1,4 @@
-"""Checkpoints with columns of other types than the protocol has: passed over, or an error of ours."""
+"""Checkpoints with columns of other types than in the protocol: ignored, or refused with an error of the library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ODD = {"text": "odd", "number": 1, "list": ["odd"], "struct": {"odd": 1}}
 
 
 def retyped(data: bytes, field: str, value: object) -> bytes:
-    """The checkpoint, but this value in place of a field of each add."""
+    """The checkpoint with this value in place of a field of each add."""
     table = pq.read_table(pa.BufferReader(data))
     adds = table["add"].combine_chunks()
     columns = {one.name: adds.field(index) for index, one in enumerate(adds.type)}
@@ -56,7 +56,7 @@ def test_a_field_of_another_type_makes_no_checkpoint(tmp_path: Path, field: str,
     assert snapshot.checkpoint_version == 0
     assert paths_of(snapshot) == ["f001", "f002"]
     assert snapshot.checkpoint_version is None
-    # Where nothing else tells the version, the checkpoint is at fault.
+    # If only the checkpoint has the version, it causes the error.
     put(store, 1, {"commitInfo": {}})
     store.delete_many([file_names.commit(0)])
     with pytest.raises(LogCorruptedError, match="cannot be read"):

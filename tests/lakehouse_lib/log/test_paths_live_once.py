@@ -1,4 +1,4 @@
-"""A path is live once: log compactions, checkpoints and commits that would make it live twice, on every way to read."""
+"""Compactions, checkpoints and commits that make a path live twice are refused by every way to read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ORDERS = ("oldest first", "newest first")
 
 
 def actions_of(store, first, last):
-    """The actions of these commits, ascending."""
+    """The actions of these commits, in ascending order."""
     return [
         action
         for version in range(first, last + 1)
@@ -41,7 +41,7 @@ def actions_of(store, first, last):
 
 
 def concatenate(store, first, last, order):
-    """A compaction that is not reconciled: the lines of its commits one after the other."""
+    """A compaction that is not reconciled: the lines of its commits, one commit after the other."""
     actions = actions_of(store, first, last)
     return put_compaction(store, first, last, actions if order == "oldest first" else actions[::-1])
 
@@ -83,7 +83,7 @@ def test_rows_are_those_of_delta_rs_beside_a_compaction_that_is_not_reconciled(t
 
 
 def vectors_log(root):
-    """Ten rows in f, of which each of the versions 2 to 4 deletes one more by a deletion vector."""
+    """Ten rows in the file f; each of the versions 2 to 4 deletes one more row by a deletion vector."""
     log = Log(root)
     log.file("f", list(range(10)))
     log.commit(log.add("f"))  # version 1
@@ -160,7 +160,7 @@ def test_a_reconciled_compaction_is_read_in_place_of_its_commits(tmp_path):
 
 @pytest.mark.parametrize(("retention", "is_used"), [(None, False), ("interval 30 days", True), ("some days", False)])
 def test_a_compaction_that_may_lack_expired_removes(tmp_path, retention, is_used):
-    """Delta Kernel leaves expired removes out of a compaction: the file would be live again."""
+    """Delta Kernel omits expired removes from a compaction, so the file would be live again."""
     configuration = {"delta.deletedFileRetentionDuration": retention} if retention is not None else {}
     write_deltalake(tmp_path, pa.table({"id": [1]}), configuration={})
     table = DeltaTable(tmp_path)
@@ -186,7 +186,7 @@ def test_a_compaction_that_may_lack_expired_removes(tmp_path, retention, is_used
 
 
 def checkpointed(root, kind="classic"):
-    """Eight rows in four files, of which a checkpoint has one twice. Commits are all there."""
+    """Eight rows in four files, one of which is in the checkpoint twice. All commits exist."""
     for number in range(4):
         write_deltalake(root, pa.table({"id": [2 * number, 2 * number + 1]}), mode="append")
     store = LocalStore(str(root), fsync=False)
@@ -225,7 +225,7 @@ def test_a_checkpoint_with_an_add_twice_is_refused_where_nothing_else_has_the_ve
     store.delete_many([file_names.commit(version) for version in range(3)])
     table = DeltaTable(tmp_path)
     twice = actions_of(store, 3, 3)
-    assert twice  # the version's own commit is there
+    assert twice  # the version's own commit exists
     with pytest.raises(LogCorruptedError, match=r"part-.* is live twice.*repair\(\)") as raised:
         ROADS[road](table)
     assert raised.value.table == str(tmp_path)
@@ -274,7 +274,7 @@ def _paths(store):
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 @pytest.mark.parametrize("rewritten", [False, True])
 def test_a_wrong_commit_after_a_checkpoint_gets_into_no_other_one(tmp_path, policy, rewritten):
-    """A file gets a deletion vector, and the remove of what it was before is missing."""
+    """A file gets a deletion vector, and the remove of its earlier state is missing."""
     log = Log(tmp_path)
     for number in range(4):
         log.commit(log.add(log.file(f"f{number}", [number] * 10)))

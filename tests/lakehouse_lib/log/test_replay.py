@@ -1,4 +1,4 @@
-"""Reconciliation and the commit file: torn lines, deletion vectors, spellings of a path, unknown actions."""
+"""Reconciliation and commit files: torn lines, deletion vectors, spellings of a path, unknown actions."""
 
 import json
 from contextlib import suppress

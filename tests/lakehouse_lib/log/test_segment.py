@@ -1,4 +1,4 @@
-"""Which objects of the log make up a version, with the hint stale, missing, torn or wrong."""
+"""The log objects that make up a version, with a stale, missing, torn or wrong checkpoint hint."""
 
 import json
 import time
@@ -18,7 +18,7 @@ from tests.table_builder import append, create, paths_of
 
 @pytest.fixture
 def table(tmp_path):
-    """Versions 0 to 12, a file a version from 1 on; a checkpoint at 10."""
+    """Versions 0 to 12, with one new file each from version 1 on, and a checkpoint at 10."""
     snapshot = create(tmp_path / "t")
     for version in range(1, 13):
         snapshot = append(snapshot, f"f{version}")
@@ -73,7 +73,7 @@ def test_a_gap_is_waited_for_and_then_an_error_that_names_it(table, monkeypatch)
         load_snapshot(table.store)
     assert paths_of(load_snapshot(table.store, 10)) == sorted(f"f{v}" for v in range(1, 11))
 
-    # A listing that lacks a fresh object for a while.
+    # A listing that lacks a new object for a while.
     late = time.monotonic() + 0.05
     monkeypatch.setattr(segment, "LISTING_WAITS", (0.02,) * 20)
     real = LocalStore.list_from
@@ -109,7 +109,7 @@ def test_an_old_checkpoint_that_came_after_the_cleanup_makes_no_version_corrupt(
             VersionNotFoundError, match=rf"DELTA_VERSION_NOT_FOUND.*version {version}\)\. Give a version from 10"
         ):
             load_snapshot(table.store, version)
-    # Older commits are there, so no cleanup has taken it.
+    # Older commits exist, so no cleanup has deleted it.
     table.store.delete_many([file_names.checkpoint(3)])
     table.store.put(file_names.commit(0), b"{}")
     with pytest.raises(LogCorruptedError, match=r"DELTA_LOG_GAP.*version 1"):
@@ -138,7 +138,7 @@ def test_incomplete_multi_part_checkpoints_are_skipped(table):
     store = table.store
     store.put(f"{file_names.LOG}/{11:020d}.checkpoint.{1:010d}.{2:010d}.parquet", b"only one of two")
     assert load_segment(store).checkpoint.version == 10
-    # A complete one is read: both parts here are the classic checkpoint cut in two.
+    # A complete checkpoint is read: both parts are the classic checkpoint cut in two.
     import io
 
     import pyarrow.parquet as pq
@@ -179,4 +179,4 @@ def test_a_snapshot_whose_next_commits_are_cleaned_up_moves_on_by_the_checkpoint
     table.store.delete_many([file_names.commit(v) for v in range(11, 13)])
     assert old.update().version == 10
     with pytest.raises(TableNotFoundError, match="the location has another table now"):
-        table.update()  # the log ends before it now
+        table.update()  # now the log ends before it

@@ -1,4 +1,4 @@
-"""What commits and the verbs do for the log by themselves: cleanup after checkpoints; failures are only told."""
+"""Upkeep of the log after commits and by verbs: cleanup after checkpoints; failures are only logged."""
 
 import logging
 import os
@@ -29,7 +29,7 @@ def grow(path, count, **more):
 
 
 def age(path, days):
-    """As if all of the log had been written so many days earlier; each version a minute after the one before."""
+    """Make the log so many days older, with one version a minute."""
     for one in (path / "_delta_log").rglob("*"):
         if one.is_file():
             seconds = one.stat().st_mtime - days * DAYS
@@ -49,7 +49,7 @@ def test_a_commit_that_brings_a_checkpoint_cleans_up(tmp_path):
     age(tmp_path, 9)
     grow(tmp_path, 9)
     assert there(tmp_path) == list(range(20))
-    grow(tmp_path, 1)  # version 20 brings a checkpoint, and the one of 10 has expired
+    grow(tmp_path, 1)  # version 20 writes a checkpoint, and the checkpoint of 10 has expired
     assert there(tmp_path) == list(range(10, 21))
     with pytest.raises(VersionNotFoundError, match="cleaned up"):
         DeltaTable(tmp_path, version=9)
@@ -122,7 +122,7 @@ def test_a_table_with_a_writer_feature_that_is_not_here_is_refused(tmp_path):
 
 
 def test_no_checkpoint_follows_of_a_version_that_may_not_be_written(tmp_path, monkeypatch, caplog):
-    """It would leave out the actions of a feature that is unknown here, which somebody has added since the commit."""
+    """The checkpoint would lack the actions of an unknown feature that another writer has added since the commit."""
     grow(tmp_path, 10)
     hooks = post_commit.run_hooks
     added = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["appendOnly", "invariants", "unheardOf"]}
@@ -140,7 +140,7 @@ def test_no_checkpoint_follows_of_a_version_that_may_not_be_written(tmp_path, mo
 
 @pytest.mark.slow
 def test_day_by_day_with_shared_sidecars(tmp_path):
-    """Checkpoints by the V2 spec share sidecars; each day a cleanup takes the oldest, and none that is still needed."""
+    """Checkpoints of the V2 spec share sidecars. Each day a cleanup deletes the oldest, but never a needed sidecar."""
     configuration = WEEK | {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "3"}
     store = LocalStore(str(tmp_path))
     known = {}
@@ -166,7 +166,7 @@ def test_day_by_day_with_shared_sidecars(tmp_path):
 
 
 def test_a_checkpoint_is_written_though_the_one_before_was_replaced(tmp_path):
-    """Two writers may checkpoint one version; what the first has opened is then not what is there."""
+    """Two writers may write a checkpoint of the same version, so an open checkpoint may be replaced."""
     grow(tmp_path, 4, configuration={"delta.checkpointInterval": "3"})
     table = DeltaTable(tmp_path)
     path = tmp_path / file_names.checkpoint(3)

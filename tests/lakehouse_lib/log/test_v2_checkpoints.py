@@ -1,4 +1,4 @@
-"""Checkpoints by the V2 spec: what is taken over, what is written anew, and what a crash or a cleanup does to it."""
+"""Checkpoints of the V2 spec: reused sidecars, new sidecars, and the effects of a crash or a cleanup."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def small(monkeypatch):
 
 @pytest.fixture
 def table(tmp_path, small):
-    """A hundred files in version 0, and its checkpoint: five sidecars."""
+    """A table with a hundred files in version 0, and its checkpoint with five sidecars."""
     store = LocalStore(str(tmp_path / "t"), fsync=False)
     put(store, 0, PROTOCOL, META, *(add(f"f{n:03d}", stats=f'{{"numRecords":{n}}}') for n in range(100)))
     checkpoint(store)
@@ -67,7 +67,7 @@ def checkpoint(store, since=0, snapshot=None):
 
 
 def top(store, version=None):
-    """The actions of the newest checkpoint's top object besides files."""
+    """The actions of the newest checkpoint's top object, without file actions."""
     [meta] = load_segment(store, version).checkpoint.parts
     with store.open_input(meta.path) as source:
         file = pq.ParquetFile(source)
@@ -110,7 +110,7 @@ def test_the_top_object_has_everything_but_files(table):
         assert all(set(one) == {"add", "remove"} for one in actions)
         assert all((one["add"] is None) != (one["remove"] is None) for one in actions)
     live = [one["add"]["path"] for name in named(table) for one in rows(table, name) if one["add"]]
-    assert sorted(live) == paths_of(load_snapshot(table))  # each of them once, and none that went
+    assert sorted(live) == paths_of(load_snapshot(table))  # each path once, without removed files
     last = json.loads(table.read(file_names.LAST_CHECKPOINT))
     assert last["v2Checkpoint"]["path"] == hint.top.path.rsplit("/", 1)[-1]
     assert last["size"] == 1 + 1 + 1 + 1 + len(found["sidecar"]) + 99 + 1
@@ -122,7 +122,7 @@ def test_the_top_object_has_everything_but_files(table):
 def test_a_sidecar_that_was_spoiled_since_it_was_read_is_not_taken_over(table, spoil):
     put(table, 1, add("new"))
     snapshot = load_snapshot(table)
-    assert snapshot.file_count == 101  # its footers are read
+    assert snapshot.file_count == 101  # reads its footers
     victim = f"{file_names.SIDECARS}/{min(named(table))}"
     if spoil == "torn":
         table.put(victim, table.read(victim)[:50])
@@ -146,7 +146,7 @@ def test_sidecars_that_still_hold_are_taken_over_byte_for_byte(table):
     checkpoint(table)
     gone = named(table, 1) - named(table)
     written_anew = {one["add"]["path"] for name in gone for one in rows(table, name)}
-    assert written_anew == {f"f{n:03d}" for n in range(20, 40)} | {"new"}  # a small one goes along
+    assert written_anew == {f"f{n:03d}" for n in range(20, 40)} | {"new"}  # a small sidecar is merged with others
     assert len(first & named(table)) == 4
     cut(table, 2)
     assert paths_of(load_snapshot(table)) == sorted({f"f{n:03d}" for n in range(100)} - {"f025"} | {"new"})
@@ -184,7 +184,7 @@ def test_removes_are_forgotten_with_their_sidecar(table):
     put(table, 1, *(remove(f"f{n:03d}", deletionTimestamp=100 + n) for n in range(30)))
     checkpoint(table, since=50)
     put(table, 2, add("x"))
-    checkpoint(table, since=110)  # of the first ten it is time, and not of all: they stay
+    checkpoint(table, since=110)  # the first ten have expired, but not all of them, so the sidecar stays
     assert len(load_snapshot(table).tombstones) == 30
     adds = {one for one in named(table) if rows(table, one)[0]["add"]}
     put(table, 3, add("y"))
@@ -221,7 +221,7 @@ def test_an_empty_table_has_a_checkpoint(tmp_path, small):
 
 
 def test_sidecars_of_others_are_taken_over_too(tmp_path, small):
-    """They may mix adds and removes, and spell paths as they like."""
+    """Other writers may mix adds and removes, and spell paths in any way."""
     store = LocalStore(str(tmp_path / "t"), fsync=False)
     put(store, 0, PROTOCOL, META)
     put(store, 1, add("a"))
@@ -254,7 +254,7 @@ def test_a_snapshot_that_is_kept_open_builds_on_the_newest_checkpoint(table):
 
 
 def test_an_older_versions_checkpoint_takes_nothing_over(table):
-    """A cleanup may take away what it would be built on: there is a newer one already."""
+    """A newer checkpoint exists, so a cleanup may delete the sidecars."""
     put(table, 1, add("a"))
     put(table, 2, add("b"))
     checkpoint(table)
@@ -291,7 +291,8 @@ def test_sidecars_of_a_checkpoint_that_was_cleaned_up_meanwhile_are_not_referred
     put(table, 1, add("new"))
 
     def clean(put, path, data):
-        """A cleanup that began before deletes the old checkpoint as soon as another one is there, then its sidecars."""
+        """A cleanup that started before deletes the old checkpoint as soon as the new one exists, and then its
+        sidecars."""
         replaced = [meta.path for meta in table.list_from(file_names.LOG) if ".checkpoint." in meta.path]
         put(path, data)
         if ".checkpoint." in path and replaced:
@@ -321,7 +322,7 @@ def test_every_hundredth_version_is_found_by_readers_that_know_classic_names_onl
 
 
 def test_a_checkpoint_that_a_cleanup_takes_as_soon_as_it_is_there_is_no_error(table):
-    """Of a version that has expired: the classic name is a copy of what is gone then."""
+    """The version has expired, and the object with the classic name is a copy of the deleted object."""
 
     def clean(path):
         if ".checkpoint." in path:
@@ -377,12 +378,12 @@ def test_a_mixed_sidecar_is_not_merged_and_kinds_are_merged_apart():
     assert not plan_sidecars(sidecars, new_adds=0, new_removes=0).rewritten
 
 
-# What others make of it.
+# The same checkpoints read by other libraries.
 
 
 @pytest.fixture
 def real(tmp_path, small):
-    """A table of one-row files with a checkpoint every other version, and the rows it has in the end."""
+    """A table of files with one row each and a checkpoint every other version, and its final rows."""
     store = LocalStore(str(tmp_path / "real"), fsync=False)
     put(store, 0, PROTOCOL, META, *(add_of_row(store, f"{n}.parquet", n) for n in range(45)))
     checkpoint(store)

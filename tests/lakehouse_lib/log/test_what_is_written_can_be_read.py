@@ -1,4 +1,4 @@
-"""No commit is written that could not be read: the table would be lost to everybody."""
+"""A commit that cannot be read is never written, because nobody could open the table afterwards."""
 
 import time
 
@@ -177,7 +177,7 @@ def test_metadata_nested_too_deep_is_refused(table):
         value = value[0]
     with pytest.raises(InvalidArgumentError, match="cannot be written as JSON"):
         CommitProperties(custom_metadata=metadata)
-    # What has grown since it was looked at is refused by the commit.
+    # The commit refuses a value that has grown since the check.
     with pytest.raises(InvalidArgumentError, match=r"cannot be written as JSON.*version 1\)"):
         write_deltalake(table, pa.table({"id": [2]}), mode="append", commit_properties=properties)
 

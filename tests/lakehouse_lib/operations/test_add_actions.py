@@ -1,4 +1,4 @@
-"""``get_add_actions``, beside delta-rs' table of the same."""
+"""``get_add_actions``, compared with delta-rs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_every_type_and_nesting(tmp_path: Path, write: object, partitioned: bool
     assert_equal_to_theirs(tmp_path / "t")
 
 
-# Of basic-decimal-table delta-rs cannot read the bound 0E-10; we show it.
+# delta-rs cannot read the bound 0E-10 of basic-decimal-table; this library can.
 @pytest.mark.parametrize(
     "name", sorted(one.name for one in GOLDEN.iterdir() if one.is_dir() and one.name != "basic-decimal-table")
 )
@@ -136,7 +136,7 @@ STRUCTS = STATS | {end: STATS[end] | TYPED for end in ("minValues", "maxValues")
 
 
 def checkpointed(root: Path, structs: list[object], kind: pa.StructType) -> pa.Table:
-    """What is shown of a checkpoint's files that have STATS as JSON and these as structs."""
+    """The add actions of a checkpoint's files that have STATS as JSON, and these values as structs."""
     store = LocalStore(str(root), fsync=False)
     put(store, 1, {"txn": {"appId": "a", "version": 1}})
     files = [days_table.file(number, stats=json.dumps(STATS), stats_parsed=one) for number, one in enumerate(structs)]
@@ -154,7 +154,7 @@ def test_structs_that_say_all_are_read_instead_of_json(tmp_path: Path, monkeypat
 
 
 def altered(kind: pa.DataType, path: tuple[str, ...], other: pa.DataType | None) -> pa.DataType:
-    """The struct with the member at ``path`` of another type; None: without it."""
+    """The struct with another type for the member at ``path``; None: without the member."""
     name, *below = path
     members = {
         one.name: altered(one.type, tuple(below), other) if one.name == name and below else one.type for one in kind

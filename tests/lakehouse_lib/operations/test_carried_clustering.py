@@ -1,4 +1,4 @@
-"""A clustering beside somebody who marks rows as deleted: the marks go with the rows, wherever those have moved."""
+"""A clustering with concurrent deletes by deletion vectors: the same rows are deleted in the new files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ REPOSITORY = Path(__file__).parents[3]
 
 @pytest.fixture(params=["arrow", "spark", "spark's shuffle"])
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """Both engines, Spark's by either way that pieces take between the waves."""
+    """Both engines; Spark's with both ways of moving pieces between the waves."""
     if request.param == "arrow":
         return ArrowEngine()
     chosen = SparkEngine(request.getfixturevalue("spark"))
@@ -52,7 +52,10 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 
 def table(root: Path, files: int = 3, rows: int = ROWS) -> list[str]:
-    """Two partitions of so many files of ``rows`` rows; the files' paths, of "a" and then of "b". ``k`` counts rows."""
+    """A table with two partitions of so many files of ``rows`` rows, and the files' paths, of "a" and then of "b".
+
+    ``k`` counts the rows.
+    """
     random = np.random.default_rng(3)
     for number in range(2 * files):
         data = {
@@ -101,7 +104,7 @@ def test_marks_go_on_to_the_files_that_the_rows_are_in_now(tmp_path: Path, engin
 
 def test_somebody_deletes_meanwhile(tmp_path: Path, engine: Engine) -> None:
     first, *_ = table(tmp_path)
-    delete_by_vector(tmp_path, {first: inline({0})})  # the table has the feature
+    delete_by_vector(tmp_path, {first: inline({0})})  # enables the feature
     command = [sys.executable, "-m", "tests.marking_writer", str(tmp_path), "1", "9"]
     with subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
@@ -147,7 +150,7 @@ def test_what_is_marked_while_marks_are_looked_for(
     object.__setattr__(before, "store", FaultStore(tmp_path, before={"put_if_absent": races}))
     cluster_by_x_and_y(before, ArrowEngine())
     check(tmp_path, {0, 1, ROWS + 3, 5 * ROWS + 4})
-    # The last one is of the other partition: what was found of the first one stays as it is.
+    # The last vector is in the other partition, so the places in the first partition are reused.
     first_group, last_group = looked_at[0], looked_at[-1]
     assert first_group != last_group
     assert looked_at == [first_group] * looks + [last_group]
@@ -239,7 +242,7 @@ TEXTS = st.sampled_from(["", "a", "b", "ab", "a very long text that is cut in th
 
 @st.composite
 def histories(draw: st.DrawFn) -> Mapping[str, Any]:
-    """Files with many equal rows, what is deleted before a clustering reads them, and what while it does."""
+    """Files with many equal rows, the rows deleted before a clustering reads them, and the rows deleted during it."""
     files = draw(st.lists(st.lists(st.tuples(NUMBERS, TEXTS), min_size=1, max_size=40), min_size=2, max_size=4))
     chosen = [draw(st.sets(st.integers(0, len(rows) - 1))) for rows in files]
     before = [draw(st.sets(st.sampled_from(sorted(one)))) if one else set() for one in chosen]
@@ -257,7 +260,7 @@ def test_whichever_rows_are_marked_those_are_gone(
     for rows in history["files"]:
         numbers, texts = zip(*rows, strict=True)
         k = pa.array(range(start, start + len(rows)), pa.int64())
-        # The bytes of the payload decide how rows are cut into pieces, and must not decide where they go.
+        # The size of the payload decides how rows are cut into pieces, but must not affect their places.
         payload = pa.array(["-" * (17 * row % 301) for row in range(len(rows))])
         data = {"k": k, "x": pa.array(numbers, pa.float64()), "y": pa.array(texts, pa.string()), "payload": payload}
         write_deltalake(root, pa.table(data), mode="append")
@@ -265,7 +268,7 @@ def test_whichever_rows_are_marked_those_are_gone(
         start += len(rows)
     files = DeltaTable(root).snapshot.files.to_pylist()
     paths = [path for _, path in sorted((json.loads(one["stats"])["minValues"]["k"], one["path"]) for one in files)]
-    # One row is gone from the beginning, so that the table has the feature.
+    # One row is deleted first, so that the table has the feature.
     before = [one | {0} if not number else one for number, one in enumerate(history["before"])]
     after = [one | {0} if not number else one for number, one in enumerate(history["after"])]
     delete_by_vector(root, {path: inline(one) for path, one in zip(paths, before, strict=True) if one})
@@ -320,7 +323,7 @@ def test_marks_find_their_file_though_no_row_went_to_another(
     before = DeltaTable(tmp_path).snapshot
     delete_by_vector(tmp_path, {first: inline({0, 1})})
     monkeypatch.setattr(deletion_vector_rebase, "_REMEMBERED_ROWS", remembered)
-    # One value, shared out over as many files as the sizes ask for, a batch of few rows at a time.
+    # One value, divided among as many files as the sizes require, in batches of few rows.
     result = z_order(before, ArrowEngine(), ["x"], target_size=sum(before.files["size"].to_pylist()) // 5)
     assert result.metrics["numAddedFiles"] < 6
     assert DeltaTable(tmp_path).count() == DeltaTable(tmp_path).to_pyarrow_table().num_rows == 4

@@ -1,4 +1,4 @@
-"""A compaction beside somebody who marks rows as deleted: no row comes back, and neither of the two fails."""
+"""A compaction with concurrent deletes by deletion vectors: no deleted row comes back, and neither operation fails."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROWS = 5_000
 
 
 def table(root: Path, files: int = 3, rows: int = ROWS) -> list[str]:
-    """Files of ``rows`` numbers each, and their paths in the order of the numbers."""
+    """A table with files of ``rows`` numbers each, and their paths in the order of the numbers."""
     write_files(root, longs(k=range(files * rows)), files)
     return paths_by(root, "k")
 
@@ -90,7 +90,7 @@ def test_a_bin_of_which_no_row_was_left_when_it_was_copied_is_no_file(tmp_path: 
     first, second = table(tmp_path, 2, 10)
     delete_by_vector(tmp_path, {first: inline(range(10)), second: inline(range(10))})
     before = DeltaTable(tmp_path).snapshot
-    delete_by_vector(tmp_path, {first: in_file(tmp_path, range(10))[0]})  # the same rows, written anew
+    delete_by_vector(tmp_path, {first: in_file(tmp_path, range(10))[0]})  # the same vector in a new file
     compact(before, ArrowEngine())
     assert len(DeltaTable(tmp_path).snapshot.files) == 0
 
@@ -108,7 +108,7 @@ def test_a_bin_of_which_a_file_is_gone_is_lost_whatever_was_marked(tmp_path: Pat
 
 
 def test_rows_that_have_come_back_are_not_guessed_at(tmp_path: Path) -> None:
-    # RESTORE brings back a file's older vector.
+    # RESTORE restores a file's older vector.
     first, *_ = table(tmp_path)
     delete_by_vector(tmp_path, {first: inline({1, 2})})
     before = DeltaTable(tmp_path).snapshot
@@ -119,7 +119,7 @@ def test_rows_that_have_come_back_are_not_guessed_at(tmp_path: Path) -> None:
 
 
 def test_rows_that_the_log_has_counted_wrong_are_not_guessed_at(tmp_path: Path) -> None:
-    # A writer that counts the rows which a vector leaves, not those of the file.
+    # A writer whose numRecords counts only the rows that a vector does not hide.
     first, second, _ = table(tmp_path)
     delete_by_vector(tmp_path, {first: inline({0})})
     commit = tmp_path / "_delta_log" / f"{3:020}.json"

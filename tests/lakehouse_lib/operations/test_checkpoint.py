@@ -1,4 +1,4 @@
-"""A checkpoint on request."""
+"""Checkpoints on request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.log_builder import METADATA, add, put
 
 
 def test_an_unknown_writer_feature_is_refused(tmp_path: Path) -> None:
-    # Its actions are unknown too: a checkpoint would leave them out, and log cleanup would then lose them.
+    # The feature's actions are unknown too. A checkpoint would lack them, and log cleanup would then lose them.
     put(tmp_path, 0)
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["newThing"]}
     put(tmp_path, 1, {"protocol": protocol}, {"metaData": METADATA}, add("a"), {"newThing": {"keep": "me"}})

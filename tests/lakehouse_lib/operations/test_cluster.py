@@ -1,4 +1,4 @@
-"""z_order on both engines, judged by delta-rs, DuckDB and the Parquet footers."""
+"""z_order on both engines, compared with delta-rs, DuckDB and the Parquet footers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ROWS = 40_000
 
 @pytest.fixture(params=["arrow", "spark", "spark's shuffle"])
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """Both engines, Spark's by either way that pieces take between the waves."""
+    """Both engines; Spark's with both ways of moving pieces between the waves."""
     if request.param == "arrow":
         return ArrowEngine()
     chosen = SparkEngine(request.getfixturevalue("spark"))
@@ -49,7 +49,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 @pytest.fixture
 def table(tmp_path: Path) -> str:
-    """40,000 rows in 20 files, as they came."""
+    """A table of 40,000 rows in 20 files, in the order of arrival."""
     return make(tmp_path / "table", rows(ROWS), files=20)
 
 
@@ -84,7 +84,7 @@ def footers(uri: str) -> list[pq.FileMetaData]:
 
 
 def read_by(metadata: list[pq.FileMetaData], column: str, value: object) -> int:
-    """Files whose footer says that they may hold the value."""
+    """The files whose footer does not rule out the value."""
 
     def holds(one: pq.FileMetaData) -> bool:
         index = [one.schema.column(i).name for i in range(one.num_columns)].index(column)
@@ -169,7 +169,7 @@ def test_every_type_is_a_key_and_survives(tmp_path, engine):
     for by in (keys[:4], keys[4:8], keys[8:]):
         result = z_order(snapshot_of(uri), engine, by, target_size=target_for(uri, 9))
         assert result.metrics["numAddedFiles"] >= 6
-        # NaN is not equal to itself, so compare renderings.
+        # NaN is not equal to itself, so compare texts.
         assert str(read_delta_rs(uri).to_pydict()) == str(before.to_pydict())
 
 
@@ -204,7 +204,7 @@ def test_one_value_heavier_than_a_file_gets_several(tmp_path, engine):
     found = footers(uri)
     assert len(found) == 20
     assert max(one.num_rows for one in found) <= 1.25 * ROWS / 20
-    # The others keep to themselves, and to the ends of the heavy one.
+    # The other values are only in the first and last files of the frequent value.
     assert read_by(found, "customer", 7) <= 19
     assert all(read_by(found, "customer", value) <= 2 for value in range(8, 5_000, 100))
 
@@ -241,10 +241,10 @@ def test_a_predicate_chooses_partitions(tmp_path):
 
 
 def test_big_files_are_read_in_parts_and_blocks_written_in_order(tmp_path, engine, monkeypatch):
-    """With a million rows for a thousand: bins, blocks in a file and row groups, all at once."""
+    """A thousand rows stand for a million: several parts of a file, blocks of a file and row groups at once."""
     from lakehouse_lib.operations.optimize.clustering import shuffle
 
-    if engine.name == "spark":  # its workers do not see the patch; the plan is what counts there
+    if engine.name == "spark":  # Spark's workers do not see the patched constants, but the plan does
         monkeypatch.setattr(cluster, "CHUNK_ROWS", 2_000)
     else:
         for module, name, value in (
@@ -283,7 +283,7 @@ def test_big_files_are_read_in_parts_and_blocks_written_in_order(tmp_path, engin
 
 
 def test_more_files_than_are_sampled(tmp_path, monkeypatch):
-    """Files that come ordered by time: each is like its neighbour, in a range of its own."""
+    """Files are ordered by time, so each file is like its neighbour, with its own range."""
     from lakehouse_lib.operations.optimize.clustering import sample
 
     monkeypatch.setattr(sample, "FILES_READ", 7)
@@ -422,7 +422,7 @@ def test_an_append_meanwhile_stays(table, engine):
 def test_a_count_that_differs_from_the_log_stops_it(table):
     log = Path(table) / "_delta_log" / f"{3:020}.json"
     log.write_text(log.read_text().replace('\\"numRecords\\":2000', '\\"numRecords\\":1999'))
-    with pytest.raises(LogCorruptedError, match="hold 40000 rows and the log says 39999"):
+    with pytest.raises(LogCorruptedError, match="have 40000 rows; expected 39999 rows"):
         z_order(snapshot_of(table), ArrowEngine(), ["customer"], target_size=target_for(table, 4))
     assert DeltaTable(table).version() == 19
 

@@ -32,7 +32,7 @@ VALUES = {
 
 
 def rank(value):
-    """What Spark sorts by: nulls lowest, NaN highest, strings by their bytes."""
+    """The order of Spark's sort: nulls lowest, NaN highest, strings by their bytes."""
     if value is None:
         return (0,)
     if isinstance(value, float) and value != value:
@@ -80,7 +80,7 @@ def test_both_zeros_are_one_value():
 @pytest.mark.parametrize(("kind", "quiet"), [(np.float32, 0x7FC00000), (np.float64, 0x7FF8000000000000)])
 def test_every_nan_has_one_key(kind, quiet):
     whole = np.dtype(f"u{np.dtype(kind).itemsize}")
-    signalling = quiet - (quiet & -quiet) + 1  # its lowest bit is the one that makes it quiet
+    signalling = quiet - (quiet & -quiet) + 1  # the bit that makes it quiet is removed
     sign = 1 << (8 * whole.itemsize - 1)
     nans = np.array([quiet, signalling, quiet | sign, signalling | sign], whole).view(kind)
     found = keys(pa.array([float("inf")], pa.from_numpy_dtype(kind)))

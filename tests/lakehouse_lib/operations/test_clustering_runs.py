@@ -1,4 +1,4 @@
-"""Clustering again rewrites new files only; clustered files, which their tags name, stay as they are."""
+"""A second clustering rewrites new files only; files with clustering tags stay."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def target(path: Path, files: int) -> int:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """40,000 rows in 20 files, as they came."""
+    """A table of 40,000 rows in 20 files, in the order of arrival."""
     write_files(tmp_path / "t", rows(40_000), files=20, writer=write_deltalake)
     return tmp_path / "t"
 

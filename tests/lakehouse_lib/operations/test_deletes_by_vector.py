@@ -1,4 +1,4 @@
-"""Deletes of tables whose property enables deletion vectors: rows are hidden, files stay, and others read the same."""
+"""Deletes of tables with enabled deletion vectors: rows are hidden, files stay, and other readers agree."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def rows(start: int = 0) -> pa.Table:
 
 
 def made(root: Path, *, files: int = 2, partition_by: list[str] | None = None, **properties: str) -> DeltaTable:
-    """A table that delta-rs has made, a file for every 3,000 rows."""
+    """A table that delta-rs has written, with a file for every 3,000 rows."""
     for number in range(files):
         deltalake.write_deltalake(
             root,
@@ -62,7 +62,7 @@ def by_delta_rs(root: Path) -> list[int]:
 
 
 def read_by_all(root: Path) -> list[int]:
-    """The values of ``k`` that this library, DuckDB and delta-rs agree on."""
+    """The values of ``k``, on which this library, DuckDB and delta-rs agree."""
     ours = sorted(DeltaTable(root).to_pyarrow_table(columns=["k"])["k"].to_pylist())
     assert read_duckdb(root)["k"].to_pylist() == ours
     assert by_delta_rs(root) == ours
@@ -208,7 +208,7 @@ def _scan(root: Path) -> list[dict[str, Any]]:
 
 
 def _enable(root: Path) -> None:
-    """Turn deletion vectors on for a table that is there, as ALTER TABLE does."""
+    """Enable deletion vectors for an existing table, as ALTER TABLE does."""
     from dataclasses import replace
 
     from lakehouse_lib.protocol.actions import Protocol

@@ -1,4 +1,4 @@
-"""Frames with names or values that a table cannot hold are refused before a write; unusual ones are stored."""
+"""Frames with names or values that a table cannot store are refused before a write; unusual values are stored."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _NAMED = {
     "batches": lambda: [pa.record_batch({_NUL: [1]})],
     "member": lambda: pa.table({"s": [{_NUL: 1}]}),
     "pandas": lambda: pd.DataFrame({_NUL: [1]}),
-    # Polars ends the process where it is asked for such a frame by Arrow's C interface.
+    # Polars ends the process if such a frame is exported by Arrow's C interface.
     "Polars": lambda: pl.DataFrame({_NUL: [1]}),
     "Polars, lazy": lambda: pl.LazyFrame({_NUL: [1]}),
     "Polars, a member": lambda: pl.DataFrame({"s": [[{"m": {_NUL: 1}}]]}),

@@ -35,7 +35,7 @@ def test_every_row_has_one_leaf_and_equal_rows_the_same(columns, files, blocks):
 
 @given(tables(), st.integers(1, 40))
 def test_leaves_are_boxes_in_the_order_of_the_keys(columns, files):
-    """No two leaves overlap in every column, so a point is in one leaf however it was reached."""
+    """No two leaves overlap in every column, so each point is in one leaf."""
     tree = split(columns, files)
     leaves = assign(tree, columns)
     boxes = [[(c[leaves == leaf].min(), c[leaves == leaf].max()) for c in columns] for leaf in np.unique(leaves)]
@@ -51,7 +51,7 @@ def test_leaves_of_distinct_keys_are_equal(files, columns, seed):
     tree = split(keys, files)
     assert tree["files"] == [1] * files
     sizes = np.bincount(assign(tree, keys), minlength=files)
-    # A level deals whole rows, and each of the few levels rounds once a node.
+    # A level divides whole rows, and each of the few levels rounds once for each node.
     assert sizes.max() - sizes.min() <= 2 + 2 * columns
 
 
@@ -63,7 +63,7 @@ def test_blocks_divide_every_file():
     sizes = np.bincount(assign(tree, keys))
     assert len(sizes) == 24
     assert sizes.max() / sizes.mean() < 1.01
-    # The first leaves of each file are those of the tree without blocks.
+    # The first leaves of each file are the leaves of the tree without blocks.
     assert np.array_equal(assign(tree, keys) // 4, assign(split(keys, 6), keys))
 
 
@@ -97,7 +97,7 @@ def test_weights_count_as_rows():
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
 def test_a_point_reads_few_files_whichever_column_it_is_of(columns):
-    """The bound for uniform columns is files^(-1/columns) of them; ranges of neighbours touch, hence the slack."""
+    """The bound for uniform columns is files^(-1/columns) of the files, plus slack because neighbours touch."""
     random = np.random.default_rng(columns)
     keys = [random.integers(0, 1_000_000, 100_000) for _ in range(columns)]
     leaves = assign(split([key[::4] for key in keys], 64), keys)

@@ -1,6 +1,6 @@
-"""Rows keep their ids (delta.enableRowTracking) when they are copied to other files, whoever copies them and how often.
+"""Rows keep their ids (delta.enableRowTracking) in every copy by any writer.
 
-Ids are read from Parquet files and log by pyarrow; in tests/interop/delta_spark/turns.py delta-spark tells them.
+pyarrow reads the ids from Parquet files and the log. tests/interop/delta_spark/turns.py reads them by delta-spark.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def last_commit(root: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def by_first_id(root: Path) -> list[str]:
-    """The paths of the files, by their ids."""
+    """The paths of the files, ordered by their row ids."""
     files = latest(root).files
     return [path for _, path in sorted(zip(files["baseRowId"].to_pylist(), files["path"].to_pylist(), strict=True))]
 
@@ -111,10 +111,10 @@ def test_ids_stay_through_every_verb(tmp_path: Path, engine: Engine, partition_b
 
 
 def test_what_delta_spark_keeps_is_kept_with_its_gaps(tmp_path: Path, engine: Engine) -> None:
-    """An update left a row without a version, a merge left rows without either: what is missing comes from the file."""
+    """After an update a row has no version, after a merge rows have neither; the file action has missing values."""
     root = tmp_path / "t"
     shutil.copytree(PEERS_TABLES / "row_tracking", root)
-    theirs = ids_on_disk(root)  # as its own compaction wrote them
+    theirs = ids_on_disk(root)  # as delta-spark's own compaction wrote them
     (root / "_delta_log" / f"{5:020}.json").unlink()
     assert ids_on_disk(root) == theirs
     compact(latest(root), engine)
@@ -130,7 +130,7 @@ def test_what_delta_spark_keeps_is_kept_with_its_gaps(tmp_path: Path, engine: En
 @pytest.mark.parametrize("verb", list(VERBS))
 def test_rows_that_are_marked_as_deleted_shift_no_other_ids(tmp_path: Path, verb: str) -> None:
     tracked_rows(tmp_path, STABLE)
-    # Row groups of three, so that places in them are not those in the file.
+    # Use row groups of three rows, so that positions in a row group differ from positions in the file.
     for path in latest(tmp_path).files["path"].to_pylist():
         pq.write_table(pq.ParquetFile(tmp_path / path).read(), tmp_path / path, row_group_size=3)
     known = ids_on_disk(tmp_path)
@@ -204,11 +204,11 @@ def test_copied_rows_get_new_ids_while_the_table_keeps_none(tmp_path: Path) -> N
 
 
 def test_a_rewrite_loses_to_who_has_rows_keep_their_ids_meanwhile(tmp_path: Path) -> None:
-    """Also where it has lost to another commit in between, after which it would try again."""
+    """Also after another lost race, after which the rewrite would be tried again."""
     tracked_rows(tmp_path)
     before = latest(tmp_path)
     path = before.files["path"][0].as_py()
-    # Another writer is faster, and a third one commits before the loser has read what happened.
+    # Another writer commits first, and a third one commits before the loser has read that commit.
     race = each(lambda: delete_by_vector(tmp_path, {path: inline({0})}))
     object.__setattr__(before, "store", FaultStore(tmp_path, before={"put_if_absent": race}))
     update = Snapshot.update
@@ -228,7 +228,7 @@ def test_a_rewrite_loses_to_who_has_rows_keep_their_ids_meanwhile(tmp_path: Path
 
 
 def told(root: Path, predicate: str | None = None) -> dict[int, tuple[int, int]]:
-    """By our own reader."""
+    """The ids and versions that our reader returns."""
     rows_there = pa.table(DeltaTable(root).scan(["id"], predicate, row_ids=True))
     assert rows_there.column_names == ["id", "_metadata.row_id", "_metadata.row_commit_version"]
     return {key: (row, version) for key, row, version in zip(*map(pa.ChunkedArray.to_pylist, rows_there), strict=True)}
@@ -275,7 +275,7 @@ def test_a_new_table_whose_rows_keep_their_ids(tmp_path: Path) -> None:
 
 
 def test_a_table_is_overwritten_by_one_whose_rows_keep_their_ids(tmp_path: Path) -> None:
-    """Only as a whole: a change of the schema acts on no property that nobody has acted on."""
+    """A complete overwrite enables row tracking; a change of the schema ignores a property without its feature."""
     asked = {"delta.enableRowTracking": "true"}
     write_deltalake(tmp_path, rows(0))
     set_properties(tmp_path, STABLE)
@@ -289,12 +289,12 @@ def test_a_table_is_overwritten_by_one_whose_rows_keep_their_ids(tmp_path: Path)
     assert {row for row, _ in ids_on_disk(tmp_path).values()} == set(range(10))
 
 
-Stored = list[tuple[int, int | None, int | None]]  # of a file: keys, and what its two columns have
+Stored = list[tuple[int, int | None, int | None]]  # of a file: keys, and the values of its two columns
 
 
 @given(st.data())
 def test_no_sequence_of_copies_changes_an_id(data: st.DataObject) -> None:
-    """Copies merge files, leave rows out, change some and put them in any order, which leaves gaps as updates do."""
+    """Copies merge files, omit rows, change rows and reorder rows. This leaves nulls, as updates do."""
     files: list[tuple[FileIds, Stored]] = []
     expected: dict[int, tuple[int, int]] = {}
     highest = 0
@@ -321,7 +321,7 @@ def test_no_sequence_of_copies_changes_an_id(data: st.DataObject) -> None:
             copied += zip((row[0] for row in kept), ids.to_pylist(), versions.to_pylist(), strict=True)
         files = [file for number, file in enumerate(files) if number not in chosen]
         changed = data.draw(st.sets(st.sampled_from(sorted(row[0] for row in copied)))) if copied else set()
-        for key in changed:  # keeps its id, and comes with this version
+        for key in changed:  # keeps its id, and gets this version
             expected[key] = (expected[key][0], 2 * version + 1)
         copied = [(key, row, None if key in changed else own) for key, row, own in data.draw(st.permutations(copied))]
         commit(copied, 2 * version + 1)

@@ -1,4 +1,4 @@
-"""A delete with a label: neither the log nor an error holds the values of its predicate."""
+"""A delete with a label: neither the log nor an error contains the values of its predicate."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ LABEL = "erasure 7f3a"
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Customers A, KEY and Z in one file, the log's statistics of which do not name KEY."""
+    """Customers A, KEY and Z in one file, whose statistics in the log do not contain KEY."""
     write_deltalake(tmp_path / "t", pa.table({"c": ["A", KEY, "Z"], "n": pa.array([1, 2, 3], pa.int64())}))
     return tmp_path / "t"
 
@@ -36,7 +36,7 @@ def test_the_log_has_the_label_in_place_of_the_predicate(table: Path) -> None:
     DeltaTable(table).delete(f"c = '{KEY}'", label=LABEL)
     commit = (table / "_delta_log" / f"{1:020}.json").read_text()
     assert KEY not in commit
-    # As Spark writes it: a JSON array as text.
+    # Spark writes a JSON array as text.
     for history in (Peer(str(table)).history(1), DeltaTable(table).history(1)):
         assert json.loads(history[0]["operationParameters"]["predicate"]) == [LABEL]
     assert read_delta_rs(table)["c"].to_pylist() == ["A", "Z"]
@@ -62,7 +62,7 @@ def test_a_label_is_a_text_of_a_few_words_for_a_predicate(table: Path, predicate
         f"c = '{KEY}",  # torn
         f"`{KEY}` = 1",
         f"max(c) = '{KEY}'",
-        f"soundex(c) = '{KEY}'",  # only Spark can evaluate it
+        f"soundex(c) = '{KEY}'",  # only Spark can evaluate the function
     ],
 )
 def test_a_predicate_that_does_not_fit_is_refused_by_its_label(table: Path, predicate: str) -> None:
@@ -109,7 +109,7 @@ def test_neither_a_predicate_nor_its_parts_show_their_values(table: Path) -> Non
 
 
 def assert_silent(error: BaseException) -> None:
-    """Check that neither the error nor its traceback holds the key."""
+    """Check that neither the error nor its traceback contains the key."""
     texts = []
     shown: BaseException | None = error
     while shown is not None:

@@ -1,4 +1,4 @@
-"""A table cannot be where a file is, or a link that leads to no folder: the error says what is there."""
+"""A table cannot be created at the location of a file or a broken link; the error says what is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows whose partition value the log cannot have: refused before anything is committed, and nothing stays on disk."""
+"""Rows with partition values that the log cannot store are refused before the commit, and no file is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""repair(): what is found, what is mended, and that no row is lost by it."""
+"""repair(): its findings, its repairs, and that no row is lost."""
 
 import json
 import time
@@ -28,7 +28,7 @@ def rows(start, count=3):
 
 @pytest.fixture
 def table(tmp_path):
-    """Versions 0 to 11 of three rows each, and a checkpoint at 10."""
+    """A table with versions 0 to 11 of three rows each, and a checkpoint at 10."""
     for number in range(12):
         write_deltalake(tmp_path, rows(3 * number), mode="append")
     return DeltaTable(tmp_path)
@@ -89,7 +89,7 @@ def test_a_link_to_a_file_that_is_gone_is_a_missing_file(table, tmp_path):
 
 
 def test_a_restored_file_and_the_version_before_bring_the_rows_back(table, tmp_path):
-    """As docs/log-upkeep.md has it."""
+    """The steps of docs/log-upkeep.md."""
     before = ids(table)
     lost = tmp_path / table.files()["path"][0].as_py()
     content = lost.read_bytes()
@@ -119,7 +119,7 @@ def test_it_removes_what_delta_rs_removes(tmp_path):
 
 
 def test_a_listing_that_lacks_a_file_is_not_believed_alone(table, monkeypatch):
-    """Some stores list a fresh object late."""
+    """In some stores a listing shows a new object late."""
     original = LocalStore.walk
     hidden = table.files()["path"].to_pylist()[:3]
     monkeypatch.setattr(
@@ -181,7 +181,7 @@ def test_files_of_another_folder_are_only_looked_at_where_that_is_allowed(tmp_pa
     assert repair(load_snapshot(allowed)).files_removed == [other["add"]["path"]]
 
 
-# The log.
+# Damage of the log.
 
 
 @pytest.mark.parametrize("wrong", [{"numFiles": 99}, {"tableSizeBytes": 1}, {"metadata": None}])
@@ -330,7 +330,7 @@ def test_what_a_cleanup_takes_meanwhile_is_not_reported(tmp_path, monkeypatch):
     def list_and_lose(self, folder, start=""):
         found = list(listed[0](folder, start))
         if folder == file_names.LOG and not start:
-            # A page of the listing from before the cleanup, and one from after it.
+            # One page of the listing from before the cleanup, and one from after it.
             found = [one for one in found if one.path != file_names.commit(8)]
             monkeypatch.undo()
             clean(log, 40)

@@ -1,4 +1,4 @@
-"""repair() of a log whose paths no file can have."""
+"""repair() of a log with paths that no file can have."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Results of verbs, and the shapes that DeltaTable makes of them, which delta-rs judges."""
+"""Results of verbs, and the shapes that DeltaTable makes of them, compared with delta-rs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from lakehouse_lib.schema import Schema
 from lakehouse_lib.store import open_store
 
 ROWS = pa.table({"a": [1, 2]})
-#: What delta-rs says of its planner, which is not ours.
+#: Metrics of delta-rs' planner, which this library does not have.
 PLANNER = {"plannerStrategy", "maxBinSpanFiles", "preservedStableOrder"}
-#: delta-rs counts batches of rows, and writes a file a thread.
+#: delta-rs counts batches of rows, and writes one file in each thread.
 DIFFERENT = {"numBatches", "num_added_files", "preserveInsertionOrder"}
 
 

@@ -1,4 +1,4 @@
-"""Compaction rewrites the files that health counts, and leaves the files of a clustering where they are."""
+"""Compaction rewrites the files that health counts, and does not rewrite files of a clustering."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TARGET = 100_000
 
 
 def noise(size: int, seed: int = 0) -> pa.Table:
-    """Rows of about so many bytes in a file of delta-rs: eight each, and two of an index."""
+    """Rows that take about so many bytes in a file of delta-rs: eight bytes each, and two of an index."""
     return pa.table({"noise": np.random.default_rng(seed).random(size // 10)})
 
 
@@ -29,7 +29,7 @@ def append(path: Path, *sizes: int) -> None:
 
 @pytest.fixture
 def clustered(tmp_path: Path) -> tuple[Path, int]:
-    """A table of 8 files of one clustering, and the size that it aimed at."""
+    """A table with 8 files of one clustering, and the clustering's target size."""
     append(tmp_path, *[20_000] * 20)
     size = sum(file.stat().st_size for file in files_delta_rs(tmp_path)) // 8 + 1
     DeltaTable(tmp_path).optimize.z_order(["noise"], target_size=size)
@@ -42,9 +42,9 @@ def clustered(tmp_path: Path) -> tuple[Path, int]:
     [
         ([30_000, 30_000, 30_000], 3),
         ([40_000], 0),
-        ([40_000, 60_000, 70_000], 0),  # a single small file has no other to join
+        ([40_000, 60_000, 70_000], 0),  # a single small file cannot be merged
         ([10_000, 20_000, 95_000], 2),
-        ([45_000, 45_000, 40_000], 2),  # the third would pass the target
+        ([45_000, 45_000, 40_000], 2),  # the third would exceed the target
         ([], 0),
     ],
 )
@@ -73,7 +73,7 @@ def test_a_file_is_rewritten_without_its_deleted_rows_once_they_are_many(
     metrics = DeltaTable(path).optimize.compact(target_size=size)
     assert health.compactable_files == metrics["numFilesRemoved"] == metrics["numFilesAdded"] == rewritten
     assert read_duckdb(path) == expected
-    # Its rows are in the same order, so it is still a file of the clustering.
+    # The rows are in the same order, so it is still a file of the clustering.
     assert DeltaTable(path).optimize.z_order(["noise"], target_size=size)["numFilesAlreadyClustered"] == 8
 
 

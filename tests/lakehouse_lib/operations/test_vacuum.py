@@ -1,4 +1,4 @@
-"""What vacuum decides, and what it leaves on disk; delta-rs judges that."""
+"""The plan of vacuum and the files that it leaves, compared with delta-rs."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_table_inside_the_table_stays() -> None:
 
 
 def test_what_makes_the_folder_an_iceberg_table_too_stays() -> None:
-    """Converters write it beside the Delta log, for the same data files."""
+    """Converters write this metadata beside the Delta log, for the same data files."""
     stored = objects(
         ("metadata/v2.metadata.json", OLD),
         ("metadata/version-hint.text", OLD),
@@ -168,7 +168,7 @@ def test_what_makes_the_folder_an_iceberg_table_too_stays() -> None:
 
 
 def vector_name(of: uuid.UUID) -> str:
-    # base64.b85 has the digits of Z85 in another alphabet.
+    # base64.b85 has the digits of Z85 with another alphabet.
     theirs = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
     z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
     return base64.b85encode(of.bytes).decode().translate(str.maketrans(theirs, z85))
@@ -196,7 +196,7 @@ def test_the_protocols_example_of_a_vector_name() -> None:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Three appends, a delete that rewrites a file, a compaction: delta-rs wrote it all, a while ago."""
+    """A table of delta-rs with three appends, a delete that rewrites a file, and a compaction, some time ago."""
     root = tmp_path / "orders"
     for start in (0, 10, 20):
         write_deltalake(root, pa.table({"id": list(range(start, start + 10))}), mode="append")
@@ -273,7 +273,7 @@ def test_the_tables_own_retention_counts(table: Path) -> None:
 
 
 def test_more_than_the_tables_retention_is_kept_though_checkpoints_forget(table: Path) -> None:
-    """The table's checkpoints forget removals after two days; who asks for eight keeps what went three days ago."""
+    """Checkpoints of the table drop removes after two days; a vacuum of eight days keeps a file removed after five."""
     DeltaTable(table).alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 2 days"})
     days_ago = 3 * 86_400
 

@@ -1,4 +1,4 @@
-"""Vacuum deletes neither a symbolic link nor what is behind one, and keeps what the log names by way of one."""
+"""Vacuum deletes no symbolic link and no file behind a link, and keeps files to which the log refers through a link."""
 
 from __future__ import annotations
 

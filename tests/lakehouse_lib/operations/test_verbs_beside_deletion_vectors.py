@@ -1,4 +1,4 @@
-"""Verbs on tables whose files have lost rows to deletion vectors: no row comes back, none is lost."""
+"""Verbs on tables with deletion vectors: no deleted row comes back, and no row is lost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def rows(start: int) -> pa.Table:
 
 
 def files_of(root: Path) -> list[str]:
-    """Log paths of the live files, by their smallest k."""
+    """Log paths of the live files, ordered by their smallest k."""
     adds: dict[int, str] = {}
     files = DeltaTable(root).snapshot.files
     for path, stats in zip(files["path"].to_pylist(), files["stats"].to_pylist(), strict=True):
@@ -48,7 +48,7 @@ def files_of(root: Path) -> list[str]:
     return [adds[start] for start in sorted(adds)]
 
 
-#: By file: an inline vector, one of two in a file of its own folder, none, and every row.
+#: The vectors of the files: inline, one of two vectors in a file of a subfolder, none, and one that hides every row.
 DELETED = ({0, 7, 499}, set(range(0, 400, 3)), set(), set(range(ROWS)))
 LEFT = sorted(k + ROWS * number for number, gone in enumerate(DELETED) for k in range(ROWS) if k not in gone)
 
@@ -64,7 +64,7 @@ def marked(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 
 def check(root: Path, expected: list[int]) -> None:
-    """We and both peers read the same rows."""
+    """Check that this library, delta-rs and DuckDB read the same rows."""
     assert sorted(DeltaTable(root).to_pyarrow_table(columns=["k"])["k"].to_pylist()) == expected
     assert sorted(read_duckdb(root)["k"].to_pylist()) == expected
     query = QueryBuilder().register("t", DeltaRs(str(root))).execute("SELECT k FROM t")
@@ -77,7 +77,7 @@ def last_commit(root: Path) -> list[dict[str, Any]]:
 
 
 def removed_vectors(root: Path) -> list[int]:
-    """Cardinalities of the vectors that the newest commit's removes carry, ascending; 0: a remove without one."""
+    """Cardinalities of the vectors in the newest commit's removes, ascending; 0: a remove without a vector."""
     removes = [one["remove"] for one in last_commit(root) if "remove" in one]
     return sorted(one["deletionVector"]["cardinality"] if "deletionVector" in one else 0 for one in removes)
 
@@ -122,7 +122,7 @@ def test_delete_leaves_other_files_as_they_are(marked: Path, engine: Engine) -> 
 
 
 def test_delete_takes_rows_that_were_only_hidden(marked: Path, engine: Engine) -> None:
-    # Row 7 is deleted already; its file still holds it.
+    # Row 7 is deleted already, but still in its file.
     metrics = DeltaTable(marked, engine=engine).delete("k = 7")
     assert (metrics["num_deleted_rows"], metrics["num_removed_files"]) == (0, 1)
     assert metrics["num_copied_rows"] == ROWS - len(DELETED[0])
@@ -132,7 +132,8 @@ def test_delete_takes_rows_that_were_only_hidden(marked: Path, engine: Engine) -
 
 
 def tighten(root: Path) -> None:
-    """Let the statistics of the first file bound only the rows that its vector leaves, as the protocol allows."""
+    """Make the statistics of the first file bound only the rows that its vector does not hide, which the protocol
+    allows."""
 
     def change(action: Action) -> None:
         stats = json.loads(action["add"]["stats"]) if "add" in action else {"minValues": {"k": None}}
@@ -180,7 +181,7 @@ def test_rewriting_brings_no_row_back(marked: Path, engine: Engine, verb: Callab
     assert DeltaTable(marked).snapshot.files["deletionVector"].null_count == len(DeltaTable(marked).snapshot.files)
     assert DeltaTable(marked).count() == len(LEFT)
     check(marked, LEFT)
-    # The version before is still there, vectors and all.
+    # The earlier version still exists, with its vectors.
     assert DeltaTable(marked, before).to_pyarrow_table().num_rows == len(LEFT)
 
 
@@ -238,7 +239,7 @@ def test_vacuum_deletes_nothing_when_it_cannot_tell_a_vectors_file(marked: Path)
 
 
 def test_a_file_whose_vector_was_replaced_stays(marked: Path) -> None:
-    # The old pair of file and vector is removed, the file itself lives on with the new one.
+    # The old pair of file and vector is removed; the file stays live with the new vector.
     first = files_of(marked)[0]
     delete_by_vector(marked, {first: inline({*DELETED[0], 1})})
     DeltaTable(marked).vacuum(0, dry_run=False, enforce_retention_duration=False)

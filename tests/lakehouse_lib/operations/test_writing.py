@@ -1,4 +1,4 @@
-"""Modes, races for version 0, properties and bad input of writing; by the Arrow engine."""
+"""Modes, races for version 0, properties and bad input of writes, on the Arrow engine."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_rows_of_which_files_hold_nothing_are_refused(tmp_path: Path, rows: pa.T
 def test_void_columns_are_written_beside_others(tmp_path: Path) -> None:
     DeltaTable.create(tmp_path, VOID.schema)
     write_deltalake(tmp_path, VOID.append_column("a", pa.array([1, 2, 3])), mode="append", schema_mode="merge")
-    write_deltalake(tmp_path, VOID, mode="append")  # ``a`` is stored, as nulls
+    write_deltalake(tmp_path, VOID, mode="append")  # ``a`` is stored as nulls
     found = DeltaTable(tmp_path).to_pyarrow_table()
     assert found["v"].null_count == found.num_rows == 6
 
@@ -105,7 +105,7 @@ def test_rows_of_partition_columns_alone_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="every column is a partition column: a"):
         write_deltalake(tmp_path / "new", ROWS.append_column("v", pa.nulls(2)), partition_by="a")
     assert not (tmp_path / "new").exists()
-    put_table(tmp_path, [field("a", "long")], [], partition_by=["a"])  # as no writer makes it
+    put_table(tmp_path, [field("a", "long")], [], partition_by=["a"])  # no writer creates such a table
     with pytest.raises(InvalidSchemaError, match=r"every column is void or a partition column, .*: a"):
         write_deltalake(tmp_path, ROWS, mode="append")
     assert DeltaTable(tmp_path).version() == 0
@@ -141,7 +141,7 @@ def test_the_loser_whose_files_do_not_fit_leaves_nothing(tmp_path: Path, monkeyp
 def test_the_loser_whose_columns_are_spelled_otherwise_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others look for a column in a file by its exact name, and would read nulls."""
+    """Other readers look for columns in a file by their exact names, and would read nulls."""
     winner_first(monkeypatch, tmp_path, pa.table({"A": [9]}))
     with pytest.raises(InvalidArgumentError, match="created the table first"):
         write_deltalake(tmp_path, ROWS, mode="append")
@@ -151,7 +151,7 @@ def test_the_loser_whose_columns_are_spelled_otherwise_leaves_nothing(
 
 
 def winner_first(monkeypatch: pytest.MonkeyPatch, uri: Path, rows: pa.Table) -> None:
-    """Another writer creates the table between our look at it and our commit."""
+    """Make another writer create the table between our check and our commit."""
     write = arrow_engine.write_stream
 
     def late(*args: Any) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Where a customer's rows are found: delta-rs wrote the tables, DuckDB counts."""
+"""Where a customer's rows are found, in tables that delta-rs wrote, compared with counts of DuckDB."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ SUBJECT = subject_from_config(
 
 @pytest.fixture
 def tables(tmp_path: Path) -> dict[str, str]:
-    """20 customers; 5 orders each, in 4 files; 3 line items an order, in 4 partitions, one key column 32 bit wide."""
+    """20 customers; 5 orders each, in 4 files; 3 line items of each order, in 4 partitions, with one key column of 32
+    bits."""
     uris = {name: str(tmp_path / name) for name in ("customer", "orders", "lineitem", "orders_q")}
     customers = list(range(20))
     write_deltalake(uris["customer"], pa.table({"c_custkey": customers, "c_name": [f"n{c}" for c in customers]}))
@@ -62,7 +63,7 @@ def tables(tmp_path: Path) -> dict[str, str]:
 
 
 def with_quarantines(subject: Subject, quarantines: dict[str, str]) -> Subject:
-    """The subject, and its refused rows in the quarantine of each table and through them, as the registry makes it."""
+    """The subject with the quarantine of each table and its refused rows, as the registry makes it."""
     rows: list[SubjectRows] = []
     for place in subject.rows:
         ways = [place.through]
@@ -92,7 +93,7 @@ def test_rows_are_found_directly_and_through_another_table(tables: dict[str, str
 def test_the_predicates_delete_exactly_these_rows_for_others_too(tables: dict[str, str]) -> None:
     before = {name: read_delta_rs(tables[name]) for name in ("customer", "orders", "lineitem")}
     for one in reversed(locate(SUBJECT, 3, tables)):
-        # delta-rs quotes names in its own way.
+        # delta-rs quotes names differently.
         assert DeltaTable(one.uri).delete(one.predicate.replace("`", '"'))["num_deleted_rows"] == one.rows
     assert found(tables) == {"customer": (0, 0), "orders": (0, 0), "lineitem": (0, 0)}
     after = {name: read_delta_rs(tables[name]) for name in before}
@@ -124,7 +125,7 @@ def test_only_key_columns_of_files_that_may_match_are_read(
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", spy)
     locate(SUBJECT, 3, tables, engine=ArrowEngine(1))
     assert "o_comment" not in {name for _, columns in read for name in columns}
-    # One file of customers, one of orders for its keys and once more to count, four of line items.
+    # One file of customers, one of orders for its keys and again to count, four of line items.
     assert len(read) <= 7
 
 
@@ -141,7 +142,7 @@ def test_quarantined_rows_are_found_as_text(tables: dict[str, str]) -> None:
 
 
 def refused(folder: Path, content: str, schema: pa.Schema) -> pa.Table:
-    """What the load puts into quarantine of a CSV file with this content."""
+    """The rows that a load of a CSV file with this content puts into quarantine."""
     (folder / "landing").mkdir(exist_ok=True)
     (folder / "landing" / "a.csv").write_text(content)
     file = fingerprint(folder / "landing", scan(folder / "landing")["a.csv"])
@@ -178,7 +179,7 @@ def test_a_quarantined_key_is_what_the_load_would_have_read(
     subject = subject_from_config({"id_type": "long", "rows": [{"table": "t", "key": "key"}]})
     _, one = locate(with_quarantines(subject, {"t": "q"}), 4711, tables)
     assert one.rows == len(found)
-    # No record is overlooked: of the others the price is the first fault, and still they are nobody's.
+    # Every record is found. The other records fail by their price first, and belong to no person.
     assert one.unattributed is not None
     assert one.unattributed.records == len(ill_typed)
     assert prove(one.uri, one.unattributed.predicate).rows == len(ill_typed)

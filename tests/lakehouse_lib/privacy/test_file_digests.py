@@ -1,4 +1,4 @@
-"""Digests of files that are noted before a purge deletes them."""
+"""Digests of files, computed before a purge deletes the files."""
 
 from __future__ import annotations
 

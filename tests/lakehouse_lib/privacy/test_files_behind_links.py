@@ -1,6 +1,6 @@
-"""A proof speaks for every file that the table keeps: behind links, under any name, in other folders.
+"""A proof covers every file of the table: behind links, under any name, in other folders.
 
-pyarrow, opening the real files, is the judge of where the row still is.
+pyarrow opens the real files to find where the row still is.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def mark_first_row(root: Path) -> None:
-    """Hide the first row of the table's only file by a deletion vector, in a file of its own."""
+    """Hide the first row of the table's only file by a deletion vector in its own file."""
     (path,) = DeltaTable(root).snapshot.files["path"].to_pylist()
     (vector,) = in_file(root, [0])
     delete_by_vector(root, {path: vector})
@@ -48,7 +48,7 @@ def purged(root: Path, **options: dict[str, str]) -> PurgeResult:
 
 
 def holding_1(folder: Path) -> set[Path]:
-    """Files with the row, of all regular files below the folder whatever they are called."""
+    """The regular files below the folder, under any name, that have the row."""
     found = set()
     for file in folder.rglob("*"):
         if stat.S_ISREG(file.lstat().st_mode) and file.read_bytes()[:4] == b"PAR1":
@@ -190,7 +190,7 @@ def test_a_copy_is_found_by_its_content_under_any_name(table: Path, name: str) -
 
 
 def test_what_the_log_keeps_for_itself_is_no_data_file(tmp_path: Path) -> None:
-    """Checkpoints, sidecars and vectors have no row of the person, even where the condition is true of nulls."""
+    """Checkpoints, sidecars and vectors have no row of the person, even if the condition is true for nulls."""
     root = tmp_path / "t"
     write_deltalake(root, pa.table({"id": [1, 2, 3]}), configuration={"delta.checkpointPolicy": "v2"})
     write_deltalake(root, pa.table({"id": [4, 5, 6]}), mode="append")
@@ -231,7 +231,7 @@ def test_what_cannot_be_looked_at_is_unreadable(table: Path) -> None:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> tuple[Path, Path]:
-    """A shallow clone and its source: the clone's log has absolute paths of the source's files."""
+    """A shallow clone and its source. The clone's log has absolute paths of the source's files."""
     source, root = tmp_path / "source", tmp_path / "clone"
     properties = {"delta.deletedFileRetentionDuration": "interval 0 seconds"}
     write_deltalake(source, pa.table({"id": [1, 2]}), configuration=properties)
@@ -264,7 +264,7 @@ def test_a_clone_s_files_that_may_not_be_read_are_no_proof(clone: tuple[Path, Pa
 
 
 def test_a_file_that_only_an_old_version_of_the_log_names_is_counted(clone: tuple[Path, Path]) -> None:
-    """The checkpoint has forgotten the removal, and the log still tells the version before."""
+    """The checkpoint no longer has the remove, but the log still has the earlier version."""
     source, root = clone
     options = {"storage_options": {"allowed_roots": str(source)}}
     table = DeltaTable(root, **options)

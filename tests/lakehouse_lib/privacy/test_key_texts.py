@@ -8,7 +8,7 @@ DECIMAL = pa.decimal128(15, 2)
 
 
 def test_number_of_too_many_digits_is_nobody_s_key() -> None:
-    """Arrow reads it as 4711, modulo 2^128."""
+    """Arrow parses the number as 4711, modulo 2^128."""
     texts = pa.array(["004711", "4711.00", str(2**128 + 4711)])
     keys = KeyTexts.of([4711], [DECIMAL])
     assert keys.among(texts).to_pylist() == [True, True, False]

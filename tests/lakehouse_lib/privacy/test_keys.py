@@ -1,4 +1,4 @@
-"""Typed keys: compared as sets, kept as JSON, and rendered to a condition that another engine evaluates alike."""
+"""Typed keys: compared as sets, stored as JSON, and rendered as a condition with the same meaning in another engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After a purge no file below the folder holds the rows: pyarrow reads each of them to judge that."""
+"""After a purge no file below the folder has the rows; pyarrow reads each file to check it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOW = timedelta(0)
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Versions 0-3 append five customers each (3 is in two of them), 4 deletes 3, 5 compacts."""
+    """A table: versions 0-3 append five customers each (3 is in two of them), 4 deletes 3, 5 compacts."""
     root = tmp_path / "orders"
     for customers in ([0, 1, 2, 3, 4], [3, 5, 6, 7, 8], [9, 10, 11, 12, 13], [14, 15, 16, 17, 18]):
         write_deltalake(root, pa.table({"customer": customers, "comment": ["c"] * 5}), mode="append")
@@ -41,7 +41,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def rows_of_3(root: Path) -> dict[str, int]:
-    """Matching rows by file, read by pyarrow."""
+    """The number of matching rows in each file, read by pyarrow."""
     found = {}
     for file in parquet_files(root):
         column = pq.ParquetFile(file).read(columns=["customer"])["customer"]
@@ -99,7 +99,7 @@ def test_what_a_cleanup_takes_meanwhile_leaves_no_version_with_the_rows(
     DeltaTable(table).create_checkpoint()
 
     def read_and_lose(store: ObjectStore, version: int, *, size: int) -> CommitActions:
-        if version == 2:  # what was added is read, and what was removed is gone
+        if version == 2:  # the added file is read, and the removed file is gone
             store.delete_many([file_names.commit(version) for version in range(5)])
         return read_commit(store, version, size=size)
 

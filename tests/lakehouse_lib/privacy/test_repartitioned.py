@@ -1,4 +1,4 @@
-"""Old files of a table that was partitioned otherwise then, or had another column of the key's name: whose are they?"""
+"""Old files of a table with another partitioning or another column of the key's name: whose rows do they have?"""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ MAPPING = "delta.columnMapping"
 
 
 def is_of_anna(file: Path) -> bool:
-    """Whether her rows are in it, read by pyarrow."""
+    """Whether the file has her rows, read by pyarrow."""
     held = {value for row in pq.ParquetFile(file).read().to_pylist() for value in row.values()}
     return bool(held & {4711, "anna@x"}) or file.parent.name.partition("=")[2] in {"4711", "anna@x", "anna%40x"}
 
 
 def make_removals_terse(root: Path, version: int, *, values: bool) -> None:
-    """As some writers leave them: not extended, with partition values or with none."""
+    """Rewrite the removes as some writers write them: without extended metadata, with or without partition values."""
 
     def change(action: Action) -> None:
         if "remove" in action:
@@ -63,7 +63,7 @@ def test_files_of_another_partitioning_are_counted_and_purged(
 def test_a_file_that_nothing_tells_the_partition_of_is_no_proof(tmp_path: Path) -> None:
     root = tmp_path / "t"
     write_deltalake(root, ROWS.slice(0, 1), partition_by=["k"])
-    orphan = root / "k=4711.parquet"  # no folder
+    orphan = root / "k=4711.parquet"  # not in a partition folder
     pq.write_table(pa.table({"email": ["anna@x"]}), orphan)
     os.utime(orphan, (1, 1))
     proof = prove(str(root), IS_ANNA)
@@ -121,7 +121,7 @@ def test_spellings_of_a_key_are_found_in_files_of_another_partitioning(tmp_path:
 
 
 def drop_and_add_key(root: Path, physical: str) -> None:
-    """Column mapping from version 1 on, and ``k`` dropped and added again: the files' own is none of the table's."""
+    """Enable column mapping in version 1, then drop ``k`` and add it again; the files' own ``k`` is another column."""
     fields = [
         field(name, kind, id=number, physical=stored)
         for number, (name, kind, stored) in enumerate([("email", "string", "email"), ("k", "long", physical)], 1)

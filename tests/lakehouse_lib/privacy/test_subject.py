@@ -1,4 +1,4 @@
-"""A subject's configuration and identifiers: what is refused, and that text never becomes SQL."""
+"""A subject's configuration and identifiers: which are refused, and that their text never becomes SQL."""
 
 from __future__ import annotations
 

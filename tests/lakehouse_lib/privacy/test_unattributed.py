@@ -1,4 +1,4 @@
-"""Records in quarantine that no key attributes: counted, named when they mention a key, and never matches."""
+"""Quarantined records without a key: counted, listed if they contain a key, and never matches."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_another_sources_file_of_the_same_name_is_another_place(tmp_path: Path) 
 
 
 def test_a_file_with_its_columns_elsewhere_is_named_by_its_lines(tmp_path: Path) -> None:
-    """Its keys would be more text than a condition may have."""
+    """Its keys would make the condition too long."""
     moved: list[dict[str, object]] = [{"key": f"{'x' * 60} {n}", "_column": "other"} for n in range(20_000)]
     moved[5]["key"] = "18"
     uri = quarantine(tmp_path / "q", [*ROWS, *moved, {"key": "x", "_column": "other", "_source": "o'ther"}])

@@ -1,4 +1,4 @@
-"""The catalogue of table properties: what texts are valid, and what they say."""
+"""The catalogue of table properties: valid texts and their values."""
 
 from __future__ import annotations
 

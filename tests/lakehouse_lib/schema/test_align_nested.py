@@ -1,4 +1,4 @@
-"""Nested values of every form that Arrow has for them come out as they went in, whatever lies under their nulls."""
+"""Nested values in every form of Arrow stay the same, whatever is stored under their nulls."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _values(kind: pa.DataType) -> st.SearchStrategy[Any]:
 
 
 def _hidden(array: pa.Array, keep: Sequence[bool]) -> pa.Array:
-    """Nulls over rows, whose members stay in memory under them."""
+    """The rows with nulls, under which the members' values stay in memory."""
     kind, kept = array.type, pa.array(keep)
     if pa.types.is_struct(kind):
         return pa.StructArray.from_arrays(array.flatten(), fields=list(kind), mask=_not(kept))

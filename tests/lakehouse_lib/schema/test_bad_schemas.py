@@ -1,4 +1,4 @@
-"""Schemas that are none: refused by value, quickly; and very large ones, which work."""
+"""Schemas that are not valid are refused quickly, with the value; very large schemas work."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Batches keep their rows, in pieces with at most the given bytes of a column, in any encoding."""
+"""Batches keep their rows, in pieces with at most the given bytes of each column, in any encoding."""
 
 from __future__ import annotations
 

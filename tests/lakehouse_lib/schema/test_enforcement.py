@@ -1,4 +1,4 @@
-"""Does data fit, and how it is brought into shape."""
+"""Whether data fits a schema, and how it is aligned with the schema."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ ROWS = st.lists(
 
 
 def expected(row: dict) -> set[str]:
-    """The names of the rules that a row violates, place by place."""
+    """The names of the rules that a row violates, for each place."""
     names = set()
     if row["id"] is None:
         names.add("NOT NULL id")

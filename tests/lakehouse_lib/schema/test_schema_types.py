@@ -1,4 +1,4 @@
-"""Schemas against delta-rs, both ways."""
+"""Schemas compared with delta-rs, in both directions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PRIMITIVES += ["timestamp", "timestamp_ntz", "decimal(1,0)", "decimal(10,2)", "d
 METADATA = st.dictionaries(st.text(max_size=5), st.integers(-9, 9) | st.text(max_size=5) | st.booleans(), max_size=2)
 
 
-# A C string ends at NUL, so Arrow schemas cannot cross between libraries with one in a name.
+# A C string ends at NUL, so Arrow schemas with NUL in a name cannot be exchanged between libraries.
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8)
 
 

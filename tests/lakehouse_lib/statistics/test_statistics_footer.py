@@ -1,4 +1,4 @@
-"""Statistics of files that pyarrow wrote, against brute force over the rows and against delta-rs."""
+"""Statistics of files that pyarrow wrote, compared with the rows and with delta-rs."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_what_is_written(kind, values, expected):
 
 def test_a_string_too_long_for_the_footer_has_no_bounds():
     assert stats("string", ["x" * 10_000, "a"]) == (None, None, 0)
-    # One group that does not say leaves the whole file unbounded.
+    # One row group without bounds leaves the whole file without bounds.
     assert stats("string", ["x" * 10_000, "a"], row_group_size=1) == (None, None, 0)
 
 

@@ -1,4 +1,4 @@
-"""The JSON of statistics that are kept as structs."""
+"""The JSON text of statistics that are stored as structs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIRST, BEHIND = -719_162 * DAY, 2_932_897 * DAY  # the years 1 to 9999, seconds 
 
 
 def shown(values: pa.Array) -> list[object]:
-    """Of these, each the bound of a file, what its JSON says."""
+    """The JSON values of these bounds, each the bound of a file."""
     structs = pa.StructArray.from_arrays([pa.StructArray.from_arrays([values], ["x"])], ["minValues"])
     stats = stats_json(pa.chunked_array([pa.nulls(len(values), pa.string())]), pa.chunked_array([structs]))
     return [json.loads(one)["minValues"].get("x") for one in stats.to_pylist()]

@@ -1,4 +1,4 @@
-"""An S3 server for the tests of the store, and a table's place in it."""
+"""Fixtures: an S3 server, and a new location in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def s3_session() -> Iterator[S3Server]:
 
 @pytest.fixture
 def s3_server(s3_session: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
-    """The server, nothing of whose requests is counted yet, and no credentials but those of the options."""
+    """The server without counted requests, and no credentials except those in the options."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -32,5 +32,5 @@ def s3_server(s3_session: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server
 
 @pytest.fixture
 def location() -> str:
-    """A place of its own."""
+    """A location for one test."""
     return f"s3://bucket/tests/table-{next(_numbers)}"

@@ -1,4 +1,4 @@
-"""Many small requests: in threads where they wait for a network, one after the other on a disk."""
+"""Many small requests: in threads for a remote store, one after the other for a disk."""
 
 import threading
 
@@ -16,7 +16,7 @@ def test_answers_come_in_order_and_from_so_many_threads(tmp_path, monkeypatch, i
 
     def ask(item):
         asked.append(threading.get_ident())
-        met.wait(30)  # nobody goes on before so many are there
+        met.wait(30)  # nobody continues before so many have arrived
         return item * 2
 
     assert at_once(LocalStore(str(tmp_path)), ask, range(32)) == list(range(0, 64, 2))

@@ -1,4 +1,4 @@
-"""The local store keeps the seam's promises."""
+"""The local store's own behaviour, beyond the contract of stores."""
 
 import errno
 import fcntl
@@ -130,7 +130,7 @@ def test_a_lock_that_somebody_keeps_is_not_waited_for_for_ever(store, monkeypatc
 
 
 def test_where_no_folder_can_be_locked_a_file_is(store, monkeypatch):
-    """On NFS flock asks for what is open for writing."""
+    """On NFS, flock needs a file that is open for writing."""
     flock = fcntl.flock
 
     def of_nfs(handle, how):
@@ -250,7 +250,7 @@ def test_a_file_system_that_syncs_no_folder_syncs_files(store, monkeypatch, numb
 
 
 def test_a_walk_sees_a_log_that_is_a_link_and_follows_no_other(tmp_path):
-    """The table around it would take its files for nobody's."""
+    """The table that contains the link would not know the owner of these files."""
     for name in ("elsewhere/00.json", "other/file", "table/inner/file"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"")
@@ -317,7 +317,7 @@ def test_what_was_certainly_not_stored_is_refused(store, monkeypatch, number):
             store.put_if_absent("log/a", b"1")
     assert refused.value.hint
     assert list(store.walk()) == []
-    # Once it is linked it may be there after a crash or not.
+    # After the link, a crash may leave the commit or not.
     store.put("log/b", b"1")
     with monkeypatch.context() as patched:
         patched.setattr(local, "_sync", full)

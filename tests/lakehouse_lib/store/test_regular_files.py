@@ -1,4 +1,4 @@
-"""What is not a regular file is refused at once, wherever it stands in a file's place."""
+"""Anything but a regular file is refused at once, in place of every kind of file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakehouse_lib.store.regular_files import NotARegularFileError, open_arrow, 
 
 
 def _socket(path: Path) -> None:
-    # A socket's path may have some hundred characters only.
+    # A socket's path may have only about a hundred characters.
     with socket.socket(socket.AF_UNIX) as server:
         here = os.open(path.parent, os.O_RDONLY)
         try:

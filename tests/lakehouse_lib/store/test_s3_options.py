@@ -1,4 +1,4 @@
-"""Storage options under the names that users of deltalake know, and locations in a bucket."""
+"""Storage options under the names of deltalake, and locations in a bucket."""
 
 import pickle
 import re

@@ -1,4 +1,4 @@
-"""What is particular to S3: requests, answers that get lost, refusals, and errors that say what to do."""
+"""The S3 store's own behaviour: requests, lost answers, refusals, and errors with hints."""
 
 import dataclasses
 import socket
@@ -30,7 +30,7 @@ def store(s3_server, location):
 
 
 def at_first(times, answer, *, verb="PUT"):
-    """Answers the first requests of a verb instead of the server."""
+    """Answer the first requests of a verb in place of the server."""
     left = [times]
 
     def interfere(request, forward, _environ):
@@ -221,7 +221,7 @@ def test_errors_of_single_keys(s3_server, store, times):
                 store.delete_many(names)
 
 
-# What is told.
+# Errors.
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_errors_of_single_keys(s3_server, store, times):
 def test_an_error_says_what_to_do(s3_server, store, answer, told):
     with s3_server.interfering(at_first(9, answer, verb="LIST")), pytest.raises(StoreError, match=told) as caught:
         list(store.list_from("_delta_log"))
-    assert s3_server.counted()["LIST"] <= 2  # boto3 looks for the bucket's region by itself
+    assert s3_server.counted()["LIST"] <= 2  # boto3 looks up the bucket's region
     assert store.root in str(caught.value)
     assert SECRET not in str(caught.value)
     assert SECRET not in str(caught.value.__cause__)
@@ -276,7 +276,7 @@ def test_credentials_of_the_environment(s3_server, location, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "from-the-environment")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     options = {name: value for name, value in s3_server.options.items() if "access_key" not in name}
-    options["retry_timeout"] = "4"  # a client of its own
+    options["retry_timeout"] = "4"  # new options, so a new client
     store = open_store(location, options)
     store.put("x", b"1")
     with store.open_output("y") as sink:
@@ -371,7 +371,7 @@ def test_a_refusal_is_certain_unless_an_answer_was_lost_before_it(s3_server, sto
 
 @pytest.mark.parametrize("error", [SSLError(endpoint_url="x", error="bad record"), urllib3.exceptions.SSLError("bad")])
 def test_a_secure_line_that_breaks_leaves_in_doubt_what_was_stored(location, s3_server, error):
-    """A fatal alert may come in place of the answer to a put that was done."""
+    """A fatal alert may come in place of the answer to a put that was stored."""
     store = open_store(location, {**s3_server.options, "retry_timeout": "0.3"})
 
     def breaking(_client):
@@ -396,7 +396,7 @@ def test_a_secure_line_that_breaks_within_an_object_is_asked_again(store):
 
 @pytest.mark.slow
 def test_connections_of_options_that_nobody_uses_any_more_are_given_up(location, s3_server, monkeypatch):
-    """A sensor that waits for days by a role has other credentials each hour."""
+    """A sensor that waits for days with a role gets other credentials every hour."""
     monkeypatch.setattr(s3_client, "_connections", {})
     first = open_store(location, s3_server.options)
     first.put("x", b"1")
@@ -444,7 +444,7 @@ def test_listings_go_on_over_pages(s3_server, store):
 
 @pytest.mark.parametrize("version", [0, 1, 9, 10, 11])
 def test_the_server_is_not_asked_for_what_is_before_a_listing(s3_server, store, version):
-    """A log of a hundred thousand commits is a hundred pages; what came after a checkpoint is one."""
+    """A log of a hundred thousand commits has a hundred pages; the commits after a checkpoint have one."""
     for number in range(12):
         store.put(names.commit(number), b"")
     answered = []
@@ -533,7 +533,7 @@ def test_a_table_may_be_a_whole_bucket(s3_server):
     store.delete_many(["_delta_log/0.json", "a/b"])
 
 
-# Other places.
+# Other servers and regions.
 
 
 def test_files_of_allowed_locations_are_read_and_never_touched(s3_server, location):
@@ -563,7 +563,7 @@ def test_files_of_allowed_locations_are_read_and_never_touched(s3_server, locati
     assert other.read("file") == b"theirs"
 
 
-# A server without conditional puts, and the user's word that nobody else writes.
+# A server without conditional puts, and an option by which the user promises a single writer.
 
 
 @pytest.fixture
@@ -589,7 +589,7 @@ def test_a_foreign_overwrite_of_ours_is_found(alone, s3_server, location, found)
         name = "_delta_log/0.json"
         foreign.put(name, b"theirs")
     else:
-        # Another writer's put comes between ours and our reading it back.
+        # Another writer's put comes between our put and our read.
         put = alone.put
         alone.put = lambda path, data: (put(path, data), foreign.put(path, b"theirs"))
     with pytest.raises(StoreError, match=rf"{name}, which this process has put, was overwritten by another.*history"):

@@ -1,4 +1,4 @@
-"""The way to the server, which boto3 and pyarrow have to take alike: profiles, certificates, proxies; and forks."""
+"""The connection to the server, configured alike for boto3 and pyarrow: profiles, certificates, proxies; forks."""
 
 import multiprocessing
 import ssl
@@ -29,7 +29,7 @@ def _no_connections(monkeypatch):
     "section", ["endpoint_url = {url}", "services = own\n[services own]\ns3 =\n  endpoint_url = {url}"]
 )
 def test_an_endpoint_in_a_profile_is_no_endpoint_of_half_a_table(s3_server, location, monkeypatch, tmp_path, section):
-    # boto3 takes it, and pyarrow would have written the data files to AWS.
+    # boto3 uses this setting, but pyarrow would have written the data files to AWS.
     (tmp_path / "config").write_text(f"[default]\n{section.format(url=s3_server.url)}\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     options = {
@@ -106,7 +106,7 @@ def test_a_lock_that_a_thread_holds_at_a_fork_is_free_in_the_child(s3_server, lo
     held.wait()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, from Python 3.12 on
+            warnings.simplefilter("ignore", DeprecationWarning)  # warns of forks with threads, from Python 3.12 on
             child = multiprocessing.get_context("fork").Process(target=store.head, args=("x",), daemon=True)
             child.start()
         child.join(30)

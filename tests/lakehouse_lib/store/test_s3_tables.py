@@ -1,4 +1,4 @@
-"""Tables in S3 (moto's server): every verb and what each asks of the server."""
+"""Tables in S3 (moto's server): every verb, and the requests that it makes."""
 
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def test_what_others_wrote_reads_as_it_does_on_a_disk(s3_server, location, name)
 def test_change_data_reads_as_it_does_on_a_disk(s3_server, location, name):
     upload(TABLES / name, location, s3_server.options)
     here, there = DeltaTable(TABLES / name), DeltaTable(location, storage_options=s3_server.options)
-    columns = [one for one in here.load_cdf().schema.names if one != "_commit_timestamp"]  # of the files, which are new
+    columns = [one for one in here.load_cdf().schema.names if one != "_commit_timestamp"]  # the times of the uploads
     assert there.load_cdf(columns=columns).read_all().equals(here.load_cdf(columns=columns).read_all())
 
 
@@ -110,8 +110,8 @@ def test_what_each_verb_asks_of_the_server(s3_server, location):
     assert {name: verbs for name, verbs in more.items() if verbs} == {}, counted
 
 
-#: The most that each verb asks. A commit is one PUT; the rest is listing, reading what is new (objects of the log are
-#: kept once they are two seconds old, and here none is), data files, and what follows a commit.
+#: The most requests of each verb. A commit is one PUT. The other requests are the listing, reads of new log objects
+#: (an object is cached when it is two seconds old, so here none is), data files, and post-commit hooks.
 REQUESTS = {
     "create": {"GET": 1, "LIST": 2, "PUT": 2},
     "open": {"GET": 2, "LIST": 1},
@@ -158,7 +158,7 @@ def test_a_server_that_refuses_a_part_of_a_data_file_says_what_to_do(s3_server, 
     def interfere(request, forward, _environ):
         if request.verb == "GET" and request.key.endswith(".parquet"):
             asked.append(request)
-            if len(asked) > 1:  # the first one is boto3's, of the end
+            if len(asked) > 1:  # the first request is boto3's, for the end of the file
                 return Answer.error(403, "AccessDenied")
         return forward()
 
@@ -252,7 +252,7 @@ def test_no_table_there(s3_server, location):
 
 
 def test_a_table_remade_within_the_second_is_another_one(s3_server, location):
-    # Sizes and times, which S3 has by the second, are the same; tags are not.
+    # Sizes and times (in whole seconds in S3) are equal, but tags differ.
     options = s3_server.options
     write_deltalake(location, rows(0), storage_options=options)
     table = DeltaTable(location, storage_options=options)
@@ -303,7 +303,7 @@ def test_a_table_that_one_process_writes_needs_no_conditional_put(s3_server, loc
         for number in range(1, 12):
             write_deltalake(table, rows(100 * number), mode="append")
         assert ids(table.to_pyarrow_table()) == list(range(1200))
-        # Somebody writes all the same, and takes one of our versions for its own.
+        # Another process writes anyway, and takes one of our versions for its own.
         foreign = open_store(location, s3_server.options)
         foreign.put(f"_delta_log/{11:020d}.json", foreign.read(f"_delta_log/{10:020d}.json"))
         with pytest.raises(DeltaError, match="was overwritten by another writer"):

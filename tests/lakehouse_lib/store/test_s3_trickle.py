@@ -12,17 +12,18 @@ from lakehouse_lib.store import open_store
 from lakehouse_lib.store.s3 import s3_store as s3
 from lakehouse_lib.store.s3.deadline import SLOWEST_BYTES_A_SECOND
 
-pytestmark = pytest.mark.slow  # answers that take seconds
+pytestmark = pytest.mark.slow  # each answer takes seconds
 
 BODY = b"x" * 40_000
 HEAD = b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\nETag: "e"\r\n'
 _TIMES = {"timeout": "0.5", "retry_timeout": "0.6"}
-_MOST_SECONDS = 6  # the two together and a busy machine; without the limit an answer takes 40 s and more
+_MOST_SECONDS = 6  # for both requests on a busy machine; without the limit, an answer takes at least 40 s
 
 
 @contextlib.contextmanager
 def dripping(answer: bytes, at_once: int, pause: float, step: int = 1):
-    """The address of a server that gives ``at_once`` bytes of its answer, and then ``step`` each ``pause`` seconds."""
+    """The address of a server that sends ``at_once`` bytes of its answer, and then ``step`` bytes every ``pause``
+    seconds."""
     over = threading.Event()
 
     def serve(connection):
@@ -95,7 +96,7 @@ def test_a_body_that_trickles_ends_as_well(location, s3_server):
 
 
 def test_a_large_answer_over_a_slow_line_is_read_to_its_end(location, s3_server):
-    """It takes longer than an answer may, but goes on as fast as one has to."""
+    """The answer takes longer than the limit, but arrives at the required rate."""
     pause = 0.25
     with dripping(WHOLE, 200, pause, step=int(2 * pause * SLOWEST_BYTES_A_SECOND)) as url:
         store = at(url, location, s3_server)
@@ -114,7 +115,7 @@ def test_a_put_whose_answer_trickles_may_have_been_stored(location, s3_server, m
 
 
 def test_connections_are_used_again(location, s3_server):
-    """A wrapped socket is as good as another to what looks after the pool."""
+    """The connection pool treats a wrapped socket like any other."""
     store = open_store(location, s3_server.options)
     store.put("x", b"")
     (pool,) = _pools(store)

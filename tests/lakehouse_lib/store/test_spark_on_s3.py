@@ -1,4 +1,4 @@
-"""The Spark engine on tables in S3 (moto's server); reading by Spark itself is in tests/s3/spark.py, for its jars."""
+"""The Spark engine with tables in S3 (moto's server). Reads by Spark itself need jars: tests/s3/spark.py."""
 
 import json
 
@@ -50,7 +50,7 @@ def test_a_dataframe_is_one_put_a_file_and_nothing_is_copied(s3_server, location
 
 
 def test_partitions_by_time_say_it_in_utc(s3_server, location, spark, engine):
-    # The session's zone is New York's.
+    # The session's time zone is New York.
     frame = spark.sql("SELECT 1L AS id, TIMESTAMP'2024-11-03 05:30:00Z' AS time UNION ALL SELECT 2L, NULL")
     write_deltalake(location, frame, partition_by="time", storage_options=s3_server.options, engine=engine)
     table = DeltaTable(location, storage_options=s3_server.options)

@@ -1,4 +1,4 @@
-"""The same promises by the local store and by S3 (moto's server in this process; ``make test-s3`` asks a real one)."""
+"""The contract of stores for the local store and S3 (moto's server; ``make test-s3`` uses a real server)."""
 
 import pytest
 

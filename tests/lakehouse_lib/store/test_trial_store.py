@@ -1,4 +1,4 @@
-"""A new kind of store is one module: the library does every verb in one that it does not know."""
+"""A new kind of store is one module: all verbs work with a store that the library does not know."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def options(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> str:
-    """Where delta-rs finds the table."""
+    """The table's folder, which delta-rs can read."""
     return str(tmp_path / "shelves" / "shelf" / "my orders: 1")
 
 
@@ -161,7 +161,7 @@ def test_a_scheme_without_a_store_is_refused(options):
 
 
 def test_a_folder_beside_the_others_is_enough(tmp_path):
-    """In a process of its own: what is imported and registered stays."""
+    """In a separate process, because imports and registrations last until the end of a process."""
     (tmp_path / "shelves").mkdir()
     (tmp_path / "shelves" / "__init__.py").write_text("import tests.lakehouse_lib.store.trial_store\n")
     script = (

@@ -1,7 +1,7 @@
 """A store that the library does not know: objects are files of a folder, and locations are ``trial://shelf/table``.
 
-Storage options: ``folder``, where the shelves are; ``trial_key``, a secret; ``renames``, whether Spark's own writer may
-write there; ``allowed_roots``, locations separated by ``|``.
+Storage options: ``folder``, the folder of the shelves; ``trial_key``, a secret; ``renames``, whether Spark's own writer
+may write to it; ``allowed_roots``, locations separated by ``|``.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ _OPTIONS = ("folder", "trial_key", "renames", "allowed_roots")
 
 
 class TrialStore:
-    """Args:
-    location: ``trial://shelf/table``.
-    options: storage options.
+    """A store whose objects are files of a folder.
+
+    Args:
+        location: ``trial://shelf/table``.
+        options: storage options.
     """
 
     is_remote = True
