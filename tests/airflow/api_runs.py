@@ -1,4 +1,4 @@
-"""Runs that users trigger through the REST API, run step by step, so that a test can act in between."""
+"""DAG runs triggered through the REST API and executed step by step, so that a test can act between the steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.airflow.dag_runs import DagRunResult, load_dag
 
 
 class ApiRun:
-    """A run of a DAG, triggered by a client's user; its tasks run in this process, under Airflow's own task runner."""
+    """A DAG run triggered by a client's user. Its tasks run in this process, under Airflow's task runner."""
 
     def __init__(self, client: Any, dag_id: str, conf: dict[str, Any], *, run_id: str | None = None) -> None:
         self.dag = load_dag(dag_id)
@@ -24,40 +24,40 @@ class ApiRun:
         return "/".join([f"/api/v2/dags/{self.dag_id}/dagRuns/{quote(self.run_id, safe='')}", *parts])
 
     def xcom(self, client: Any, task_id: str) -> Any:
-        """What a task has returned, as the client's user reads it."""
+        """The return value of a task, as the client's user reads it."""
         answer = client.get(self.path(f"taskInstances/{task_id}/xcomEntries/return_value?deserialize=true"))
         assert answer.status_code == 200, answer.text
         return answer.json()["value"]
 
     def edit_xcom(self, client: Any, task_id: str, value: Any) -> Any:
-        """The answer to a user who replaces what a task has returned."""
+        """The response to a user who replaces a task's return value."""
         body = {"value": value, "map_index": -1}
         return client.patch(self.path(f"taskInstances/{task_id}/xcomEntries/return_value"), json=body)
 
     def add_xcom(self, client: Any, task_id: str, value: Any) -> Any:
-        """The answer to a user who adds an XCom of a task that has returned nothing."""
+        """The response to a user who adds an XCom to a task without a return value."""
         body = {"key": "return_value", "value": value, "map_index": -1}
         return client.post(self.path(f"taskInstances/{task_id}/xcomEntries"), json=body)
 
     def mark_success(self, client: Any, task_id: str) -> Any:
-        """The answer to a user who marks a task as success."""
+        """The response to a user who marks a task as success."""
         return client.patch(self.path(f"taskInstances/{task_id}"), json={"new_state": "success"})
 
     def clear(self, client: Any, *task_ids: str) -> Any:
-        """The answer to a user who has these tasks run again, and no others."""
+        """The response to a user who clears exactly these tasks."""
         body = {"dag_run_id": self.run_id, "task_ids": task_ids, "dry_run": False, "only_failed": False}
         return client.post(f"/api/v2/dags/{self.dag_id}/clearTaskInstances", json=body)
 
     def answer(self, client: Any, option: str = "Approve") -> Any:
-        """The answer to a user who answers the question of the task ``approve``."""
+        """The response to a user who answers the question of the task ``approve``."""
         body = {"chosen_options": [option], "params_input": {}}
         return client.patch(self.path("taskInstances/approve/-1/hitlDetails"), json=body)
 
     def work(self, *, only: str | None = None) -> DagRunResult:
-        """Runs what can run, as a scheduler would, until the run has ended or every task waits for a person.
+        """Run the tasks as a scheduler would, until the run has ended or every task waits for a person.
 
         Args:
-            only: the one task to run, where a test acts before the next one.
+            only: the one task to run, if a test acts before the next task.
         """
         from airflow.models.dagrun import DagRun
         from airflow.sdk.definitions.dag import _run_task

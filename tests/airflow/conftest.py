@@ -1,4 +1,4 @@
-"""A real Airflow with a home of its own, and a small lakehouse for its DAGs."""
+"""A real Airflow with its own home folder, and a small lakehouse for its DAGs."""
 
 import atexit
 import json
@@ -17,16 +17,16 @@ ROOT = Path(__file__).parents[2]
 HOME = Path(tempfile.mkdtemp(prefix="lakehouse-airflow-test-"))
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)
 
-# Airflow reads its configuration while it is imported, which is when the test modules here are collected.
+# Airflow reads its configuration when it is imported, which is when pytest collects these modules.
 os.environ.update(
     {
         "AIRFLOW_HOME": str(HOME),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        # Airflow would time the import of a DAG file by the process's one timer, which is that of the test's timeout.
+        # Airflow would limit the import of a DAG file with the process's alarm, which pytest's timeout uses.
         "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "0",
-        # Tests change the registry, and with it their DAGs, faster than DAG files change.
+        # Tests change the registry, and so their DAGs, faster than DAG files normally change.
         "AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "0",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME / 'airflow.db'}",
         "AIRFLOW__API_AUTH__JWT_SECRET": "a-secret-of-the-tests-alone-0123456789abcdef0123456789abcdef01234567",
@@ -35,10 +35,10 @@ os.environ.update(
 
 LEDGER_KEY = "of-the-tests-alone-0123456789abcdef"
 
-# These drivers live for seconds, in which the JVM's second compiler never gets back what it takes.
+# These drivers live for seconds, so the JVM's second compiler would cost more than it saves.
 (HOME / "spark-defaults.conf").write_text("spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n")
 
-# Airflow and what it stands on warn about each other.
+# Airflow and its dependencies warn about each other.
 THIRD_PARTIES = (
     "GitWildMatchPattern:DeprecationWarning",
     "Using .httpx. with .starlette.testclient. is deprecated",
@@ -56,7 +56,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def airflow_db() -> None:
-    """A metadata database, made in a thread: in the main one Airflow sets an alarm, which is the test's timeout's."""
+    """A metadata database. It is created in a thread, because in the main thread Airflow would take the test timeout's
+    alarm."""
     from airflow.utils.db import initdb
 
     with ThreadPoolExecutor(1) as thread:
@@ -65,7 +66,7 @@ def airflow_db() -> None:
 
 @pytest.fixture
 def registry_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The registry of customers, their orders and their line items, in a folder of its own; no table exists yet."""
+    """The registry of customers, orders and line items in its own folder; no table exists yet."""
     file = tmp_path / "lakehouse.json"
     (tmp_path / "report.sql").write_text("select o_custkey, count(*) as orders from orders group by 1 order by 1")
     source = {"name": "shop_orders", "landing": "landing/orders", "settle_seconds": 0, "files_per_batch": 10}
@@ -116,7 +117,7 @@ def registry_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def spark_connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The Spark connection ``spark_default``: two cores of this machine, and a driver that starts with little ado."""
+    """The Spark connection ``spark_default``: two cores of this machine, and a driver that starts quickly."""
     monkeypatch.setenv("SPARK_CONF_DIR", str(HOME))
     connection = {"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
@@ -125,7 +126,7 @@ def spark_connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def tables(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Orders 1 and 2 of the customers 1 and 2, with a line item each; customer 2 is not in ``customer``."""
+    """Orders 1 and 2 of the customers 1 and 2, with one line item each; customer 2 is not in ``customer``."""
     from airflow.providers.standard.operators import hitl
 
     from lakehouse_airflow.operators.base import job_operator

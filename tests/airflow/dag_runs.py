@@ -1,4 +1,4 @@
-"""Running a DAG of the checkout under Airflow's own loop, in this process."""
+"""Runs of the checkout's DAGs under Airflow's own loop, in this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class DagRunResult:
-    """What became of a run: states and XComs by task id (with ``[i]`` behind a mapped one)."""
+    """The result of a run: states and XComs by task id (with ``[i]`` for a mapped task)."""
 
     def __init__(self, run: Any) -> None:
         from airflow.utils.session import create_session
@@ -41,13 +41,13 @@ class DagRunResult:
                     XComModel.key == key,
                 )
             )
-        try:  # values are kept as JSON, links as they are
+        try:  # values are kept as JSON, links as text
             return json.loads(value) if isinstance(value, str) else value
         except ValueError:
             return value
 
     def asset_events(self) -> dict[str, dict[str, Any]]:
-        """{asset URI: extra} of the events this run has emitted."""
+        """{asset URI: extra} of the events that this run has emitted."""
         from airflow.models.asset import AssetEvent, AssetModel
         from airflow.utils.session import create_session
         from sqlalchemy import select
@@ -72,16 +72,16 @@ def load_dag(dag_id: str) -> Any:
 
 
 def run_dag(dag_id: str, conf: dict[str, Any] | None = None, **options: Any) -> DagRunResult:
-    """Runs a DAG to its end, triggered by the user ``dag_test``; see ``DAG.test`` for the options."""
+    """Run a DAG to its end, triggered by the user ``dag_test``; ``DAG.test`` describes the options."""
     return DagRunResult(load_dag(dag_id).test(run_conf=conf, **options))
 
 
 def run_answered_dag(dag_id: str, conf: dict[str, Any], task_id: str, option: str) -> tuple[DagRunResult, str]:
-    """Runs a DAG whose task asks a question, and answers it through Airflow's REST API, as a person would.
+    """Run a DAG whose task asks a question, and answer it through Airflow's REST API, as a person would.
 
-    Gives the run and the question's text. What keeps the answer from being given ends the run, and is raised.
+    Returns the run and the question's text. An error that prevents the answer ends the run and is raised.
     """
-    # Made here: the thread would import Airflow's server while the run imports what it shares with it.
+    # Create the client here: the thread would import Airflow's server while the run imports the same modules.
     client = api_client()
     over = threading.Event()
     logical_date = datetime.now(UTC)
@@ -95,7 +95,7 @@ def run_answered_dag(dag_id: str, conf: dict[str, Any], task_id: str, option: st
 
 
 def _answer(client: Any, dag_id: str, logical_date: datetime, task_id: str, option: str, over: threading.Event) -> str:
-    """Answers the question of this run and returns its text; waits until the task asks or the run is over."""
+    """Answer the question of this run and return its text; wait until the task asks or the run is over."""
     while not over.wait(0.25):
         try:
             run_id = _asking_run(dag_id, logical_date, task_id)
@@ -123,7 +123,7 @@ def _asking_run(dag_id: str, logical_date: datetime, task_id: str) -> str | None
 
 
 def _fail_tasks(dag_id: str, logical_date: datetime) -> None:
-    """Fails the run's tasks that wait for an answer: ``DAG.test`` would wait for it as long as the process lives."""
+    """Fail the run's tasks that wait for an answer, because ``DAG.test`` would wait for it without end."""
     from airflow.models.taskinstance import TaskInstance
     from airflow.utils.session import create_session
     from sqlalchemy import update
@@ -135,7 +135,7 @@ def _fail_tasks(dag_id: str, logical_date: datetime) -> None:
 def _asking(dag_id: str, logical_date: datetime) -> tuple[Any, ...]:
     """The condition for tasks of one run that wait for an answer.
 
-    Other runs of the DAG may wait, too: all tests of a process share one metadata database.
+    Other runs of the DAG may wait too, because all tests of a process share one metadata database.
     """
     from airflow.models.dagrun import DagRun
     from airflow.models.taskinstance import TaskInstance
@@ -146,7 +146,7 @@ def _asking(dag_id: str, logical_date: datetime) -> tuple[Any, ...]:
 
 
 def api_client(username: str = "ann", role: str = "ADMIN", *, anonymous: bool = False) -> Any:
-    """A client of Airflow's API server in this process, as a user of that role or without a login."""
+    """A client of Airflow's API server in this process, as a user with that role or without a login."""
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from fastapi.testclient import TestClient
 
@@ -169,7 +169,7 @@ def _name(task_id: str, map_index: int) -> str:
 
 
 def let_run(dag_id: str) -> None:
-    """Makes the DAGs of the checkout known to Airflow and unpauses this one."""
+    """Make the DAGs of the checkout known to Airflow, and unpause this DAG."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
     from airflow.models.dag import DagModel
@@ -188,7 +188,7 @@ def let_run(dag_id: str) -> None:
 
 
 def newest_event() -> int:
-    """The id of the newest asset event; 0 without one."""
+    """The id of the newest asset event, or 0."""
     from airflow.models.asset import AssetEvent
     from airflow.utils.session import create_session
     from sqlalchemy import func, select
@@ -198,10 +198,12 @@ def newest_event() -> int:
 
 
 def released_runs(dag_id: str, *, after: int = 0) -> list[tuple[str, list[dict[str, Any]]]]:
-    """One round of Airflow's scheduler; then (run type, extras of the events that released it) of the DAG's runs.
+    """Run the scheduler once, and return (run type, extras of the events that released it) of the DAG's runs.
 
     Args:
-        after: the id of an event; it and older ones are left out. A DAG's first run consumes the events of all tests.
+        after: the id of an event; this event and older events are left out, because a DAG's first run consumes the
+            events
+            of all tests.
     """
     from airflow.jobs.job import Job
     from airflow.jobs.scheduler_job_runner import SchedulerJobRunner

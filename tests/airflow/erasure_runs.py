@@ -1,4 +1,4 @@
-"""One run of the erasure's tasks in this process, Spark apart, with answers as Airflow hands them over."""
+"""One run of the erasure's tasks in this process without Spark, with answers as Airflow passes them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ANN = {"id": "ann", "name": "ann"}
 
 
 class JobInThisProcess:
-    """The job ``erase`` without its Spark: the same deletes, in the same order."""
+    """The job ``erase`` without Spark: the same deletes, in the same order."""
 
     done_before_failing = None
 
@@ -57,11 +57,11 @@ def ledger() -> Ledger:
 
 
 def put_hitl_detail(**_: Any) -> None:
-    """Replaces Airflow's function, because there is no supervisor here that takes the question."""
+    """Replaces Airflow's function, because there is no supervisor here that receives the question."""
 
 
 def asked_by(operator: LakehouseApprovalOperator, context: Any) -> dict[str, Any]:
-    """Runs an approval until it waits; returns what Airflow keeps with the waiting task."""
+    """Run an approval until it waits; returns the kwargs that Airflow keeps with the waiting task."""
     with pytest.raises(TaskAwaitingInput) as waiting:
         operator.execute(context)
     assert waiting.value.method_name == "execute_complete"
@@ -76,7 +76,7 @@ def answer_to(option: str, by: Any) -> dict[str, Any]:
 
 
 class Run:
-    """One run of the DAG for customer 2, triggered by bob; it is the context's task instance, too."""
+    """A run of the DAG for customer 2, triggered by bob. It is also the task instance in the context."""
 
     map_index = -1
 
@@ -110,7 +110,7 @@ class Run:
         return places_of(ledger(), self.plan())[1]
 
     def locate(self) -> dict[str, dict[str, Any]]:
-        """Locates the person, and ann approves; returns the plan's entries by table."""
+        """Locate the person, let ann approve, and return the plan's entries by table."""
         found = self.look()
         self.answer()
         return found
@@ -124,14 +124,14 @@ class Run:
         return LakehouseErasureApprovalOperator(task_id="approve", subject="customer", located_by="locate")
 
     def answer(self, option: str = "Approve", *, by: Any = ANN, **event: Any) -> dict[str, Any]:
-        """Has the question asked and answered."""
+        """Ask the question and answer it."""
         operator = self.approval()
         kwargs = asked_by(operator, self.context)
         self.left["approve"] = left = operator.execute_complete(self.context, answer_to(option, by) | event, **kwargs)
         return dict(left)
 
     def delete(self) -> dict[str, int]:
-        """Deleted rows by table, of the tables that were deleted from."""
+        """Delete the rows; returns the number of deleted rows of each table with a delete."""
         done = LakehouseEraseOperator(task_id="delete", **TASKS).execute(self.context)
         return {Path(each["table"]).name: each["metrics"]["numDeletedRows"] for each in done["tables"]}
 
@@ -152,7 +152,7 @@ def append(table: Path, **columns: list[int]) -> None:
 
 
 def refuse(tables: Path, order: str, customer: str) -> None:
-    """An order in quarantine."""
+    """Put an order into quarantine."""
     texts = {"o_orderkey": order, "o_custkey": customer, "_source": "shop", "_file": "1.csv"}
     texts |= dict.fromkeys(("_column", "_rule", "_raw"))
     rows = {name: pa.array([value], pa.string()) for name, value in texts.items()}

@@ -1,6 +1,6 @@
-"""A worker of Airflow that runs one real job on a table in S3, and is killed (SIGKILL) at a chosen moment.
+"""An Airflow worker that runs one real job on a table in S3 and is killed (SIGKILL) at a chosen moment.
 
-The worker is Airflow's own supervisor with its own task process; only the API server behind it is a stub.
+The worker is Airflow's own supervisor with its task process. Only the API server is a stub.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lakehouse_lib import write_deltalake
 from lakehouse_lib.store import open_store
 from tests.s3_server import Answer, Forward, LostAnswer, Request, S3Server
 
-#: In the storage options, and in the predicate as a person's key is.
+#: These texts are in the storage options, and in the predicate as a person's key.
 SECRET, PERSON = "hunter2/the+secret=of+a+killed+worker", "person-0123456789-of-a-killed-worker"
 FILES = 3
 _SECONDS_TO_COME, _SECONDS_TO_DIE = 600, 60  # on a machine that is busy with other tests
@@ -76,9 +76,10 @@ spark.shuffle.spill.compress  false
 
 @dataclass(frozen=True)
 class Moment:
-    """When to kill what: once a process has ``command`` in its command line, or the store has received such a request.
+    """The process to kill and the moment: a process has ``command`` in its command line, or the store gets such a
+    request.
 
-    The store carries out and answers the request only if ``answered``.
+    The store executes and answers the request only if ``answered``.
     """
 
     name: str
@@ -111,7 +112,7 @@ MOMENTS = (
 
 
 class Scene:
-    """A table of people in S3, and the folders that its jobs may leave something in."""
+    """A table of people in S3, and the folders in which its jobs may leave files."""
 
     def __init__(self, folder: Path, s3: S3Server) -> None:
         self.folder, self._copy = folder / "left", folder / "copy"
@@ -147,10 +148,10 @@ class Scene:
             assert worker.wait(_SECONDS_TO_COME) == 0, self._log()
 
     def kill_at(self, moment: Moment) -> None:
-        """Start a worker, kill it at that moment, and wait until no process of it is left.
+        """Start a worker, kill it at that moment, and wait until none of its processes is left.
 
         Raises:
-            AssertionError: the moment did not come, or a process lives on.
+            AssertionError: the moment did not come, or a process is still alive.
         """
         with self._worker() as worker:
             killed = threading.Event()
@@ -184,7 +185,7 @@ class Scene:
                     time.sleep(0.02)
 
     def files_that_tell(self) -> list[str]:
-        """Files that hold the secret or the person's key."""
+        """The files that contain the secret or the person's key."""
         files = [file for file in self.folder.rglob("*") if file.is_file()]
         assert files
         markers = (SECRET.encode(), json.dumps(SECRET)[1:-1].replace("/", "\\/").encode(), PERSON.encode())
@@ -195,11 +196,12 @@ class Scene:
         return sorted(self._table().to_pyarrow_table()["name"].to_pylist())
 
     def deletes(self) -> int:
-        """How many commits have deleted rows."""
+        """The number of commits that have deleted rows."""
         return [commit["operation"] for commit in self._table().history()].count("DELETE")
 
     def _table(self) -> DeltaTable:
-        """A copy on this disk: delta-rs keeps Python's lock while it waits for a server, which is in this process."""
+        """A local copy of the table: delta-rs holds Python's lock while it waits for a server, and the server is in
+        this process."""
         store = open_store(self.uri, self.options)
         for found in store.walk():
             file = self._copy / found.path
@@ -238,7 +240,7 @@ class Scene:
         return [one for one in known | self._processes(worker) if _lives(one)]
 
     def _processes(self, worker: subprocess.Popen[bytes]) -> set[psutil.Process]:
-        """The worker, what it has started, and whatever else has its environment."""
+        """The worker, the processes that it started, and all others with its environment."""
         found = set()
         with suppress(psutil.NoSuchProcess):
             supervisor = psutil.Process(worker.pid)

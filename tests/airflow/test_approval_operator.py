@@ -1,4 +1,4 @@
-"""What a person is asked, who is asked, for how long, and who is notified."""
+"""The question of an approval: its text, its assigned users, its timeout and its notifiers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEADLINES: list[str] = []
 
 
 class Notifier(BaseNotifier):
-    """Notes the question's headline."""
+    """A notifier that records the question's subject."""
 
     def notify(self, context: Any) -> None:
         HEADLINES.append(context["task"].subject)
@@ -40,7 +40,7 @@ def set_policy(registry_file: Path, **policy: Any) -> None:
 
 @pytest.fixture
 def questions(tables: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What Airflow was given to show."""
+    """The questions that Airflow was given to show."""
     given: list[dict[str, Any]] = []
     monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **question: given.append(question))
     return given

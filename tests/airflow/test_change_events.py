@@ -1,4 +1,4 @@
-"""Which tables a run is about, and which events it emits, where one of them cannot be looked at."""
+"""The tables of a run, and the events that it emits, if one of the tables cannot be read."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from tests.table_builder import longs
 
 
 class Run:
-    """What a task sees of its run, and what it leaves: the context of an ``execute`` is ``context()``."""
+    """A task's view of its run, and its outputs; ``context()`` is the context of ``execute``."""
 
     def __init__(self, try_number: int = 1, max_tries: int = 0) -> None:
         self.try_number = try_number
@@ -50,7 +50,7 @@ def append(table: Path, key: int) -> None:
 
 
 def spoil(monkeypatch: pytest.MonkeyPatch, *names: str, error: type[DeltaError] = StoreError) -> None:
-    """The store of these tables cannot be listed."""
+    """Make listings of these tables' stores fail."""
     list_from = LocalStore.list_from
 
     def fail(self: LocalStore, *arguments: str) -> Any:

@@ -1,4 +1,4 @@
-"""The DAG files: quick to parse, clean, and of the promised shape."""
+"""The DAG files: quick to parse, without warnings, and of the documented structure."""
 
 import json
 import os
@@ -34,7 +34,7 @@ print(json.dumps({"seconds": seconds, "heavy": sorted({"pyarrow", "pyspark", "pa
 def parse_all() -> dict[str, object]:
     files = sorted(str(file) for file in (ROOT / "dags").glob("*.py"))
     assert len(files) == len(DAGS)
-    # Warnings are errors here: Airflow would print them into every parse's log.
+    # Warnings are errors here, because Airflow would print them into the log of every parse.
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", _TIMED, *files], capture_output=True, text=True, timeout=600
     )
@@ -105,7 +105,7 @@ def test_a_table_may_be_called_like_a_number(registry_file: Path, dag_id: str, n
     dag = load_dag(dag_id)
     labels = [task.map_index_template for task in dag.tasks if task.map_index_template is not None]
     assert labels
-    for label in labels:  # Airflow takes its length, after the task is done
+    for label in labels:  # Airflow checks its length only after the task
         assert dag.get_template_env().from_string(label).render(task=SimpleNamespace(table=name)) == name
 
 
@@ -147,7 +147,7 @@ assert "fastapi" not in {name for name in sys.modules if name == "lakehouse_airf
 
 @pytest.fixture
 def other_packages(tmp_path: Path) -> Path:
-    """A folder of all packages of this Python but this project, whatever way it is installed."""
+    """A folder with all packages of this Python except this project, however it is installed."""
     folder = tmp_path / "packages"
     folder.mkdir()
     for package in {Path(sysconfig.get_path(kind)) for kind in ("purelib", "platlib")}:
@@ -176,7 +176,7 @@ print(json.dumps({"plugins": names, "errors": errors, "dags": sorted(bag.dags), 
 
     def run(*path: Path) -> dict[str, Any]:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
-        # Without the module site: the environment's own packages, and what their .pth files add, are not on the path.
+        # Without the module site, the environment's packages and the additions of their .pth files are not on the path.
         command = [sys.executable, "-S", "-P", "-c", code]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
         assert done.returncode == 0, done.stderr + done.stdout

@@ -1,4 +1,4 @@
-"""The DAGs under real Airflow, real Spark and real tables; delta-rs judges what they leave."""
+"""The DAGs with real Airflow, real Spark and real tables; delta-rs reads the results."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("airflow_db", "spark_con
 
 
 def write_shop(registry_file: Path) -> Path:
-    """Three customers with two orders each and a line item an order, in two commits a table."""
+    """Three customers with two orders each and one line item for each order, in two commits for each table."""
     tables = registry_file.parent / "tables"
     for part in (0, 1):
         customers = [1, 2, 3] if part == 0 else [4]
@@ -93,7 +93,7 @@ def test_maintenance_goes_on_where_one_table_fails(registry_file: Path, capfd: p
         "vacuum": "upstream_failed",
         "cleanup": "upstream_failed",
     }
-    assert orders.pop("optimize") == "skipped"  # clustering merges the small files, and once is enough
+    assert orders.pop("optimize") == "skipped"  # clustering merges the small files too
     assert set(orders.values()) == {"success"}
     summary = run.xcom("summary")
     assert set(summary["customer"].values()) == {None}
@@ -134,7 +134,7 @@ def test_an_approved_erasure_leaves_no_row_on_disk(registry_file: Path) -> None:
 
 
 def write_refused(registry_file: Path) -> None:
-    """In quarantine: order 50 of customer 2, 60 of customer 1, and raw records; line items of both, loaded or not."""
+    """Put into quarantine order 50 of customer 2, order 60 of customer 1, raw records, and line items of both."""
     body = json.loads(registry_file.read_text())
     body["tables"]["lineitem"]["quarantine"] = "tables/lineitem_quarantine"
     registry_file.write_text(json.dumps(body))
@@ -217,7 +217,7 @@ def test_a_rejected_erasure_deletes_nothing(registry_file: Path) -> None:
 def test_marking_the_approval_as_success_deletes_nothing(registry_file: Path) -> None:
     tables = write_shop(registry_file)
     files = parquet_files(tables)
-    # The delete is marked, too: the purge has to ask for itself.
+    # The delete is marked too, so the purge has to check for itself.
     for marked in ("approve", "approve|delete"):
         run = run_dag("lakehouse_erasure_customer", {"customer_id": 2}, mark_success_pattern=marked)
         assert run.state == "failed"

@@ -1,4 +1,4 @@
-"""What has come, gone and moved since the plan that was approved."""
+"""Rows that were added, removed or moved after the plan was approved."""
 
 from __future__ import annotations
 

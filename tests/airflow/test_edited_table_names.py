@@ -1,6 +1,6 @@
-"""XComs that name tables and versions, after a user has edited them: no other table is opened or announced.
+"""XComs with names and versions of tables, after a user has edited them: no other table is opened or announced.
 
-Airflow's role ``user`` may edit XComs and mark tasks as success. The runs here are real but for Spark, whose steps are
+Airflow's role ``user`` may edit XComs and mark tasks as success. The runs are real except for Spark, whose tasks are
 marked as success.
 """
 
@@ -28,7 +28,7 @@ DAG = "lakehouse_maintenance"
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Path:
-    """A table that the registry does not name, with a file that a vacuum would delete."""
+    """A table that is not in the registry, with a file that a vacuum would delete."""
     table = tmp_path / "elsewhere"
     for mode in ("append", "overwrite"):
         write_deltalake(table, longs(k=[1]), mode=mode)
@@ -63,7 +63,7 @@ def test_maintenance_opens_no_location_that_a_user_wrote_into_the_list(
     run.work(only="tables")
     assert run.edit_xcom(bob, "tables", [str(elsewhere)]).status_code == 200
     for step in ("optimize", "z_order", "checkpoint"):
-        run.work(only="none")  # makes the mapped instances of the next step
+        run.work(only="none")  # creates the mapped task instances of the next step
         marked = bob.patch(run.path(f"taskInstances/maintain.{step}/0"), json={"new_state": "success"})
         assert marked.status_code == 200, marked.text
     result = run.work(only="maintain.vacuum")

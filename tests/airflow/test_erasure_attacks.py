@@ -1,8 +1,8 @@
-"""What users of every role can try through Airflow's REST API to have others' rows erased, or to approve it themselves.
+"""Attacks by users of every role through Airflow's REST API: to erase others' rows, or to approve their own request.
 
-Airflow's API server, its metadata database, its task runner and the DAG are real, and each attack is made with its
-user's own token; only the Spark job is replaced by the same deletes in this process. Each attack ends in a refusal that
-says why, and no row, file or version is gone.
+Airflow's API server, its metadata database, its task runner and the DAG are real, and each attack uses the token of its
+user. Only the Spark job is replaced by the same deletes in this process. Each attack ends in a refusal with a reason,
+and no row, file or version is gone.
 """
 
 import json
@@ -31,7 +31,7 @@ TABLES = ("customer", "orders", "lineitem", "elsewhere")
 
 @cache
 def user(name: str, role: str = "USER") -> Any:
-    """A client with the token of a user. Of these the registry's approvers name ann alone."""
+    """A client with the token of a user. Only ann is an approver in the registry."""
     return api_client(name, role)
 
 
@@ -42,7 +42,7 @@ def known_dag() -> None:
 
 @dataclass(frozen=True)
 class Shop:
-    """Ten customers with three orders of a line item each, and a table that the registry does not name."""
+    """Ten customers with three orders of one line item each, and a table that is not in the registry."""
 
     root: Path
     capfd: pytest.CaptureFixture[str]
@@ -56,7 +56,7 @@ class Shop:
         return self.root / "ledger" / run.xcom(user("bob"), "locate")["request"]
 
     def state(self) -> dict[str, Any]:
-        """Versions and rows of every table by delta-rs, and every Parquet file below it."""
+        """The versions and rows of every table by delta-rs, and every Parquet file below it."""
         opened = {name: DeltaTable(str(self.tables / name)) for name in TABLES}
         rows = {name: table.to_pyarrow_table().num_rows for name, table in opened.items()}
         return {
@@ -72,14 +72,14 @@ class Shop:
         return run
 
     def approved(self, customer: int = 2) -> ApiRun:
-        """A run that ann has approved, and whose delete has not begun."""
+        """A run that ann has approved, and whose delete has not started."""
         run = self.trigger(customer)
         assert run.answer(user("ann")).status_code == 200
         run.work(only="approve")
         return run
 
     def refusal(self, run: ApiRun, task_id: str = "delete") -> str:
-        """Goes on with the run, which must fail in that task; returns what the task's log says."""
+        """Continue the run, which must fail in that task; returns the text in the task's log."""
         self.capfd.readouterr()
         result = run.work()
         log = self.capfd.readouterr().out
@@ -90,7 +90,7 @@ class Shop:
 
 @pytest.fixture
 def shop(erasable: Shop) -> Iterator[Shop]:
-    """A shop of which nothing is gone when the test is over."""
+    """A shop; after the test nothing of it may be gone."""
     before = erasable.state()
     yield erasable
     assert erasable.state() == before
@@ -117,7 +117,7 @@ def assert_nothing_done(result: DagRunResult) -> None:
 
 
 def edit(file: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Changes a sealed document of the ledger, as someone who can write the folder and does not know the key."""
+    """Change a sealed document of the ledger, as a user who can write to the folder and does not know the key."""
     body = json.loads(file.read_text())
     change(body["document"])
     file.write_text(json.dumps(body))
@@ -200,7 +200,7 @@ def test_what_is_asked_stays_what_it_was_while_the_question_waits(shop: Shop) ->
     assert run.edit_xcom(user("bob"), "locate", other.xcom(user("bob"), "locate")).status_code == 200
     assert run.answer(user("ann")).status_code == 200
     run.work(only="approve")
-    # The decision is about the plan that ann was asked about, and the task that deletes was led to another one.
+    # The decision is about the plan that ann was asked about, but the deleting task was pointed at another plan.
     assert json.loads(
         (shop.root / "ledger" / run.xcom(user("bob"), "approve")["request"] / "decision.json").read_text()
     )
@@ -270,7 +270,7 @@ def test_a_rejection_that_is_edited_into_an_approval_is_refused(shop: Shop) -> N
     result = run.work()
     assert {result.states[task] for task in ("delete", "purge", "report")} == {"skipped"}
     edit(shop.request(run) / "decision.json", lambda decision: decision.update(answer="Approve"))
-    # By this XCom Airflow remembers to skip them.
+    # Airflow uses this XCom to skip these tasks.
     skipped = run.path("taskInstances/approve/xcomEntries/skipmixin_key")
     assert user("bob").delete(skipped).status_code == 204
     assert run.clear(user("bob"), "delete", "purge", "report").status_code == 200
@@ -301,7 +301,7 @@ def test_the_requester_may_not_answer(shop: Shop) -> None:
     assert run.answer(user("bob")).status_code == 403
     assert run.work().states["approve"] == "awaiting_input"
 
-    # An approver of the registry who has asked for it herself.
+    # An approver who has requested the erasure herself.
     own = shop.trigger(by="ann")
     assert own.answer(user("ann")).status_code == 200
     assert "'ann' has triggered the run and answered" in shop.refusal(own, "approve")
@@ -344,7 +344,7 @@ def test_an_old_answer_does_not_count_for_a_new_plan(shop: Shop) -> None:
     assert request != before
     assert f"has asked about request {before}, and XCom points to request {request}" in shop.refusal(run)
 
-    # Nor can the task that asked be made to ask about the new one: Airflow would show the old question.
+    # The task that asked cannot be made to ask about the new plan either: Airflow would show the old question.
     assert run.clear(user("bob"), "approve").status_code == 200
     assert "cannot ask about" in shop.refusal(run, "approve")
 

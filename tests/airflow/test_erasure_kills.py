@@ -1,4 +1,4 @@
-"""A task of an erasure that is killed between two of its steps: no identifier stays, and the record is right."""
+"""A task of an erasure is killed between two of its steps: no identifier is left, and the record is right."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def kill(*_: Any, **__: Any) -> None:
 
 
 def look_a_month_later(monkeypatch: pytest.MonkeyPatch) -> Run:
-    """The erasure of someone else, which deletes what others have left."""
+    """Run the erasure of another person a month later, which deletes leftovers of earlier requests."""
     now = datetime.now(UTC) + timedelta(days=31.1)
     monkeypatch.setattr(locate, "timezone", SimpleNamespace(utcnow=lambda: now))
     run = Run(1)
@@ -62,7 +62,7 @@ def test_keys_of_a_locate_that_was_killed_do_not_stay(
 
 
 def test_keys_that_were_being_written_do_not_stay(tables: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file that is written aside is still there when the process is killed before it has its name."""
+    """The temporary file is left if the process is killed before it renames the file."""
     unlink, link = Path.unlink, os.link
 
     def left(path: Path, **options: Any) -> None:
@@ -104,7 +104,7 @@ def test_keys_of_a_rejected_request_do_not_stay(
 
 
 def test_keys_of_a_finished_request_do_not_stay(tables: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its report was killed, and the run deleted."""
+    """The report of the request was killed, and the run deleted."""
     run = Run()
     run.locate()
     run.delete()
@@ -134,7 +134,7 @@ def test_a_delete_that_was_killed_after_its_commits_is_in_the_record(
 
 
 def test_the_record_names_the_version_that_was_proven(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row of the person arrives after its table is proven clean."""
+    """A row of the person arrives after its table was proven clean."""
     run = Run()
     run.locate()
     run.delete()

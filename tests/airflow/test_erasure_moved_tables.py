@@ -1,4 +1,4 @@
-"""A table of an erasure that another one takes the place of, after its rows are deleted."""
+"""A table of an erasure that is replaced by another one after its rows are deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the erasure's tasks do when rows arrive meanwhile, or when one of them is done again; Spark apart."""
+"""The erasure's tasks if rows arrive during the run or if a task is repeated, without Spark."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def test_a_yes_does_not_count_for_what_was_found_after_it(tables: Path) -> None:
     run.locate()
     append(tables / "orders", o_orderkey=[3], o_custkey=[2])
     append(tables / "lineitem", l_orderkey=[3])
-    run.look()  # as when that task alone is cleared
+    run.look()  # as after that task alone is cleared
     before = versions(tables)
     for task in (run.delete, run.purge, run.report, run.answer):
         with pytest.raises(AirflowFailException, match=r"not approved: .*asked about request .*trigger the DAG again"):
@@ -100,7 +100,7 @@ def test_what_arrives_after_a_half_is_another_runs_and_the_keys_of_this_one_stay
     run.delete()
     append(tables / "orders", o_orderkey=[3], o_custkey=[2])
     append(tables / "lineitem", l_orderkey=[3])
-    # From locate on this run would forget order 2, whose line item is still on disk.
+    # Another locate would now forget order 2, whose line item is still on the disk.
     with pytest.raises(AirflowFailException, match="erase the same person in another run, and then clear"):
         run.delete()
     other = Run()
@@ -133,7 +133,7 @@ def test_line_items_that_come_after_their_order_is_gone_are_deleted_by_clearing_
 
 
 def move(registry_file: Path, table: str) -> Path:
-    """Copies a table and has the registry name the copy, as who migrates it does; gives the copy's folder."""
+    """Copy a table and change the registry to the copy, as in a migration; returns the copy's folder."""
     body = json.loads(registry_file.read_text())
     old, new = registry_file.parent / body["tables"][table]["uri"], registry_file.parent / "elsewhere" / table
     shutil.copytree(old, new)

@@ -1,4 +1,4 @@
-"""What an erasure leaves in the ledger: one record, complete, without an identifier, whatever broke off before."""
+"""The documents that an erasure leaves in the ledger: one complete record without an identifier, after any failure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def folder(registry_file: Path) -> Path:
 
 @pytest.fixture
 def person(tables: Path) -> Run:
-    """A run for a customer with an id of 19 digits, whose orders are in partitions named by it."""
+    """A run for a customer with an id of 19 digits, whose orders are in partitions of that id."""
     write_deltalake(
         tables / "orders",
         pa.table({"o_orderkey": [7001], "o_custkey": [LONG]}),
@@ -150,7 +150,7 @@ def test_keys_that_a_killed_report_left_are_deleted_by_the_next_try(
 def test_keys_of_requests_that_no_one_answers_do_not_stay(
     tables: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of an approved one do: no other request might find them again."""
+    """Keys of an approved request stay, because no other request might find the rows again."""
     unanswered, approved = Run(1), Run(2)
     unanswered.look()
     approved.locate()
@@ -238,14 +238,14 @@ def test_a_file_is_purged_only_when_it_is_noted(tables: Path, monkeypatch: pytes
     run.locate()
     run.delete()
     before = parquet_files(tables)
-    monkeypatch.setattr(erasure_tasks, "timezone", None)  # the note fails
+    monkeypatch.setattr(erasure_tasks, "timezone", None)  # so that the note fails
     with pytest.raises(AttributeError):
         run.purge()
     assert parquet_files(tables) == before
 
 
 class BreaksOff(JobInThisProcess):
-    """Its second delete fails; what the first one did is reported."""
+    """A job whose second delete fails; the result of the first delete is reported."""
 
     def run(self) -> dict[str, Any]:
         failing = self.deletes[1]
@@ -287,7 +287,7 @@ def test_no_error_quotes_a_key(tables: Path) -> None:
 
 
 def test_two_erasures_of_the_same_tables_at_once_lose_nothing(tables: Path) -> None:
-    for _ in range(3):  # several versions, so that each file is rewritten by both
+    for _ in range(3):  # several versions, so that both purges rewrite files
         append(tables / "orders", o_orderkey=[10, 20, 30], o_custkey=[1, 2, 3])
         append(tables / "lineitem", l_orderkey=[10, 20, 30])
     runs = [Run(1), Run(2)]
@@ -301,7 +301,7 @@ def test_two_erasures_of_the_same_tables_at_once_lose_nothing(tables: Path) -> N
                 try:
                     task()
                     break
-                except AirflowException as error:  # a lost race; the next try goes on from where it was
+                except AirflowException as error:  # a lost race; the next try continues
                     errors.append(error)
                     run.delete()
             else:

@@ -1,7 +1,7 @@
-"""Where the id of an erased person still is when the erasure is over: only where docs/erasure.md says.
+"""The traces of an erased person's id after the erasure are only those that docs/erasure.md lists.
 
 The whole DAG runs, its Spark job included, for a number of 19 digits and for a text of four characters. Then everything
-is read that the run has written: logs, every column of Airflow's database, the tables' logs, their pages, the ledger.
+that the run has written is read: logs, every column of Airflow's database, the tables' logs, their pages, the ledger.
 """
 
 import json
@@ -26,17 +26,17 @@ from tests.table_builder import longs
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("airflow_db", "spark_connection")]
 DAG = "lakehouse_erasure_customer"
-#: Airflow masks the first one in logs. The second one has too few characters for that, and among them some that no
-#: number, hash or time has, so that whatever holds it is a trace.
+#: Airflow masks the first id in logs. The second id is too short for masking. Its characters are not in any number,
+#: hash or time, so a text that contains it is a trace.
 KINDS = {4711_0815_2342_1234_567: pa.int64(), "q7Zx": pa.string()}
 TABLES = ("customer", "orders", "lineitem", "orders_quarantine")
-#: Tables and columns of Airflow's database that hold the id, as docs/erasure.md has them.
+#: The tables and columns of Airflow's database that contain the id, by docs/erasure.md.
 LEFT = {("dag_run", "conf"), ("log", "extra")}
 
 
 @dataclass(frozen=True)
 class Erased:
-    """What an erasure of ``person`` has written. ``database`` has every new value as (table, column, text)."""
+    """The output of an erasure of ``person``. ``database`` has every new value as (table, column, text)."""
 
     person: int | str
     root: Path
@@ -55,7 +55,7 @@ def erased(
     registry_file: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> Erased:
-    """The person is in live rows, in quarantine, and in a record of it that no key attributes to anyone."""
+    """The person is in live rows, in quarantine, and in a quarantined record without a key."""
     person = request.param
     write_shop(registry_file, person)
     let_run(DAG)
@@ -64,7 +64,7 @@ def erased(
     capfd.readouterr()
     run = ApiRun(bob, DAG, {"customer_id": person, "erase_mentions": True})
     assert run.work().states["approve"] == "awaiting_input"
-    # A user opens all pages of the run meanwhile, and answers.
+    # Meanwhile a user opens all pages of the run, and answers.
     assert ann.get(run.path("hitlDetails")).status_code == 200
     assert run.answer(ann).status_code == 200
     result = run.work()
@@ -77,7 +77,7 @@ def erased(
 
 
 def write_shop(registry_file: Path, person: int | str) -> None:
-    """A registry of customers with ids of that kind, the person's rows and those of others in the same files."""
+    """Write a registry of customers with ids of that kind, and rows of the person and of others in the same files."""
     kind = KINDS[person]
     body = json.loads(registry_file.read_text())
     body["subjects"]["customer"]["id_type"] = "string" if kind == pa.string() else "long"
@@ -120,7 +120,7 @@ def database() -> Iterator[tuple[str, str, str]]:
 
 
 def names_person(text: str, person: int | str) -> bool:
-    """Whether a text holds the id, anywhere: no other value that a run writes is spelled like one of these."""
+    """Whether a text contains the id; no other value that a run writes has the same characters."""
     return str(person) in text
 
 
@@ -170,7 +170,7 @@ def test_the_id_is_only_where_the_docs_say_and_goes_from_there_as_they_say(erase
 
 
 def clean_airflow(erased: Erased) -> None:
-    """As docs/erasure.md says: the run by the API, and the audit log of this DAG by the command line."""
+    """Delete the run by the API, and the audit log of this DAG by the command line, as in docs/erasure.md."""
     assert api_client("bob", "USER").delete(erased.run.path()).status_code == 204
     later = (datetime.now(UTC) + timedelta(minutes=1)).isoformat()
     clean = ["db", "clean", "--tables", "log", "--dag-ids", DAG, "--clean-before-timestamp", later]

@@ -1,4 +1,4 @@
-"""Whatever a user may edit ends an erasure in a refusal that says why, with every table as it was."""
+"""After any edit of a user, an erasure ends in a refusal with a reason, and every table is unchanged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def folder(registry_file: Path) -> Path:
 
 
 def refuses(tables: Path, run: Run, reason: str) -> None:
-    """Deleting, purging and reporting are refused for that reason, and nothing is changed."""
+    """Check that deleting, purging and reporting are refused for that reason, and that nothing changes."""
     before = versions(tables), parquet_files(tables)
     for task in (run.delete, run.purge, run.report):
         with pytest.raises(AirflowFailException, match=reason):
@@ -43,7 +43,7 @@ def refuses(tables: Path, run: Run, reason: str) -> None:
 
 
 def edit(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Edits a document of the ledger and leaves its seal."""
+    """Edit a document of the ledger without a new seal."""
     body = json.loads(file.read_text())
     change(body["document"])
     file.write_text(json.dumps(body))
@@ -120,7 +120,7 @@ def test_an_earlier_request_of_the_run_is_refused_when_it_was_not_the_one_asked_
     run = Run()
     run.look()
     first = dict(run.left["locate"])
-    run.locate()  # cleared before anyone was asked
+    run.locate()  # cleared before the question was asked
     run.left["locate"] = first
     refuses(
         tables,
@@ -136,7 +136,7 @@ def test_a_request_that_is_swapped_between_question_and_answer_is_not_what_is_ap
     operator = run.approval()
     other = Run(1, run_id=run.context["dag_run"].run_id)
     other.look()
-    answer = run.answer  # asks about what XCom has now
+    answer = run.answer  # asks about the plan that is now in XCom
     original = operator.pointer
 
     def swap_after_asking(context: Any, ledger: Any) -> Any:
@@ -175,7 +175,7 @@ def test_an_edited_document_is_refused(tables: Path, folder: Path, name: str, ch
 
 
 def test_keys_that_are_not_those_of_the_plan_are_refused(tables: Path) -> None:
-    """Sealed with the right key, as by a task of another version."""
+    """The keys are sealed with the right key, as by a task of another version."""
     run = approved(2)
     keys = ledger().read(run.request, "keys")
     swap_id(keys)
@@ -206,7 +206,7 @@ def test_a_document_sealed_by_another_key_is_refused(tables: Path, monkeypatch: 
 
 
 def test_a_decision_about_another_plan_is_refused(tables: Path, folder: Path) -> None:
-    """By one who holds the key, such as a task of an older version: the seal alone is not enough."""
+    """The decision is made with the right key, as by a task of an older version, so the seal is not enough."""
     run = Run()
     run.look()
     asked_by(run.approval(), run.context)

@@ -1,4 +1,4 @@
-"""The hook: where a table is, and whether its rows have changed."""
+"""The hook: a table's location, and whether its rows have changed."""
 
 import json
 from pathlib import Path
@@ -60,7 +60,7 @@ def test_tables_are_found_by_name_by_location_and_below_the_connections_root(
 
 @pytest.fixture
 def below_the_root(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A table that is not in the registry, by its name below the root of the connection: ``raw``."""
+    """A table that is not in the registry: its name ``raw`` is relative to the root of the connection."""
     root = registry_file.parent / "root"
     monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE_DEFAULT", json.dumps({"conn_type": "lakehouse", "host": str(root)}))
     append(root / "raw", 1)
@@ -71,7 +71,7 @@ def below_the_root(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 def test_operators_take_a_table_below_the_connections_root(below_the_root: Path, tmp_path: Path) -> None:
     health = LakehouseHealthOperator(task_id="t", table="raw")
     assert health.execute({})["files"] == 2
-    assert TableVersionLink().get_link(health, ti_key=None) == ""  # pages are for registered tables
+    assert TableVersionLink().get_link(health, ti_key=None) == ""  # only registered tables have pages
     vacuumed = LakehouseVacuumOperator(task_id="t", table="raw").execute({})
     assert (vacuumed["read_version"], vacuumed["version"], vacuumed["retention_hours"]) == (1, None, None)
     assert LakehouseCleanupOperator(task_id="t", table="raw").execute({})["files_deleted"] == 0
@@ -209,4 +209,4 @@ def test_the_link_leads_to_the_version_that_the_task_made(orders: Path, monkeypa
     assert TableVersionLink().get_link(checkpoint, ti_key=None).endswith("/tables/orders/versions/1")
     history = LakehouseHistoryOperator(task_id="t", table="orders")
     history.execute({})
-    assert TableVersionLink().get_link(history, ti_key=None) == ""  # it made none
+    assert TableVersionLink().get_link(history, ti_key=None) == ""  # it committed no version

@@ -1,6 +1,6 @@
-"""Jobs through the Spark connection: what reaches the task's XCom and log, and what a killed task leaves behind.
+"""Jobs through the Spark connection: the output in the task's XCom and log, and the leftovers of a killed task.
 
-A script takes spark-submit's place where only the shape of its output matters.
+A script replaces spark-submit in tests that need only the form of its output.
 """
 
 import json
@@ -27,7 +27,7 @@ from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
 
 @pytest.fixture
 def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark_connection: None) -> Any:
-    """Puts a Python script in spark-submit's place."""
+    """Replace spark-submit with a Python script."""
 
     def replace(code: str) -> None:
         folder = tmp_path / "bin"
@@ -229,7 +229,7 @@ def test_a_job_that_says_nothing_has_not_succeeded(spark_submit: Any) -> None:
 
 
 def test_killing_the_task_kills_what_the_job_has_started(spark_submit: Any, tmp_path: Path) -> None:
-    # As spark-submit does: a process of its own for the driver's Python.
+    # Like spark-submit, start a separate process for the driver's Python.
     spark_submit(
         f"""
 import subprocess
@@ -269,7 +269,7 @@ def test_a_task_that_is_killed_before_its_job_begins_starts_none(
     operator = LakehouseOptimizeOperator(task_id="t", table="orders")
     at_work = getattr(operator, moment)
 
-    def terminated(*given: Any) -> Any:  # Airflow's handler of SIGTERM calls on_kill, and the task goes on
+    def terminated(*given: Any) -> Any:  # Airflow's handler of SIGTERM calls on_kill, and the task continues
         operator.on_kill()
         return at_work(*given)
 
@@ -356,7 +356,7 @@ def test_the_jobs_take_what_the_operators_give(registry_file: Path, tmp_path: Pa
 def test_loads_and_maintenance_aim_at_one_file_size(
     registry_file: Path, tmp_path: Path, registered: int | None
 ) -> None:
-    """The registry's where it has one, else the jobs leave it to the table's ``delta.targetFileSize``."""
+    """The size in the registry, or without one the table's ``delta.targetFileSize``."""
     body = json.loads(registry_file.read_text())
     if registered is not None:
         body["tables"]["orders"]["target_file_size"] = registered

@@ -1,6 +1,6 @@
-"""A worker that is killed leaves nothing behind: no key on a disk, no process, and a table that a rerun finishes.
+"""A killed worker leaves no key on a disk and no process, and a rerun finishes the table.
 
-The moments that take longest to come to are here; `make test-worker-kills` has all ten.
+These are the latest moments of a job; `make test-worker-kills` has all ten.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A DAG under real Airflow, from its operators by a Spark job to a table; the other runs are in `test_dag_runs.py`."""
+"""A DAG with real Airflow, from its operators to a Spark job and a table; other runs are in `test_dag_runs.py`."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("airflow_db", "spark_connection")
 
 
 def load_orders(registry_file: Path) -> int:
-    """Loads the orders that have landed, and returns the version of their table."""
+    """Load the files of orders in the landing folder, and return the version of their table."""
     tables = registry_file.parent / "tables"
     landing = registry_file.parent / "landing" / "orders"
     (landing / "1.csv").write_text("o_orderkey,o_custkey\n1,7\n2,7\n3,8\n4,\n")

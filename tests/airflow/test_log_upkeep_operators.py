@@ -1,4 +1,4 @@
-"""Operators that keep the log in order: cleanup and repair, on real tables; delta-rs judges what they leave."""
+"""Operators for the log, cleanup and repair, on real tables; delta-rs reads the results."""
 
 import os
 import re
@@ -22,7 +22,7 @@ DAY = 86_400
 
 
 class TaskInstance:
-    """What a task leaves, and what those before it have left."""
+    """A task's outputs, and the outputs of earlier tasks."""
 
     def __init__(self, left: dict[tuple[str, int], Any] | None = None) -> None:
         self.left = left or {}
@@ -86,7 +86,7 @@ def test_a_log_retention_shorter_than_that_of_files_is_refused_unless_permitted(
     with pytest.raises(AirflowFailException, match=r"^RetentionError: .*logRetentionDuration"):
         LakehouseCleanupOperator(task_id="t", table=str(orders)).execute({})
     assert versions(orders) == [0, 1, 2, 3]
-    # The registry of this shop permits it, as it does for its vacuum.
+    # The registry allows it, as for vacuum.
     assert LakehouseCleanupOperator(task_id="t", table="orders").execute({})["files_deleted"] == 2
 
 
@@ -135,7 +135,7 @@ def test_what_cannot_be_mended_fails_the_task_and_is_told(orders: Path) -> None:
         (orders / "_delta_log" / f"{number:020d}.json").unlink()
     (checkpoint,) = (orders / "_delta_log").glob("*.checkpoint.parquet")
     write_deltalake(orders, longs(o_custkey=[9]), mode="append")
-    DeltaTable(str(orders)).create_checkpoint()  # so that the table still opens
+    DeltaTable(str(orders)).create_checkpoint()  # so that the table can still be opened
     checkpoint.write_bytes(b"PAR1 torn PAR1")
     report = LakehouseRepairOperator(task_id="t", table="orders").execute({})
     assert list(report["found"]) == ["checkpoints_needed"]
@@ -177,7 +177,7 @@ def test_what_only_a_backup_mends_fails_the_task(orders: Path, kind: str, spoil:
 def test_holes_that_an_interrupted_cleanup_left_fail_nothing(
     registry_file: Path, gone: tuple[int, ...], is_failure: bool
 ) -> None:
-    """Of versions 0 to 6 with a checkpoint of 4, which is the oldest that can be read once 0 is gone."""
+    """The log has versions 0 to 6 with a checkpoint of 4, the oldest readable version after 0 is deleted."""
     orders = registry_file.parent / "tables" / "orders"
     for number in range(7):
         write_deltalake(orders, longs(o_custkey=[number]), mode="append")

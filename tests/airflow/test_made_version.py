@@ -1,4 +1,4 @@
-"""The version that a task names, and its link leads to, is the one that it made, whatever others commit meanwhile."""
+"""A task reports and links to the version that it has committed, even if other writers commit after it."""
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ OTHERS = longs(o_custkey=[99])
 
 @pytest.fixture
 def orders(registry_file: Path) -> Path:
-    """Three versions of the table ``orders``, a file each."""
+    """Three versions of the table ``orders``, with one file each."""
     table = registry_file.parent / "tables" / "orders"
     for number in range(3):
         write_deltalake(table, longs(o_custkey=[number]), mode="append")
@@ -31,7 +31,7 @@ def orders(registry_file: Path) -> Path:
 
 @pytest.fixture
 def another_writer(orders: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """delta-rs commits to ``orders`` as soon as a verb of ours has done so."""
+    """Make delta-rs commit to ``orders`` directly after each commit of a verb."""
     load = TableOperation.load
 
     def before_another(operation: TableOperation) -> Callable[..., Any]:
@@ -47,7 +47,7 @@ def another_writer(orders: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 
 def operation(table: Path, version: int) -> str:
-    """What a version is, as delta-rs reads its commit."""
+    """The operation of a version, as delta-rs reads its commit."""
     return next(one["operation"] for one in DeltaTable(table).history() if one["version"] == version)
 
 

@@ -1,4 +1,4 @@
-"""The page of a table version: for whoever may see assets, of registered tables, and safe to look at."""
+"""The page of a table version: for users who may see assets, only for registered tables, and safe to open."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ NASTY = "<script>alert(1)</script>"
 
 @pytest.fixture
 def orders(registry_file: Path) -> Path:
-    """Three versions of the table ``orders``, with a nasty note in a commit and a nasty column."""
+    """Three versions of the table ``orders``, with HTML in a commit's metadata and in a column name."""
     table = registry_file.parent / "tables" / "orders"
     for number in range(3):
         write_deltalake(
@@ -73,7 +73,7 @@ def viewer() -> Any:
 def test_a_viewer_sees_no_predicate_of_a_subjects_table(registry_file: Path, viewer: Any, name: str) -> None:
     table = registry_file.parent / "tables" / name
     write_deltalake(table, pa.table({"o_custkey": [1, 90218], "n": [1, 2]}))
-    Peer(table).delete("o_custkey = 90218")  # as of an erasure of before there were labels
+    Peer(table).delete("o_custkey = 90218")  # like an erasure before deletes had labels
     page = viewer.get(f"/lakehouse/tables/{name}/versions/1")
     assert page.status_code == 200, page.text
     assert "DELETE" in page.text
@@ -127,7 +127,7 @@ def connect(monkeypatch: pytest.MonkeyPatch, name: str, conn_type: str, **fields
 
 
 def connect_to_s3(monkeypatch: pytest.MonkeyPatch, name: str, endpoint: str) -> None:
-    """A connection of type lakehouse, and one of type aws beside it, which it refers to."""
+    """A connection of type lakehouse that refers to a connection of type aws."""
     extra = {"endpoint_url": endpoint, "aws_allow_http": True, "region_name": "us-east-1", "retry_timeout": "0.2"}
     connect(monkeypatch, f"{name}_aws", "aws", login=f"AKIA{name.upper()}", password=SECRET, extra=extra)
     connect(monkeypatch, name, "lakehouse", extra={"aws_conn_id": f"{name}_aws"})

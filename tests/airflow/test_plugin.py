@@ -1,4 +1,4 @@
-"""What is wrong with the plugin never takes Airflow's API server down."""
+"""An error in the plugin never stops Airflow's API server."""
 
 import json
 import subprocess
@@ -32,7 +32,7 @@ print(json.dumps(answer))
 
 
 def started(module: str, error: str) -> dict[str, object]:
-    """Airflow's own API server in a process where importing ``module`` raises ``error``."""
+    """Start Airflow's API server in a process in which importing ``module`` raises ``error``."""
     done = subprocess.run(
         [sys.executable, "-c", _SERVER, module, error], capture_output=True, text=True, timeout=600, check=False
     )

@@ -1,4 +1,4 @@
-"""The registry: what it means, and what it says when it is wrong."""
+"""The registry: the meaning of its entries, and its errors."""
 
 import json
 import subprocess

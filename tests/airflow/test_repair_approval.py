@@ -1,4 +1,4 @@
-"""A repair that needs an approval: what was approved is repaired, and nothing else."""
+"""A repair that needs an approval repairs only what was approved."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.table_builder import longs
 
 
 class Run:
-    """One run of a DAG that asks and repairs; it is the context's task instance, too."""
+    """A run of a DAG that asks and repairs. It is also the task instance in the context."""
 
     map_index = -1
     id = "00000000-0000-0000-0000-000000000000"
@@ -51,7 +51,7 @@ class Run:
 
 @pytest.fixture
 def orders(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Four files in four versions; who may approve repairs is in the registry."""
+    """A table with four files in four versions; the registry has the approvers of repairs."""
     body = json.loads(registry_file.read_text())
     body["repair"] = {"approvers": ["ann"]}
     registry_file.write_text(json.dumps(body))
@@ -65,7 +65,7 @@ def orders(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def lose(orders: Path, version: int) -> str:
-    """Deletes the file that came with a version."""
+    """Delete the file that a version added."""
     lost = sorted(set(files(orders, version)) - set(files(orders, version - 1) if version else ()))
     (file,) = lost
     Path(file).unlink()

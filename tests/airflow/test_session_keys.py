@@ -1,4 +1,4 @@
-"""What is kept of assumed roles, for how long, and that one thread of many asks for it."""
+"""The cache of assumed roles: its content, its lifetime, and that only one of many threads requests keys."""
 
 import json
 import threading
@@ -18,7 +18,7 @@ SECRET = "hunter2/of+the+role"
 
 
 class Service:
-    """Gives other keys each time, good for ``life`` seconds; ``now`` is the clock."""
+    """A service that returns new keys for each request, valid for ``life`` seconds; ``now`` is the clock."""
 
     def __init__(self, life: float = HOUR) -> None:
         self.life = life
@@ -85,7 +85,7 @@ def test_what_failed_is_not_remembered(service: Service) -> None:
 
 
 class CountingLock:
-    """Calls ``then`` when it has been left as often as ``times``."""
+    """A lock that calls ``then`` when it has been released ``times`` times."""
 
     def __init__(self, times: int, then: Callable[[], None]) -> None:
         self._lock = threading.Lock()
@@ -109,7 +109,7 @@ def test_one_of_many_threads_asks_and_all_are_told(service: Service, monkeypatch
     def slow() -> SessionKeys:
         asked.append(threading.get_ident())
         assert all_wait.wait(120)
-        # Nobody waits for the keys of somebody else, either.
+        # A thread does not wait for the keys of another role either.
         assert service.key("other").startswith("ASIA")
         return service.ask()
 

@@ -1,4 +1,4 @@
-"""Credentials from an Airflow connection: they open tables in S3 (moto's server), and are seen nowhere else."""
+"""Credentials of an Airflow connection open tables in S3 (moto's server) and are visible nowhere else."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ def s3() -> Any:
 
 @pytest.fixture
 def connection(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The connection ``shop_s3``, which ``lakehouse_default`` refers to; the environment has no credentials."""
+    """The connection ``shop_s3``, to which ``lakehouse_default`` refers; the environment has no credentials."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -73,7 +73,7 @@ def test_fields_of_the_aws_connection_are_storage_options() -> None:
     }
     services = {"s3": {"endpoint_url": "https://here"}, "sts": {"endpoint_url": "https://there"}}
     assert aws(endpoint_url="https://anything", service_config=services)["aws_endpoint_url"] == "https://here"
-    # What the provider does not know is the store's, which refuses what it does not know either.
+    # Options that the provider does not know are passed to the store, which refuses unknown options.
     assert aws(None, None, aws_skip_signature=True, timeout=3) == {"aws_skip_signature": "true", "timeout": "3"}
 
 
@@ -108,7 +108,7 @@ def test_a_role_is_assumed(connection: Any, s3: S3Server) -> None:
     assert f"Credential={options['aws_access_key_id']}/" in s3.requests[-1].headers["authorization"]
     with pytest.raises(AirflowException, match="connection 'it': Could not connect") as error:
         aws(region_name="us-east-1", service_config={"sts": {"endpoint_url": "http://127.0.0.1:9"}}, **role)
-    assert not isinstance(error.value, AirflowFailException)  # the service may come back
+    assert not isinstance(error.value, AirflowFailException)  # the service may be available later
 
 
 ROLE = {"role_arn": "arn:aws:iam::123456789012:role/lake", "region_name": "us-east-1"}
@@ -121,7 +121,7 @@ def test_a_key_with_a_line_break_is_refused_and_shown_nowhere(
 ) -> None:
     from airflow.sdk._shared.secrets_masker import redact
 
-    spoilt = f"of/{field}+{len(role)}"  # another one each time: masks stay
+    spoilt = f"of/{field}+{len(role)}"  # a new value each time, because masks last
     keys = {"login": KEY, "password": SECRET, "aws_session_token": TOKEN, field: f"{spoilt}\n"}
     with pytest.raises(AirflowFailException, match=r"the connection 'it': aws_\w+ has a line break") as error:
         aws(**keys, **role, service_config={"sts": {"endpoint_url": s3.url}})
@@ -166,7 +166,7 @@ def test_a_role_is_assumed_once_for_all_looks_of_a_process(
     write_deltalake("s3://lake/looked_at", pa.table({"a": [1]}), storage_options=LakehouseHook().storage_options("t"))
 
     def look(**change: Any) -> tuple[int, set[str]]:
-        """How often the role was assumed, and by which keys the table was asked for, in two looks."""
+        """Read the table twice; returns how often the role was assumed, and the keys of the requests."""
         extra = {**connection["extra"], **ROLE, "service_config": {"sts": {"endpoint_url": s3.url}}}
         changed = {**connection, "extra": extra} | change
         monkeypatch.setenv("AIRFLOW_CONN_SHOP_S3", json.dumps(changed))
@@ -186,7 +186,7 @@ def test_a_role_is_assumed_once_for_all_looks_of_a_process(
     times, second = look(password="rotated+" + SECRET)
     assert (times, len(second)) == (1, 1)
     assert first.isdisjoint(second)
-    # Fifty-six minutes later: the keys of an hour are about to expire.
+    # After fifty-six minutes, keys that are valid for an hour are about to expire.
     now = time.time
     monkeypatch.setattr("lakehouse_airflow.connections.session_keys.time.time", lambda: now() + 56 * 60)
     times, third = look(password="rotated+" + SECRET)
@@ -211,7 +211,7 @@ def test_a_table_on_disk_gets_none_of_it(connection: Any, registry_file: Path) -
     assert hook.uri("events") == "s3://lake/events"
     assert hook.storage_options("events") == options
     assert hook.storage_options("orders") is None
-    # The connection of type aws may as well be given right away.
+    # The connection of type aws can also be passed directly.
     assert LakehouseHook("shop_s3").storage_options("s3a://lake/t") == options
     assert LakehouseHook("shop_s3").storage_options("/data/t") is None
 
@@ -243,7 +243,7 @@ def test_a_sensor_that_waits_keeps_the_connections_name_alone(connection: Any, s
     assert asyncio.run(first_event()).payload == {"version": 0, "baseline_version": -1}
 
 
-# In front of the real spark-submit: what it is given.
+# A script in front of the real spark-submit, which records its arguments.
 _WATCHED = """
 import json, os, sys
 from pathlib import Path
@@ -294,7 +294,7 @@ def test_an_erasure_in_s3_goes_by_the_connection(
 
 @contextmanager
 def watched_command_lines() -> Iterator[set[bytes]]:
-    """Every command line on this machine, as everybody can see it, for the length of the block."""
+    """Record every command line on this machine that every user can see, during the block."""
     seen: set[bytes] = set()
     done = threading.Event()
 
@@ -348,7 +348,7 @@ def test_a_dag_keeps_tables_in_s3_and_the_secret_to_itself(
     assert run.xcom("summary")["lineitem"]["optimize"] == {"version": 3, "files_removed": 3, "files_added": 1}
     opened = DeltaTable("s3://lake/lineitem", storage_options=options)
     assert (opened.version(), len(opened.files())) == (3, 1)
-    # With these credentials, and with no others.
+    # With these credentials only.
     assert s3.requests
     assert all(f"Credential={KEY}/" in one.headers["authorization"] for one in s3.requests)
     assert {one.headers["x-amz-security-token"] for one in s3.requests} == {TOKEN}
@@ -358,7 +358,7 @@ def test_a_dag_keeps_tables_in_s3_and_the_secret_to_itself(
     assert seen["argv"][-2:] == ["--storage-options-file", "private:storage-options-file"]
     assert seen["input"].startswith("/memfd:")
     assert list(scratch.iterdir()) == []
-    # The connection itself comes by the environment in this test, and is all that may hold it there.
+    # In this test the connection comes from the environment, the only place that may contain it.
     assert seen["environment"].pop("AIRFLOW_CONN_SHOP_S3")
     printed = capfd.readouterr()
     assert "Spark-Submit cmd: " in printed.out + printed.err

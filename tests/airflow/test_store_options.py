@@ -1,4 +1,4 @@
-"""Options of tables' stores: each kind of table gets its own, and those of the lakehouse connection win."""
+"""Storage options of tables: each kind of table gets its own, and the lakehouse connection's options win."""
 
 import json
 import traceback
@@ -22,14 +22,14 @@ from tests.lakehouse_lib.store.trial_store import TRIAL
 
 @pytest.fixture(autouse=True)
 def _shop_s3(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connection of type aws that ``lakehouse_default`` refers to."""
+    """The connection of type aws to which ``lakehouse_default`` refers."""
     extra = {"aws_session_token": "of+the+shop", "region_name": "us-east-1", "endpoint_url": "https://s3.shop.example"}
     connection = {"conn_type": "aws", "login": "AKIASHOP", "password": "hunter2", "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_SHOP_S3", json.dumps(connection))
 
 
 def own_options(monkeypatch: pytest.MonkeyPatch, **options: Any) -> LakehouseHook:
-    """The hook, with these options in the connection ``lakehouse_default`` beside its ``aws_conn_id``."""
+    """The hook, with these options in the connection ``lakehouse_default`` besides its ``aws_conn_id``."""
     own = {"conn_type": "lakehouse", "extra": {"aws_conn_id": "shop_s3", **options}}
     monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE_DEFAULT", json.dumps(own))
     return LakehouseHook()

@@ -1,4 +1,4 @@
-"""The sensor for a table's version: what it waits for, and that waiting costs nothing."""
+"""The sensor for a table's version: the versions that it waits for, and that waiting blocks no worker."""
 
 import asyncio
 import subprocess
@@ -154,16 +154,16 @@ assert not heavy, heavy
     assert done.returncode == 0, done.stderr
 
 
-#: Of ``failing_store``.
+#: The sensor's looks at ``failing_store``.
 LOOKS: list[str] = []
-# What Airflow resumes a task with when its time is over, and when its trigger broke.
+# The events with which Airflow resumes a task after its timeout, and after an error of its trigger.
 TIMED_OUT = ("__fail__", {"error": "Trigger timeout"})
 BROKEN = ("__fail__", {"error": "Trigger failure", "traceback": ["ImportError"]})
 
 
 @pytest.fixture
 def failing_store(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """``undo()`` mends it."""
+    """A store that fails until ``undo()``."""
 
     def denied(self: LocalStore, *_: str) -> None:
         LOOKS.append(str(self.root))
@@ -187,7 +187,7 @@ def test_a_store_that_fails_is_looked_at_again_from_the_same_baseline(
 
     async def first_event() -> TriggerEvent:
         event = asyncio.ensure_future(anext(trigger(str(tmp_path / "t")).run()))
-        while len(LOOKS) < 2:  # the first one is logged before the second one begins
+        while len(LOOKS) < 2:  # the first look is logged before the second begins
             assert not event.done()
             await asyncio.sleep(0.05)
         failing_store.undo()
@@ -267,7 +267,7 @@ def test_a_store_that_still_fails_when_the_time_is_over_is_no_skip(
         waiting.resume_execution(*TIMED_OUT, {})
     assert type(error.value) is AirflowException  # which is retried
     failing_store.undo()
-    if known:  # the baseline was rendered anew, to text
+    if known:  # the baseline was rendered as text
         baseline = 0 if "baseline_version" in known else None
         found = {"table": str(tmp_path / "t"), "version": 1, "baseline_version": baseline}
         assert waiting.resume_execution(*TIMED_OUT, {}) == found

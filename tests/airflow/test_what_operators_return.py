@@ -1,4 +1,4 @@
-"""The keys that docs/operators.md has operators return are those of their results."""
+"""The return values of operators have the keys that docs/operators.md lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``make test-worker-kills``: a worker is killed at each of ten moments of a job, and a rerun finishes."""
+"""``make test-worker-kills``: a worker is killed at each of ten moments of a job, and a rerun finishes the work."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rows that are hard to carry through a table: every type, nulls, and partition values with odd characters."""
+"""Rows that are difficult for a table: every type, nulls, and partition values with special characters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-#: What partitions a table in these tests; each has a null, an edge of its range or characters that folders escape.
+#: The partition columns of these tests; each has a null, an extreme value, or characters that folders escape.
 PARTITION_COLUMNS = ("text", "day", "moment", "price", "whole", "flag")
 
 TEXTS = [
@@ -32,7 +32,7 @@ MOMENTS = [
     dt.datetime(2024, 10, 27, 0, 30, tzinfo=dt.UTC),
     None,
 ]
-# Of a negative decimal's folder delta-rs 1.6.6 cannot read the value back.
+# delta-rs 1.6.6 cannot read the folder of a negative decimal.
 PRICES = [Decimal("0.00"), Decimal("0.05"), Decimal("12345678.90"), None]
 WHOLES = [-(2**63), -1, 0, 2**63 - 1, None]
 FLAGS = [True, False, None]
@@ -60,7 +60,7 @@ SCHEMA = pa.schema(
 
 
 def rows(start: int, count: int) -> pa.Table:
-    """``count`` rows with ids from ``start``; the id decides every other value."""
+    """``count`` rows with ids from ``start``; the id determines every other value."""
 
     def one(i: int) -> dict[str, object]:
         empty = i % 7 == 0

@@ -1,9 +1,9 @@
-"""What the documentation of the ``deltalake`` package shows of reading, schemas and history, with only the import
-changed: the same code on the same table gives the same result.
+"""The examples of the ``deltalake`` package's documentation on reading, schemas and history, with a changed import.
 
-The pages: loading a table, examining a table, querying tables, working with partitions, reading the change data feed,
-the integrations (Arrow, pandas, Polars, Dask, DataFusion), the upgrade guide, and the docstrings of ``DeltaTable`` and
-of the schema's classes. docs/reading.md says which examples do not apply.
+The same code on the same table must give the same result. The pages: loading a table, examining a table, querying
+tables, working with partitions, reading the change data feed, the integrations (Arrow, pandas, Polars, Dask,
+DataFusion), the upgrade guide, and the docstrings of ``DeltaTable`` and of the schema's classes. docs/reading.md lists
+the examples that do not apply.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXAMPLES: dict[str, Example] = {}
 
 
 def package(name: str, schema: str) -> Any:
-    """What an example imports, from either package."""
+    """The imports of an example, from either package."""
     return SimpleNamespace(**vars(importlib.import_module(schema)) | public(importlib.import_module(name)))
 
 
@@ -49,7 +49,9 @@ def example(function: Example) -> Example:
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``letters``: created, appended to, overwritten. ``days``: in folders of year, month and day. ``feed``: with a
-    change data feed. A commit a minute, so that times tell them apart."""
+    change
+    data feed. There is one commit a minute, so that times differ.
+    """
     root = tmp_path_factory.mktemp("examples")
     letters = str(root / "letters")
     for mode, numbers, shown in (
@@ -85,7 +87,7 @@ def at(minutes: float) -> dt.datetime:
 
 
 def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows in one order: neither package promises any."""
+    """Sorted rows, because neither package guarantees an order."""
     return sorted(frame.to_dict("records"), key=str)
 
 
@@ -234,7 +236,7 @@ def a_schema_from_arrow(m: Any, root: str) -> Any:
 
 @example
 def the_history(m: Any, root: str) -> Any:
-    # Their timestamp is what the writer noted; ours is the commit's own, by which time travel goes.
+    # Their timestamp is the commitInfo's; ours is the commit's time, which time travel uses.
     shown = m.DeltaTable(f"{root}/feed").history()
     return [{name: value for name, value in commit.items() if name != "timestamp"} for commit in shown]
 
@@ -513,7 +515,7 @@ def map_types(m: Any, root: str) -> Any:
 @example
 def fields(m: Any, root: str) -> Any:
     plain = m.Field("my_int_col", "integer")
-    # Of a nested value delta-rs 1.6.6 gives back the JSON, against its own documentation.
+    # For a nested value delta-rs 1.6.6 returns the JSON, contrary to its documentation.
     noted = m.Field("my_col", "integer", metadata={"custom_metadata": 2})
     text = '{"name": "col", "type": "integer", "nullable": true, "metadata": {}}'
     shown = [(repr(one), one.name, repr(one.type), one.nullable, one.metadata) for one in (plain, noted)]

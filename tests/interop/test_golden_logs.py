@@ -1,4 +1,4 @@
-"""Tables that Spark wrote: at every version our snapshot lists the files that delta-rs lists."""
+"""Tables that Spark wrote: at every version our snapshot has the same files as delta-rs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that Spark wrote, with the rows that Spark read from them: the Arrow engine reads the same."""
+"""Tables that Spark wrote: the Arrow engine reads the rows that Spark read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def expected(name: str) -> pa.Table:
 def test_the_latest_version_holds_the_rows_spark_read(name: str) -> None:
     ours = plain(DeltaTable(GOLDEN / name / "delta").to_pyarrow_table())
     theirs = plain(expected(name).select(ours.column_names))
-    if ours.schema != theirs.schema:  # Parquet's INT96 does not say that Spark's timestamps have a zone
+    if ours.schema != theirs.schema:  # Parquet's INT96 has no zone, but Spark's timestamps have one
         theirs = plain(theirs.cast(ours.schema))
     assert ours.num_rows == theirs.num_rows
     assert ours.to_pylist() == theirs.to_pylist()

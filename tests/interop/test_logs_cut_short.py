@@ -1,4 +1,4 @@
-"""Logs cut short by a clean-up, and checkpoint hints that are missing, stale or wrong: everyone still reads."""
+"""Logs after a cleanup, with checkpoint hints that are missing, stale or wrong: all readers still read the table."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from lakehouse_lib.table.delta_table import DeltaTable
 from lakehouse_lib.table.write import write_deltalake
 from tests.peers import plain, read_delta_rs, read_duckdb
 
-pytestmark = pytest.mark.slow  # every reader, at every cut
+pytestmark = pytest.mark.slow  # every reader, after every cleanup
 
 CHECKPOINT = 5
 
 
 @pytest.fixture(params=["ours", "theirs"])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Eight appends and a delete; a checkpoint of version 5, by us or by delta-rs; older commits cleaned up."""
+    """Eight appends and a delete; older commits than the checkpoint of version 5, ours or delta-rs', are deleted."""
     root = tmp_path / "t"
     for n in range(8):
         write_deltalake(root, pa.table({"part": [str(n % 2)], "id": [n]}), mode="append", partition_by=["part"])

@@ -1,6 +1,6 @@
-"""Logs that no writer at hand leaves, made byte by byte from the protocol text: both engines read them alike.
+"""Logs that no available writer creates, made from the protocol's text: both engines agree.
 
-DuckDB (delta-kernel-rs) judges where it reads such a table.
+DuckDB (delta-kernel-rs) must agree if it can read the table.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ UUIDS = ["80a083e8-7026-4e79-81be-64bd76c43a11", "3a0d65cd-4056-49b8-937b-95f9e3
 
 
 def put_named(root: Path, name: str, actions: Sequence[Action]) -> None:
-    """Put an object of the log that is not a commit."""
+    """Put a log object that is not a commit."""
     file = root / "_delta_log" / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(lines(*actions))
 
 
 def removal(added: Mapping[str, Any], path: str | None = None) -> Action:
-    """The action that removes a file, with the deletion vector that it has, under another path where one is given."""
+    """The remove of a file with its deletion vector, optionally under another path."""
     vector = {name: added[name] for name in ("deletionVector",) if name in added}
     return remove(path or added["path"], deletionTimestamp=MODIFIED, **vector)
 
@@ -70,10 +70,10 @@ def test_one_file_has_many_spellings(tmp_path: Path, engine: Engine) -> None:
     ]
     put(root, 0, protocol(), metadata(field("id", "long")), *({"add": add} for add in adds))
     assert ids_of(root, engine) == [1, 2, 3, 4, 5, 6, 7, 8]
-    # DuckDB takes an absolute path for a relative one.
+    # DuckDB reads an absolute path as a relative one.
     assert {Path(path).name for path in DeltaTable(root).file_uris()} == {path.name for path in root.rglob("*.parquet")}
 
-    # What one writer added, another removes in its own spelling.
+    # One writer adds a file, and another removes it with another spelling of the path.
     put(
         root,
         1,
@@ -156,13 +156,13 @@ def test_vectors_in_the_log_in_files_and_at_absolute_paths(tmp_path: Path, engin
     put(tmp_path, 1, *(removal(add) for add in adds), *({"add": add} for add in marked))
     gone = {1, 2, 10, 29, 33, 34}
     assert ids_of(tmp_path, engine) == [n for n in range(40) if n not in gone]
-    # A vector replaced by a larger one: the file's path stays, and the pair of path and vector is the key.
+    # A vector is replaced by a larger one: the path stays the same, but the pair of path and vector is the key.
     larger = {**adds[0], "deletionVector": inline([0, 1, 2, 9])}
     put(tmp_path, 2, removal(marked[0]), {"add": larger})
     gone |= {0, 9}
     assert ids_of(tmp_path, engine) == [n for n in range(40) if n not in gone]
     assert [row["id"] for row in read_duckdb(tmp_path).to_pylist()] == [n for n in range(40) if n not in gone]
-    # And taken away again, by which all rows are back.
+    # Without the vector, all rows are live again.
     put(tmp_path, 3, removal(larger), {"add": adds[0]})
     assert ids_of(tmp_path, engine) == [n for n in range(40) if n not in gone - {0, 1, 2, 9}]
     assert ids_of(tmp_path, engine, 0) == list(range(40))
@@ -173,7 +173,7 @@ def test_vectors_in_the_log_in_files_and_at_absolute_paths(tmp_path: Path, engin
 
 @pytest.fixture
 def commits(tmp_path: Path) -> list[dict[str, Any]]:
-    """Version n adds the file of id n, and version 5 also removes that of 2."""
+    """Version n adds the file of id n, and version 5 also removes the file of id 2."""
     adds = [ids(tmp_path, f"{n}.parquet", n) for n in range(7)]
     put(tmp_path, 0, protocol(), metadata(field("id", "long")), {"add": adds[0]})
     for n in range(1, 7):
@@ -243,7 +243,7 @@ CHECKPOINT_METADATA = pa.struct([("version", pa.int64())])
 
 
 def parquet(root: Path, name: str, actions: Sequence[Action], **kinds: pa.DataType) -> Path:
-    """A checkpoint's Parquet file with exactly these columns, an action a row."""
+    """A checkpoint's Parquet file with exactly these columns, one action in each row."""
     columns = {
         kind: pa.array([_maps(action.get(kind), struct_type) for action in actions], struct_type)
         for kind, struct_type in kinds.items()
@@ -255,7 +255,7 @@ def parquet(root: Path, name: str, actions: Sequence[Action], **kinds: pa.DataTy
 
 
 def _maps(value: Any, kind: pa.DataType) -> Any:
-    """Arrow takes maps as pairs, not as dicts."""
+    """Maps as lists of pairs, because Arrow does not accept dicts."""
     if value is None:
         return None
     if pa.types.is_struct(kind):
@@ -298,7 +298,7 @@ def test_a_classic_checkpoint_with_statistics_as_columns_only(tmp_path: Path, en
 
 
 def sidecars(root: Path, parts: Sequence[Sequence[Action]]) -> list[Action]:
-    """The sidecar files of these actions, and the actions that name them."""
+    """Write the sidecar files of these actions, and return the actions that name the files."""
     named = []
     for uuid, actions in zip(UUIDS, parts, strict=False):
         file = parquet(root, f"_sidecars/{uuid}.parquet", actions, add=ADD)
@@ -421,7 +421,7 @@ def test_physical_forms(tmp_path: Path, engine: Engine, form: str) -> None:
     kind, make, values, how = FORMS[form]
     rows = make()
     numbered = rows.append_column("id", pa.array(range(len(rows)), pa.int64()))
-    # The file has its columns in another order than the schema, and one that the schema does not know.
+    # The file has its columns in another order than the schema, and a column that is not in the schema.
     numbered = numbered.append_column("unknown", pa.nulls(len(rows), pa.int32()))
     add = data_file(tmp_path, "one.parquet", numbered, store_schema=False, **how)
     put(tmp_path, 0, protocol(), metadata(field("id", "long"), field("v", kind)), {"add": add})

@@ -1,4 +1,4 @@
-"""docs/reading.md names all that the ``deltalake`` package has and this one has not; what both have is alike."""
+"""docs/reading.md lists all names of the ``deltalake`` package that are missing here; common names are alike."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakehouse_lib.table.delta_table import TableOptimizer
 
 PAGE = (Path(__file__).parents[2] / "docs/reading.md").read_text()
 NOT_HERE = PAGE.partition("| | not here | instead |")[2].partition("\n\n")[0]
-#: What their module shows of what it imports itself; modules are more the more of it others have imported.
+#: A name that their module imports and so exposes. Submodules do not count, because other imports add them.
 THEIR_IMPORTS = {"Optional"}
 
 BOTH: list[tuple[str, Callable[..., Any], Callable[..., Any]]] = [
@@ -72,7 +72,7 @@ def test_what_the_page_says_is_not_here_is_not() -> None:
     cells = "\n".join(line.split("|")[2] for line in NOT_HERE.splitlines() if line.count("|") > 3)
     here = {one.name for _, _, verb in BOTH for one in parameters(verb)}
     here |= public(DeltaTable) | set(lakehouse_lib.__all__)
-    # Missing in some verbs only, which are named beside them.
+    # Arguments that only some verbs lack, which are listed with the verbs.
     assert named_in(cells) & here == {"predicate", "commit_properties", "filesystem", "full"}
 
 

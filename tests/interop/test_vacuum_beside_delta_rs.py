@@ -1,4 +1,4 @@
-"""delta-rs' full vacuum, asked what it would delete, names the files that ours names."""
+"""A dry run of delta-rs' full vacuum lists the same files as ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What delta-rs writes, feature by feature, we read on both engines, maintain, and delta-rs reads again."""
+"""Tables of delta-rs, feature by feature: both engines read and maintain them, and delta-rs reads the result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.peers import collected, duckdb_delta, files_delta_rs, parquet_files, 
 
 @pytest.fixture(params=[None, *PARTITION_COLUMNS])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Append, append, delete, optimize, checkpoint, overwrite, append."""
+    """A table after append, append, delete, optimize, checkpoint, overwrite, append."""
     root = tmp_path / "a table"
     partition_by = [request.param] if request.param else None
     write_deltalake(root, rows(0, 40), partition_by=partition_by)
@@ -58,7 +58,7 @@ def test_we_read_every_version_as_they_do_and_maintain_it(table: Path) -> None:
     assert plain(DeltaTable(table).to_pyarrow_table()).equals(read_delta_rs(table))
 
 
-# --- a table for each thing delta-rs can write
+# --- one table for each feature that delta-rs can write
 
 Writer = Callable[[Path], None]
 WRITERS: dict[str, Writer] = {}
@@ -275,11 +275,11 @@ def files_vacuumed(root: Path) -> None:
 
 
 def as_others_read_it(root: Path, version: int, third: duckdb.DuckDBPyConnection) -> pa.Table | None:
-    """By delta-rs, or where it cannot, by DuckDB; None where the files of an old version are gone."""
+    """The rows by delta-rs, or by DuckDB if delta-rs cannot read them; None if an old version's files are deleted."""
     try:
         table = deltalake.DeltaTable(root, version=version)
         if "delta.columnMapping.mode" in table.metadata().configuration:
-            # Its to_pyarrow_table looks for logical names and finds nulls; its SQL maps them.
+            # Its to_pyarrow_table looks up logical names and finds nulls; its SQL maps names.
             rows = deltalake.QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all()
             return plain(pa.table(rows))
         return read_delta_rs(root, version)
@@ -291,7 +291,7 @@ def as_others_read_it(root: Path, version: int, third: duckdb.DuckDBPyConnection
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Written once for both engines."""
+    """The tables, written once for both engines."""
     folder = tmp_path_factory.mktemp("delta-rs")
     for name, write in WRITERS.items():
         write(folder / name)

@@ -1,4 +1,4 @@
-"""A choice of the tables that delta-spark wrote for `make interop`: both engines read them as delta-spark did."""
+"""Some of the tables that delta-spark wrote for `make interop`: both engines read the same rows as delta-spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_there_are_tables() -> None:
 
 
 def seen(table: Written, engine: Engine) -> list[Version]:
-    """Versions to read: every one here, but on Spark, where a read takes its time, the last one of each schema."""
+    """The versions to read: all on Arrow; on Spark, which is slower, the last version of each schema."""
     readable = [version for version in table.versions if version.rows is not None]
     return readable if engine.name == "arrow" else list({version.schema: version for version in readable}.values())
 
@@ -60,7 +60,7 @@ def test_changes(name: str, engine: Engine) -> None:
     table = TABLES[name]
     assert table.changes is not None
     ours = collected(DeltaTable(table.path, engine=engine).load_cdf(starting_version=table.changes_from))
-    # Without in-commit timestamps a commit's time is its file's, which a checkout does not keep.
+    # Without in-commit timestamps a commit's time is that of its file, which a checkout does not keep.
     assert difference(ours.drop(["_commit_timestamp"]), rows_of(table.changes).drop(["_commit_timestamp"])) == ""
 
 

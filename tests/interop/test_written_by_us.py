@@ -1,4 +1,4 @@
-"""What we write, delta-rs and DuckDB read: the same rows at every version."""
+"""delta-rs and DuckDB read tables of this library with the same rows at every version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small source to load, and what other readers find in its tables."""
+"""A small source to load, and the rows that other readers find in its tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PRICE_RULE = {
 
 @dataclass
 class Shop:
-    """A landing folder, a table and its quarantine below one folder."""
+    """A landing folder, a table and its quarantine, below one folder."""
 
     folder: Path
     options: dict[str, Any] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Shop:
         return path
 
     def ids(self) -> list[int]:
-        """Ids in the table, as delta-rs reads it."""
+        """The ids in the table, as delta-rs reads it."""
         return sorted(DeltaTable(str(self.table)).to_pyarrow_table()["id"].to_pylist())
 
     def quarantined(self) -> list[tuple[str, int, str | None, str]]:

@@ -1,4 +1,4 @@
-"""The catalogue of operations: each has a function, a result that is JSON, and a command line that is read back."""
+"""The catalogue of operations: each operation has a function, a result as JSON, and a command line that parses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from spark_jobs import aggregate
 from spark_jobs.command_line import Arguments, command_line, file_option
 
 JOBS = {path.stem for path in Path(aggregate.__file__).parent.glob("*.py") if "\ndef arguments(" in path.read_text()}
-#: A value of each kind that is not the default, and looks like an option where a text can.
+#: A value of each kind that is not the default; the texts look like options.
 VALUES: dict[str, Any] = {
     "bytes": 5,
     "condition": "-1 < a",

@@ -1,4 +1,4 @@
-"""Deletes from several tables in one application: in order, and told as far as they have come."""
+"""Deletes from several tables in one application: in the given order, with a report of the finished ones."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_the_first_delete_that_fails_is_the_last_one(spark: Any, tmp_path: Path)
     assert (done["table"], done["version"], done["metrics"]["numDeletedRows"]) == (tables[0], 1, 1)
     assert [DeltaTable(table).version() for table in tables] == [1, 0, 0]
 
-    # Again, once the table may lose rows: what is done is not done twice.
+    # Run it again when the table may lose rows: finished deletes change nothing.
     run = job(tmp_path / "deletes.json", [delete(table) for table in (tables[0], tables[2])])
     assert [one["version"] for one in run(spark)["tables"]] == [None, 1]
     assert DeltaTable(tables[2]).to_pyarrow_table()["a"].to_pylist() == [1, 3]
@@ -56,7 +56,7 @@ def test_the_history_names_the_request_and_not_the_person(spark: Any, tmp_path: 
 
 
 def test_no_error_shows_a_value_of_the_predicate(spark: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    # The path of the file that is missing has the key, and a number that has no place in 32 bits is quoted by Arrow.
+    # The path of the missing file contains the key, and Arrow's error quotes a number that does not fit 32 bits.
     write_deltalake(tmp_path / "parted", pa.table({"c": [KEY], "n": [4711]}), partition_by=["c"])
     next((tmp_path / "parted").glob("c=*/*")).unlink()
     write_deltalake(tmp_path / "wide", longs(n=[1, 4711471147114711]))

@@ -1,4 +1,4 @@
-"""The line a job ends with, whatever happens to it."""
+"""The last line of a job's output, after success and after every error."""
 
 from __future__ import annotations
 

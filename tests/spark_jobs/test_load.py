@@ -29,7 +29,7 @@ from lakehouse_lib.schema import Field, Schema
 from tests.peers import parquet_files
 from tests.spark_jobs.loading import PRICE_RULE, SCHEMA, Shop
 
-# Great Expectations' own imports and models.
+# Warnings of Great Expectations' own imports and models.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:module 'sre_constants' is deprecated:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:great_expectations"),
@@ -68,7 +68,7 @@ def test_loads_each_file_once_and_remembers_one_transaction(spark: SparkSession,
     ]
     assert shop.transaction() == 1
     assert shop.staged() == []
-    # Again: nothing is new, so not even Spark is needed.
+    # Run it again: there is no new file, so Spark is not needed.
     assert Load(shop.source()).nothing_to_do() is not None
     assert load(spark, shop).batches == ()
     assert shop.ids() == [1, 2, 3, 5]
@@ -105,7 +105,7 @@ def test_table_rule_stops_the_load_before_the_commit(spark: SparkSession, shop: 
     assert not DeltaTable.is_deltatable(str(shop.table))
     assert not DeltaTable.is_deltatable(str(shop.quarantine))
     assert shop.staged() == []
-    # With the rule corrected, the same files load.
+    # After the rule is corrected, the same files are loaded.
     rows["kwargs"] = {"min_value": 1}
     load(spark, shop, suite={"name": "s", "expectations": [rows]})
     assert shop.ids() == [1, 2]
@@ -134,7 +134,7 @@ def test_refused_file_leaves_the_version_and_is_reported_until_corrected(spark: 
     again = Load(shop.source()).nothing_to_do()
     assert again is not None
     assert again.refused == result.refused
-    # Beside a good file in one batch, only the refused one stays out.
+    # A valid file and a refused file in one batch: only the refused file is not loaded.
     shop.land("c.csv", "3,5,x")
     shop.land("d.csv", "4,5,x", header="id")
     mixed = load(spark, shop, files_per_batch=2)
@@ -204,7 +204,7 @@ def test_batch_without_good_rows_is_remembered(spark: SparkSession, shop: Shop) 
 
 
 def test_two_runs_at_once_load_a_batch_once(spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other run gets between our parsing and our commit, and does all of the batch."""
+    """The other run commits the whole batch between our parsing and our commit."""
     shop.land("a.csv", "1,5,x", "bad,5,x")
     judge = Batch._judge
 
@@ -308,7 +308,7 @@ def test_tables_with_one_quarantine_and_one_source_name_keep_their_rejects_apart
         shop.options = {"quarantine": shared}
         shop.land(name, "1,5,x", "bad,5,x")
     load(spark, north)
-    # The other dies between its quarantined rows and its own, and is redone where its table has moved to.
+    # The other run is killed between its quarantined rows and its rows, and is repeated at the table's new location.
     with monkeypatch.context() as patch:
         patch.setattr(Batch, "_decide_to_load", lambda *_: (_ for _ in ()).throw(IngestError("the cluster is gone")))
         with pytest.raises(IngestError, match="the cluster is gone"):

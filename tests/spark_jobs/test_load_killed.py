@@ -1,4 +1,4 @@
-"""The ingest job is killed by the kernel in the middle of a batch; the next run makes each row exactly once."""
+"""The ingest job is killed (SIGKILL) within a batch; the next run loads each row exactly once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.spark_jobs.loading import Shop
 
 pytestmark = pytest.mark.slow
 
-# Runs the job as it is, with one function of it wrapped to kill the process before or after its work.
+# A program that runs the job, with one of its functions wrapped to kill the process before or after it.
 KILLED_JOB = """
 import os, signal, sys
 from lakehouse_lib.ingestion import batch, intent_log

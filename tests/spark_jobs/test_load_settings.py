@@ -1,4 +1,4 @@
-"""Whatever the Spark session is set to, a load brings the same rows."""
+"""A load gives the same rows with every setting of the Spark session."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_batch_is_written_in_files_as_large_as_the_table_says(
     for number in range(4):
         shop.land(f"{number}.csv", *(f"{number}{row:03},1.50,{'x' * row}" for row in range(200)))
     session = spark.newSession()
-    session.conf.set("spark.sql.files.openCostInBytes", str(1 << 30))  # a task a staged file
+    session.conf.set("spark.sql.files.openCostInBytes", str(1 << 30))  # one task for each staged file
     Load(shop.source(files_per_batch=4)).run(session)
     assert len(DeltaTable(str(shop.table)).file_uris()) == files
     assert len(shop.ids()) == 800

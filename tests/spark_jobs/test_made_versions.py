@@ -1,4 +1,4 @@
-"""The version that a job reports is the one it has made, whatever others have committed since."""
+"""A job reports the version that it has committed, even if other writers have committed since."""
 
 import importlib
 from collections.abc import Callable

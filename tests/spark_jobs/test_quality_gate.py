@@ -11,7 +11,7 @@ from lakehouse_lib.engine.spark.quality_gate import VIOLATIONS, Gate
 from lakehouse_lib.errors import QualityError
 from lakehouse_lib.ingestion.quality import read_rules
 
-# Great Expectations' own imports and models.
+# Warnings of Great Expectations' own imports and models.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:module 'sre_constants' is deprecated:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:great_expectations"),
@@ -50,7 +50,7 @@ def gate_of(spark: SparkSession, rows: DataFrame, columns: Sequence[str], *rules
 
 
 def judged(spark: SparkSession, rows: DataFrame, *rules: dict[str, Any]) -> dict[int, list[tuple[str, str]]]:
-    """Position of each failing row in ``rows``, with its violations; checks that the others pass."""
+    """The position of each failing row in ``rows``, with its violations; checks that the other rows pass."""
     verdict = gate_of(spark, rows, COLUMNS, *rules).judge(rows)
     everything = [tuple(row) for row in rows.collect()]
     failing = [] if verdict.failing is None else verdict.failing.collect()

@@ -15,7 +15,7 @@ from tests.spark_jobs.loading import Shop
 
 
 def test_half_done_batch_is_redone_from_files_that_were_put_back(tmp_path: Path) -> None:
-    """With the same content and another time, when giving up is no way out any more; the file needs no Spark."""
+    """The restored file has the same content and another time, and the batch cannot be given up. No Spark is needed."""
     shop = Shop(tmp_path)
     path = shop.land("a.csv")
     source = shop.source()

@@ -1,6 +1,6 @@
-"""``make interop-commits``: our commits among delta-rs' on one table, and among delta-rs' and delta-spark's.
+"""``make interop-commits``: commits of this library, delta-rs and delta-spark on one table.
 
-``make interop-commits-s3``: among delta-rs' on a real S3 server. delta-spark is no safe writer there.
+``make interop-commits-s3`` does so with delta-rs on a real S3 server, where delta-spark cannot commit safely.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def main() -> int:
 
 
 def _shortened(refusal: tuple[str, str]) -> tuple[str, str]:
-    """Whose it was, and the error without what is different each time."""
+    """The library of a failed operation, and its error without the parts that differ each time."""
     name, error = refusal
     number = int(name.partition("-")[0])
     library = "ours" if number < 100 else "delta-rs" if number < 200 else "delta-spark"

@@ -1,6 +1,6 @@
-"""delta-spark as a reader: ``python delta_spark_reader.py TABLE``, then versions by the line; answers rows by the line.
+"""delta-spark as a reader: ``python delta_spark_reader.py TABLE``; reads a version in each line, prints its rows.
 
-Runs in delta-spark's own environment (`make interop-commits` makes it), not in the project's.
+Runs in delta-spark's own environment (`make interop-commits` creates it), not in the project's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""delta-spark as a writer among others: ``python delta_spark_writer.py TABLE LEDGER STOP NUMBER SEED``.
+"""delta-spark as one of several writers: ``python delta_spark_writer.py TABLE LEDGER STOP NUMBER SEED``.
 
-Runs in delta-spark's own environment (`make interop-commits` makes it), not in the project's.
+Runs in delta-spark's own environment (`make interop-commits` creates it), not in the project's.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from commit_operations import ROWS, Ledger, Operation, operations  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 from write import FAILURES, session  # noqa: E402
 
-#: Each says that nothing was committed; they have no class of their own in common.
+#: Errors after which nothing was committed; they have no common class.
 REFUSALS = tuple(getattr(delta.exceptions, name) for name in delta.exceptions.__all__)
 
 
 def work(spark: SparkSession, table: Path, ledger: Path, stop: Path, number: int, seed: int) -> None:
-    """Write until the file ``stop`` is there."""
+    """Write until the file ``stop`` exists."""
     kept = Ledger(ledger)
     parent = os.getppid()
     for operation in operations(number, seed):
-        if stop.exists() or os.getppid() != parent:  # whoever waits for it may be dead
+        if stop.exists() or os.getppid() != parent:  # the parent process may be dead
             return
         kept.begin(operation)
         try:
@@ -39,7 +39,7 @@ def work(spark: SparkSession, table: Path, ledger: Path, stop: Path, number: int
 
 
 def do(spark: SparkSession, table: Path, operation: Operation) -> bool:
-    """Whether it has changed the table, as far as that is told."""
+    """Run one operation; returns whether it has changed the table, if that is known."""
     spark.conf.set("spark.databricks.delta.commitInfo.userMetadata", operation.name)
     if operation.kind == "append":
         spark.sql(

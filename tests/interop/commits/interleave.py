@@ -1,4 +1,4 @@
-"""Writers of several libraries, a process each, take turns as it comes on one table; then the log is judged."""
+"""Writers of several libraries, one process each, write to one table at random; then the log is compared with them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from tests.peers import read_delta_rs
 from tests.s3.server import Versity
 
 PEER = Path(__file__).resolve().parents[3] / ".peers" / "delta-spark" / "bin" / "python"
-_PATIENCE = 600.0  # seconds: on a busy machine a Spark session takes minutes to start
+_PATIENCE = 600.0  # seconds; on a busy machine a Spark session takes minutes to start
 
-#: Seconds at most that the others wait between operations beside delta-spark, which loses every race otherwise: its
-#: commit takes a second, theirs some hundredths.
+#: How many seconds, at most, the other writers wait between operations if delta-spark writes too. Its commits take a
+#: second, theirs some hundredths, so it would lose every race.
 _PAUSE = 2.0
 
 #: The first number of each library's writers.
@@ -38,11 +38,11 @@ _WORK: dict[str, Callable[..., None]] = {"ours": ours, "delta-rs": delta_rs}
 
 @dataclass
 class Interleaved:
-    """What came of a run.
+    """The result of a run.
 
     Attributes:
-        commits: of each library, of which its writers were told.
-        told: what its writers were told.
+        commits: the number of commits of each library that its writers have recorded.
+        told: the ledgers of all writers.
     """
 
     commits: dict[str, int] = field(default_factory=dict)
@@ -61,14 +61,18 @@ def interleave(
     versions: int = 5,
     server: Versity | None = None,
 ) -> Interleaved:
-    """Write until there are so many commits, a tenth of them by each library (beside delta-spark a fiftieth), or the
-    ``seconds`` are over. Where delta-spark wrote, it is among the readers.
+    """Write until there are so many commits or the ``seconds`` are over.
+
+    Each library makes at least a tenth of the commits, with delta-spark a fiftieth. If delta-spark has written, it is
+    one of
+    the readers.
 
     Args:
-        folder: empty, for the ledgers; the table is ``table`` in it, or a folder of the same name in the server.
-        writers: how many processes of each library.
-        versions: that all readers read in the end.
-        server: where the table is, in its bucket "bucket"; None: on the disk.
+        folder: an empty folder for the ledgers. The table is ``table`` in it, or a folder of the same name on the
+            server.
+        writers: number of processes of each library.
+        versions: number of versions that all readers read in the end.
+        server: the server whose bucket "bucket" has the table; None: the local disk.
 
     Raises:
         AssertionError: a writer failed.
@@ -88,7 +92,7 @@ def interleave(
     }
     begun = time.monotonic()
     try:
-        # A Spark session takes its time; the clock runs when every writer has begun.
+        # A Spark session starts slowly, so the clock starts when every writer has begun.
         while any(not (folder / f"{number}.ledger").exists() for number in crew):
             assert time.monotonic() - begun < _PATIENCE, "a writer does not begin"
             time.sleep(0.05)
@@ -116,7 +120,7 @@ def interleave(
 
 
 def _through_the_server(location: str, options: dict[str, str]) -> dict[str, Reader]:
-    """Readers that ask the server. The others, DuckDB among them, read the folder that it keeps its objects in."""
+    """Readers that use the server. The others, DuckDB among them, read the folder of its objects."""
     return {
         "in S3 we read": lambda version: DeltaTable(location, version, options).to_pyarrow_table(),
         "in S3 delta-rs reads": lambda version: read_delta_rs(location, version, options),
@@ -125,7 +129,7 @@ def _through_the_server(location: str, options: dict[str, str]) -> dict[str, Rea
 
 @contextmanager
 def _delta_spark(table: Path, log: Path) -> Iterator[dict[str, Reader]]:
-    """delta-spark, in a process of its own."""
+    """delta-spark in a separate process."""
     script = Path(__file__).with_name("delta_spark_reader.py")
     with (
         log.open("wb") as noise,
@@ -139,7 +143,7 @@ def _delta_spark(table: Path, log: Path) -> Iterator[dict[str, Reader]]:
         def read(version: int) -> pa.Table:
             process.stdin.write(f"{version}\n")
             process.stdin.flush()
-            # Spark fetches its jars with some words on the same stream.
+            # Spark prints messages about its jars to the same stream.
             answer = next((line for line in process.stdout if line.startswith('{"version"')), None)
             assert answer is not None, f"delta-spark ended; {log} says why"
             rows = json.loads(answer)["rows"]
@@ -153,7 +157,7 @@ def _delta_spark(table: Path, log: Path) -> Iterator[dict[str, Reader]]:
 
 
 def _shares(folder: Path, writers: dict[str, int]) -> dict[str, int]:
-    """Commits that the writers of each library have been told of."""
+    """The number of commits that the writers of each library have recorded."""
     return {
         library: sum(
             (folder / f"{number}.ledger").read_bytes().count(b'{"done"')
@@ -164,7 +168,7 @@ def _shares(folder: Path, writers: dict[str, int]) -> dict[str, int]:
 
 
 class _Writer:
-    """A process, of whichever kind."""
+    """A process of a writer of any library."""
 
     def __init__(self, process: Any) -> None:
         self._process = process

@@ -1,4 +1,4 @@
-"""Two processes of ours and two of delta-rs commit to one table; `make interop-commits` is the long form."""
+"""Two processes of this library and two of delta-rs commit to one table; `make interop-commits` is the long form."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_nothing_is_lost_beside_delta_rs(tmp_path: Path) -> None:
 
 
 def test_why_delta_rs_compacts_nothing_here(tmp_path: Path) -> None:
-    # Its check of conflicts does not see that the files were compacted by somebody else: rows double. Ours does.
+    # delta-rs' conflict check does not notice that another writer compacted the files, so rows double. Ours does.
     for number in range(4):
         write_deltalake(tmp_path, pa.table({"id": [number]}), mode="append")
     theirs, ours = PeerTable(str(tmp_path)), load_snapshot(LocalStore(str(tmp_path)))

@@ -1,6 +1,6 @@
-"""delta-rs as a writer among others; ours is ``tests.faults.writer``.
+"""delta-rs as one of several writers; this library's writer is ``tests.faults.writer``.
 
-It does not compact here: a compaction of delta-rs 1.6.6 does not notice that another one was first, and doubles rows
+It does not compact here: a compaction of delta-rs 1.6.6 does not notice an earlier compaction, and doubles rows
 (``test_interleaved_commits.py`` shows it).
 """
 
@@ -27,12 +27,12 @@ def work(
     options: dict[str, str] | None = None,
     pause: float = 0.0,
 ) -> None:
-    """Write until the file ``stop`` is there; ``pause`` seconds at most between two operations."""
+    """Write until the file ``stop`` exists, with at most ``pause`` seconds between two operations."""
     kept = Ledger(ledger)
     chance = random.Random(f"{seed}/{number}/waits")
     parent = os.getppid()
     for operation in operations(number, seed, compactions=0):
-        if stop.exists() or os.getppid() != parent:  # whoever waits for it may be dead
+        if stop.exists() or os.getppid() != parent:  # the parent process may be dead
             return
         time.sleep(chance.uniform(0, pause))
         kept.begin(operation)
@@ -47,7 +47,7 @@ def work(
 
 
 def do(table: str, operation: Operation, options: dict[str, str] | None) -> bool:
-    """Whether it has changed the table; which version that was delta-rs does not say."""
+    """Run one operation; returns whether it has changed the table. delta-rs does not return the version."""
     properties = CommitProperties(custom_metadata={"userMetadata": operation.name})
     if operation.kind == "append":
         write_deltalake(table, operation.rows, mode="append", storage_options=options, commit_properties=properties)

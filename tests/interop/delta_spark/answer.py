@@ -1,7 +1,7 @@
-"""Lets delta-spark answer SQL, a statement a line: ``python answer.py FOLDER``.
+"""Answer SQL by delta-spark, one statement in each line: ``python answer.py FOLDER``.
 
-Runs in delta-spark's own environment, not in the project's. A line in is a JSON text; the line out begins with
-"answer: ", and is a JSON list of rows (times in ms since the epoch) or the text of an error.
+Runs in delta-spark's own environment, not in the project's. An input line is a JSON text. The output line begins with
+"answer: " and has a JSON list of rows (times in ms since the epoch) or the text of an error.
 """
 
 from __future__ import annotations

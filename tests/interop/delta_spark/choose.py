@@ -1,6 +1,6 @@
-"""Copy some of the tables that `make interop` wrote into tests/data, for `make test` to read.
+"""Copy some of the tables that `make interop` wrote into tests/data, where `make test` reads them.
 
-``python -m tests.interop.delta_spark.choose``, from the checkout's folder, replaces what is there.
+``python -m tests.interop.delta_spark.choose``, from the checkout's folder, replaces the existing copies.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from pathlib import Path
 TABLES = Path(".peers/delta-spark-tables")
 CHOSEN = Path("tests/data/delta_spark")
 
-#: Each feature, each kind of checkpoint and each type once. Clones are left out, for they name their source's folder.
+#: Each feature, each kind of checkpoint and each type once. Clones are left out, because they contain their source's
+#: folder.
 NAMES = (
     "change_data_feed",
     "change_data_feed_vectors",
@@ -57,7 +58,7 @@ NAMES = (
     "widening_nested",
     "widening_of_others",
 )
-#: Readers here pass over a version's checksum; in these tables they are kept, to be passed over.
+#: Readers ignore checksums here. These tables keep them, to test that.
 WITH_CHECKSUMS = {"in_commit_timestamps", "log_compaction"}
 
 

@@ -1,6 +1,6 @@
-"""Every pair of the conflict table, cell by cell beside delta-spark: part of `make interop`.
+"""Every pair of the conflict table compared with delta-spark, cell by cell: part of `make interop`.
 
-The differences are those that docs/transactions.md lists; one more, or one less, fails.
+docs/transactions.md lists the differences; the test fails if there is one more or one less.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ NAMES = {
 
 
 _READERS = ("append from a query of *a*", "update *a*", "overwrite")
-#: By level: the first to commit, the one that comes later, what becomes of it here and in delta-spark.
+#: For each level: the winner, the loser, the loser's outcome here, and in delta-spark.
 INTENDED = {
     (level, winner, loser, ours, theirs)
     for level in pages.LEVELS
     for winner, losers, ours, theirs in (
-        # Whoever has not seen a change of upkeep has written nothing else.
+        # A change of a maintenance property does not change what a concurrent transaction writes.
         ("set upkeep", ("append", *_READERS, "update *b*", "update id > 10"), "", "MetadataChangedError"),
         ("set upkeep", ("compact *a*", "stream's batch", "upgrade protocol"), "", "MetadataChangedError"),
-        # The files' statistics say that no id above 10 came or went; delta-spark goes by partitions.
+        # The files' statistics show that no id above 10 was added or removed; delta-spark compares partitions.
         *((one, ("update id > 10",), "", "ConcurrentAppendError") for one in (*_READERS[:2], "compact *a*")),
         *((one, ("update id > 10",), "", "ConcurrentAppendError") for one in ("append",) if level == "Serializable"),
-        # The same conflict: what was read is gone, and what took its place may be seen, too.
+        # The same conflict: a file that was read is removed, and its replacement may be found first.
         ("overwrite", ("update id > 10",), "ConcurrentDeleteReadError", "ConcurrentAppendError"),
         ("compact *a*", _READERS, "ConcurrentDeleteReadError", "ConcurrentAppendError"),
     )
@@ -51,7 +51,7 @@ INTENDED = {
 }
 
 
-@pytest.mark.timeout(3600)  # a table a pair, which delta-spark opens in a second or so each
+@pytest.mark.timeout(3600)  # one table for each pair, which delta-spark opens in about a second
 def test_every_pair_beside_delta_spark(tmp_path: Path) -> None:
     cells = list(itertools.product(pages.LEVELS, pages.OPERATIONS, pages.OPERATIONS))
     pairs = []
@@ -76,7 +76,7 @@ def test_every_pair_beside_delta_spark(tmp_path: Path) -> None:
 
 
 def spelled(operation: Any, snapshot: Snapshot, label: str) -> dict[str, Any]:
-    """An operation as delta-spark takes it."""
+    """An operation in the form of delta-spark."""
     files = [row for part in operation.removes for row in snapshot.files.to_pylist() if f"part={part}/" in row["path"]]
     actions: list[dict[str, Any]] = [
         {

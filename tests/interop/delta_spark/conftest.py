@@ -1,4 +1,4 @@
-"""The matrix of `make interop`: one line a table, printed when the run ends."""
+"""The matrix of `make interop`: one line for each table, printed at the end of the run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-#: table -> reader -> what came of its versions
+#: table -> reader -> the results of its versions
 OUTCOMES: dict[str, dict[str, str]] = defaultdict(dict)
 READERS = ("arrow", "spark", "conditions", "changes", "duckdb")
 

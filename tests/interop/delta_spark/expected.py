@@ -1,4 +1,4 @@
-"""What delta-spark read from its tables, and how a reader of ours compares with it."""
+"""The rows that delta-spark read from its tables, and a comparison with our readers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VARIANT = {"metadata", "value"}
 
 @dataclass(frozen=True)
 class Version:
-    """A version as delta-spark saw it. ``refused``: why delta-spark itself could not read it, else None."""
+    """A version as delta-spark read it. ``refused``: the reason why delta-spark could not read it, else None."""
 
     number: int
     rows: Path | None
@@ -31,7 +31,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Written:
-    """A table that delta-spark wrote: ``changes`` are its change rows from version ``changes_from`` to the latest."""
+    """A table that delta-spark wrote. ``changes`` are its change rows from version ``changes_from`` to the latest."""
 
     name: str
     path: Path
@@ -41,7 +41,7 @@ class Written:
 
 
 def written(folder: Path) -> list[Written]:
-    """The tables below ``folder``, by name; ``write.py`` says how they lie there."""
+    """The tables below ``folder``, by name, in the layout of ``write.py``."""
     manifests = sorted((folder / "expected").rglob("manifest.json"))
     return [_written(folder, str(manifest.parent.relative_to(folder / "expected"))) for manifest in manifests]
 
@@ -78,7 +78,7 @@ def rows_of(file: Path) -> pa.Table:
 
 
 def names_and_types(kind: Any) -> Any:
-    """A schema's JSON down to names and types: what Spark and the log say alike (Spark shows no field ids)."""
+    """A schema's JSON with names and types only, which are equal in Spark and in the log (Spark shows no field ids)."""
     if isinstance(kind, str):
         return kind
     if kind["type"] == "struct":
@@ -90,7 +90,7 @@ def names_and_types(kind: Any) -> Any:
 
 
 def difference(ours: pa.Table, theirs: pa.Table) -> str:
-    """Where two tables differ, or nothing; NaN is NaN and -0.0 is not 0.0. ``theirs`` is plain already."""
+    """The difference between two tables, or ""; NaN equals NaN, -0.0 differs from 0.0. ``theirs`` is plain already."""
     if ours.column_names != theirs.column_names:
         return f"columns {ours.column_names}, not {theirs.column_names}"
     ours = plain(ours)
@@ -111,7 +111,7 @@ def difference(ours: pa.Table, theirs: pa.Table) -> str:
 
 
 def canonical(value: Any) -> str:
-    """A value as text: NaN is NaN, and a variant's two members have one order."""
+    """A value as text: NaN equals NaN, and a variant's two members have one order."""
     if isinstance(value, dict):
         names = sorted(value) if value.keys() == VARIANT else value
         return "{" + ", ".join(f"{name}: {canonical(value[name])}" for name in names) + "}"
@@ -121,7 +121,7 @@ def canonical(value: Any) -> str:
 
 
 def same_type(one: pa.DataType, other: pa.DataType) -> bool:
-    """Equal, whatever inner fields of lists and maps are called and whether they are marked as nullable."""
+    """Whether two types are equal, except for names and nullability of inner fields of lists and maps."""
     if one.num_fields != other.num_fields or one.id != other.id:
         return False
     if pa.types.is_struct(one):

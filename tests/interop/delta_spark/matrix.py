@@ -1,7 +1,8 @@
 """Every version of every table that ``write.py`` wrote: both engines read what delta-spark read.
 
-Not part of `make test`, for delta-spark has to be there: `make interop` runs it. A difference fails. A table that uses
-a feature which is not read has to be refused by the feature's name; the matrix shows that, and what DuckDB reads.
+`make interop` runs it, not `make test`, because it needs delta-spark. A difference fails. A table with a feature that
+is
+not supported has to be refused with the feature's name. The matrix shows these, and what DuckDB reads.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ FOLDER = Path(".peers/delta-spark-tables").resolve()
 TABLES = {table.name: table for table in written(FOLDER)}
 SCRIPTS = scripts()
 NAMES = list(SCRIPTS)
-#: Their files are in other tables' folders, which a reader has to be told.
+#: Tables whose files are in another table's folder, which a reader must be allowed to read.
 CLONES = {name for name, steps in SCRIPTS.items() if any("SHALLOW CLONE" in step for step in steps)}
 
 Outcomes = dict[str, dict[str, str]]
@@ -68,7 +69,7 @@ def test_a_clone_is_refused_where_nobody_allows_its_source(name: str, engine: En
 
 @pytest.mark.parametrize("name", NAMES)
 def test_conditions(name: str, outcomes: Outcomes) -> None:
-    """No row is lost to the statistics and partition values that delta-spark wrote."""
+    """Pruning by delta-spark's statistics and partition values loses no row."""
     table = TABLES[name]
     version = table.versions[-1]
     assert version.rows is not None
@@ -112,7 +113,7 @@ def test_changes(name: str, engine: Engine, outcomes: Outcomes) -> None:
         first, last = span
         ours = changes(table, engine, first, last)
         wanted = theirs.filter((pc.field("_commit_version") >= first) & (pc.field("_commit_version") <= last))
-        # delta-spark was asked once, with the latest schema: columns that came later are not in an earlier span.
+        # delta-spark was asked once, with the latest schema. An earlier range does not have later columns.
         return difference(ours, wanted if span == spans[0] else wanted.select(ours.column_names))
 
     wrong, refused = compared(spans, compare)
@@ -124,7 +125,7 @@ def test_changes(name: str, engine: Engine, outcomes: Outcomes) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_third_opinion(name: str, outcomes: Outcomes, third: duckdb.DuckDBPyConnection) -> None:
-    """DuckDB's reader (delta-kernel-rs) fails nothing; where it differs, the matrix says so."""
+    """DuckDB's reader (delta-kernel-rs) fails no test; the matrix shows where it differs."""
     table = TABLES[name]
     readable = [version for version in table.versions if version.rows is not None]
     differing: list[int] = []
@@ -151,11 +152,11 @@ def third() -> Any:
     connection.close()
 
 
-# --- comparing
+# --- comparisons
 
 
 def compared(cases: Iterable[Any], compare: Callable[[Any], str]) -> tuple[list[str], list[str]]:
-    """What differs, and the features whose versions are refused."""
+    """The differences, and the features whose versions are refused."""
     wrong: list[str] = []
     refused: list[str] = []
     for case in cases:
@@ -202,7 +203,7 @@ def opened(table: Written, **how: Any) -> DeltaTable:
 
 
 def refusal(table: Written, version: Version, engine: Engine) -> str:
-    """A version that delta-spark cannot read has to be an error of ours, or Spark's own when it comes to the rows."""
+    """Check that a version that delta-spark cannot read is an error here, or Spark's own error when rows are read."""
     try:
         read = rows(opened(table, version=version.number), engine)
     except DeltaError:
@@ -221,14 +222,14 @@ def changes(table: Written, engine: Engine, first: int, last: int) -> pa.Table:
 
 
 def conditions(theirs: pa.Table) -> Iterator[tuple[Filter, pa.Array]]:
-    """Conditions on each column that is not nested, and the mask of the rows for which each is true."""
+    """Conditions on each column that is not nested, each with the mask of the rows for which it is true."""
     for name in theirs.column_names:
         column = theirs[name]
         if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
             continue
         yield (name, "=", None), column.is_null()
         floats = pa.types.is_floating(column.type)
-        # NaN equals itself and is the largest number to Spark, and neither to Arrow.
+        # In Spark, NaN equals itself and is the largest number; in Arrow neither is true.
         known = column.filter(pc.invert(pc.is_nan(column))) if floats else column.drop_null()
         values = sorted(set(known.to_pylist()))
         for value in {values[0], values[len(values) // 2], values[-1]} if values else ():

@@ -1,7 +1,7 @@
-"""Lets pairs of transactions race in delta-spark: ``python race.py FOLDER < pairs.json > outcomes.json``.
+"""Run pairs of concurrent transactions in delta-spark: ``python race.py FOLDER < pairs.json > outcomes.json``.
 
-Runs in delta-spark's own environment, not in the project's. A pair is the folder of a table, and what the winner and
-the loser do: ``reads`` (conditions, null for the whole table), ``application`` (whose version it asks for) and
+Runs in delta-spark's own environment, not in the project's. A pair has the folder of a table, and the content of the
+winner and the loser: ``reads`` (conditions, null for the whole table), ``application`` (whose version it reads) and
 ``actions`` (lines of a commit). An outcome is the name of the loser's error, or "".
 """
 

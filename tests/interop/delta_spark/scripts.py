@@ -1,9 +1,9 @@
-"""The scripts in ``tables/*.sql``: what makes each of the tables that delta-spark writes.
+"""The scripts in ``tables/*.sql``, which create the tables that delta-spark writes.
 
 A script is plain SQL. ``$table`` stands for the table, ``$path`` for its folder, ``$tables`` for the folder of all
-tables; a ``SET`` lasts until the end of the table. Beside SQL a script can say, on a line of its own:
+tables. A ``SET`` lasts until the end of the table. Besides SQL, a script may have these directives, each on a line:
 
-``-- cleaned N``        commits and checkpoints before version N are deleted, as a clean-up of the log does
+``-- cleaned N``        commits and checkpoints before version N are deleted, as by a cleanup of the log
 ``-- aged A B DAYS``    the log's files of versions A to B look DAYS days old
 ``-- compacted A B``    commits A to B are written into a compacted file (delta-spark reads those but writes none)
 ``-- repeated N``       the next statement runs N times, with ``$n`` counting from 0
@@ -20,12 +20,12 @@ DIRECTIVE = re.compile(r"-- (cleaned|aged|compacted|repeated)((?: \d+)+)")
 
 
 def scripts() -> dict[str, list[str]]:
-    """Each table's statements and directives, in the order in which the tables are to be made."""
+    """The statements and directives of each table, in the order in which the tables are created."""
     return {name: steps for file in sorted(SCRIPTS.glob("*.sql")) for name, steps in tables_of(file)}
 
 
 def tables_of(file: Path) -> Iterator[tuple[str, list[str]]]:
-    """Each table's name and the statements and directives that make it."""
+    """The name, the statements and the directives of each table in a script."""
     head, *parts = re.split(r"^-- table (.+?): .*\n", file.read_text(), flags=re.MULTILINE)
     assert not head.strip(), f"{file}: text before the first table"
     for name, body in zip(parts[::2], parts[1::2], strict=True):

@@ -1,6 +1,6 @@
-"""delta-spark and we write to one table by turns: part of `make interop`.
+"""delta-spark and this library write to one table in turns: part of `make interop`.
 
-Held to delta-spark here is what others could not tell: the time inside each commit, and the ids of rows.
+The comparison with delta-spark shows what other readers cannot show: the time inside each commit, and row ids.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Peer:
-    """delta-spark, in a process of its own."""
+    """delta-spark in a separate process."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -65,7 +65,7 @@ class Peer:
         return [row["timestamp"] for row in self.sql(f"DESCRIBE HISTORY {table}")]
 
     def row_ids(self, table: str) -> dict[int, tuple[int, int]]:
-        """Of each row, by its id: the row id and the version it came with."""
+        """The row id and the row commit version of each row, by its id."""
         columns = "id, _metadata.row_id AS row, _metadata.row_commit_version AS version"
         found = self.sql(f"SELECT {columns} FROM {table}")
         return {row["id"]: (row["row"], row["version"]) for row in found}
@@ -101,7 +101,7 @@ def assert_all_read(
 
 @contextmanager
 def rising_times(path: Path, peer: Peer) -> Iterator[None]:
-    """What comes in here happens later than what was, for us and for delta-spark."""
+    """Check after the block that the commit times rise, by delta-spark and by this library."""
     yield
     ours = [entry["timestamp"] for entry in DeltaTable(path).history()]
     assert peer.times(f"delta.`{path}`") == ours
@@ -177,7 +177,7 @@ def test_rows_keep_their_ids_by_turns(tmp_path: Path, peer: Peer) -> None:
         DeltaTable(path).delete("part = 2")
         peer.sql(f"DELETE FROM {table} WHERE id = 5")
         peer.sql(f"UPDATE {table} SET part = 1 WHERE id = 6")
-        known.pop(6)  # a changed row came with that version
+        known.pop(6)  # a changed row gets that version
         write_deltalake(path, rows(12, 3), mode="append")
         expected = [n for n in range(15) if n != 5] + list(range(30, 40))
         assert_ids_stay(expected)
@@ -193,8 +193,10 @@ def test_rows_keep_their_ids_by_turns(tmp_path: Path, peer: Peer) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("marks", [False, True], ids=["rewriting", "marking"])
 def test_rows_that_are_copied_by_turns_keep_their_ids(tmp_path: Path, peer: Peer, engine: Engine, marks: bool) -> None:
-    """Beside delta-spark's updates, merges and deletions, which rewrite files or mark rows by deletion vectors; what is
-    marked while we copy rows is so in our files, too."""
+    """delta-spark updates, merges and deletes in between, by rewrites or deletion vectors; rows that it deletes while
+    we
+    copy them are deleted in our files too.
+    """
     path, table = tmp_path / "t", f"delta.`{tmp_path / 't'}`"
     if marks:
         peer.sql(
@@ -206,7 +208,7 @@ def test_rows_that_are_copied_by_turns_keep_their_ids(tmp_path: Path, peer: Peer
     known: dict[int, tuple[int, int]] = {}
 
     def steps() -> Iterator[set[int]]:
-        """After each one, the rows that it has changed: they keep their ids, and come with that version."""
+        """After each step, the rows that it has changed: they keep their ids, and get that version."""
 
         def now() -> Snapshot:
             return load_snapshot(LocalStore(str(path)))
@@ -266,12 +268,12 @@ def test_rows_that_are_copied_by_turns_keep_their_ids(tmp_path: Path, peer: Peer
     gone = {5, 7, 17, 12, 33, 38, 43, 0, 41, 55, 1, 62, 20, 51, 21, 63}
     expected = [n for n in (*range(44), *range(50, 70)) if n not in gone]
     assert sorted(found) == expected
-    # delta-rs' reader of Arrow tables knows no deletion vectors.
+    # delta-rs' reader of Arrow tables does not support deletion vectors.
     assert_all_read(path, peer, expected, (read_duckdb,) if marks else (read_delta_rs, read_duckdb))
 
 
 def alternating(first: int) -> pa.Table:
-    """Ten rows, of two partitions."""
+    """A table of ten rows in two partitions."""
     ids = np.arange(first, first + 10)
     return pa.table({"id": ids, "part": ids % 2})
 
@@ -316,7 +318,7 @@ def test_ids_that_we_gave_are_kept_once_delta_spark_keeps_them(tmp_path: Path, p
 def test_a_new_table_has_the_protocol_that_delta_spark_gives_it(
     tmp_path: Path, peer: Peer, properties: dict[str, str]
 ) -> None:
-    """But for a feed alone: then the versions say it, as in delta-rs, and imply more than delta-spark lists."""
+    """Except with a change data feed only: then the version numbers imply it, as in delta-rs, with more features."""
     DeltaTable.create(tmp_path / "ours", rows(0).schema, configuration=properties)
     texts = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
     columns = "(id BIGINT, part BIGINT)"
@@ -346,7 +348,8 @@ def test_names_of_properties_that_delta_spark_refuses_are_refused(tmp_path: Path
 def test_deletion_vectors_by_turns(
     tmp_path: Path, peer: Peer, engine: Engine, inline_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ours on theirs and theirs on ours; every version is read alike by delta-spark, DuckDB, delta-rs and us."""
+    """Vectors of each library on files of the other; delta-spark, DuckDB, delta-rs and we read the same in every
+    version."""
     monkeypatch.setattr(deletion_vector, "_INLINE_BYTES", inline_bytes)
     path, table = tmp_path / "t", f"delta.`{tmp_path / 't'}`"
     peer.sql(
@@ -370,7 +373,7 @@ def test_deletion_vectors_by_turns(
         expected.append(expected[-1] | set(numbers.tolist()))
     ours("id % 10 = 3", set(range(3, 200, 10)), 2)
     theirs("id IN (5, 101)", {5, 101})
-    ours("id BETWEEN 90 AND 104", set(range(90, 105)), 3)  # 101 and 103 are gone already
+    ours("id BETWEEN 90 AND 104", set(range(90, 105)), 3)  # 101 and 103 are deleted already
     ours("part = 0 AND id < 100", set(range(0, 100, 2)), 0)
     theirs("id IN (1, 7)", {1, 7})
     peer.sql(f"INSERT INTO {table} VALUES (300, 1)")
@@ -392,7 +395,7 @@ def test_deletion_vectors_by_turns(
 
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_column_mapping_by_turns(tmp_path: Path, peer: Peer, engine: Engine, mode: str) -> None:
-    """Each adds columns and rows to the other's table, and each reads what both wrote, in every version."""
+    """Each library adds columns and rows to the other's table, and both read all versions."""
     for name in ("theirs", "ours"):
         path, table = tmp_path / name, f"delta.`{tmp_path / name}`"
         properties = {"delta.columnMapping.mode": mode}

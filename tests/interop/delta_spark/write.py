@@ -1,8 +1,8 @@
-"""Writes the tables of ``tables/*.sql`` with delta-spark, and beside each what delta-spark itself reads from it.
+"""Write the tables of ``tables/*.sql`` with delta-spark, and what delta-spark itself reads from each.
 
 Runs in delta-spark's own environment, not in the project's: ``python write.py FOLDER [TABLE ...]``. Below FOLDER,
-``tables/NAME`` is a table and ``expected/NAME`` the answers: ``manifest.json`` (a line of it a version: schema, time,
-operation, the file of its rows) and Arrow files of rows.
+``tables/NAME`` is a table and ``expected/NAME`` has the answers: ``manifest.json`` (one line for each version: schema,
+time, operation, the file of its rows) and Arrow files of rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from scripts import DIRECTIVE, scripts
 
-#: Java exceptions that PySpark knows, and those it does not.
+#: Java exceptions, those that PySpark knows and others.
 FAILURES = (PySparkException, Py4JJavaError)
 LOG_FILE = re.compile(r"\.?(\d{20})\.(json|crc|checkpoint\..*|\d{20}\.compacted\.json.*)(\.crc)?")
 
@@ -46,7 +46,7 @@ def main(folder: Path, wanted: set[str]) -> int:
 
 
 def written(spark: SparkSession, folder: Path, steps_of: dict[str, list[str]]) -> list[str]:
-    """Write tables and record what they hold; the names of those that delta-spark would not write."""
+    """Write tables and record their rows; returns the names of the tables that delta-spark could not write."""
     failed = []
     for name, steps in steps_of.items():
         started = time.monotonic()
@@ -76,7 +76,7 @@ def session(folder: Path) -> SparkSession:
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
-        # A CHAR column is text in the log and in the files; Spark alone pads it when it shows it.
+        # A CHAR column is text in the log and in the files; only Spark pads it in results.
         .config("spark.sql.readSideCharPadding", "false")
         .config("spark.databricks.delta.snapshotPartitions", "1")
         .config("spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration", "false")
@@ -139,17 +139,17 @@ def clean(log: Path, before: int) -> None:
 def age(log: Path, first: int, last: int, days: int) -> None:
     for version, path in log_files(log):
         if first <= version <= last:
-            # Seconds apart, for the versions to keep an order of time.
+            # Commit seconds apart, so that times rise with the versions.
             moment = time.time() - days * 86400 + version
             os.utime(path, (moment, moment))
 
 
 def compact(log: Path, first: int, last: int) -> None:
-    """The latest action of each key in some commits, and no commitInfo (PROTOCOL.md, Log Compaction Files)."""
+    """The latest action of each key in these commits, without commitInfo (PROTOCOL.md, Log Compaction Files)."""
     latest: dict[tuple[object, ...], dict[str, Any]] = {}
     for version in range(first, last + 1):
         commit = [json.loads(line) for line in (log / f"{version:020d}.json").read_text().splitlines()]
-        # Within a commit the remove of a file goes before the add of the same file with another vector.
+        # Within a commit, apply the remove of a file before the add of the same file with another vector.
         for action in sorted(commit, key=lambda action: "add" in action):
             ((kind, value),) = action.items()
             if kind in ("add", "remove"):
@@ -165,11 +165,11 @@ def compact(log: Path, first: int, last: int) -> None:
     (log / f"{first:020d}.{last:020d}.compacted.json").write_text(lines)
 
 
-# --- what delta-spark reads
+# --- the rows that delta-spark reads
 
 
 def record(spark: SparkSession, table: Path, expected: Path) -> int:
-    """Write what delta-spark reads at each version; the number of versions it can read."""
+    """Write what delta-spark reads at each version; returns the number of readable versions."""
     shutil.rmtree(expected, ignore_errors=True)
     expected.mkdir(parents=True)
     forget_cached_logs(spark)
@@ -202,7 +202,7 @@ def record(spark: SparkSession, table: Path, expected: Path) -> int:
 
 
 def reason(error: Exception) -> str:
-    """The line of an exception that says what is wrong, without Java's stack and the folder of the tables."""
+    """The line of an exception with the reason, without Java's stack and the folder of the tables."""
     text = re.sub(r"file:/\S*/", "", str(error))
     found = re.search(r"\[[A-Z_.]{8,}\].*", text)
     return (found[0] if found else text.splitlines()[0])[:300]
@@ -216,13 +216,13 @@ def read(spark: SparkSession, table: Path, **options: object) -> DataFrame:
 
 
 def arrow(frame: DataFrame) -> pa.Table:
-    # DataFrame.toArrow casts what it collected, which fails for variants inside other types.
+    # DataFrame.toArrow casts the collected rows, which fails for variants inside other types.
     batches = frame._collect_as_arrow()
     return pa.Table.from_batches(batches) if batches else frame.toArrow()
 
 
 def keep(rows: pa.Table, folder: Path) -> str:
-    """The name of the file of these rows; versions with the same rows share one."""
+    """Write these rows and return the file's name; versions with the same rows share a file."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, rows.schema) as writer:
         writer.write_table(rows.combine_chunks())
