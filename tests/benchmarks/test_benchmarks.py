@@ -1,4 +1,4 @@
-"""The benchmark at its smallest: it runs, checks what it timed, and notices a wrong result."""
+"""The smallest form of the benchmark runs, checks the results that it timed, and notices a wrong result."""
 
 import shutil
 

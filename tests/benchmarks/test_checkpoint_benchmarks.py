@@ -1,4 +1,4 @@
-"""The checkpoints' benchmark at its smallest: it runs, compares the answers, and says what it measured."""
+"""The smallest form of the checkpoint benchmark runs, compares the results, and prints its measurements."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The benchmark of commits at its smallest: it runs, ends at the version it should, and says what it measured."""
+"""The smallest form of the commit benchmark runs, ends at the right version, and prints its measurements."""
 
 import json
 import subprocess
@@ -54,7 +54,7 @@ def test_every_contestant_does_what_is_asked(tmp_path, name):
         runs.QUESTIONS[question](who, table, 3)
         peer = DeltaTable(table)
         assert peer.version() == (4 if question == "conflict-append" else 3)
-        if question != "conflict-append":  # the others' files are not there
+        if question != "conflict-append":  # there the other writers' files are missing
             assert peer.to_pyarrow_table().num_rows == START_ROWS + rows
     table = runs.copy(source, tmp_path / f"{name}-delete")
     runs.QUESTIONS["conflict-delete"](who, table, 3)

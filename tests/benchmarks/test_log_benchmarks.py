@@ -1,4 +1,4 @@
-"""The log's benchmarks at their smallest: they run, compare the answers, and say what they measured."""
+"""The smallest forms of the log benchmarks run, compare the results, and print their measurements."""
 
 import json
 
@@ -27,7 +27,7 @@ def test_a_table_without_data_is_a_delta_table(shape, tmp_path):
         condition = tables.point(shape, share)
         [chosen] = peer.file_uris(file_pruning_predicate=condition)
         assert names([chosen]) == names(OurTable(table).files(condition)["path"].to_pylist())
-    assert OurTable(table).files()["partitionValues"].null_count == 0  # though every map of a checkpoint may be empty
+    assert OurTable(table).files()["partitionValues"].null_count == 0  # every map may be empty in a checkpoint
     parsed = peer.get_add_actions(flatten=True)
     assert "min.id" in parsed.schema.names
 

@@ -1,7 +1,7 @@
-"""The demo leaves no process behind, whatever becomes of it, and no setting of the user's reaches its Airflow.
+"""The demo leaves no process behind after any end, and no setting of the user reaches its Airflow.
 
-Instead of Airflow the guard holds a child that is worse: it ignores SIGINT and SIGTERM and starts one more in a session
-of its own.
+In place of Airflow, the guard runs a worse child: it ignores SIGINT and SIGTERM, and starts another process in a new
+session.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from demo import airflow_guard, airflow_process
 from demo.errors import DemoError
 from demo.home import Home
 
-pytestmark = pytest.mark.slow  # processes of Airflow
+pytestmark = pytest.mark.slow  # starts processes of Airflow
 
 STUBBORN = """
 import signal, subprocess, sys, time
@@ -35,7 +35,7 @@ print("started", flush=True)
 time.sleep(300)
 """
 OBEDIENT = "import time; print('started', flush=True); time.sleep(300)"
-# The real grace is for Airflow; the stand-ins need none.
+# The real grace period is for Airflow; the replacements need none.
 IMPATIENT_GUARD = (
     "import sys; from demo import airflow_guard; airflow_guard.stop_tree.__defaults__ = (0.5,); "
     "sys.exit(airflow_guard.main(sys.argv[1:]))"

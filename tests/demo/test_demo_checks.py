@@ -1,6 +1,6 @@
-"""Each check of the demo holds over a lakehouse that is right, and fails, naming the difference, over one that is not.
+"""Each check of the demo passes for a right lakehouse, and fails with the difference for a wrong one.
 
-The lakehouse is made by delta-rs and its quarantine from the injector's own list, so what is tested is the checks.
+delta-rs writes the lakehouse, and its quarantine comes from the injector's list, so only the checks are tested.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Faults, Person
 
 @pytest.fixture
 def home(made: tuple[Home, Faults, Person], tmp_path: Path) -> Iterator[Home]:
-    """A copy that a test may spoil."""
+    """A copy that a test may change."""
     shutil.copytree(made[0].root, tmp_path / "home")
     yield Home(tmp_path / "home")
     shutil.rmtree(tmp_path / "home")
@@ -71,7 +71,8 @@ def person(made: tuple[Home, Faults, Person]) -> Person:
 
 
 def write_quarantine(home: Home, table: str, rows: list[SpoiledRow]) -> None:
-    """As the load leaves it: raw what could not be taken apart, and the text of typed values where a rule is broken."""
+    """Write the quarantine as the load does: raw lines that cannot be parsed, and texts of typed values that break a
+    rule."""
     columns: dict[str, list[object]] = {name: [] for name in COLUMNS[table]}
     for row in rows:
         for position, (name, kind) in enumerate(COLUMNS[table].items()):
@@ -152,7 +153,7 @@ def test_a_row_missing_from_quarantine_and_one_too_many_are_found(home: Home, in
 
 @pytest.fixture
 def selective(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A value that so few rows have too."""
+    """A value that equally few rows have."""
     monkeypatch.setattr(checks, "SELECTIVE", {"lineitem": {"l_partkey": "l_partkey = 1007"}})
 
 

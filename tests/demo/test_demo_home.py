@@ -1,4 +1,4 @@
-"""The demo's folder: starting afresh removes the demo's own files alone, and one command works in it at a time."""
+"""The demo's folder: a fresh start removes only the demo's own files, and one command at a time uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's registry is one that the DAGs accept, and its files say what they must."""
+"""The demo's registry is accepted by the DAGs, and its files have the right content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client of Airflow's REST API, over HTTP with a stand-in server; the demo itself runs it against Airflow."""
+"""The client of Airflow's REST API over HTTP with a stub server; the demo itself uses it with Airflow."""
 
 from __future__ import annotations
 

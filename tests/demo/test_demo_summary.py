@@ -1,4 +1,4 @@
-"""The summary says what was seen, figure by figure."""
+"""The summary has the right figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's data: nothing is lost when it is cut, and the injector's list says exactly what lies in the files."""
+"""The demo's data: no row is lost when it is divided into files, and the injector's list matches the files exactly."""
 
 from __future__ import annotations
 

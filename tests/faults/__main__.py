@@ -14,11 +14,11 @@ from tests.faults.storm import storm
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("--commits", type=int, default=5_000, help="at least so many in all (default: %(default)s)")
-    parser.add_argument("--kills", type=int, default=1_000, help="at least so many in all (default: %(default)s)")
-    parser.add_argument("--processes", type=int, default=16, help="that write at a time (default: %(default)s)")
-    parser.add_argument("--each", type=int, default=500, help="commits of one table (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=None, help="of what is written; default a new one")
+    parser.add_argument("--commits", type=int, default=5_000, help="the least number of commits (default: %(default)s)")
+    parser.add_argument("--kills", type=int, default=1_000, help="the least number of kills (default: %(default)s)")
+    parser.add_argument("--processes", type=int, default=16, help="concurrent writers (default: %(default)s)")
+    parser.add_argument("--each", type=int, default=500, help="commits in one table (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=None, help="seed of the operations; default: a new one")
     options = parser.parse_args()
     if min(options.commits, options.kills, options.processes, options.each) < 1:
         parser.error("give 1 or more of each")

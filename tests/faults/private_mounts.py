@@ -1,4 +1,4 @@
-"""Mounts that only this process sees, and that go with it. Linux alone has them."""
+"""Mounts that are visible in this process only and end with it (Linux only)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def small_disk(folder: Path, size: int) -> bool:
-    """Put an empty file system of ``size`` bytes at ``folder``; False where the kernel does not let us.
+    """Mount an empty file system of ``size`` bytes at ``folder``; False if the kernel refuses.
 
-    Root needs no more than its own mount namespace, anybody else a user namespace, too.
+    Root needs only a new mount namespace, other users also a user namespace.
     """
     user, group = os.getuid(), os.getgid()
     try:

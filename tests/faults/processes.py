@@ -1,4 +1,4 @@
-"""Processes that start at once: forked from one that has imported everything and done nothing."""
+"""Processes that start quickly: forked from a process that has imported everything and done nothing."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _PRELOADED = [
 
 
 def context() -> ForkServerContext:
-    """Of all processes of these tests."""
+    """The context of all processes of these tests."""
     found = multiprocessing.get_context("forkserver")
     found.set_forkserver_preload(_PRELOADED)
     return found
 
 
 def in_a_process(scene: Callable[..., Any], *arguments: Any, seconds: float = 120) -> Any:
-    """What ``scene`` returns in a process of its own, whose mounts, user and clock are its own matter.
+    """The result of ``scene`` in a separate process, which has its own mounts, user and clock.
 
     Raises:
-        AssertionError: it failed there, or had no answer after so many seconds.
+        AssertionError: the scene failed, or gave no result after so many seconds.
     """
     here, there = context().Pipe(duplex=False)
     process = context().Process(target=_play, args=(there, scene, arguments), daemon=True)

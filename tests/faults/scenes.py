@@ -1,4 +1,4 @@
-"""What happens in a process of its own: a disk that fills up, folders that may not be written, a clock that jumps."""
+"""Scenes that run in a separate process: a full disk, folders without write permission, a clock that jumps."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ NOBODY = 65534
 
 
 def rows(number: int, count: int = 200) -> pa.Table:
-    """Append ``number``: ids that nobody else has, and text that takes room."""
+    """Rows of append ``number``: unique ids, and text that takes space."""
     ids = range(number * count, (number + 1) * count)
     return pa.table({"id": list(ids), "text": [f"{one:040d}" for one in ids]})
 
 
 class Tried(NamedTuple):
-    """Attributes:
-    error: what a verb raised; "" when it went well.
-    ours: the error is one of our tree.
-    version: of the table afterwards.
+    """The result of a verb.
+
+    Attributes:
+        error: the verb's error; "" if it succeeded.
+        ours: whether the error is a DeltaError.
+        version: the table's version afterwards.
     """
 
     verb: str
@@ -43,7 +45,7 @@ class Tried(NamedTuple):
 
 
 def attempt(table: Path, verb: str, work: Callable[[], Any]) -> Tried:
-    """Do it, and see what is said."""
+    """Run a verb and record its error."""
     try:
         work()
     except Exception as error:
@@ -57,12 +59,14 @@ def attempt(table: Path, verb: str, work: Callable[[], Any]) -> Tried:
 
 
 class Filled(NamedTuple):
-    """Attributes:
-    fault: how the disk was made small.
-    tried: appends, with ever more room.
-    rows: ids that a reader of ours and delta-rs find in the end, and those of the appends that went well.
-    freed: whether an append went well once there was room.
-    left_over: objects in the log's folder that are no part of the log, while the disk was full.
+    """The result of appends on a full disk.
+
+    Attributes:
+        fault: how the disk was limited.
+        tried: the results of appends, with ever more space.
+        rows: the ids that our reader and delta-rs read in the end, and the ids of the appends that succeeded.
+        freed: whether an append succeeded once there was space.
+        left_over: objects in the log's folder that were not part of the log while the disk was full.
     """
 
     fault: str
@@ -75,15 +79,15 @@ class Filled(NamedTuple):
 
 
 def fill_disk(folder: Path, limit_files: bool = False) -> Filled:
-    """Append to a table again and again while the disk has room for a page, two pages, ... and nothing more.
+    """Append to a table again and again, while the disk has space for one page, then two pages, and so on.
 
     Args:
-        limit_files: bound the size of a file instead; without mounts there is no small disk.
+        limit_files: limit the size of a file instead, because small disks need mounts.
     """
     page = os.sysconf("SC_PAGE_SIZE")
     mounted = not limit_files and small_disk(folder, 1 << 20)
     table = folder / "table"
-    # A checkpoint every second commit, so that checkpoints meet the full disk, too.
+    # Write a checkpoint every second commit, so that checkpoints meet the full disk too.
     write_deltalake(table, rows(0), configuration={"delta.checkpointInterval": "2"})
     written, tried = [0], []
     for number in range(1, 40):
@@ -103,7 +107,7 @@ def fill_disk(folder: Path, limit_files: bool = False) -> Filled:
 
 @contextmanager
 def _room(folder: Path, size: int, mounted: bool) -> Iterator[None]:
-    """Room for so many bytes: of the disk, or of a file."""
+    """Make space for so many bytes on the disk, or in a file."""
     if not mounted:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -127,14 +131,14 @@ def _peer(table: Path) -> pa.Table:
     return Peer(str(table)).to_pyarrow_table()
 
 
-# --- folders that may not be written
+# --- folders without write permission
 
 
 def write_where_it_is_forbidden(table: Path, elsewhere: Path) -> list[Tried]:
-    """Every verb, by a user who may read all and write little.
+    """Run every verb as a user who may read everything and write little.
 
     Args:
-        elsewhere: a folder that may not be written, for a new table.
+        elsewhere: a folder without write permission, for a new table.
     """
     other = table.with_name("before")
     write_deltalake(other, rows(0))  # imports everything while this process may still read the environment
@@ -178,7 +182,7 @@ def everything(table: Path) -> list[Tried]:
 
 @contextmanager
 def clock_off_by(seconds: float) -> Iterator[None]:
-    """This process's wall clock; files keep the kernel's time."""
+    """Shift this process's wall clock; files keep the kernel's time."""
     now_ns = time.time_ns
 
     def shifted_ns() -> int:
@@ -192,7 +196,7 @@ def clock_off_by(seconds: float) -> Iterator[None]:
 
 
 def commit_while_the_clock_jumps(table: Path, jumps: list[float]) -> list[Tried]:
-    """An append at each of these offsets, seconds; the commit files get the same wrong time."""
+    """Append at each of these offsets in seconds; the commit files get the same wrong time."""
     tried = []
     for number, offset in enumerate(jumps):
         with clock_off_by(offset):

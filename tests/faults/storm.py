@@ -1,5 +1,8 @@
-"""Many processes write to one table, and are killed with ``kill -9``, from outside at any moment and by themselves
-before a step on the disk; dead ones are replaced. Then the ledgers, the log and all readers are compared."""
+"""Many processes write to one table and are killed with ``kill -9``.
+
+They are killed from outside at any moment, or kill themselves before a step on the disk. Dead processes are replaced.
+Then the ledgers, the log and all readers are compared.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,12 @@ _PATIENCE = 120.0  # seconds without a new commit, or for the last operations
 
 @dataclass
 class Storm:
-    """What a run was.
+    """The result of a storm.
 
     Attributes:
-        killed: by a ``kill -9`` from outside.
-        died: by their own hand, before a step.
-        verdict: what is left.
+        killed: processes that were killed with ``kill -9`` from outside.
+        died: processes that killed themselves before a step.
+        verdict: the comparison of the ledgers, the log and the readers.
     """
 
     killed: int = 0
@@ -40,10 +43,12 @@ class Storm:
 
 
 class Place(NamedTuple):
-    """Attributes:
-    location: of the table.
-    objects: the folder of this machine in which its objects are files.
-    options: of its store; None: a disk.
+    """The location of a table.
+
+    Attributes:
+        location: the table's location.
+        objects: the local folder in which its objects are files.
+        options: storage options; None: a disk.
     """
 
     location: str
@@ -63,17 +68,17 @@ def storm(
     spoil: Callable[[], None] | None = None,
     told: Callable[[int, int], None] = lambda commits, kills: None,
 ) -> Storm:
-    """Write at least so many commits while at least so many processes are killed, and judge.
+    """Write at least so many commits while at least so many processes are killed, then compare.
 
     Args:
-        folder: empty; the table is ``table`` in it, beside the ledgers.
-        versions: that all readers read in the end.
-        place: of the table, if that is elsewhere.
+        folder: an empty folder; the table is ``table`` in it, next to the ledgers.
+        versions: the number of versions that all readers read in the end.
+        place: the table's location, if it is elsewhere.
         spoil: see ``writer.work``.
-        told: hears how far it is, about every second.
+        told: called with the progress about every second.
 
     Raises:
-        AssertionError: a writer failed, or nothing moved any more.
+        AssertionError: a writer failed, or there was no progress.
     """
     place = place or Place(str(folder / "table"), folder / "table")
     crew = _Crew(folder, place, random.Random(seed), seed, spoil)
@@ -91,7 +96,7 @@ def storm(
             now = time.monotonic()
             moved, before = (now, latest) if latest > before else (moved, before)
             assert now - moved < _PATIENCE, f"no commit for {_PATIENCE:.0f} s at version {latest}"
-            # Spread over the run, not all at its beginning.
+            # Spread the kills over the run.
             if crew.killed < kills * min(1.0, (latest + 1) / commits) / 2 or latest >= commits:
                 crew.kill_one()
             if now - heard > 1:
@@ -127,7 +132,7 @@ class _Crew:
     def hire(self) -> None:
         number = self._hired
         self._hired += 1
-        # Every other one will die by its own hand, where its steps can be counted; an append takes about twenty.
+        # Every other process kills itself at a step, if its steps can be counted; an append takes about twenty.
         dies_at = self.chance.randrange(10, 150) if number % 2 and self._place.options is None else None
         process = context().Process(
             target=work,
@@ -153,7 +158,7 @@ class _Crew:
         self.hire()
 
     def finish(self) -> None:
-        """Let everybody end what it is at."""
+        """Let every process finish its operation."""
         self._stop.touch()
         for process, dies in self._working:
             process.join(_PATIENCE)

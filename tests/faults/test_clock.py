@@ -1,4 +1,4 @@
-"""A clock that jumps back and forth between commits: the order is the versions', and nothing is taken too early."""
+"""A clock that jumps between commits: the order of versions is right, and nothing is deleted too early."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_commits_stay_in_the_order_of_their_versions(tmp_path: Path) -> None:
     expected = [one for number in range(len(JUMPS)) for one in scenes.rows(number)["id"].to_pylist()]
     for read in (read_delta_rs, read_duckdb, lambda uri: DeltaTable(uri).to_pyarrow_table().sort_by("id")):
         assert read(table)["id"].to_pylist() == expected
-    # Each version is found by a time that is later than the one before (delta-spark's rule: a millisecond, at least).
+    # Each version has a later time than the version before, by at least a millisecond (delta-spark's rule).
     moment = 0
     for version in range(len(JUMPS)):
         written = (table / "_delta_log" / f"{version:020d}.json").stat().st_mtime_ns // 1_000_000
@@ -44,7 +44,7 @@ def test_vacuum_takes_no_file_that_a_version_or_a_writer_needs(tmp_path: Path) -
     table = tmp_path / "t"
     for number in range(4):
         write_deltalake(table, scenes.rows(number), mode="append")
-    with scenes.clock_off_by(-30 * DAY):  # removed long ago, says a clock that is a month late
+    with scenes.clock_off_by(-30 * DAY):  # by a clock that is a month behind, the files were removed long ago
         DeltaTable(table).delete("id < 300")
     before = read_delta_rs(table)
     live = parquet_files(table)
@@ -55,7 +55,7 @@ def test_vacuum_takes_no_file_that_a_version_or_a_writer_needs(tmp_path: Path) -
     os.utime(forgotten, (time.time() - 10 * DAY,) * 2)
     for offset, gone in ((-30 * DAY, set()), (8 * DAY, None), (2 * 365 * DAY, None), (0.0, {forgotten.name})):
         with scenes.clock_off_by(offset):
-            if gone is None:  # by that clock all that is not alive is out of its retention
+            if gone is None:  # by that clock, the retention of every removed file is over
                 with pytest.raises(
                     RetentionError, match=r"clock was at .* when the store's was at .* Set this machine's clock"
                 ):
@@ -96,14 +96,14 @@ def test_nothing_of_the_log_is_forgotten_by_a_clock_that_is_ahead(
         write_deltalake(table, scenes.rows(5), mode="append")
         assert "the log is not cleaned up after version 6" in caplog.text
         assert "Set this machine's clock" in caplog.text
-        (temporary := table / "_delta_log" / f".x.{'0' * 32}.tmp").touch()  # of a writer at work
+        (temporary := table / "_delta_log" / f".x.{'0' * 32}.tmp").touch()  # of a running writer
         for verb in (DeltaTable(table).cleanup_metadata, lambda: DeltaTable(table).repair(dry_run=False)):
             with pytest.raises(RetentionError, match=r"Set this machine's clock"):
                 verb()
     assert temporary.exists()
     for version, count in enumerate([200, 400, 600, 800, 1000, 700, 900]):
         assert DeltaTable(table, version).count() == read_delta_rs(table, version).num_rows == count
-    # Neither has the checkpoint forgotten what was removed a moment ago: the next vacuum would take it.
+    # The checkpoint has not dropped fresh removes either, because the next vacuum would delete their files.
     assert DeltaTable(table).snapshot.checkpoint_version == 6
     assert len(DeltaTable(table).snapshot.tombstones) == 2
 
@@ -134,7 +134,7 @@ def test_clocks_that_differ_a_little_delete_as_ever(tmp_path: Path) -> None:
 
 
 def test_a_log_object_that_is_younger_than_the_clock_is_read_again(tmp_path: Path) -> None:
-    # With a clock two days fast all that was just written looks old enough to be kept for good.
+    # With a clock two days ahead, all new objects seem old enough for the cache.
     table = tmp_path / "t"
     write_deltalake(table, scenes.rows(0))
     with scenes.clock_off_by(2 * DAY):

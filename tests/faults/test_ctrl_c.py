@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment of a write: nothing on standard error but what the program itself prints, and a whole table."""
+"""Ctrl-C at any moment of a write: standard error has only the program's own output, and the table is intact."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from lakehouse_lib import DeltaTable
 
-pytestmark = pytest.mark.slow  # a writer is interrupted for seconds
+pytestmark = pytest.mark.slow  # a writer runs for seconds before it is interrupted
 
 _WRITER = """
 import sys

@@ -1,4 +1,4 @@
-"""A disk that is full, and folders that may not be written: an error of ours, and a table as it was."""
+"""A full disk and folders without write permission: the error is a DeltaError, and the table is unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.faults import scenes
 from tests.faults.processes import in_a_process
 from tests.peers import read_delta_rs
 
-pytestmark = pytest.mark.slow  # disks of their own
+pytestmark = pytest.mark.slow  # mounts separate disks
 
 MAY_NOT = ("append", "overwrite", "delete", "delete all", "compact", "z_order", "checkpoint", "create")
 
@@ -38,7 +38,7 @@ def test_a_full_disk_costs_the_append_that_met_it_and_nothing_else(
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that other users may enter, which a test's own may not be."""
+    """A folder that other users may enter; a test's own folder may be closed to them."""
     folder = Path(tempfile.mkdtemp(prefix="lakehouse-"))
     folder.chmod(0o777)
     yield folder
@@ -48,7 +48,7 @@ def open_folder() -> Iterator[Path]:
 
 
 def forbid(folder: Path) -> None:
-    """Nobody but root may write here or below."""
+    """Let nobody but root write here or below."""
     for path in [folder, *folder.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
 
@@ -76,7 +76,7 @@ def test_a_table_that_may_not_be_written(open_folder: Path, what: str) -> None:
     assert said["read"].error == ""
     assert said["vacuum"].ours
     assert {one.version for one in tried} == {2, -1}
-    # Whatever was written before the commit failed, no version refers to it.
+    # No version refers to the files that were written before the failed commit.
     assert read_delta_rs(table).equals(before)
     assert sorted(path.name for path in (table / "_delta_log").glob("*.json")) == [f"{n:020d}.json" for n in range(3)]
     assert list((table / "_delta_log").glob("*.tmp")) == []

@@ -1,4 +1,4 @@
-"""A table that goes away under a writer, or is another one when the writer comes to commit: never half a table."""
+"""A table that is deleted or replaced before a writer commits: no partial table is left."""
 
 from __future__ import annotations
 

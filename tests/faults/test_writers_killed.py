@@ -1,4 +1,4 @@
-"""Sixteen processes on one table, killed at random: what was acknowledged is there, once, and all readers agree."""
+"""Sixteen processes write to one table and are killed at random: acknowledged commits exist once for all readers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_what_was_acknowledged_survives(tmp_path: Path) -> None:
 
 
 def forget_who_was_first() -> None:
-    """A store whose put_if_absent is the exists-and-create of file systems without better."""
+    """A store whose put_if_absent is a check and a put, as on file systems without an atomic call."""
 
     def racy(self: LocalStore, path: str, data: bytes) -> bool:
         if self.head(path) is not None:
@@ -50,7 +50,7 @@ def test_a_store_that_lets_two_win_is_found_out(tmp_path: Path) -> None:
 
 @pytest.fixture
 def run(tmp_path: Path) -> tuple[Path, Path]:
-    """A table of five appends and a delete, and its writer's ledger."""
+    """A table with five appends and a delete, and its writer's ledger."""
     table, ledger = tmp_path / "table", tmp_path / "0.ledger"
     DeltaTable.create(table, SCHEMA, configuration={"delta.checkpointInterval": "3"})
     kept, store = Ledger(ledger), LocalStore(str(table), fsync=False)
@@ -139,7 +139,7 @@ def _without_checkpoints(table: Path) -> None:
 
 
 def _renamed(path: Path, operation: str) -> str:
-    """The commit as another operation's. A file's identifier may have its name's characters, too."""
+    """The commit with another operation's name. A file's identifier may contain the same characters."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
         if "commitInfo" in line:

@@ -1,4 +1,4 @@
-"""A process that writes to a table until it is told to stop, or dies at a step it was told before."""
+"""A process that writes to a table until it is stopped, or until it kills itself at a given step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lakehouse_lib.store import ObjectStore, open_store
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.commit_operations import Ledger, Operation, operations
 
-#: What Python says before it touches the disk (``sys.audit``).
+#: The audit events (``sys.audit``) before Python accesses the disk.
 _STEPS = frozenset(("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.scandir"))
 
 
@@ -39,15 +39,15 @@ def work(
     dies_at: int | None = None,
     spoil: Callable[[], None] | None = None,
 ) -> None:
-    """Write until the file ``stop`` is there.
+    """Write until the file ``stop`` exists.
 
     Args:
         table: a folder, or a location in S3.
-        number: of the writer, nobody else's.
-        options: of the store.
-        pause: seconds at most between two operations.
+        number: the writer's unique number.
+        options: storage options.
+        pause: most seconds between two operations.
         dies_at: the step on the table's files before which the process kills itself.
-        spoil: makes the process a bad one, to see that it is noticed.
+        spoil: breaks the process, to test that violations are found.
     """
     if spoil is not None:
         spoil()
@@ -58,7 +58,7 @@ def work(
     if dies_at is not None:
         _die(str(table), dies_at)
     for operation in operations(number, seed):
-        if stop.exists() or os.getppid() != parent:  # whoever waits for it may be dead
+        if stop.exists() or os.getppid() != parent:  # the parent process may be dead
             return
         time.sleep(chance.uniform(0, pause))
         kept.begin(operation)
@@ -69,7 +69,7 @@ def work(
             time.sleep(chance.uniform(0, 0.05))
         except StoreError as error:
             kept.fail(operation, error)
-        except TableNotFoundError as error:  # where two have won, one finds another's commit in its own's place
+        except TableNotFoundError as error:  # after a double win, a writer finds another commit in place of its own
             if spoil is None:
                 raise
             kept.fail(operation, error)
@@ -81,7 +81,7 @@ def work(
 
 
 def do(store: ObjectStore, operation: Operation) -> int | None:
-    """Its version, None when there was nothing to do."""
+    """Run the operation; returns its version, or None if there was nothing to do."""
     engine = ArrowEngine(1)
     properties = CommitProperties(custom_metadata={"userMetadata": operation.name})
     if operation.kind == "append":

@@ -1,4 +1,4 @@
-"""``make fuzz``: spoil tables by the thousand and see that nobody is told nonsense."""
+"""``make fuzz``: corrupt tables by the thousand, and check that no reader returns a wrong answer."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ _STEP = 1_000
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--inputs", type=int, default=100_000, help="how many; default 100,000")
-    parser.add_argument("--seed", type=int, default=None, help="the run to repeat or to carry on; default a new one")
-    parser.add_argument("--first", type=int, default=0, help="number of the first input; default 0")
-    parser.add_argument("--processes", type=int, default=2, help="default 2")
+    parser.add_argument("--inputs", type=int, default=100_000, help="number of inputs; default: 100,000")
+    parser.add_argument(
+        "--seed", type=int, default=None, help="seed of a run to repeat or to continue; default: a new one"
+    )
+    parser.add_argument("--first", type=int, default=0, help="number of the first input; default: 0")
+    parser.add_argument("--processes", type=int, default=2, help="default: 2")
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else secrets.randbelow(10**6)
     tables = corpus.build(_FOLDER / "corpus")

@@ -1,6 +1,6 @@
-"""Small tables to spoil: written by Spark (golden ones), by delta-rs, by DuckDB's and our own hand.
+"""Small tables to corrupt: golden tables of Spark, tables of delta-rs, and tables written by hand.
 
-Every kind of log object should be in some of them: commits, checkpoints, deletion vectors, column mapping, partitions.
+Together they have every kind of log object: commits, checkpoints, deletion vectors, column mapping, partitions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.log_builder import data_file, field, lines, metadata, protocol, put, 
 from tests.table_builder import longs
 
 _DATA = Path(__file__).parents[1] / "data"
-#: Not all golden ones: of two that are alike, the smaller.
+#: Some of the golden tables; of two similar tables, the smaller one.
 _GOLDEN = (
     "basic-decimal-table",
     "basic-with-inserts-deletes-checkpoint",
@@ -37,11 +37,11 @@ _GOLDEN = (
     "snapshot-data2-deleted",
     "snapshot-repartitioned",
 )
-_LARGEST = 300_000  # bytes of a table; an input costs a copy of what it spoils, and readers their time
+_LARGEST = 300_000  # bytes of a table; each input copies what it corrupts, and readers need time
 
 
 def build(folder: Path) -> list[Path]:
-    """Make the tables below ``folder``, unless they are there already, and say where they are."""
+    """Create the tables below ``folder`` unless they exist, and return their paths."""
     done = folder / ".done"
     if not done.exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -165,7 +165,7 @@ def _void(root: Path) -> None:
 
 
 def _sidecars(root: Path) -> None:
-    """A v2 checkpoint as JSON, with one sidecar; its commits are cleaned up."""
+    """Write a v2 checkpoint as JSON with one sidecar, and delete its commits."""
     files = [_file(root, f"{n}.parquet", longs(id=[n, n + 1])) for n in (0, 10)]
     folder = root / "_delta_log" / "_sidecars"
     folder.mkdir(parents=True)

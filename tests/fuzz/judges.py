@@ -1,4 +1,4 @@
-"""What a table says to us and to the others, as values that can be compared; and who is right."""
+"""The answers of this library and of other readers to a table, as comparable values, and the verdict on them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from lakehouse_lib.store import open_store
 from lakehouse_lib.table.delta_table import DeltaTable
 from tests.peers import plain
 
-_MODERN = 1901  # the year from which on both calendars, and the zones of both, agree
-MANY_ROWS = 5_000  # no table of the corpus has so many; a spoiled one that has is compared by its count
+_MODERN = 1901  # from this year on, the two calendars and their time zones agree
+MANY_ROWS = 5_000  # more than any table of the corpus; a corrupted table with more rows is compared by its count
 
 
 @dataclass(frozen=True)
 class Answer:
-    """``rows``: every row in the plain shape, or None where only its names and its count could be compared."""
+    """``rows``: every row in the plain form, or None if only names and the count can be compared."""
 
     names: tuple[str, ...]
     count: int
@@ -45,11 +45,12 @@ class Verdict:
 
 
 def ask_us(root: Path, version: int | None, *, grows: bool) -> Answer:
-    """Everything that a reader asks of a table; raises what the library raises.
+    """The answers of this library to every kind of read; its errors are raised.
 
     Args:
-        grows: whether an older snapshot must come to the same table by new commits alone. It need not where a
-            checkpoint or a compaction stands for commits, for then one of the two is spoiled and the other not.
+        grows: whether an update of an older snapshot must give the same table. It need not if a checkpoint or a
+            compaction
+            replaces commits, because only one of the two is corrupted.
     """
     table = DeltaTable(root, version=version)
     snapshot = load_snapshot(open_store(root), version)
@@ -70,7 +71,7 @@ def ask_us_about_changes(root: Path) -> None:
 
 
 def ask_us_about(root: Path, sql: str) -> Answer:
-    """The rows that match a predicate, through files pruned by it."""
+    """The rows that match a predicate, from files that it does not prune."""
     return _answer(DeltaTable(root).to_pyarrow_table(filters=sql))
 
 
@@ -83,13 +84,14 @@ def judge(
     grows: bool,
     sound: Path | None = None,
 ) -> Verdict:
-    """Ask us, then the others where we answered.
+    """Read a table with this library and, if it gives an answer, with the other readers.
 
     Args:
         grows: as for ``ask_us``.
-        note: told which reader is asked now, so that who watches knows who hangs.
-        sound: the table before it was spoiled, where nothing is spoiled that its commits do not say, too: what it says
-            is right then, whatever others make of the spoiled one.
+        note: called with the next reader's name, so that the runner knows which reader hangs.
+        sound: the table before its corruption, if only objects are corrupted whose content the commits also have. Then
+            its
+            answer is right, whatever other readers read from the corrupted table.
     """
     note("us")
     try:
@@ -109,12 +111,12 @@ def judge(
         return verdict
     if sound is not None and _same(ours, ask_us(sound, version, grows=False)):
         return Verdict("answer")
-    # The others take protocol and metadata from a checksum without comparing it with the log, which is what counts.
+    # The other readers take protocol and metadata from a checksum without comparing it with the log, which counts.
     with _without_checksums(root):
         verdict = _compared(root, ours, witnesses.rows(root, version))
     if verdict.kind != "contradicted":
         return verdict
-    # The others read the rows of a file as often as a checkpoint has it. Its commits say what is right.
+    # The other readers read a file's rows as often as the file is in a checkpoint. The commits are right.
     with _without_doubled_checkpoints(root) as is_any:
         return _compared(root, ours, witnesses.rows(root, version)) if is_any else verdict
 
@@ -154,7 +156,7 @@ def _without_checksums(root: Path) -> Iterator[None]:
 
 
 def judge_predicate(root: Path, sql: str, witnesses: Witnesses, note: Callable[[str], None]) -> Verdict:
-    """The same for a predicate on a table that is as it should be."""
+    """The same for a predicate on a valid table."""
     note("us")
     try:
         ours = ask_us_about(root, sql)
@@ -162,14 +164,14 @@ def judge_predicate(root: Path, sql: str, witnesses: Witnesses, note: Callable[[
         return _refusal(error)
     except Exception as error:
         return Verdict("bare", _shown(error))
-    if "\\" in sql:  # Spark's escape in a text, as ours; to the others a character like any
+    if "\\" in sql:  # Spark and this library treat it as an escape in a text, the others as a normal character
         return Verdict("answer")
     note("others")
     return _compared(root, ours, witnesses.matching(root, sql))
 
 
 def judge_schema(text: str, note: Callable[[str], None]) -> Verdict:
-    """A schema that is read is written again, made Arrow's and compared, without another kind of error."""
+    """Read a schema, write it, convert it to Arrow and compare; no other kind of error may be raised."""
     note("us")
     try:
         schema = Schema.from_json(text)
@@ -185,13 +187,13 @@ def judge_schema(text: str, note: Callable[[str], None]) -> Verdict:
 
 
 class Witnesses:
-    """delta-rs, by SQL and by pyarrow, and DuckDB; an answer that any of them cannot give is no answer."""
+    """delta-rs (by SQL and by pyarrow) and DuckDB; an answer that one of them cannot give does not count."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._duckdb = connection
 
     def rows(self, root: Path, version: int | None) -> list[list[Answer]]:
-        """delta-rs' answers and DuckDB's; each list is empty where there is none."""
+        """The answers of delta-rs and of DuckDB; a list is empty if there is none."""
         condition = f", version => {version}" if version is not None else ""
         return [
             self._answers(lambda: self._delta_rs(root, version, ""), lambda: _delta_rs_pyarrow(root, version)),
@@ -239,7 +241,7 @@ def _touch(snapshot: Snapshot) -> None:
 
 
 def _grown(snapshot: Snapshot) -> None:
-    """An older snapshot that reads only what is new comes to the same files, where the older one can be read."""
+    """Check that an update of an older snapshot gives the same files, if the older snapshot can be read."""
     if snapshot.version < 1:
         return
     try:
@@ -265,7 +267,7 @@ def _answer(table: pa.Table) -> Answer:
 
 
 def _value(value: Any) -> Any:
-    """NaN equals NaN here."""
+    """A value for comparisons, in which NaN equals NaN."""
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, list):
@@ -280,7 +282,7 @@ def _compared(root: Path, ours: Answer, theirs: list[list[Answer]]) -> Verdict:
     agreed = [one for one in delta_rs for other in duck if _same(one, other)]
     if not agreed or any(_same(ours, one) for one in agreed):
         return Verdict("answer")
-    # Neither of the two knows Spark's old calendar, so what they say of its days is no testimony.
+    # Neither reader has Spark's legacy calendar, so their days do not count.
     if _of_old_calendar(root) and any(_same(_without_old_days(ours), _without_old_days(one)) for one in agreed):
         return Verdict("answer")
     return Verdict("contradicted", _difference(ours, agreed[0]))

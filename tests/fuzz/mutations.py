@@ -1,4 +1,4 @@
-"""One way to spoil a table, chosen by a number: the same number spoils the same table in the same way."""
+"""One way to corrupt a table, chosen by a number: the same number corrupts the same table in the same way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-#: The table's files by path below its folder; None for one that is gone.
+#: The table's files by path below its folder; None for a deleted file.
 Files = Mapping[str, bytes]
 Changed = dict[str, bytes | None]
 
@@ -31,11 +31,11 @@ _KEYS = (
     "commitInfo", "sidecar", "type", "fields", "name", "metadata", "deletionVector", "storageType", "offset", "unknown",
     "",
 )  # fmt: skip
-_PARSED = ("schemaString", "stats")  # text that holds JSON of its own
+_PARSED = ("schemaString", "stats")  # text that contains JSON
 
 
 def mutate(rng: random.Random, files: Files) -> tuple[str, Changed]:
-    """What was done, in words, and the files that it changes."""
+    """A description of the change, and the files that it changes."""
     changed: Changed = {}
     words = []
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
@@ -48,7 +48,7 @@ def mutate(rng: random.Random, files: Files) -> tuple[str, Changed]:
 
 
 def mutate_text(rng: random.Random, text: str) -> str:
-    """Text of a predicate or a schema, spoiled."""
+    """The text of a predicate or a schema, corrupted."""
     for _ in range(rng.choice((1, 1, 2, 3))):
         at = rng.randrange(len(text) + 1)
         to = min(len(text), at + rng.randrange(12))
@@ -60,7 +60,7 @@ def mutate_text(rng: random.Random, text: str) -> str:
 
 
 def _targets(rng: random.Random, files: Files) -> list[str]:
-    """Mostly the log; now and then a data file or a deletion vector."""
+    """The files to corrupt: mostly log objects, sometimes a data file or a deletion vector."""
     log = [path for path in files if path.startswith("_delta_log/") and not path.rsplit("/", 1)[1].startswith(".")]
     rest = [path for path in files if not path.startswith("_delta_log/") and path.endswith((".bin", ".parquet"))]
     return rest if rest and (not log or rng.random() < 0.12) else log or sorted(files)
@@ -143,14 +143,14 @@ def _json(rng: random.Random, data: bytes) -> tuple[str, bytes]:
     except (ValueError, RecursionError):
         return _bytes(rng, data)
     said, value = _spoil(rng, value)
-    # "replace" is for halves of surrogate pairs: as escapes they go through, as bytes they cannot.
+    # "replace" is for halves of surrogate pairs, which are possible as escapes but not as bytes.
     ascii_only = rng.random() < 0.7
     lines[at] = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
     return f"line {at} {said}", b"\n".join(lines)
 
 
 def _spoil(rng: random.Random, root: Any) -> tuple[str, Any]:
-    """Change one place in a JSON value, going into text that is JSON itself."""
+    """Change one place in a JSON value, also inside text that contains JSON."""
     places = list(_places(root, ()))
     path = rng.choice(places) if places else ()
     if not path:
@@ -229,11 +229,11 @@ def _any_value(rng: random.Random, depth: int = 0) -> Any:
 
 
 def _parquet(rng: random.Random, data: bytes) -> tuple[str, bytes]:
-    """A checkpoint or a sidecar that is good Parquet and says something else."""
+    """Change a value in a checkpoint or a sidecar, which stays valid Parquet."""
     try:
         table = pq.ParquetFile(io.BytesIO(data)).read()
         table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError):  # spoiled before; ValueError: a name that is no UTF-8
+    except (pa.ArrowException, OSError, ValueError):  # corrupted before; ValueError: a name is not UTF-8
         return _bytes(rng, data)
     if not table.num_columns:
         return _bytes(rng, data)
@@ -261,7 +261,7 @@ def _parquet(rng: random.Random, data: bytes) -> tuple[str, bytes]:
             said, table = _cell(rng, table, index)
     sink = io.BytesIO()
     try:
-        # Nullable throughout: what a writer promised of its columns no longer holds.
+        # All fields become nullable, because the values may no longer obey the writer's schema.
         nullable = pa.schema([field.with_nullable(True) for field in table.schema])
         pq.write_table(table.cast(nullable), sink, compression=rng.choice(("snappy", "zstd", "none")))
     except pa.ArrowException:
@@ -270,7 +270,7 @@ def _parquet(rng: random.Random, data: bytes) -> tuple[str, bytes]:
 
 
 def _cell(rng: random.Random, table: pa.Table, index: int) -> tuple[str, pa.Table]:
-    """One field of one action: gone, of another type, or with another value."""
+    """One field of one action: removed, with another type, or with another value."""
     field = table.schema.field(index)
     rows = table.column(index).to_pylist(maps_as_pydicts="lossy")
     there = [n for n, row in enumerate(rows) if isinstance(row, dict) and row]
@@ -294,7 +294,7 @@ def _cell(rng: random.Random, table: pa.Table, index: int) -> tuple[str, pa.Tabl
 
 
 def _pairs(value: Any, kind: pa.DataType) -> Any:
-    """A value that Arrow takes again: maps as pairs, at any depth."""
+    """A value that Arrow accepts: maps as pairs, at any depth."""
     if value is None:
         return None
     if pa.types.is_map(kind) and isinstance(value, dict):

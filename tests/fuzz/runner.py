@@ -1,4 +1,4 @@
-"""Inputs to worker processes, verdicts back; a worker that hangs or dies costs one input."""
+"""Passes inputs to worker processes and collects verdicts; a worker that hangs or dies costs one input."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pathlib import Path
 from tests.fuzz.judges import Verdict
 from tests.fuzz.worker import work
 
-#: Seconds an input may take; most take hundredths. Generous, because the machine may be busy with other things.
+#: The most seconds for an input. Most inputs take hundredths of a second, but the machine may be busy.
 TIME_LIMIT = 20.0
-#: The run looks twice a second; after so many it was stopped itself, or the machine was asleep, and nobody hung.
+#: The run checks twice a second. After so many seconds without a check, the run itself was stopped, and no worker hung.
 _STOPPED = 10.0
 GOOD = ("answer", "refusal", "no opinion")
-_RENEW = 5_000  # inputs after which a worker makes room for a fresh one, for libraries leak
+_RENEW = 5_000  # inputs after which a worker is replaced, because libraries leak memory
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Finding:
 
 @dataclass
 class Tally:
-    """``kinds`` counts verdicts; ``findings`` are those that should not be; ``slowest`` in seconds."""
+    """``kinds`` counts verdicts; ``findings`` are wrong verdicts; ``slowest`` in seconds."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
@@ -66,11 +66,11 @@ def run(
     found: Callable[[Finding], None] = lambda _: None,
     time_limit: float = TIME_LIMIT,
 ) -> Tally:
-    """Judge the inputs of these numbers.
+    """Read the tables of these numbers and collect the verdicts.
 
     Args:
-        found: told of each finding at once.
-        time_limit: seconds an input may take.
+        found: called with each finding at once.
+        time_limit: the most seconds for an input.
     """
     tally, waiting = Tally(), iter(numbers)
     begun = time.monotonic()
@@ -128,7 +128,7 @@ def _give(worker: _Worker, numbers: Iterable[int]) -> bool:
     number = next(iter(numbers), None)
     if number is None:
         return False
-    # The clock runs from the first news: a fresh process takes seconds to import what it needs.
+    # The time starts with the first message, because a new process needs seconds for its imports.
     worker.number, worker.said, worker.phase = number, "", ""
     worker.connection.send(number)
     return True

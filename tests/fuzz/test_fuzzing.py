@@ -1,4 +1,4 @@
-"""The short form of `make fuzz`, and that its parts would see what they are there to see."""
+"""The short form of `make fuzz`, and tests that its parts find errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.peers import duckdb_delta
 
 pytestmark = pytest.mark.slow
 
-#: What is worth a second look is in the long form; here, that the tree as it stands tells no nonsense.
+#: Slow inputs count only in the long form; here only wrong answers do.
 INPUTS = 250
 SEED = 20_261_121
 
@@ -35,7 +35,7 @@ def test_every_table_of_the_corpus_is_read_as_the_others_read_it(tables: list[Pa
         assert judges.judge(table, None, witnesses, phases.append, grows=True).kind == "answer", table.name
         assert phases == ["us", "us: changes", "others"]
     asked = [witnesses.rows(table, None) for table in tables]
-    # Each of them has features that it does not read, such as void columns.
+    # Each of them has unsupported features, such as void columns.
     assert sum(1 for answers in asked if all(answers)) >= len(tables) * 9 // 10
 
 
@@ -43,7 +43,7 @@ def test_spoiled_tables_get_an_answer_or_an_error_of_our_tree(tables: list[Path]
     tally = runner.run(SEED, range(INPUTS), tables)
     assert not tally.findings, "\n".join(map(str, tally.findings))
     assert tally.kinds.total() == INPUTS
-    # Of spoiled tables some must still be read, or nobody could contradict us.
+    # Some corrupted tables must still be readable, otherwise there would be nothing to compare.
     assert tally.kinds["answer"] > INPUTS // 10
     assert tally.kinds["refusal"] > INPUTS // 10
 
@@ -90,7 +90,7 @@ _ENDS = (
 
 
 class _Lying:
-    """Witnesses that agree on another answer."""
+    """Other readers that agree on another answer."""
 
     def rows(self, root: Path, version: int | None) -> list[list[judges.Answer]]:
         return [[judges.Answer(("id",), 1, [(7,)])]] * 2
@@ -105,7 +105,7 @@ def test_a_contradiction_is_one(tables: list[Path]) -> None:
 
 
 def test_a_broken_checkpoint_that_was_passed_over_is_no_contradiction(tables: list[Path]) -> None:
-    # Some readers take a line with two actions as two lines.
+    # Some readers read a line with two actions as two lines.
     liar = _Lying()
     assert judges.judge(tables[0], None, liar, lambda _: None, grows=False, sound=tables[0]).kind == "answer"  # type: ignore[arg-type]
     other = judges.judge(tables[0], None, liar, lambda _: None, grows=False, sound=tables[1])  # type: ignore[arg-type]

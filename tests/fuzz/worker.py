@@ -1,4 +1,4 @@
-"""A process that judges spoiled tables, one number after another, within a bound of memory."""
+"""A process that reads corrupted tables, one number after the other, with limited memory."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.fuzz.judges import Verdict, Witnesses, judge, judge_predicate, judge_
 from tests.fuzz.mutations import Changed, mutate, mutate_text
 from tests.peers import duckdb_delta
 
-#: A table of the corpus has some 100 KB; what we keep of it may be a multiple, beside what libraries keep for good.
+#: A table of the corpus has about 100 KB. This library's memory may be a multiple, besides memory that libraries keep.
 MEMORY_LIMIT = 600 * 2**20
 _ADDRESSES = 12 * 2**30  # allocators and threads reserve far more than they use
-_PREDICATES = 0.12  # of all inputs
+_PREDICATES = 0.12  # share of all inputs
 _SCHEMAS = 0.08
 
-#: What the commits beside it say, too.
+#: Objects whose content the commits have too.
 _SAID_TWICE = re.compile(r"^_delta_log/(.*\.checkpoint\..*|_sidecars/.*|_last_checkpoint|.*\.crc)$")
 
 SQL = (
@@ -54,7 +54,7 @@ SCHEMAS = (
 
 @dataclass(frozen=True)
 class Input:
-    """What a number stands for. ``table`` is None for a schema."""
+    """The input of a number. ``table`` is None for a schema."""
 
     table: Path | None
     said: str
@@ -65,7 +65,7 @@ class Input:
 
 
 def choose(seed: int, number: int, corpus: list[Path]) -> Input:
-    """The input of a number; the same for the same seed and corpus."""
+    """The input of a number; equal for equal seeds and corpora."""
     rng = random.Random(f"{seed}/{number}")
     kind = rng.random()
     if kind < _SCHEMAS:
@@ -85,7 +85,7 @@ def choose(seed: int, number: int, corpus: list[Path]) -> Input:
 
 
 def spoil(one: Input, folder: Path) -> Path:
-    """A copy of the input's table below ``folder``, spoiled; a copy from before is mended first."""
+    """A corrupted copy of the input's table below ``folder``; an earlier copy is restored first."""
     assert one.table is not None
     root = folder / one.table.name
     if not root.exists():
@@ -112,14 +112,14 @@ def mend(one: Input, folder: Path) -> None:
 
 
 def work(connection: Connection, seed: int, corpus: list[Path], scratch: Path) -> None:
-    """Judge the numbers that come in; for each, send (what, text) as often as there is news, then ("done", verdict)."""
+    """Read the tables of incoming numbers. For each, send (what, text) for every step, then ("done", verdict)."""
     warnings.simplefilter("ignore")
-    segment.LISTING_WAITS = ()  # a commit that is missing here is not about to come
-    action_lines._COLUMNAR_BYTES = 0  # commits here are small, and both parsers should meet them
+    segment.LISTING_WAITS = ()  # a missing commit will not appear later
+    action_lines._COLUMNAR_BYTES = 0  # commits are small here, and both parsers must get them
     witnesses = Witnesses(duckdb_delta())
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES, _ADDRESSES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # Rust tells of each panic there; ours come back as verdicts.
+    # Rust prints each panic there; panics in this library come back as verdicts.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     while (number := connection.recv()) is not None:
         one = choose(seed, number, corpus)
@@ -128,13 +128,13 @@ def work(connection: Connection, seed: int, corpus: list[Path], scratch: Path) -
         peaks: list[int] = []
 
         def note(phase: str, peaks: list[int] = peaks) -> None:
-            if phase == "others":  # their memory is their own affair
+            if phase == "others":  # the memory of other readers does not count
                 peaks.append(_peak())
             connection.send(("phase", phase))
 
         try:
             verdict = _judged(one, scratch, witnesses, note)
-        except Exception as error:  # of the readers it is a verdict; so this one is the fuzzer's own
+        except Exception as error:  # an error of a reader is a verdict, so this error is the fuzzer's own
             verdict = Verdict("fuzzer", f"{type(error).__name__}: {error}")
         used = (peaks[0] if peaks else _peak()) - before
         if used > MEMORY_LIMIT and verdict.kind in ("answer", "refusal"):
@@ -152,9 +152,10 @@ def _judged(one: Input, scratch: Path, witnesses: Witnesses, note: object) -> Ve
             return judge_predicate(root, one.sql, witnesses, note)
         alone = not any(root.glob("_delta_log/*.checkpoint.*")) and not any(root.glob("_delta_log/*.compacted.json"))
         grows = one.version is None and alone
-        CACHE.clear()  # objects of a log never change, but here they do
-        # The others read commits where a compaction stands for them. That is the reader's choice, and with one of the
-        # two spoiled they are no second opinion on the other.
+        CACHE.clear()  # objects of a log never change, except here
+        # The other readers read commits that a compaction replaces. If only one of the two is corrupted, their answers
+        # do
+        # not count.
         same_log = not any(root.glob("_delta_log/*.compacted.json"))
         sound = one.table if all(map(_SAID_TWICE.search, one.changed)) else None
         return judge(root, one.version, witnesses if same_log else None, note, grows=grows, sound=sound)
@@ -163,7 +164,7 @@ def _judged(one: Input, scratch: Path, witnesses: Witnesses, note: object) -> Ve
 
 
 def _peak(*, reset: bool = False) -> int:
-    """The most memory this process has held, in bytes; since the last reset."""
+    """The most memory of this process in bytes, since the last reset."""
     if reset:
         Path("/proc/self/clear_refs").write_text("5")
     status = Path("/proc/self/status").read_text()

@@ -1,4 +1,4 @@
-"""``make test-install``: the wheel beside each Airflow as pip resolves it, by the commands of the docs."""
+"""``make test-install``: the wheel next to each Airflow as pip resolves it, by the commands of the docs."""
 
 import subprocess
 import sys
@@ -40,7 +40,7 @@ with DAG("upkeep"):
 #: Releases of Airflow, each with the bounds without which its tasks fail as pip resolves it.
 AIRFLOWS = {"3.3": [], "3.2": ["fastapi<0.137", "svcs<26"], "3.1.3": []}
 
-#: What needs a task that waits for a person, which Airflow has from 3.3 on.
+#: The names that need a task that waits for a person, which Airflow has from 3.3 on.
 APPROVALS = {
     "lakehouse_airflow.operators.base.approval",
     "lakehouse_airflow.operators.erasure.approval",
@@ -68,7 +68,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=AIRFLOWS)
 def airflow(request: pytest.FixtureRequest, wheels: Path) -> Iterator[Environment]:
-    """Airflow alone, as pip resolves it; the tests install the rest, one after the other."""
+    """Airflow only, as pip resolves it; the tests install the rest, one after the other."""
     assert documented_commands("With Airflow")[0] == ["apache-airflow"]
     with TemporaryDirectory(prefix="lakehouse-install-") as folder:
         environment = Environment(Path(folder), wheels, request.param)

@@ -1,4 +1,4 @@
-"""An environment with a release of Airflow as pip resolves it, and the wheel of this project on top of it."""
+"""An environment with a release of Airflow as pip resolves it, and the wheel of this project."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/getting-started.md").read_text()
-#: The folder where the docs find the wheel, in their commands.
+#: The folder of the wheel in the commands of the docs.
 WHEEL_FOLDER = "dist/"
 
 
@@ -24,11 +24,11 @@ def documented_commands(section: str) -> list[list[str]]:
 
 
 class Environment:
-    """A virtual environment in ``folder``, with an Airflow home of its own.
+    """A virtual environment in ``folder``, with its own Airflow home.
 
     Args:
-        wheels: the folder that stands for the docs' ``dist/``.
-        release: of Airflow, such as 3.3.
+        wheels: the folder that replaces the docs' ``dist/``.
+        release: the Airflow release, such as 3.3.
     """
 
     def __init__(self, folder: Path, wheels: Path, release: str) -> None:
@@ -41,7 +41,7 @@ class Environment:
         subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True, timeout=120)
 
     def run(self, *command: str, check: bool = True, timeout: int = 300) -> subprocess.CompletedProcess[str]:
-        """Runs a program of the environment; one that fails raises an AssertionError with its output."""
+        """Run a program of the environment; if it fails, raise an AssertionError with its output."""
         names = ("HOME", "LANG", "JAVA_HOME")
         environment = {name: os.environ[name] for name in names if name in os.environ}
         environment |= {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "XDG_"))}
@@ -77,9 +77,9 @@ class Environment:
         return {package["name"]: package["version"] for package in json.loads(listed.stdout)}
 
     def python(self, code: str, *, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Runs Python code."""
+        """Run Python code."""
         return self.run("python", "-c", textwrap.dedent(code), check=check)
 
     def test_dag(self, dag_id: str) -> subprocess.CompletedProcess[str]:
-        """One run of a DAG to its end, as ``airflow dags test`` does it."""
+        """Run a DAG once to its end, with ``airflow dags test``."""
         return self.run("airflow", "dags", "test", dag_id, check=False)

@@ -1,4 +1,4 @@
-"""The architecture page names classes and files that are there."""
+"""The classes and files that the architecture page names exist."""
 
 import re
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""docker-compose.yml against the compose specification, and its command lines against the real programs.
+"""docker-compose.yml compared with the compose specification, and its command lines with the real programs.
 
-There is no Docker engine in the tests: docs/compose.md says what that leaves untried.
+The tests have no Docker engine; docs/compose.md says what is not tested without it.
 """
 
 import json
@@ -30,7 +30,7 @@ VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?P<how>:[-?])?(?P<rest>[^}]*)\}")
 
 
 def test_it_is_valid_by_the_compose_specification() -> None:
-    """The judge is check-jsonschema, which carries the specification's schema with it."""
+    """check-jsonschema contains the specification's schema."""
     done = subprocess.run(
         [BIN / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", ROOT / "docker-compose.yml"],
         capture_output=True,
@@ -71,7 +71,7 @@ def test_no_secret_has_a_default() -> None:
         "POSTGRES_PASSWORD",
         "SPARK_AUTH_SECRET",
     }
-    # Whatever is set from a literal must not look like one either.
+    # A setting with a literal value must not look like a secret either.
     literal = {
         name: value
         for service in SERVICES.values()
@@ -116,7 +116,7 @@ def test_only_the_tasks_reach_the_ledger_and_its_key() -> None:
     mounting = {name for name, service in SERVICES.items() if "ledger:/ledger" in service.get("volumes", [])}
     keyed = {name for name, service in SERVICES.items() if "LAKEHOUSE_LEDGER_KEY" in json.dumps(service)}
     assert mounting == keyed == {"scheduler"}
-    # What else the scheduler needs, it has as the other services of Airflow have it.
+    # The scheduler's other needs are those of Airflow's other services.
     scheduler, other = SERVICES["scheduler"], SERVICES["triggerer"]
     assert set(scheduler["volumes"]) - set(other["volumes"]) == {"ledger:/ledger"}
     assert set(other["volumes"]) <= set(scheduler["volumes"])
@@ -151,7 +151,7 @@ def test_airflow_takes_every_command_line(tmp_path: Path) -> None:
         ),
     ]
     assert len(commands) == 7
-    # In a process of its own: Airflow configures logging and warnings when it is imported.
+    # Use a separate process, because Airflow configures logging and warnings when it is imported.
     code = (
         "import json, sys; from airflow.cli.cli_parser import get_parser; parser = get_parser(); "
         "[parser.parse_args(command[1:]) for command in json.loads(sys.argv[1])]"
@@ -182,18 +182,18 @@ def running(command: list[str], log: Path, environment: dict[str, str]) -> Itera
         finally:
             process.terminate()
             process.wait(30)
-            print(f"{log.name}: {log.read_text()[-2000:]}")  # shown where the test fails
+            print(f"{log.name}: {log.read_text()[-2000:]}")  # shown if the test fails
 
 
 def wait_until(holds: Callable[[], bool], *processes: subprocess.Popen[bytes]) -> None:
-    """Waits as long as the processes live; how long they take depends on the machine, and the test has its timeout."""
+    """Wait as long as the processes live. The time depends on the machine, and the test has a timeout."""
     while not holds():
         assert [process.poll() for process in processes] == [None] * len(processes)
         time.sleep(0.2)
 
 
 def status(address: str) -> dict[str, Any] | None:
-    """The JSON at an address; None where nothing answers."""
+    """The JSON at an address, or None without an answer."""
     try:
         with urllib.request.urlopen(address, timeout=5) as answer:
             body: dict[str, Any] = json.load(answer)

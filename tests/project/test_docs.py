@@ -1,4 +1,4 @@
-"""The docs against the code they describe."""
+"""The docs compared with the code that they describe."""
 
 import importlib
 import json
@@ -53,7 +53,7 @@ def test_the_imports_in_the_docs_work(tmp_path: Path) -> None:
     pages = "\n".join(page.read_text() for page in PAGES)
     lines = re.findall(r"^`?(from lakehouse_\S+ import [\w, ]+)`?$", pages, re.MULTILINE)
     assert len(lines) > 12
-    # In a process of its own: Airflow configures logging and warnings when it is imported.
+    # Use a separate process, because Airflow configures logging and warnings when it is imported.
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(lines)],
         env=os.environ | {"AIRFLOW_HOME": str(tmp_path)},
@@ -73,7 +73,7 @@ def test_the_registry_in_the_docs_is_one(tmp_path: Path) -> None:
     (tmp_path / "tables.json").write_text(block[1])
     loaded = registry.read_registry(tmp_path / "tables.json")
     assert loaded.loaded_tables() == ["orders"]
-    # The table of keys names every key there is, with its default.
+    # The table of keys has every key with its default.
     defaults = {
         **{f"source.{name}": field.default for name, field in registry.Source.model_fields.items()},
         **{f"vacuum.{name}": field.default for name, field in registry.VacuumPolicy.model_fields.items()},

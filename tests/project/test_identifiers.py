@@ -1,4 +1,4 @@
-"""Names are nouns or verbs: what a pronoun or a bare participle stands for is known to its author alone."""
+"""Names are nouns or verbs, because only the author knows what a pronoun or a bare participle stands for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("lakehouse_lib", "spark_jobs", "plugins", "dags", "demo", "benchmarks")
 PRONOUNS = frozenset(["it", "mine", "one", "ones", "ours", "that", "them", "theirs", "there", "this", "those"])
 PARTICIPLES = frozenset(["asked", "found", "given", "heeded", "kept", "known", "meant", "seen", "told", "wanted"])
-#: Keys of results, which records of the past have.
+#: Keys of results, which old records contain.
 PUBLISHED = {"lakehouse_lib/privacy/purge.py": {"kept"}}
 
 
@@ -33,7 +33,7 @@ def test_each_kind_of_name_is_looked_at() -> None:
 
 
 def names(code: str) -> Iterator[tuple[str, int]]:
-    """The names that a module gives which are pronouns or bare participles, and their lines."""
+    """The names in a module that are pronouns or bare participles, with their lines."""
     for node in ast.walk(ast.parse(code)):
         match node:
             case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):

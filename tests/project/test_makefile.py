@@ -1,4 +1,4 @@
-"""The Makefile is the newcomer's first page: it lists itself, and says in one line what the machine lacks."""
+"""The Makefile is the first page for new users: it lists its targets, and prints in one line what the machine lacks."""
 
 import os
 import re
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(arguments: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    # A make inside `make test` would inherit the outer one's flags.
+    # A make inside `make test` would inherit the outer flags.
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "JAVA_HOME"))}
     return subprocess.run(
         arguments, cwd=folder, env=clean | environment, capture_output=True, text=True, timeout=60, check=False
@@ -28,7 +28,7 @@ def script(path: Path, body: str) -> None:
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Path:
-    """What a clone has before the first `make`, in a folder with a space in its name."""
+    """The files of a clone before the first `make`, in a folder with a space in its name."""
     clone = tmp_path / "a clone"
     (clone / ".ci").mkdir(parents=True)
     for name in ("Makefile", "pyproject.toml", "requirements.lock", ".ci/prerequisites"):
@@ -38,7 +38,7 @@ def fresh(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """A PATH that holds make and a shell, and no Python and no Java."""
+    """A PATH with make and a shell, without Python and Java."""
     folder = tmp_path / "programs"
     folder.mkdir()
     for name in ("make", "sh", "awk", "echo"):
@@ -91,7 +91,7 @@ def test_a_machine_without_python_and_java_is_told_so_and_left_as_it_was(
 def test_versions_are_compared(
     fresh: Path, programs: Path, python: tuple[int, int], java: str, told: str | None
 ) -> None:
-    # The real interpreter judges, told that it is another version.
+    # The real interpreter runs the check with another version number.
     script(
         programs / "python3",
         f"""[ "$1" = -c ] && exec "{sys.executable}" -c "import sys; sys.version_info = {(*python, 0)}; $2" """,

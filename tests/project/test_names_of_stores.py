@@ -1,11 +1,11 @@
-"""What a caller has to know of a store it asks the store: no other part of the library names a kind of store."""
+"""Other parts of the library ask a store for its properties; none names a kind of store."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 STORES = ROOT / "lakehouse_lib" / "store"
-# Not the code of a lint rule, such as S311.
+# Codes of lint rules, such as S311, do not count.
 KIND = re.compile(r"(?i)s3(?!\d\d)|\b(?:aws|boto)|LocalStore")
 
 

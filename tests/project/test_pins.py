@@ -1,4 +1,4 @@
-"""The lock names exact packages and nothing about where they come from."""
+"""The lock has exact versions and no address of a package index."""
 
 import re
 import tomllib
@@ -27,7 +27,7 @@ def test_every_line_is_an_exact_pin_with_hashes() -> None:
 
 
 def test_pyspark_is_installed_once() -> None:
-    """pyspark-client ships the same files as pyspark: whichever is installed last would win."""
+    """pyspark-client has the same files as pyspark; the package that is installed last would win."""
     assert "pyspark" in PINS
     assert "pyspark-client" not in PINS
 

@@ -1,4 +1,4 @@
-"""What docs/reading.md prints runs as printed, from top to bottom."""
+"""The examples of docs/reading.md run as printed, from top to bottom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What README.md prints has to run as printed, where a newcomer would run it: somewhere else."""
+"""The examples of README.md run as printed, in another folder, as a new user would run them."""
 
 import os
 import re
@@ -25,7 +25,7 @@ def test_the_python_lines_run_as_printed_in_an_empty_folder(tmp_path: Path) -> N
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    # 3,000 rows over 7 shops, of which one closed: shop 3 has 143 rows of each 1,000.
+    # 3,000 rows of 7 shops, one of which is closed: shop 3 has 143 of each 1,000 rows.
     assert done.stdout.splitlines()[-1] == "2571 rows now, 3000 then"
 
 

@@ -1,11 +1,11 @@
-"""Nothing of one machine is in the repository."""
+"""The repository contains nothing that belongs to one machine."""
 
 import re
 import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# Put together here, so that this file does not contain what it looks for.
+# Joined here, so that this file does not contain the texts that it searches for.
 MACHINE = re.compile(
     rb"/(?:" + rb"|".join([rb"work", rb"root", rb"home/[a-z]+", rb"Users/[a-z]+"]) + rb")/[\w.]", re.ASCII
 )
@@ -30,7 +30,7 @@ def tracked() -> list[Path]:
 def test_no_file_names_a_machine_path_or_a_package_registry() -> None:
     found = []
     for file in tracked():
-        # Data of others is as others wrote it.
+        # Data files of other projects stay unchanged.
         if not file.is_file() or file.is_relative_to(ROOT / "tests/data"):
             continue
         for number, line in enumerate(file.read_bytes().splitlines(), 1):

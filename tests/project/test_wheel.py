@@ -1,4 +1,4 @@
-"""What somebody gets who installs the project without its checkout."""
+"""The installed wheel, without the checkout."""
 
 import configparser
 import subprocess

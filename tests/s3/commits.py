@@ -1,4 +1,4 @@
-"""Commits on a real S3 server, by many processes at once and while answers and the server itself get lost."""
+"""Commits on a real S3 server by many processes, while answers are lost and the server is killed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.table_on_s3 import ids, rows, theirs
 def racers(
     location: str, options: dict[str, str], kinds: list[str], rounds: int
 ) -> Iterator[list[subprocess.Popen[str]]]:
-    """A process a kind, each ready and waiting for its first line."""
+    """One process of each kind, ready and waiting for its first line."""
     environment = {**os.environ, **{name.upper(): value for name, value in options.items()}, "OMP_NUM_THREADS": "1"}
     started = [
         subprocess.Popen(
@@ -65,7 +65,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 
 def check_commits(location: str, options: dict[str, str], starts: list[int]) -> None:
-    """Every commit that was acknowledged is there once, and so is every version."""
+    """Check that every acknowledged commit, and every version, exists exactly once."""
     table = DeltaTable(location, storage_options=options)
     expected = sorted(number for start in starts for number in range(start, start + ROWS))
     assert ids(table.to_pyarrow_table()) == expected == theirs(location, options)
@@ -194,7 +194,7 @@ def test_the_server_is_killed_and_started_again_in_mid_commit(server, location):
 
 
 def forget_who_was_first() -> None:
-    """A store that looks and puts then."""
+    """A store whose put_if_absent is a check and a put."""
 
     def racy(self: s3.S3Store, path: str, data: bytes) -> bool:
         if self.head(path) is not None:
@@ -207,7 +207,7 @@ def forget_who_was_first() -> None:
 
 @pytest.mark.parametrize("spoil", [None, forget_who_was_first])
 def test_writers_that_are_killed_lose_nothing(server, location, tmp_path, spoil):
-    """What was acknowledged is there, once; a writer that is none is found out."""
+    """Acknowledged commits exist once; a writer with the broken store is found."""
     place = Place(location, server.objects / location.removeprefix("s3://"), server.options)
     kills = 0 if spoil else 24
     found = storm(tmp_path, commits=24, kills=kills, processes=6, versions=3, seed=5, place=place, spoil=spoil)

@@ -1,4 +1,4 @@
-"""A real S3 server (versitygw over a folder) on 127.0.0.1, and tables' places in it. For ``make test-s3`` only."""
+"""A real S3 server (versitygw over a folder) on 127.0.0.1, and locations of tables in it. For ``make test-s3`` only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of the store on a real S3 server."""
+"""The contract of stores on a real S3 server."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The library on a real S3 server: every verb with delta-rs beside us, what delta-spark wrote, and the demo's story."""
+"""The library on a real S3 server: every verb together with delta-rs, tables of delta-spark, the demo's steps."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -48,7 +48,7 @@ def test_what_delta_spark_wrote_reads_as_it_does_on_a_disk(server, location, nam
 
 
 def shown(table: DeltaTable) -> str:
-    """The rows, NaN and all, or what is told of a version whose files are vacuumed."""
+    """The rows with NaN as text, or the error for a version whose files are vacuumed."""
     try:
         return repr(table.to_pyarrow_table().to_pylist())
     except ObjectNotFoundError as error:
@@ -59,7 +59,7 @@ SCHEMA = Schema([Field("id", "long", nullable=False), Field("customer", "long"),
 
 
 def ingest(store, quarantine, landing, number):
-    """A batch as a load does it, without its gate: parsed rows staged in S3, rejected ones quarantined, two commits."""
+    """Load a batch without the quality gate: rows staged in S3, rejected rows in quarantine, two commits."""
     engine, intents = ArrowEngine(), IntentLog(store, "erp")
     (file,) = (fingerprint(landing, one) for one in scan(landing).values())
     assert intents.put(Intent(number, (file,), {}))

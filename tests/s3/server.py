@@ -1,4 +1,4 @@
-"""A real S3 server as a process of its own, and a proxy before it that loses answers or takes conditions away."""
+"""A real S3 server in a separate process, and a proxy that loses answers or removes conditions of requests."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Versity:
 
     @property
     def objects(self) -> Path:
-        """Where each bucket is a folder and each object a file."""
+        """The folder in which each bucket is a folder and each object a file."""
         return self._data
 
     def start(self) -> None:
@@ -82,7 +82,7 @@ class Versity:
 
 @contextmanager
 def running(folder: Path) -> Iterator[Versity]:
-    """A server over this folder, which is made, with a bucket named "bucket"."""
+    """A running server over this new folder, with a bucket named "bucket"."""
     folder.mkdir(parents=True, exist_ok=True)
     server = Versity(folder)
     server.start()
@@ -104,12 +104,12 @@ def options_of(url: str) -> dict[str, str]:
 
 
 class Proxy:
-    """Before a server, on a port of its own.
+    """A proxy of a server, with its own port.
 
     Args:
-        port: of the server.
-        lose: for a method and a path, after the server has answered: whether the answer is lost.
-        strip: headers that never reach the server; such a request is signed anew.
+        port: the server's port.
+        lose: for a method and a path, called after the server has answered: whether the answer is lost.
+        strip: headers that are removed; such a request is signed again.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Proxy:
         return self
 
     def counted(self) -> dict[str, int]:
-        """Requests by verb since the last call."""
+        """The number of requests by verb since the last call."""
         found = [self._seen.pop() for _ in range(len(self._seen))]
         return dict(sorted(Counter(found).items()))
 
@@ -180,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def _verb(self) -> str:
-        """COPY, LIST, DELETE (of many objects, too), the steps of an upload in parts, or the HTTP method."""
+        """COPY, LIST, DELETE (also of many objects), the steps of a multipart upload, or the HTTP method."""
         query = parse_qs(urlsplit(self.path).query, keep_blank_values=True)
         if self.command == "PUT" and "x-amz-copy-source" in self.headers:
             return "COPY"
@@ -191,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
         return "DELETE" if self.command == "POST" and "delete" in query else self.command
 
     def _body(self) -> bytes:
-        """As it comes: pyarrow's uploads are in chunks, which stay chunks."""
+        """The body as it arrives: chunked uploads of pyarrow stay chunked."""
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
         pieces = []

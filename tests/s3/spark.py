@@ -23,8 +23,8 @@ from tests.spark_jobs.loading import PRICE_RULE, Shop
 from tests.table_on_s3 import ids, rows, theirs
 
 pytestmark = [
-    pytest.mark.timeout(1800),  # Spark first copies Amazon's SDK, 0.7 GB, and two sessions share a busy machine
-    # Great Expectations' own imports and models.
+    pytest.mark.timeout(1800),  # Spark first copies Amazon's SDK (0.7 GB), and two sessions share a busy machine
+    # Warnings of Great Expectations' own imports and models.
     pytest.mark.filterwarnings("ignore:module 'sre_constants' is deprecated:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:great_expectations"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:marshmallow"),
@@ -35,7 +35,7 @@ TABLES = Path(__file__).parents[1] / "data" / "delta_spark" / "tables"
 
 @pytest.fixture(scope="session")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where Spark writes its log and its events."""
+    """The folder of Spark's log and events."""
     return tmp_path_factory.mktemp("told-by-spark")
 
 
@@ -84,7 +84,7 @@ def test_what_delta_spark_wrote_reads_as_it_does_on_a_disk(server, location, spa
 
 
 def test_what_the_hadoop_committer_copies_and_we_do_not(server, location, spark):
-    # The figures are in docs/stores.md. A bucket of its own, for Spark goes to the other one without a proxy.
+    # The figures are in docs/stores.md. It uses a new bucket, because Spark accesses the other one without a proxy.
     server.make_bucket("committers")
     frame = spark.range(0, 1000, 1, 4).selectExpr("id", "concat('shop ', id % 4) AS shop", "id / 3.0D AS amount")
     with Proxy(server.port) as proxy:
@@ -106,7 +106,7 @@ def test_what_the_hadoop_committer_copies_and_we_do_not(server, location, spark)
     assert found["Hadoop's committer, algorithm 2"]["COPY"] == 16
     assert found["Hadoop's committer, algorithm 1"]["COPY"] == 32
     assert "COPY" not in ours
-    assert ours["PUT"] <= 16 + 1 + 2  # the first commit of a process to a bucket tests it by two more
+    assert ours["PUT"] <= 16 + 1 + 2  # the first commit of a process to a bucket tests the bucket by two puts
 
 
 def test_a_load_into_a_bucket(server, location, spark, tmp_path):

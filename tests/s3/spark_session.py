@@ -1,4 +1,4 @@
-"""A Spark session that has s3a. ``python -m tests.s3.spark_session LOCATION FOLDER`` counts a table's rows by it."""
+"""A Spark session with s3a. ``python -m tests.s3.spark_session LOCATION FOLDER`` counts a table's rows with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from lakehouse_lib import DeltaTable
 
 IVY = Path(__file__).parents[2] / ".peers" / "ivy"
-#: That of the Hadoop which pyspark has.
+#: The version of the Hadoop that pyspark contains.
 HADOOP = "3.5.0"
 
 _LOGGING = """
@@ -26,7 +26,7 @@ appender.file.layout.pattern = %d %p %c: %m%n%ex
 
 
 def session(folder: Path) -> SparkSession:
-    """Writes its log, at INFO, and its events into ``folder``. Nothing of S3 is set but the package."""
+    """A session that writes its log, at INFO, and its events into ``folder``. For S3 it only has the package."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     events = folder / "events"
     events.mkdir(parents=True)

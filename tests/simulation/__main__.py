@@ -1,4 +1,4 @@
-"""``make simulate``: let worlds happen by the thousand and see that no promise is broken."""
+"""``make simulate``: run the commit protocol in thousands of simulated worlds and check each."""
 
 from __future__ import annotations
 
@@ -31,14 +31,16 @@ console = Console(highlight=False, soft_wrap=True)
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10_000, help="how many worlds; default 10,000")
-    parser.add_argument("--first", type=int, default=0, help="the first seed; default 0")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one a processor")
-    parser.add_argument("--record", type=Path, metavar="FILE", help="keep what was run there, or carry on with it")
+    parser.add_argument("--seeds", type=int, default=10_000, help="number of worlds; default: 10,000")
+    parser.add_argument("--first", type=int, default=0, help="the first seed; default: 0")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one for each processor")
+    parser.add_argument(
+        "--record", type=Path, metavar="FILE", help="keep the finished worlds in a file, and continue from it"
+    )
     parser.add_argument("--replay", type=int, metavar="SEED", help="print the calls of one world")
     parser.add_argument("--orders", action="store_true", help="instead of seeds: all orders of pairs and triples")
-    parser.add_argument("--limit", type=int, default=1_000, help="the most orders of one scenario; default 1,000")
-    parser.add_argument("--mutants", action="store_true", help="instead of seeds: find the bugs that are put in")
+    parser.add_argument("--limit", type=int, default=1_000, help="the most orders of one scenario; default: 1,000")
+    parser.add_argument("--mutants", action="store_true", help="instead of seeds: find the mutants")
     options = parser.parse_args()
     if options.replay is not None:
         return _replay(options.replay)

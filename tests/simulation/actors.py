@@ -1,4 +1,4 @@
-"""Writers, readers and maintainers: the library's own transactions, with rows that are counted instead of Parquet."""
+"""Writers, readers and maintainers: the library's own transactions, on row lists instead of Parquet files."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ _FILE["partitionValues"] = arrow_values.column([{}], FILE_SCHEMA.field("partitio
 
 
 class Actor:
-    """One process that works on the table. Its verbs keep to what the library promises them.
+    """One process that works on the table. Its verbs rely only on the library's guarantees.
 
     Args:
-        name: no other actor's.
-        store: its own.
-        ledger: who is told what the actor was told.
+        name: unique among the actors.
+        store: the actor's own store.
+        ledger: gets every answer that the actor gets.
 
     Attributes:
-        outcomes: what became of its work, a word each.
-        retries: how often it may lose a race, one of these each time.
-        snapshot: the version it has open; a process keeps one for a while.
-        is_held: the next work is on that one, whatever has come since.
-        begun: calls of all before its present work.
+        outcomes: the outcome of each verb, in a word.
+        retries: for each verb in turn, how many races it may lose.
+        snapshot: the open version; a process keeps it for a while.
+        is_held: whether the next verb uses the open version, even if it is not the latest.
+        begun: the number of all calls before the present verb.
     """
 
     def __init__(self, name: str, store: SimulatedStore, ledger: Ledger) -> None:
@@ -87,12 +87,12 @@ class Actor:
         self._made = 0
 
     def do(self, verb: str, seed: int | str) -> None:
-        """One piece of work out of ``VERBS``, whose choices are the seed's."""
+        """Run one verb of ``VERBS``; the seed makes its choices."""
         self._random = random.Random(seed)
         self.attempt(verb, getattr(self, verb))
 
     def attempt(self, verb: str, work: Callable[[], None]) -> None:
-        """Work that may fail; an error that nothing explains is a violation."""
+        """Run a verb that may fail; an error without an explanation is a violation."""
         self.store.trouble = False
         self.begun = len(self.store.world.history)
         try:
@@ -106,15 +106,15 @@ class Actor:
 
     @property
     def was_ahead(self) -> bool:
-        """Whether its clock has been, since its present work began."""
+        """Whether the actor's clock was ahead at any time since its present verb began."""
         return self.store.world.was_ahead(self.name, self.begun)
 
     def _is_explained(self, error: DeltaError) -> bool:
-        """Whether what others have done, or its own clock, is a reason for the error."""
+        """Whether other actors' commits, or the actor's own clock, explain the error."""
         known = self.snapshot
         match error:
             case CommitFailedError():
-                return True  # its reasons are judged by themselves
+                return True  # the ledger checks whether the conflict was real
             case RetentionError():
                 return self.was_ahead
             case TableNotFoundError():
@@ -125,7 +125,7 @@ class Actor:
 
     @property
     def at_hand(self) -> Snapshot:
-        """The version it has open, or else the latest."""
+        """The open version, or else the latest."""
         if self.snapshot is None:
             self.snapshot = load_snapshot(self.store)
         return self.snapshot
@@ -134,7 +134,7 @@ class Actor:
         create_table(self.store, SCHEMA, configuration=configuration)
 
     def found(self, configuration: Mapping[str, str]) -> None:
-        """Create the table, unless somebody was first."""
+        """Create the table, unless another actor was first."""
         try:
             self.create(configuration)
         except InvalidArgumentError:
@@ -157,7 +157,7 @@ class Actor:
         self.change("overwrite", self._opened(), rows=self._new_rows())
 
     def insert(self) -> None:
-        """Rows that are made of rows which stay: an INSERT ... SELECT."""
+        """Add rows that are computed from existing rows: an INSERT ... SELECT."""
         key = self._random.choice((*range(KEYS), None))
         self.change("insert", self._opened(), key=key, rows=self._new_rows())
 
@@ -165,7 +165,7 @@ class Actor:
         self.change("compact", self._opened())
 
     def deliver(self) -> None:
-        """A batch of a stream: appended once, however often it is tried."""
+        """Append a batch of a stream once, however often it is tried."""
         rows = self._new_rows()
         transaction = Transaction(self.name, self._batch)
         for _ in range(self._random.choice((1, 2))):
@@ -173,21 +173,21 @@ class Actor:
         self._batch += 1
 
     def share(self) -> None:
-        """A batch that others deliver as well, all as one application."""
+        """Deliver a batch that other actors also deliver, all as one application."""
         known = self._opened()
         written = known.transactions.get("shared")
         batch = 0 if written is None else written.version + self._random.choice((0, 1))
         self.change("append", known, rows=self._new_rows(), transaction=Transaction("shared", batch))
 
     def count(self) -> None:
-        """A property of the table that is one more than it was."""
+        """Increase a counter in the table's properties."""
         self.change("count", self._opened())
 
     def checkpoint(self) -> None:
         checkpoint(self._opened())
 
     def tear(self) -> None:
-        """The checkpoint of a writer whose store keeps half an object when its process dies."""
+        """Write a checkpoint with a store that keeps half of an object when its process dies."""
         checkpoint(load_snapshot(self.store))
         path = self._random.choice(self.ledger.newest_checkpoint())
         self.ledger.torn(path)
@@ -202,11 +202,11 @@ class Actor:
             cleanup(load_snapshot(self.store), dry_run=False)
 
     def wait(self) -> None:
-        """Until what was replaced is old enough to go."""
+        """Wait until replaced files are older than the retention."""
         self.store.world.sleep_for_hours(self._random.choice((2, 2, 50)))
 
     def look(self) -> None:
-        """Read a version, another one, and the first one again, as long as each is promised to stay."""
+        """Read a version, another one, and the first one again, as long as each is guaranteed to be readable."""
         latest = self._opened()
         version = self._random.randint(max(0, latest.version - 3), latest.version)
         self._read(latest)
@@ -219,13 +219,13 @@ class Actor:
         self._read(latest.update())
 
     def read_version(self, version: int) -> None:
-        """Open a version from the log and compare its rows."""
+        """Load a version from the log and compare its rows."""
         self._read(load_snapshot(self.store, version))
 
     def _opened(self) -> Snapshot:
-        """What a process has at hand: the version it opened some time ago, what has come since, or all anew.
+        """A snapshot of the process: a version opened some time ago, the same one updated, or a new one.
 
-        The latest can always be opened, whatever was cleaned up meanwhile.
+        The latest version can always be opened, whatever was cleaned up meanwhile.
         """
         choice = self._random.random()
         if self.is_held:
@@ -251,7 +251,7 @@ class Actor:
             self.ledger.seen(snapshot.version, rows)
 
     def _knows(self, snapshot: Snapshot, is_so: Callable[[int], bool]) -> bool:
-        """Whether the version is one of the table that is here now, and this holds of it."""
+        """Whether the version belongs to the present table, and the condition is true for it."""
         return snapshot.metadata.id == self.ledger.table_id and is_so(snapshot.version)
 
     def change(
@@ -278,8 +278,7 @@ class Actor:
     def _planned(
         self, work: OptimisticTransaction, snapshot: Snapshot, operation: Mapping[str, Any]
     ) -> frozenset[str] | None:
-        """Tell the transaction what was read and what is written; the files that go, or None when there is nothing to
-        write."""
+        """Add the reads and writes to the transaction. Returns the removed files; None: there is nothing to write."""
         kind, key, written = operation["kind"], operation["key"], operation["rows"]
         removes = snapshot.files.slice(0, 0)
         ids: RowIds = {}
@@ -291,7 +290,7 @@ class Actor:
             if not any(k == key for k, _ in found.values()):
                 return None
             removes = files
-            # Who changes a row keeps its id, and the version is a new one.
+            # A changed row keeps its id and gets a new row commit version.
             ids = {one: (row, None if found[one][0] == key else version) for one, (row, version) in ids.items()}
             written = {one: (k, v + (k == key)) for one, (k, v) in found.items() if kind == "increment" or k != key}
         elif kind == "overwrite":
@@ -340,7 +339,7 @@ class Actor:
             self.ledger.conflicted(attempt, outcome.error)
             self.outcomes.append(type(outcome.error).__name__)
         else:
-            self.outcomes.append("unknown")  # either may be true; what the log says counts
+            self.outcomes.append("unknown")  # the commit may exist or not; the log shows it
 
     def _new_rows(self) -> Rows:
         self._made += 2
@@ -371,12 +370,12 @@ class Actor:
         return pa.Table.from_arrays(list((_FILE | known).values()), schema=FILE_SCHEMA)
 
     def _rows(self, snapshot: Snapshot, files: pa.Table) -> Rows | None:
-        """The rows of some of its files; None when they are gone and may be."""
+        """The rows of some of its files; None if the files are gone and may be gone."""
         held = self._held(snapshot, files)
         return None if held is None else held[0]
 
     def _held(self, snapshot: Snapshot, files: pa.Table) -> tuple[Rows, RowIds] | None:
-        """The rows and, where they keep them, their ids."""
+        """The rows, with their ids if the table has row tracking."""
         rows: dict[str, tuple[int, int]] = {}
         ids: dict[str, tuple[int, int | None]] = {}
         for path, base, version in zip(*(files[name].to_pylist() for name in _PLACED), strict=True):
@@ -398,7 +397,7 @@ def _where(key: int) -> Predicate:
     return parse(f"key = {key}", SCHEMA)
 
 
-#: What an actor may be asked to do, and how often of a hundred times.
+#: The verbs of an actor, and how often of a hundred times each is chosen.
 VERBS: dict[str, int] = {
     "append": 14,
     "increment": 16,

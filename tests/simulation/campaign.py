@@ -1,4 +1,4 @@
-"""Seeds by the million: run over processes, counted, and what was found made short enough to read."""
+"""Runs of millions of seeds: distributed over processes, counted, and with short descriptions of violations."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from tests.simulation.runs import Plan, Report, plan_of, run, without
 from tests.simulation.world import Step
 
 _CHUNK = 50
-#: That a process keeps, of some 250 kB each: 2.6 GB after some hundred thousand worlds.
+#: The number of tables that a process keeps, of about 250 kB each; without it, 2.6 GB after some hundred thousand
+#: worlds.
 _TABLES = 10_000
 
 
 @dataclass
 class Tally:
-    """What seeds came to.
+    """The results of seeds.
 
     Attributes:
-        shapes: of the runs; equal ones differ by the order of calls that do not meet.
-        violations: seed and what was broken.
+        shapes: the shapes of the runs; equal shapes differ only by the order of independent calls.
+        violations: seed and violation.
     """
 
     seeds: int = 0
@@ -65,7 +66,7 @@ def tally(first: int, count: int, made: Callable[[Founding], Founded] = found) -
 
 
 def _piece(first: int, count: int) -> Tally:
-    """``tally`` in a process that does nothing else, and makes no table twice."""
+    """``tally`` in a worker process, which creates no table twice."""
     return tally(first, count, _found_once)
 
 
@@ -73,12 +74,12 @@ _found_once = lru_cache(_TABLES)(found)
 
 
 def campaign(first: int, count: int, processes: int, done: Container[int] = frozenset()) -> Iterator[tuple[int, Tally]]:
-    """Run seeds over processes; the first seed of each piece and what it came to, as it is done.
+    """Run seeds in several processes; yields the first seed and the result of each piece when it is finished.
 
     Args:
-        done: first seeds of pieces that need not be run.
+        done: first seeds of pieces that are finished already.
     """
-    context = multiprocessing.get_context("spawn")  # forks would share Arrow's threads
+    context = multiprocessing.get_context("spawn")  # forked processes would share Arrow's threads
     starts = (start for start in range(first, first + count, _CHUNK) if start not in done)
     with ProcessPoolExecutor(processes, context) as pool:
         pending: dict[Future[Tally], int] = {}
@@ -92,8 +93,10 @@ def campaign(first: int, count: int, processes: int, done: Container[int] = froz
 
 
 def shorten(seed: int, tries: int = 8) -> tuple[Plan, Report]:
-    """The simplest world around a seed's that is found to break a promise, by leaving out one thing after the other and
-    trying each time so many orders."""
+    """The simplest world like the seed's that still has a violation.
+
+    Leaves out one part after the other, and tries so many orders each time.
+    """
     plan = plan_of(seed)
     best = run(plan)
     if best.violation is None:
@@ -116,7 +119,7 @@ def shorten(seed: int, tries: int = 8) -> tuple[Plan, Report]:
 
 
 def _any_violation(plan: Plan, tries: int) -> tuple[Plan, Report] | None:
-    """The plan with another order, where the first one that is tried does not break anything."""
+    """The plan with a violation in another order, if the first order has none."""
     for number in range(tries):
         again = plan if number == 0 else replace(plan, seed=f"{plan.seed} {number}")
         report = run(again)
@@ -126,7 +129,7 @@ def _any_violation(plan: Plan, tries: int) -> tuple[Plan, Report] | None:
 
 
 def told(history: list[Step]) -> Iterator[str]:
-    """A line a call."""
+    """The history with one line for each call."""
     for number, (call, fate) in enumerate(history):
         what = [] if fate.effect == 1 else ["not done" if fate.effect == 0 else f"done {fate.effect} times"]
         what += ["done later"] if fate.late else []

@@ -1,4 +1,4 @@
-"""Who goes on next and what goes wrong, by a seed."""
+"""The choice of the next call and of its fault, by a seed."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _CHANGES = ("put", "delete")
 
 @dataclass(frozen=True)
 class Weather:
-    """How likely each fault is, of a call.
+    """The probability of each fault of a call.
 
     Attributes:
-        lost: not done, and told as an error.
-        unanswered: done, and told as an error.
-        late: told as an error, and done some time after.
-        twice: done, its answer lost, and done again by who carries it.
+        lost: the call has no effect, and the answer is an error.
+        unanswered: the call has its effect, and the answer is an error.
+        late: the answer is an error, and the effect comes some time later.
+        twice: the effect happens, the answer is lost, and the network repeats the call.
         outage: no call of the actor succeeds for a while.
-        death: of the actor, before the call or after it.
-        stale: of a listing: it does not show what is young.
-        clock: the actor's clock is set back, far ahead, or right again.
+        death: the actor dies before or after the call.
+        stale: a listing does not show new objects.
+        clock: the actor's clock is set back, set far ahead, or corrected.
     """
 
     lost: float = 0
@@ -51,13 +51,17 @@ WEATHERS: tuple[tuple[int, Weather], ...] = (
 
 
 class Seeded:
-    """Args:
-    seed: replays.
-    weather: what may go wrong; it may be changed while the world runs.
+    """A chooser that makes all choices by a seed.
 
-    The order is one of three kinds: each time anybody; mostly the one before; or, which finds what needs few changes of
-    turn at the right calls, the one of the highest rank, which now and then loses its rank. In some of them, who is
-    about to change something may stand still while others make up to sixty calls: what it has looked at may be gone.
+    Args:
+        seed: the same seed gives the same run.
+        weather: the faults that may happen; it may be changed while the world runs.
+
+    There are three kinds of order: a random actor for each call; mostly the same actor as before; or the actor with the
+    highest rank, which sometimes loses its rank. The last kind finds bugs that need few switches at the right calls. In
+    some orders, an actor that is about to change something waits while others make up to sixty calls, so the state that
+    it
+    has read may be gone.
     """
 
     def __init__(self, seed: int | str, weather: Weather) -> None:

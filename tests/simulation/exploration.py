@@ -1,7 +1,7 @@
-"""All orders in which a few actors' calls can happen, each once up to the order of calls that do not meet.
+"""All orders of a few actors' calls, without orders that differ only by independent calls.
 
-Depth first, by running the actors again from the beginning for every order; sleep sets (Godefroid 1996) leave out what
-only swaps independent calls.
+The search is depth first, and runs the actors again from the beginning for every order. Sleep sets (Godefroid 1996)
+leave out orders that only swap independent calls.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ _HOUR = 3_600_000.0
 
 @dataclass(frozen=True)
 class Scenario:
-    """Args:
-    name: of the pair or triple.
-    actors: what each does, on a version that it has open.
-    founding: what happens before.
-    with_hooks: what follows a commit (checksum, checkpoint, cleanup) happens, too.
-    version: that the actors have open; default the last one.
-    others_clean_up: another engine deletes commits as soon as a checkpoint covers them.
+    """A table and a few actors, whose orders are explored.
+
+    Args:
+        name: the name of the pair or triple.
+        actors: the verbs of each actor, on a version that it has open.
+        founding: the verbs that create the table.
+        with_hooks: whether post-commit hooks (checksum, checkpoint, cleanup) run.
+        version: the open version of the actors; default: the last one.
+        others_clean_up: whether another engine deletes commits as soon as a checkpoint covers them.
     """
 
     name: str
@@ -50,7 +52,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Fault:
-    """The so-manieth call of an actor, from 0, and what becomes of it."""
+    """The number of an actor's call, from 0, and its fate."""
 
     actor: str
     number: int
@@ -59,15 +61,15 @@ class Fault:
 
 @dataclass
 class Exploration:
-    """What was found.
+    """The result of an exploration.
 
     Attributes:
-        orders: that were run to the end; ``abandoned`` ones would only have repeated one.
-        shapes: of these; as many, if none was run twice.
-        outcomes: of the actors, by name, each combination with how many orders led to it.
-        violation: the first one, and the calls that led there; None.
-        calls: the most that each actor made.
-        is_complete: whether there was no more to try.
+        orders: orders that were run to the end; ``abandoned`` orders would only have repeated one of them.
+        shapes: shapes of these orders; as many as orders, if none was run twice.
+        outcomes: each combination of the actors' outcomes, by name, with the number of orders that led to it.
+        violation: the first violation and the calls that led to it, or None.
+        calls: the most calls that each actor made.
+        is_complete: whether all orders were run.
     """
 
     orders: int = 0
@@ -80,7 +82,7 @@ class Exploration:
 
 
 class _Repeated(Exception):
-    """All that could go on now would repeat an order that was run already."""
+    """Every possible next call would repeat an order that was run already."""
 
 
 @dataclass
@@ -91,7 +93,7 @@ class _Turn:
 
 
 class _Search:
-    """Chooses what leads to an order that was not run yet."""
+    """A chooser that leads to an order that was not run yet."""
 
     def __init__(self, fault: Fault | None, *, reduce: bool) -> None:
         self._turns: list[_Turn] = []
@@ -128,7 +130,7 @@ class _Search:
         return Fate()
 
     def advance(self) -> bool:
-        """To the next order; False when there is none."""
+        """Go to the next order; False if there is none."""
         while self._turns:
             turn = self._turns[-1]
             turn.sleeping[turn.chosen.actor] = turn.chosen
@@ -141,7 +143,7 @@ class _Search:
 
 
 class _Stage:
-    """A table as the actors find it, again and again."""
+    """A table in the state that the actors find, for one run after the other."""
 
     def __init__(self, scenario: Scenario) -> None:
         world = World(Seeded(scenario.name, CALM), scenario.name)
@@ -157,7 +159,7 @@ class _Stage:
         self._scenario, self._ledger, self._bucket, self._now = scenario, ledger, bucket, world.now + 60_000
 
     def play(self, search: _Search) -> tuple[World, dict[str, Actor]]:
-        """Run the actors in the order of ``search``; what goes wrong is raised with the world's history."""
+        """Run the actors in the order of ``search``. An error is raised with the world's history."""
         search.begin()
         world = World(search, self._scenario.name, has_time=False)
         world.now = self._now
@@ -166,7 +168,7 @@ class _Stage:
         bucket.objects = dict(self._bucket.objects)
         actors: dict[str, Actor] = {}
         self.is_in_trouble = lambda root: any(one.store.trouble for one in actors.values() if one.store.root == root)
-        CACHE.clear()  # or a run would call the store less often than the one before it
+        CACHE.clear()  # otherwise a run would call the store less often than the run before
         for name in self._scenario.actors:
             actors[name] = Actor(name, SimulatedStore(world, bucket, name), ledger)
             actors[name].snapshot = (
@@ -196,11 +198,11 @@ class _Failure(Exception):
 def explore(
     scenario: Scenario, fault: Fault | None = None, *, reduce: bool = True, limit: int | None = None
 ) -> Exploration:
-    """Run the scenario in all orders, or in the first ``limit``; it ends with the first violation.
+    """Run the scenario in all orders, or in the first ``limit``; stop at the first violation.
 
     Args:
-        fault: what goes wrong in each of them.
-        reduce: leave out orders that only swap calls that do not meet.
+        fault: the fault in each order.
+        reduce: leave out orders that only swap independent calls.
     """
     stage, search, found = _Stage(scenario), _Search(fault, reduce=reduce), Exploration()
     hooks: AbstractContextManager[object] = (

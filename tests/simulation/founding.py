@@ -1,5 +1,4 @@
-"""The table that actors find: made in good weather by one of their kind, in a world of its own, so that whatever begins
-alike has to be made once."""
+"""The table that actors find. An actor creates it without faults in a separate world, once for all equal plans."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from tests.simulation.world import Step, World
 
 
 class Work(NamedTuple):
-    """A verb of an actor's, and the seed of what it chooses."""
+    """A verb of an actor, and the seed of its choices."""
 
     verb: str
     seed: str
@@ -26,11 +25,11 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True)
 class Founding:
-    """What decides how the table is.
+    """The choices that determine the table.
 
     Attributes:
-        configuration: its properties.
-        works: what happens to it.
+        configuration: the table's properties.
+        works: the verbs that are run on it.
     """
 
     configuration: tuple[tuple[str, str], ...]
@@ -40,7 +39,7 @@ class Founding:
 
 @dataclass(frozen=True)
 class Founded:
-    """A table, when it is done, the calls that it took, and what was parsed meanwhile."""
+    """A finished table, the number of calls that it took, and the objects that were parsed meanwhile."""
 
     objects: dict[str, Stored]
     ledger: Ledger
@@ -50,7 +49,7 @@ class Founded:
 
 
 class FoundingError(Exception):
-    """A promise was broken before the actors came."""
+    """A violation happened before the actors began."""
 
     def __init__(self, what: str, history: list[Step]) -> None:
         super().__init__(what)
@@ -58,10 +57,10 @@ class FoundingError(Exception):
 
 
 def found(founding: Founding) -> Founded:
-    """Make the table.
+    """Create the table.
 
     Raises:
-        FoundingError: something went wrong, where nothing should.
+        FoundingError: an error without a fault.
     """
     world = World(Seeded("founding", CALM), "founding")
     ledger = Ledger(lambda: world.now, founding.terms)
@@ -78,7 +77,7 @@ def found(founding: Founding) -> Founded:
             world.run({founder.name: work})
         except Violation as error:
             raise FoundingError(str(error), world.history) from error
-        except Exception as error:  # a bug shows as any error there is
+        except Exception as error:  # a bug may show as any error
             raise FoundingError(traceback.format_exc(), world.history) from error
         return Founded(bucket.objects, ledger, world.now, world.history, memory)
 

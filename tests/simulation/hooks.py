@@ -1,4 +1,4 @@
-"""What follows a commit fails for no reason but the store's."""
+"""A check of post-commit hooks: they fail only if the store fails."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.simulation.ledger import Violation
 
 @contextmanager
 def hooks_watched(is_explained: Callable[[DeltaError, str], bool]) -> Iterator[None]:
-    """What follows a commit may fail when the store does, and is only told then; any other failure is a violation.
+    """Post-commit hooks may fail if the store fails, which is logged. Any other failure is a violation.
 
     Args:
-        is_explained: whether the store of this root has failed, or whatever else the error says.
+        is_explained: whether the store of this root has failed, or the error has another explanation.
     """
 
     def told(message: str, *arguments: object, **_named: object) -> None:

@@ -1,4 +1,4 @@
-"""Bugs that are put into the library for a while, and the hunt for them: seed after seed, until one shows it."""
+"""Mutants: bugs that are put into the library for a while, and the search for a seed that shows each bug."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from unittest import mock
 from rich.console import Console
 from rich.table import Table
 
-#: Seeds within which each has to be found.
+#: The number of seeds within which each mutant must be found.
 BUDGET = 2_000
 
-#: What is replaced, by its owner and name, and by what.
+#: The replacements, by owner and name.
 Patch = tuple[Any, str, Any]
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """``patches`` says what is replaced by what, and where; ``verbs``, between which actors the bug shows soonest."""
+    """``patches`` are the replacements; ``verbs`` are the verbs of actors with which the bug shows soonest."""
 
     name: str
     patches: Callable[[], list[Patch]]
@@ -29,7 +29,7 @@ class Mutant:
 
     @contextmanager
     def alive(self) -> Iterator[None]:
-        """The library has this bug."""
+        """Put the bug into the library."""
         with ExitStack() as stack:
             for where, name, what in self.patches():
                 stack.enter_context(mock.patch.object(where, name, what))
@@ -42,12 +42,12 @@ def instead(where: Any, name: str, what: Any) -> Callable[[], list[Patch]]:
 
 class Worlds(Protocol):
     def __call__(self, seed: int, verbs: Sequence[str] = ()) -> str | None:
-        """What the world of a seed breaks; of one where actors do nothing but ``verbs``, where there are any."""
+        """The violation in the world of a seed, whose actors run only ``verbs`` if there are any."""
 
 
 @dataclass(frozen=True)
 class Hunt:
-    """``seed`` and ``violation`` are None when the mutant got away."""
+    """The result of a search; ``seed`` and ``violation`` are None if the mutant was not found."""
 
     tried: int
     seed: int | None
@@ -65,7 +65,10 @@ def hunt(mutant: Mutant, worlds: Worlds, first: int = 0, budget: int = BUDGET, *
 
 
 def hunt_all(mutants: Sequence[Mutant], worlds: Worlds, first: int, console: Console) -> int:
-    """Hunt each in worlds of any kind, then in those of its verbs, and print what came of it; how many got away."""
+    """Search each mutant in worlds of any kind, then in worlds of its verbs, and print the results. Returns how many
+    were not
+    found.
+    """
     table = Table("mutant", "seed", "tried", "seconds", "what it broke", box=None)
     alive = 0
     for mutant in mutants:

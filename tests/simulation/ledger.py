@@ -1,8 +1,9 @@
-"""The judge: sees every change of the bucket as it happens and knows what each version has to hold.
+"""The ledger: it sees every change of the bucket as it happens, and knows the right content of each version.
 
-Each commit says in its commitInfo which operation it is. The rows of a version must be those that the operation makes
-of the rows before: the log's order is then a serial one, no row is lost or doubled, and whoever reads sees one of these
-versions. On a table of WriteSerializable who does not see what was appended blindly meanwhile may stand before it.
+The commitInfo of each commit has its operation. The rows of a version must be the result of the operation on the rows
+before. So the order of the log is a serial order, no row is lost or doubled, and every reader sees one of these
+versions. In a table with WriteSerializable, an operation that did not see concurrent blind appends may come before
+them.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ _Placed = tuple[int, Mapping[str, Any]]
 
 
 class Violation(AssertionError):
-    """A promise that was broken."""
+    """A guarantee that was broken."""
 
 
 class State(NamedTuple):
-    """A version: its rows, the files they are in, and what else the log says."""
+    """A version: its rows, their files, and the other content of the log."""
 
     files: frozenset[str]
     rows: Rows
@@ -40,19 +41,25 @@ class State(NamedTuple):
     tombstones: Mapping[str, int]
     count: int
     written: float  # ms
-    moment: int = -1  # inside the commit, ms
-    ids: Mapping[str, int] = {}  # the first of each file's rows
+    moment: int = -1  # in-commit timestamp, ms
+    ids: Mapping[str, int] = {}  # the first row id of each file
     highest: int = -1
-    kept: Mapping[str, tuple[int, int]] = {}  # each row's id, and the version it came with
+    kept: Mapping[str, tuple[int, int]] = {}  # each row's id and row commit version
     operation: Mapping[str, Any] = NOTHING
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What the table promises. ``retention``: ms for which files that were replaced, or wait for their commit, stay;
-    ``log_retention``: ms for which replaced versions can be opened; ``has_times``: commits
-    have theirs inside; ``has_row_ids``: rows have ids for life; ``others_clean_up``: another engine deletes commits as
-    soon as a checkpoint covers them."""
+    """The guarantees of the table.
+
+    Attributes:
+        retention: ms for which replaced or uncommitted files are kept.
+        log_retention: ms for which replaced versions can be opened.
+        reorders_appends: whether the table is WriteSerializable.
+        has_times: whether commits have in-commit timestamps.
+        has_row_ids: whether the table has row tracking.
+        others_clean_up: whether another engine deletes commits as soon as a checkpoint covers them.
+    """
 
     retention: float
     log_retention: float
@@ -63,9 +70,11 @@ class Terms:
 
 
 class Ledger:
-    """Args:
-    now: the store's clock, ms.
-    terms: what the table promises.
+    """The right content of each version of a table.
+
+    Args:
+        now: the store's clock, ms.
+        terms: the guarantees of the table.
     """
 
     def __init__(self, now: Callable[[], float], terms: Terms) -> None:
@@ -74,19 +83,19 @@ class Ledger:
         self.states: list[State] = []
         self.table_id = ""
         self.operations: dict[str, int] = {}  # id -> version
-        self.serial: list[_Placed] = []  # versions and operations, in an order that explains all
-        self._rows_before: dict[str, tuple[int, int]] = {}  # the first of these
-        self._reading: list[int] = []  # versions that may have been made of rows that are not to be seen yet
+        self.serial: list[_Placed] = []  # versions and operations in a serial order
+        self._rows_before: dict[str, tuple[int, int]] = {}  # the rows before the first of these
+        self._reading: list[int] = []  # versions that may have been computed from rows that must not be visible yet
         self._refused: set[str] = set()
         self._data: dict[str, Rows] = {}
-        self._raw: dict[str, Mapping[str, list[int | None]]] = {}  # the same as stored, with what rows keep
-        self._stored: dict[str, float] = {}  # path -> when, of what is there
+        self._raw: dict[str, Mapping[str, list[int | None]]] = {}  # the same as stored, with row ids and versions
+        self._stored: dict[str, float] = {}  # path -> time, of the stored objects
         self._sidecars: dict[str, bytes] = {}
         self._checkpoints: dict[str, tuple[int, frozenset[str]]] = {}  # path -> version, sidecars
         self._hint = -1
 
     def copy(self, now: Callable[[], float]) -> Ledger:
-        """Another judge who knows the same."""
+        """A ledger with the same content."""
         twin = Ledger(now, self.terms)
         for name, value in vars(self).items():
             if isinstance(value, list | dict | set):
@@ -95,7 +104,7 @@ class Ledger:
         return twin
 
     def watch(self, path: str, data: bytes | None) -> None:
-        """A change of the bucket, before anybody sees it."""
+        """Check a change of the bucket, before any actor sees it."""
         if data is None:
             self._deleted(path)
             return
@@ -124,7 +133,7 @@ class Ledger:
         self._refused.add(operation)
 
     def conflicted(self, attempt: Attempt, error: CommitFailedError) -> None:
-        """Somebody was refused, and must have met whom the error names."""
+        """Check that a refused operation had a conflict with the winning commit in the error."""
         self.refused(attempt.operation["id"])
         if attempt.operation["table"] == self.table_id and not is_founded(
             error,
@@ -137,12 +146,12 @@ class Ledger:
             raise Violation(f"{attempt} needs not be refused: {error!r}")
 
     def newest_checkpoint(self) -> list[str]:
-        """All the objects that are needed to read it."""
+        """All objects that are needed to read the newest checkpoint."""
         path, (_, sidecars) = max(self._checkpoints.items(), key=lambda one: one[1][0])
         return [path, *sorted(f"{file_names.SIDECARS}/{one.rsplit('/', 1)[-1]}" for one in sidecars)]
 
     def torn(self, path: str) -> None:
-        """Nothing can be built any more on what has lost half its bytes."""
+        """Forget a checkpoint that has lost half its bytes, because no version can be read from it."""
         name = path.rsplit("/", 1)[-1]
         self._sidecars.pop(name, None)
         self._checkpoints = {
@@ -152,16 +161,16 @@ class Ledger:
         }
 
     def seen(self, version: int, rows: Rows) -> None:
-        """What a reader found."""
+        """Check the rows that a reader has read."""
         if not 0 <= version < len(self.states) or rows != self.states[version].rows:
             raise Violation(f"a reader of version {version} found {dict(rows)}")
 
     def is_promised(self, version: int) -> bool:
-        """Whether the files of a version are not yet allowed to go."""
+        """Whether the files of a version must still exist."""
         return self._replaced_at(version) > self.now() - self.terms.retention + SLOWEST_CLOCK
 
     def is_kept(self, version: int) -> bool:
-        """Whether the log has to know a version still: it was there at the retention's first midnight, or later."""
+        """Whether the log must still have a version: it was the latest at the cutoff's midnight, or is newer."""
         if self.terms.others_clean_up:
             return version >= max((known for known, _ in self._checkpoints.values()), default=0)
         since = self.now() - self.terms.log_retention
@@ -170,7 +179,7 @@ class Ledger:
     def _commit(self, version: int, path: str, data: bytes) -> None:
         if version != len(self.states):
             if self.terms.others_clean_up and any(version < known for known, _ in self._checkpoints.values()):
-                return  # of no reader: its writer must not report that it is committed
+                return  # no reader could read it: its writer must not report it as committed
             raise Violation(f"commit {version} is written when {len(self.states) - 1} is the latest")
         actions = actions_of(data)
         before = self.states[-1] if self.states else State(frozenset(), {}, {}, {}, 0, 0)
@@ -220,7 +229,7 @@ class Ledger:
         return State(frozenset(files), rows, applications, tombstones, count, self.now(), moment, ids, highest, kept)
 
     def _moment(self, version: int, before: State, actions: Mapping[str, list[Any]]) -> int:
-        """Whatever clocks do, the times inside commits rise."""
+        """Check that in-commit timestamps rise, with every clock."""
         told = actions["commitInfo"][0].get("inCommitTimestamp")
         if not self.terms.has_times and told is None:
             return before.moment
@@ -229,7 +238,7 @@ class Ledger:
         return int(told)
 
     def _ids(self, version: int, before: State, actions: Mapping[str, list[Any]]) -> tuple[Mapping[str, int], int]:
-        """No row gets an id that another one has had, and the highest of them is told."""
+        """Check that every row id is new, and that the high water mark is right."""
         if not self.terms.has_row_ids:
             return {}, -1
         ids, highest = dict(before.ids), before.highest
@@ -246,7 +255,7 @@ class Ledger:
     def _kept(
         self, version: int, before: State, actions: Mapping[str, list[Any]], rows: Rows
     ) -> Mapping[str, tuple[int, int]]:
-        """Each row has an id of its own for life, and the version that it came with, or was changed by last."""
+        """Check that each row keeps its id, and has the version that inserted or last changed it."""
         if not self.terms.has_row_ids:
             return {}
         kept = {one: known for one, known in before.kept.items() if one in rows}
@@ -280,12 +289,14 @@ class Ledger:
         raise Violation(f"version {version}, {operation}: {_difference(found, applied(operation, before))}")
 
     def _may_have_seen_it(self, read: int, version: int) -> bool:
-        """Whether somebody after ``read`` may have read what was appended blindly, and not what ``version`` does: then
-        there is no serial order of the three."""
+        """Whether an operation after ``read`` may have seen the blind append without seeing ``version``; then these
+        three have no
+        serial order.
+        """
         return any(read < other < version for other in self._reading)
 
     def _unseeing(self, operation: Mapping[str, Any], read: int, before: Rows) -> Rows:
-        """What an operation comes to that sees all before it but what was appended blindly since it began."""
+        """The result of an operation that sees everything before it except the blind appends since it began."""
         since = (state.operation for state in self.states[read + 1 :])
         unseen = {row for one in since if one["kind"] == "append" for row in one["rows"]}
         seen = {one: row for one, row in before.items() if one not in unseen}
@@ -372,7 +383,7 @@ class Ledger:
 
 
 def _some_of(ones: list[_Placed]) -> Iterator[tuple[_Placed, ...]]:
-    """Each choice of some of these, in their order; of few first."""
+    """Every choice of some of these in their order, small choices first."""
     for count in range(1, len(ones) + 1):
         yield from combinations(ones, count)
 

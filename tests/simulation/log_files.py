@@ -1,4 +1,4 @@
-"""What the log's files say, read by the judge's own few lines and not by the code that it judges."""
+"""The content of the log's files, read by a few lines of the simulation instead of the code under test."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ _COLUMNS = (
 
 @dataclass
 class Contents:
-    """A checkpoint's files, tombstones (path -> deletionTimestamp), applications and sidecars; the first id of the
-    rows of files that have some, and the highest of all."""
+    """A checkpoint's files, tombstones (path -> deletionTimestamp), applications and sidecars, the first row id of each
+    file
+    with row ids, and the high water mark.
+    """
 
     files: set[str] = field(default_factory=set)
     tombstones: dict[str, int] = field(default_factory=dict)
@@ -45,7 +47,7 @@ def actions_of(data: bytes) -> dict[str, list[Any]]:
 
 
 def checkpoint_of(path: str, data: bytes, sidecar: Callable[[str], bytes]) -> Contents:
-    """What a checkpoint holds, with what its sidecars do."""
+    """The content of a checkpoint, with its sidecars."""
     contents = Contents()
     _collect(contents, path, data)
     for name in sorted(contents.sidecars):

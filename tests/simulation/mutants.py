@@ -1,4 +1,4 @@
-"""Bugs that a commit protocol may have, each put into the library for a while: the simulation has to find them."""
+"""Possible bugs of a commit protocol, each put into the library for a while; the simulation must find every bug."""
 
 from __future__ import annotations
 
@@ -192,5 +192,5 @@ MUTANTS = (
 
 
 def violation_of(seed: int, verbs: Sequence[str] = ()) -> str | None:
-    """What the world of a seed breaks, in which actors do nothing but ``verbs``, where there are any."""
+    """The violation in the world of a seed, whose actors run only ``verbs`` if there are any."""
     return run(plan_of(seed, verbs)).violation

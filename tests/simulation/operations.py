@@ -1,22 +1,22 @@
-"""What an operation does to rows, apart from files and logs: the specification that commits are judged by."""
+"""The effect of each operation on rows, without files and logs: the specification that commits are compared with."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-#: Rows by their ids: what each is grouped by, and what increments count up.
+#: Row id -> the row's key and its counter.
 Rows = Mapping[str, tuple[int, int]]
 
-#: What rows keep when they are copied, by their names: row id and version; None: the version of the commit.
+#: The stored row tracking values of rows: row id and row commit version; None: the commit's version.
 RowIds = Mapping[str, tuple[int, int | None]]
 
-#: A commit that says of itself nothing, such as vacuum's notes.
+#: A commit without an operation, such as vacuum's.
 NOTHING: Mapping[str, Any] = {"kind": "nothing"}
 
 
 def applied(operation: Mapping[str, Any], rows: Rows) -> Rows:
-    """What an operation makes of the rows before it."""
+    """The rows after an operation, from the rows before."""
     key = operation.get("key")
     match operation["kind"]:
         case "append":
@@ -36,7 +36,7 @@ def applied(operation: Mapping[str, Any], rows: Rows) -> Rows:
 
 
 def row_ids(stored: Mapping[str, Sequence[int | None]], base: int, version: int) -> dict[str, tuple[int, int]]:
-    """Of the rows of a file: what is stored after key and value, else what their place and their file's commit say."""
+    """The row ids of a file's rows: the stored ids, else the ids from the row's position and the file's first id."""
     found = {}
     for place, (one, (_, _, *kept)) in enumerate(stored.items()):
         row, own = kept or (None, None)
@@ -45,14 +45,15 @@ def row_ids(stored: Mapping[str, Sequence[int | None]], base: int, version: int)
 
 
 def derived(operation: Mapping[str, Any], rows: Rows) -> dict[str, tuple[int, int]]:
-    """What an INSERT ... SELECT adds: rows that count those of the key it reads (of every key, where it names none),
-    increments and all."""
+    """The rows of an INSERT ... SELECT: they count the rows of the key that it reads (of every key, if it names none),
+    increments included.
+    """
     count = sum(v + 1 for k, v in rows.values() if operation["key"] in (None, k))
     return {one: (k, count) for one, (k, _) in _own(operation).items()}
 
 
 def replayed(operations: Iterable[Mapping[str, Any]], rows: Rows) -> Rows:
-    """What operations make of rows, one after the other."""
+    """The rows after several operations."""
     for operation in operations:
         rows = applied(operation, rows)
     return rows

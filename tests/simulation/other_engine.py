@@ -1,4 +1,4 @@
-"""Another engine's writer, which cleans up the log without waiting for midnight, as delta-rs does."""
+"""A writer of another engine, which cleans up the log without waiting for midnight, as delta-rs does."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from tests.simulation.choosers import CALM, Seeded
 from tests.simulation.store import SimulatedStore
 from tests.simulation.world import Call, Fate, World
 
-#: Properties of a table on which this is allowed.
+#: Properties of a table that allow this.
 AT_ONCE: Mapping[str, str] = {
     "delta.logRetentionDuration": "interval 0 seconds",
-    "delta.enableExpiredLogCleanup": "false",  # of our own writers
+    "delta.enableExpiredLogCleanup": "false",  # for this library's writers
 }
 
 
 class _Instant(World):
-    """All that happens here takes one call of the world around it."""
+    """The store of the other engine: all its calls take one call of the world."""
 
     def pause(self, call: Call) -> Fate:
         return Fate()
 
 
 def overtake(actor: Actor) -> None:
-    """Two commits, a checkpoint of the second, and a cleanup of every commit before it, between two calls of others."""
+    """Make two commits, a checkpoint of the second, and a cleanup of all commits before it, between two calls of
+    others."""
     actor.store.meet("overtake", lambda: _overtake(actor))
 
 

@@ -1,7 +1,8 @@
-"""A campaign that takes longer than one sitting: what has been run is kept in a file, and the next one carries on.
+"""The record of a campaign that takes several sittings: a file keeps the finished worlds, and the next sitting
+continues.
 
-Only worlds of the same code count together, so the file says by which they were run: the files that worlds load. What
-none of them loads (another store, an engine) may change meanwhile.
+Only worlds of the same code count together. So the file has a digest of the files that worlds load. Files that no world
+loads (another store, an engine) may change meanwhile.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import pyarrow as pa
 from tests.simulation.campaign import Tally
 
 _ROOT = Path(__file__).parents[2]
-#: Runs worlds enough to load all that any loads, also what is imported when it is needed first; says which files.
+#: A program that runs enough worlds to load all files that worlds load, lazy imports included, and prints the files.
 _LOADING = """
 import sys
 from tests.simulation.campaign import tally
@@ -36,18 +37,18 @@ print(*(one.__file__ for one in list(sys.modules.values()) if getattr(one, "__fi
 
 
 class RecordError(Exception):
-    """A record that cannot be gone on with."""
+    """A record with which the campaign cannot continue."""
 
 
 @dataclass
 class Record:
-    """What a campaign has come to so far.
+    """The results of a campaign so far.
 
     Attributes:
-        total: of the pieces that are done.
-        done: the first seeds of these.
-        seconds: that they took, in all sittings together.
-        sittings: how many there were, with this one.
+        total: the result of the finished pieces.
+        done: the first seeds of these pieces.
+        seconds: the time of all sittings.
+        sittings: the number of sittings, this one included.
     """
 
     path: Path | None
@@ -63,10 +64,10 @@ class Record:
         self.done.add(start)
 
     def save(self, seconds: float) -> None:
-        """Replace the file, if there is to be one.
+        """Replace the file, if there is one.
 
         Args:
-            seconds: that this sitting has taken so far.
+            seconds: the time of this sitting so far.
         """
         if self.path is None:
             return
@@ -90,15 +91,15 @@ class Record:
 
 @contextmanager
 def open_record(path: Path | None, first: int, count: int) -> Iterator[Record]:
-    """The record of this campaign, for one process at a time: a new one, or that of its sittings before.
+    """The record of this campaign, for one process at a time: a new record, or that of the sittings before.
 
     Args:
-        path: None: nothing is kept.
+        path: None: no record is kept.
 
     Raises:
-        RecordError: the file is of other seeds, of worlds that other code has run, or no record; or another process
-            has it open.
-        OSError: it cannot be written.
+        RecordError: the file is not a record, or has other seeds or worlds of other code; or another process has it
+            open.
+        OSError: the file cannot be written.
     """
     if path is None:
         yield Record(None, first, count)
@@ -141,7 +142,7 @@ def _read(path: Path, first: int, count: int) -> Record:
 
 
 def _identity(first: int, count: int) -> dict[str, object]:
-    """What has to be the same for worlds to count together."""
+    """The values that must be equal for worlds to count together."""
     versions = f"Python {platform.python_version()}, pyarrow {pa.__version__}"
     return {"first seed": first, "number of seeds": count, "code": code_of_worlds(), "libraries": versions}
 

@@ -1,4 +1,4 @@
-"""Whether an operation that was refused had to be: else a library that refuses whoever loses a race would do."""
+"""Checks that a refused operation had a conflict; otherwise a library that refuses every loser of a race would pass."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MANY_RETRIES = 50
 
 
 class Version(Protocol):
-    """What has to be known of a version."""
+    """The content of a version that the check needs."""
 
     @property
     def files(self) -> frozenset[str]: ...
@@ -34,13 +34,13 @@ class Version(Protocol):
 
 @dataclass(frozen=True)
 class Attempt:
-    """What somebody wants to commit.
+    """A commit that an actor attempts.
 
     Attributes:
-        operation: as its commit says it.
-        read: the version it was planned on.
-        removes: the files that it wants to replace.
-        retries: how often it may lose; None: as often as the library lets it.
+        operation: the operation in its commit.
+        read: the read version.
+        removes: the files that it would replace.
+        retries: how many races it may lose; None: the library's limit.
     """
 
     operation: Mapping[str, Any]
@@ -59,12 +59,12 @@ def is_founded(
     *,
     reorders_appends: bool,
 ) -> bool:
-    """Whether the version that the error names does what the error says.
+    """Whether the version in the error has the content that the error reports.
 
     Args:
-        versions: all there are.
-        keys: of the rows in a file. Files overlap as their statistics do: from the least key to the greatest.
-        is_there: whether the commit of a version still is.
+        versions: all versions.
+        keys: the keys of the rows in a file. Files overlap as their statistics do: from the lowest key to the highest.
+        is_there: whether the commit of a version still exists.
     """
     named = error.version
     if named is None:

@@ -1,4 +1,4 @@
-"""One run: a seed makes the table, the actors, what they do and what goes wrong; the ledger says if all is well."""
+"""One run: a seed makes the table, the actors, their verbs and the faults; the ledger checks the result."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from tests.simulation.world import Step, World
 _HOUR = 3_600_000.0
 _RETENTION_HOURS = 1
 _LOG_RETENTION_HOURS = 24
-#: What is done beside another engine that cleans up.
+#: Verbs next to another engine that cleans up.
 _BESIDE_OTHERS = ("append", "increment", "delete", "insert", "overwrite", "compact", "deliver", "count")
-#: Ways in which the first appends differ, and checkpoints.
+#: The variants of the first appends and of the checkpoints.
 _VARIANTS = 6
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a seed decides before the first call.
+    """All choices of a seed before the first call.
 
     Attributes:
-        seed: of the order and the faults.
+        seed: seed of the order and the faults.
         interval: commits between checkpoints.
-        has_sidecars: checkpoints are of the V2 spec.
+        has_sidecars: checkpoints follow the V2 spec.
         reorders_appends: the table is WriteSerializable, not Serializable.
-        has_times: commits have their time inside.
-        has_row_ids: rows get ids, and keep them.
-        founding: what happens before the actors begin, in good weather.
-        held: versions of that time that actors have open, by their names, and work on first.
-        remade: then the table is deleted, another one is made in its place, and this happens to it; None: it is not.
-        age: of the table then, hours.
-        weather: what goes wrong while they work.
-        actors: what each of them does.
-        others_clean_up: one of them is another engine, which deletes commits as soon as a checkpoint covers them.
+        has_times: commits have in-commit timestamps.
+        has_row_ids: the table has row tracking.
+        founding: the verbs before the actors begin, without faults.
+        held: actor -> the version of that time that it has open and uses first.
+        remade: the verbs on a new table that replaces the deleted table; None: the table is not replaced.
+        age: age of the table in hours, when the actors begin.
+        weather: the faults while the actors work.
+        actors: the verbs of each actor.
+        others_clean_up: one actor is another engine, which deletes commits as soon as a checkpoint covers them.
     """
 
     seed: int | str
@@ -68,12 +68,12 @@ class Plan:
 
 @dataclass
 class Report:
-    """What a run came to.
+    """The result of a run.
 
     Attributes:
-        violation: the promise that was broken, or None.
-        digest: of every call and its fate; equal where the run is the same.
-        shape: equal where runs differ by the order of calls that do not meet, and by the names of files, only.
+        violation: the guarantee that was broken, or None.
+        digest: a digest of every call and its fate; equal for equal runs.
+        shape: equal for runs that differ only by the order of independent calls and by file names.
     """
 
     calls: int
@@ -86,9 +86,9 @@ class Report:
 
 
 def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
-    """The world of a seed, in which actors do nothing but ``verbs``, where there are any."""
+    """The world of a seed, whose actors run only ``verbs`` if there are any."""
     dice = random.Random(f"{seed} plan")
-    # Where everybody does everything, the few verbs that have to meet seldom do.
+    # With all verbs, the few verbs that must meet seldom do.
     some = list(VERBS) if dice.random() < 0.2 else dice.sample(list(VERBS), dice.randint(2, 5))
     verbs = verbs or some
     weights = [VERBS[verb] for verb in verbs]
@@ -102,7 +102,7 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
     founding, held = ["append"] * dice.randint(0, 2), {}
     people = {name: works(name, dice.randint(1, 3)) for name in actors}
     is_old = "cleanup" in verbs and more.random() < 0.2
-    if is_old:  # somebody cleans up what others work on still
+    if is_old:  # an actor cleans up files and commits that others still use
         founding = ["append"] * more.randint(4, 5)
         founding.insert(more.randint(3, len(founding)), more.choice(("checkpoint", "checkpoint", "tear")))
         held = {name: more.randint(0, 2) for name in actors[1:]}
@@ -120,7 +120,7 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         }
         people[actors[0]] = (Work("overtake", f"{seed} overtake"),)
     works_before = tuple(
-        # Of an old table's appends, which are many, only the checkpoint differs.
+        # An old table has many appends, of which only the checkpoint differs.
         Work(verb, f"{number} {more.randrange(_VARIANTS) if number < 2 - 2 * is_old or verb != 'append' else ''}")
         for number, verb in enumerate(founding)
     )
@@ -135,7 +135,7 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         founding=works_before,
         held=tuple(held.items()),
         remade=remade,
-        age=50 if is_old else dice.choice((0.01, 0.01, 2, 50)),  # what is older than two seconds is kept in caches
+        age=50 if is_old else dice.choice((0.01, 0.01, 2, 50)),  # objects older than two seconds are cached
         weather=dice.choices(weathers, [weight for weight, _ in WEATHERS])[0],
         actors=tuple(people.items()),
         others_clean_up=others_clean_up,
@@ -169,10 +169,10 @@ def founding_of(plan: Plan) -> Founding:
 
 
 def run(plan: Plan | int, made: Callable[[Founding], Founded] = found) -> Report:
-    """Let a world happen.
+    """Run a world.
 
     Args:
-        made: the table at its beginning; whoever runs many worlds of the same code may keep some.
+        made: tables at the beginning of worlds; a caller that runs many worlds of the same code may keep them.
     """
     if isinstance(plan, int):
         plan = plan_of(plan)
@@ -242,7 +242,7 @@ def run(plan: Plan | int, made: Callable[[Founding], Founded] = found) -> Report
             world.run({"auditor": lambda: audit(auditor)})
         except Violation as error:
             violation = str(error)
-        except Exception:  # a bug shows as any error there is
+        except Exception:  # a bug may show as any error
             violation = traceback.format_exc()
     return Report(
         len(world.history),
@@ -256,7 +256,7 @@ def run(plan: Plan | int, made: Callable[[Founding], Founded] = found) -> Report
 
 
 def audit(auditor: Actor) -> None:
-    """Versions that are promised can be opened and read: the last two, and the oldest."""
+    """Check that versions with a guarantee can be read: the last two, and the oldest."""
     ledger = auditor.ledger
     promised = [number for number in range(len(ledger.states)) if ledger.is_promised(number) and ledger.is_kept(number)]
     for version in dict.fromkeys((*promised[-2:], *promised[:1])):
@@ -268,7 +268,7 @@ def digest_of(history: list[Step]) -> str:
 
 
 def without(plan: Plan) -> Iterator[Plan]:
-    """Plans that are a little simpler."""
+    """Plans with one part less."""
     for number, (name, works) in enumerate(plan.actors):
         rest = (*plan.actors[:number], *plan.actors[number + 1 :])
         if rest:

@@ -1,4 +1,4 @@
-"""Pairs and triples of actors whose every order is tried."""
+"""Pairs and triples of actors, for which all orders are tried."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PROPERTIES = {
     "delta.deletedFileRetentionDuration": "interval 1 hours",
     "delta.logRetentionDuration": "interval 24 hours",
 }
-#: Each fault that one call may meet.
+#: Every fault that a call may have.
 FATES: Mapping[str, Fate] = {
     "lost": Fate(0, "error"),
     "unanswered": Fate(1, "error"),
@@ -79,7 +79,7 @@ def _attempted(kind: str, act: Act) -> Act:
 
 
 def _scenario(acts: str, *, interval: int = 1000, reorders_appends: bool = False, with_hooks: bool = True) -> Scenario:
-    """A scenario by its name: what each does, and between them ``|``."""
+    """A scenario by its name: the verbs of each actor, separated by ``|``."""
     kinds: dict[str, Act] = {
         "append 0": _append(0),
         "append 1": _append(1),
@@ -120,8 +120,10 @@ def _scenario(acts: str, *, interval: int = 1000, reorders_appends: bool = False
 
 
 def _commits_on_an_expired_version() -> Scenario:
-    """The version that is open is older than the log's retention, and a cleanup takes it away: its successor's name
-    becomes free, but must not be given out a second time."""
+    """The open version is older than the log's retention, and a cleanup deletes it. The name of its successor becomes
+    free,
+    but must not be used a second time.
+    """
 
     def found(founder: Actor) -> None:
         founder.create(_PROPERTIES)
@@ -141,8 +143,8 @@ def _commits_on_an_expired_version() -> Scenario:
 
 
 def _cleans_up_to_a_torn_checkpoint() -> Scenario:
-    """The checkpoint from which on everything would stay has lost half its bytes: the commits before it are all there
-    is to its version."""
+    """The newest checkpoint before the cutoff has lost half its bytes, so its version can only be read from the
+    commits."""
 
     def found(founder: Actor) -> None:
         founder.create(_PROPERTIES)
@@ -157,8 +159,10 @@ def _cleans_up_to_a_torn_checkpoint() -> Scenario:
 
 
 def _commits_beside_another_engine() -> Scenario:
-    """The retention is over at once, and another engine's cleanup frees the name that a commit is to have, below its
-    checkpoint: nothing may be reported as committed there."""
+    """The retention is zero, and another engine's cleanup frees the name of the next commit below its checkpoint:
+    nothing
+    may be reported as committed there.
+    """
 
     def found(founder: Actor) -> None:
         founder.create({**_PROPERTIES, **AT_ONCE})
@@ -198,7 +202,7 @@ PAIRS = (
     _scenario("insert 1 from 0 | insert 0 from 1", reorders_appends=True),
     _scenario("insert 1 from 0 | append 0", reorders_appends=True),
 )
-#: Of the commits alone, without what follows them: that would be some thousand orders more each.
+#: Scenarios without post-commit hooks, which would add some thousand orders to each.
 TRIPLES = tuple(
     _scenario(acts, reorders_appends=reorders, with_hooks=False)
     for acts, reorders in (
@@ -220,9 +224,12 @@ TRIPLES = tuple(
 
 @dataclass(frozen=True)
 class Explored:
-    """What the orders of a scenario came to: without a fault, and with each fault of a call, ``faulty_orders`` in all.
-    Of ``faults`` so many ``cut`` ones have orders that were not run. ``violations`` say the fault, what was broken, and
-    the calls that led there."""
+    """The results of a scenario's orders.
+
+    Without a fault, and with each fault of a call, ``faulty_orders`` in all. Of ``faults``, ``cut`` faults have orders
+    that
+    were not run. ``violations`` have the fault, the broken guarantee, and the calls that led to it.
+    """
 
     name: str
     calm: Exploration
@@ -233,7 +240,7 @@ class Explored:
 
 
 def with_one_fault(scenario: Scenario, *, limit: int | None = None) -> Iterator[tuple[Fault, Exploration]]:
-    """All orders again (of each the first ``limit``), with each fault at each call that an actor can make."""
+    """Run all orders again (the first ``limit`` of each), with each fault at each call that an actor can make."""
     calm = explore(scenario, limit=limit)
     for actor, most in sorted(calm.calls.items()):
         for number in range(most):
@@ -243,8 +250,10 @@ def with_one_fault(scenario: Scenario, *, limit: int | None = None) -> Iterator[
 
 
 def explored(number: int, limit: int) -> Explored:
-    """The so-manieth of all pairs and triples, ``limit`` orders at most; pairs with faults as well, the first
-    ``limit / 20`` with each."""
+    """The results of the pair or triple with this number, for at most ``limit`` orders; pairs also with faults, for the
+    first
+    ``limit / 20`` orders of each.
+    """
     scenario = (*PAIRS, *TRIPLES)[number]
     calm, orders, faults, cut, violations = explore(scenario, limit=limit), 0, 0, 0, []
     if calm.violation is not None:

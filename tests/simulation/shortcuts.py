@@ -1,5 +1,8 @@
-"""What the library does in a run without being asked: threads work where they are started, so that the scheduler has
-every call of theirs; and what is made of bytes depends on nothing else, and need not be made again for every actor."""
+"""Replacements of parts of the library in a run.
+
+Threads run their work where it is started, so that the scheduler has all their calls. Parsed objects are remembered,
+because they depend only on the bytes, so that actors need not parse them again.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ _engine = optimistic_transaction.engine_info
 
 
 class _Inline:
-    """An executor that has done the work when ``submit`` returns."""
+    """An executor whose ``submit`` runs the work."""
 
     def __init__(self, *_: object, **__: object) -> None: ...
 
@@ -47,7 +50,7 @@ class _Inline:
 
 
 class _ReadOnce(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
-    """A checkpoint's object, of which nothing is decoded twice."""
+    """An object of a checkpoint, of which nothing is decoded twice."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(pa.BufferReader(data))
@@ -62,7 +65,7 @@ class _ReadOnce(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
 
 @dataclass(frozen=True)
 class Memory:
-    """What was made of bytes: commits, checkpoints' objects, and what their footers say."""
+    """The parsed content of bytes: commits, checkpoint objects, and their footers."""
 
     commits: dict[tuple[bytes, int], Any] = field(default_factory=dict)
     files: dict[bytes, _ReadOnce] = field(default_factory=dict)
@@ -71,10 +74,10 @@ class Memory:
 
 @contextmanager
 def remembered(known: Memory | None = None) -> Iterator[Memory]:
-    """What is parsed within is parsed once. Begins with nothing in the library's own cache.
+    """Parse each object only once within the block. The library's own cache is empty at its beginning.
 
     Args:
-        known: what was parsed before; it stays as it is.
+        known: earlier parsed content, which is not changed.
     """
     memory = Memory() if known is None else Memory(dict(known.commits), dict(known.files), dict(known.footers))
     commits, files, footers = memory.commits, memory.files, memory.footers

@@ -1,6 +1,6 @@
-"""A store in memory, every call of which the world lets through, loses, repeats or does too late.
+"""A store in memory. The world executes, loses, repeats or delays each of its calls.
 
-One object is consistent, as on a local disk and on S3: whoever reads it sees the last put. Listings may be behind.
+Each object is consistent, as on a local disk and in S3: every reader sees the last put. Listings may be stale.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Stored(NamedTuple):
 
 
 class Bucket:
-    """What is stored, for all actors; ``watch`` sees every change before anybody else does."""
+    """The stored objects for all actors; ``watch`` gets every change before any actor sees it."""
 
     def __init__(self, watch: Callable[[str, bytes | None], None]) -> None:
         self.objects: dict[str, Stored] = {}
         self.watch = watch
-        self.gone: dict[str, tuple[Stored, float]] = {}  # deleted, and when
+        self.gone: dict[str, tuple[Stored, float]] = {}  # deleted objects and their times
 
     def set(self, path: str, data: bytes | None, now: float) -> None:
         self.watch(path, data)
@@ -41,12 +41,12 @@ class Bucket:
             self.gone[path] = (before, now)
 
     def tear(self, path: str) -> None:
-        """Half of an object is lost. Nobody is told."""
+        """Cut an object to half its bytes, without a call."""
         half = self.objects[path].data[: len(self.objects[path].data) // 2]
         self.objects[path] = Stored(half, self.objects[path].modified, str(zlib.crc32(half)))
 
     def listed(self, now: float, stale: float, some: int) -> list[ObjectMeta]:
-        """What a listing shows, sorted by path."""
+        """The content of a listing, sorted by path."""
         seen = dict(self.objects)
         if stale:
             young = [path for path, one in seen.items() if one.modified > now - stale]
@@ -59,10 +59,10 @@ class Bucket:
 
 
 class SimulatedStore:
-    """One actor's view of the bucket: a process of its own, so its caches are its own, too.
+    """One actor's view of the bucket: a separate process, so it has separate caches.
 
     Attributes:
-        trouble: whether a call has failed, or a listing been behind, since somebody set it to False.
+        trouble: whether a call has failed, or a listing was stale, since it was set to False.
     """
 
     allowed_roots: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ class SimulatedStore:
             self._call("delete", path, lambda path=path: self._set(path, None))  # type: ignore[misc]
 
     def sync(self, paths: Iterable[str]) -> None:
-        """In memory there is nothing to make durable."""
+        """Nothing to do: memory has no durability."""
 
     def open_output(self, path: str) -> pa.NativeFile:
         raise AssertionError(f"{path}: actors put their data files")
@@ -139,10 +139,10 @@ class SimulatedStore:
         raise AssertionError(f"{location}: no actor has Spark")
 
     def make_root(self) -> None:
-        """In memory there are no folders."""
+        """Nothing to do: memory has no folders."""
 
     def meet(self, verb: str, act: Callable[[], None]) -> None:
-        """Let something happen to the whole table, as if it were one call."""
+        """Let an event happen to the whole table, as if it were one call."""
         self._call(verb, "", act)
 
     def _call(self, verb: str, path: str, act: Callable[[], _Result]) -> _Result:

@@ -1,4 +1,4 @@
-"""The judge of the simulation: what it lets pass, and what not, in commits by hand."""
+"""The ledger of the simulation: which commits made by hand it accepts, and which are violations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HOUR = 3_600_000
 
 
 class _Table:
-    """Commits by hand, as a ledger sees them."""
+    """Commits made by hand, with a ledger that watches them."""
 
     def __init__(self, *, reorders_appends: bool = False) -> None:
         self.now = 0.0
@@ -50,7 +50,7 @@ def test_the_ledger_asks_for_the_logs_order() -> None:
         table = _Table(reorders_appends=reorders)
         table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
         table.commit(1, 0, _append(y=[0, 0]), table.file("b", y=[0, 0]))
-        # It was planned on version 0 and leaves the row that came meanwhile.
+        # It was planned on version 0 and does not change the row that was added meanwhile.
         delete = {"kind": "delete", "key": 0}
         if holds:
             table.commit(2, 0, delete, {"remove": {"path": "a"}})
@@ -78,7 +78,7 @@ def test_the_ledger_asks_what_an_insert_has_read(key: int | None) -> None:
         table = _Table(reorders_appends=reorders)
         table.commit(0, -1, _append(x=[0, 4]), table.file("a", x=[0, 4]))
         table.commit(1, 0, {"kind": "delete", "key": 0}, {"remove": {"path": "a"}})
-        # It has counted a row that is gone; who deletes is never overlooked.
+        # It counts a row that is deleted; a deletion must always be seen.
         with pytest.raises(Violation, match=r"wanted \{'y': \(1, 0\)\}, found \{'y': \(1, 5\)\}"):
             table.commit(2, 0, _insert(key, y=[1, 0]), table.file("b", y=[1, 5]))
         table.commit(2, 1, _insert(key, z=[1, 0]), table.file("c", z=[1, 0]))
@@ -98,7 +98,7 @@ def test_the_ledger_lets_an_insert_overlook_what_was_appended_blindly_and_nothin
     ("kind", "key", "removes", "error", "founded"),
     [
         ("delete", 0, "a", ConcurrentAppendError, True),
-        ("delete", 2, "a", ConcurrentAppendError, False),  # nothing of that key came
+        ("delete", 2, "a", ConcurrentAppendError, False),  # no row of that key was added
         ("append", None, "", ConcurrentAppendError, False),  # it has read nothing
         ("insert", None, "", ConcurrentAppendError, True),
         ("insert", 0, "", ConcurrentDeleteReadError, True),

@@ -1,4 +1,4 @@
-"""The simulation itself: it replays, finds bugs that are put in, leaves nothing out, and goes on where it stopped."""
+"""The simulation itself: it replays, finds mutants, leaves nothing out, and continues after an interruption."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_rows_that_are_copied_without_their_ids_are_found(monkeypatch: pytest.Mo
     assert run(2).violation
 
 
-#: It takes two lost races in the right order, which seeds find seldom and all orders at once.
+#: It takes two lost races in the right order, which seeds seldom have, but one of all orders has.
 _RETRY = next(mutant for mutant in MUTANTS if mutant.name.startswith("retry"))
 
 
@@ -168,7 +168,7 @@ def test_every_order_of_three_writers() -> None:
 
 
 def test_an_order_that_is_none_comes_of_who_reads_what_was_appended_blindly() -> None:
-    """What docs/transactions.md says of WriteSerializable."""
+    """The example of WriteSerializable in docs/transactions.md."""
     scenario = _SCENARIOS["delete 0 | append 0 | insert 1 from all, opened anew, WriteSerializable"]
     assert explore(scenario).violation is None
     with pytest.MonkeyPatch.context() as patch:
@@ -200,7 +200,7 @@ def test_what_is_found_is_made_shorter() -> None:
 
 
 class _Script:
-    """Lets the actors in the order in which they come; each call of the first one has the next fate."""
+    """A chooser that runs the actors in their order; each call of the first actor has the next fate."""
 
     def __init__(self, *fates: Fate) -> None:
         self._fates = list(fates)

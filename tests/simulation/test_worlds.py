@@ -1,4 +1,4 @@
-"""The simulation's short form, which is in every `make test`: some worlds, and all orders of some pairs."""
+"""The short form of the simulation for `make test`: some worlds, and all orders of some pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When two orders of calls are the same one: they differ only by calls that do not meet."""
+"""Equality of orders of calls: equal orders differ only by the order of independent calls."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from tests.simulation.world import Call
 
 _READS = ("read", "head", "list")
-#: Meets every other call.
+#: A place that every other call depends on.
 _EVERYTHING = "overtake"
 
 
 def independent(one: Call, other: Call) -> bool:
-    """Whether the order of two calls of different actors makes no difference to anybody."""
+    """Whether the order of two calls of different actors has no effect."""
     if _EVERYTHING in (one.verb, other.verb):
         return False
     if one.verb in _READS and other.verb in _READS:
@@ -26,9 +26,9 @@ def independent(one: Call, other: Call) -> bool:
 
 
 def shape(calls: Sequence[Call]) -> int:
-    """A number for a run's partial order: each call's depth in it (the Foata normal form), hashed.
+    """A number for a run's partial order: the depth of each call in it (the Foata normal form), hashed.
 
-    Data files have names by chance, so each counts as the so-manieth of whoever put it here.
+    Data files have random names, so each is counted as the n-th file of its writer.
     """
     names: dict[str, str] = {}
     made: Counter[str] = Counter()

@@ -1,7 +1,9 @@
-"""Actors that run real code and stop at every call of the store, clocks of their own, and who goes on next.
+"""Actors that run real code and stop at every call of the store, clocks for each actor, and the choice of the next
+call.
 
-An actor is a greenlet that stands for a process. Between two calls it touches nothing that others see, so the order of
-calls and what becomes of each is all there is to choose; whoever chooses (a seed, a search) replays the run.
+An actor is a greenlet that stands for a process. Between two calls it has no effect on others. So the order of calls
+and
+the fate of each call are the only choices; the same choices (of a seed or a search) replay the run.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ from greenlet import greenlet
 _BEGINNING = 1_700_000_000_000.0  # ms since the epoch
 _CALL_MS = 5.0
 
-#: Minutes by which a clock may be behind, ms.
+#: How far a clock may be behind, in ms.
 SLOWEST_CLOCK = 600_000
 
-#: By which one may be ahead, ms.
+#: How far a clock may be ahead, in ms.
 FASTEST_CLOCK = 400 * 86_400_000
 
 
@@ -35,15 +37,15 @@ class Call(NamedTuple):
 
 
 class Fate(NamedTuple):
-    """What becomes of a call.
+    """The fate of a call.
 
     Attributes:
-        effect: how often the store does it.
+        effect: how often the store executes it.
         answer: "result", "error" (lost, throttled) or "death" of the caller.
-        late: the store does it some time after the caller has its error, or is dead.
-        stale: a listing leaves out what is younger than so many ms, and shows what was deleted since.
-        some: of those only about every second one; which ones depends on the number. 0: all of them.
-        clock: from now on the caller's clock is so many ms behind, or ahead by as many below 0.
+        late: the store executes it some time after the caller's error or death.
+        stale: a listing shows the state of so many ms ago: it lacks newer objects, and has objects deleted since.
+        some: if not 0, this applies only to about half of these objects, chosen by this number.
+        clock: from now on the caller's clock is so many ms behind; negative: ahead.
     """
 
     effect: int = 1
@@ -55,36 +57,36 @@ class Fate(NamedTuple):
 
 
 class Chooser(Protocol):
-    """Decides everything that is left open."""
+    """The source of all choices."""
 
     def actor(self, calls: list[Call]) -> int:
-        """Which of the waiting calls is next."""
+        """The actor whose waiting call is next."""
 
     def fate(self, call: Call) -> Fate: ...
 
 
 class Death(BaseException):
-    """The process is gone; not an ``Exception``, for nothing may handle it."""
+    """The end of a process; not an ``Exception``, because no code may handle it."""
 
 
 class Step(NamedTuple):
-    """A call that was let through, and what became of it."""
+    """A call that was executed, and its fate."""
 
     call: Call
     fate: Fate
 
 
 class World:
-    """Where a run takes place.
+    """The world of a run.
 
     Args:
-        chooser: of its order and faults.
-        seed: of identifiers and waits.
-        has_time: calls and waits take time. Without it an actor's calls depend on nothing but what it is answered.
+        chooser: chooses the order and the faults.
+        seed: seed of identifiers and waits.
+        has_time: calls and waits take time. Without it, an actor's calls depend only on its answers.
 
     Attributes:
-        now: the store's clock, ms since the epoch; the actors' may be behind it, or ahead.
-        history: every call, in the order in which they were let through.
+        now: the store's clock, ms since the epoch; the actors' clocks may be behind or ahead.
+        history: every call in order.
     """
 
     def __init__(self, chooser: Chooser, seed: int | str = 0, *, has_time: bool = True) -> None:
@@ -103,7 +105,7 @@ class World:
         self._at_work = ""
 
     def run(self, actors: Mapping[str, Callable[[], None]]) -> None:
-        """Run the actors until all are done, then what the store is still to do. What one raises ends the run."""
+        """Run the actors until all are done, then the late calls of the store. An error of an actor ends the run."""
         self._hub = greenlet.getcurrent()
         with self._own_time():
             try:
@@ -119,7 +121,7 @@ class World:
                     runner.throw(Death)
 
     def pause(self, call: Call) -> Fate:
-        """Wait until the call is let through. Outside of a run, and in a thread of the library's, it is at once."""
+        """Wait until the call is executed. Outside of a run, and in a thread of the library, do not wait."""
         here = greenlet.getcurrent()
         if self._hub is None:
             if here.parent is not None:
@@ -133,7 +135,7 @@ class World:
         return fate
 
     def was_ahead(self, actor: str, since: int) -> bool:
-        """Whether its clock has been, from so many calls of all on."""
+        """Whether the actor's clock was ahead since the call with this number."""
         told = [
             (number, step.fate.clock)
             for number, step in enumerate(self.history)
@@ -143,28 +145,28 @@ class World:
         return any(clock < 0 for clock in (*before[-1:], *(clock for number, clock in told if number >= since)))
 
     def die(self) -> NoReturn:
-        """The end of who is at work; nothing that it would still do (``finally``) reaches the store."""
+        """End the present actor; its later calls (in ``finally``) do not reach the store."""
         self._dead.add(self._at_work)
         raise Death
 
     def later(self, call: Call, act: Callable[[], object]) -> None:
-        """The store does this some time or other."""
+        """Let the store execute this at some later time."""
         self._late.append((call._replace(actor=f"late {self._at_work}"), act))
 
     def settle(self) -> None:
-        """Do what is still under way."""
+        """Execute all late calls."""
         while self._late:
             self._do_late(0)
 
     def sleep_for_hours(self, hours: float) -> None:
-        """Hours pass for all, unless somebody's files wait for their commit."""
+        """Let hours pass for all actors, unless an actor's files wait for their commit."""
         if not self._busy:
             self.settle()
             self.now += hours * 3_600_000
 
     @contextlib.contextmanager
     def at_once(self, actor: str) -> Iterator[None]:
-        """No hours pass while the actor is in here."""
+        """No hours pass while the actor is in the block."""
         self._busy.add(actor)
         try:
             yield
@@ -203,11 +205,11 @@ class World:
 
     @contextlib.contextmanager
     def _own_time(self) -> Iterator[None]:
-        """Nothing of the run depends on this machine's clock or chance."""
+        """Replace the machine's clock and random numbers for the run."""
         steady = self.now
 
         def own() -> random.Random:
-            """Chance of the actor's own, so that it does not depend on what others do meanwhile."""
+            """Random numbers of the actor, which do not depend on other actors."""
             name = self._at_work
             if name not in self._chances:
                 self._chances[name] = random.Random(f"{self._seed} {name}")
@@ -236,7 +238,7 @@ class World:
 
 
 def _in_this_thread(ours: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
-    """Threads that others have left in this process wait by their own clock, and not by the world's."""
+    """Threads of earlier tests in this process keep the real clock."""
     here = threading.get_ident()
     return lambda *arguments: ours(*arguments) if threading.get_ident() == here else original(*arguments)
 

@@ -1,4 +1,4 @@
-"""Writers and maintainers that call the library's own verbs, with data files that are Parquet."""
+"""Writers and maintainers that call the library's own verbs, with Parquet data files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.verb_simulation.store import ParquetStore
 
 KEYS, PARTS = 4, 2
 SCHEMA = pa.schema([("id", pa.int64()), ("key", pa.int64()), ("part", pa.int64())])
-#: Verbs and how often they are chosen.
+#: The verbs and how often each is chosen.
 VERBS: Mapping[str, int] = {
     "append": 4,
     "delete": 5,
@@ -46,21 +46,21 @@ VERBS: Mapping[str, int] = {
     "vacuum": 1,
     "wait": 1,
 }
-#: That no other writer of these worlds stands in the way of.
+#: Verbs with which no other writer of these worlds conflicts.
 _NEVER_LOSE = ("append", "delete")
 
 
 @dataclass
 class Stories:
-    """What actors set out to do, by the operation's name, and what they were told.
+    """The plans of actors by operation name, and the answers that they got.
 
     Attributes:
-        done: its version.
-        gone: of a delete, how many rows went, where the actor was told.
-        refused: it is not committed, and never will be.
-        lost: of those, which are said to have lost to others; the version they had planned on.
-        idle: of those, deletes that found no row; the version they had looked at.
-        groups: of a rewrite, the files that it would put into one or more others, group by group.
+        done: operation -> its version.
+        gone: delete -> the number of deleted rows, if the actor knows it.
+        refused: operations that are not committed and never will be.
+        lost: refused operations with a conflict -> the read version.
+        idle: deletes that found no row -> the version that they read.
+        groups: rewrite -> the files of each of its groups.
     """
 
     asked: dict[str, Asked] = field(default_factory=dict)
@@ -76,13 +76,13 @@ class Actor:
     """One process.
 
     Args:
-        name: no other actor's.
-        store: its own.
-        number: of the actor; its rows' ids begin with it.
+        name: unique among the actors.
+        store: the actor's own store.
+        number: the number of the actor; the ids of its rows begin with it.
 
     Attributes:
-        outcomes: what became of its work, a few words each.
-        begun: calls of all before its present work.
+        outcomes: the outcome of each verb, in a few words.
+        begun: the number of all calls before the present verb.
     """
 
     def __init__(self, name: str, store: ParquetStore, number: int, stories: Stories) -> None:
@@ -98,7 +98,7 @@ class Actor:
         self._snapshot: Snapshot | None = None
 
     def do(self, verb: str, seed: str) -> None:
-        """One piece of work out of ``VERBS``, whose choices are the seed's."""
+        """Run one verb of ``VERBS``; the seed makes its choices."""
         self._random = random.Random(seed)
         self.store.trouble = False
         self.begun = len(self.store.world.history)
@@ -110,7 +110,7 @@ class Actor:
                 return
             with self.store.world.at_once(self.name):
                 getattr(self, f"_{verb}")(self._opened(), name)
-        except CommitUnknownError as error:  # either may be true
+        except CommitUnknownError as error:  # the commit may exist or not
             self._outcome(verb, error)
         except CommitFailedError as error:
             if verb in _NEVER_LOSE:
@@ -127,13 +127,13 @@ class Actor:
             self._outcome(verb, error)
 
     def _opened(self) -> Snapshot:
-        """The version it has open, or the latest."""
+        """The open version, or the latest."""
         if self._snapshot is None or self._random.random() < 0.6:
             self._snapshot = load_snapshot(self.store)
         return self._snapshot
 
     def is_explained(self, error: DeltaError) -> bool:
-        """Whether the store, or the actor's clock, is a reason for the error."""
+        """Whether the store or the actor's clock explains the error."""
         if isinstance(error, RetentionError):
             return self.store.world.was_ahead(self.name, self.begun)
         return self.store.trouble
@@ -170,7 +170,7 @@ class Actor:
             self.stories.gone[name] = result.metrics["numDeletedRows"]
 
     def _mark(self, snapshot: Snapshot, name: str) -> None:
-        """A DELETE as engines with deletion vectors do it: rows of some files are marked, and the files stay."""
+        """Make a DELETE of another engine: hide rows of some files by deletion vectors."""
         files = snapshot.files.to_pylist()
         if not files:
             return

@@ -1,4 +1,4 @@
-"""Everything that was ever stored, and a watch that no data file goes while a version needs it."""
+"""Every object that was ever stored, and a check that no data file is deleted while a version needs it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ RETENTION = 3_600_000  # ms
 
 
 class Archive:
-    """Attributes:
-    objects: by their paths, what was deleted included.
+    """Every object that was ever stored.
+
+    Attributes:
+        objects: path -> content, deleted objects included.
     """
 
     def __init__(self, world: World) -> None:
@@ -25,10 +27,11 @@ class Archive:
         self._live: Files = {}
 
     def watch(self, path: str, data: bytes | None) -> None:
-        """Called before a change.
+        """Check a change before it happens.
 
         Raises:
-            Violation: a data file goes that the last version has, or one that was the last within the retention.
+            Violation: a data file is deleted that the last version has, or a version that was the last within the
+                retention.
         """
         if data is None:
             self._deleted(path)
@@ -40,7 +43,7 @@ class Archive:
             self._written.append(self._world.now)
 
     def was_needed(self, path: str) -> bool:
-        """Whether some version has had it."""
+        """Whether a version has had the file."""
         return any(path in files for files in self._files)
 
     def _deleted(self, path: str) -> None:
@@ -51,7 +54,7 @@ class Archive:
 
 
 def _vectors(files: Files) -> set[str]:
-    """The files that deletion vectors are in."""
+    """The files of deletion vectors."""
     found = (add.get("deletionVector") or {} for add in files.values())
     named = (uuid.UUID(bytes=from_z85(one["pathOrInlineDv"])) for one in found if one.get("storageType") == "u")
     return {f"deletion_vector_{name}.bin" for name in named}

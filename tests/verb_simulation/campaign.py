@@ -1,4 +1,4 @@
-"""Seeds by the thousand, run over processes and counted."""
+"""Runs of thousands of seeds, distributed over processes and counted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHUNK = 20
 
 @dataclass
 class Tally:
-    """What seeds came to; ``violations`` are seeds and what was broken."""
+    """The results of seeds; ``violations`` are seeds with their violations."""
 
     seeds: int = 0
     versions: int = 0
@@ -42,7 +42,7 @@ def tally(first: int, count: int) -> Tally:
 
 
 def campaign(first: int, count: int, processes: int) -> Iterator[Tally]:
-    """Run seeds over processes; what each piece came to."""
+    """Run seeds in several processes; yields the result of each piece."""
     starts = range(first, first + count, _CHUNK)
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         yield from pool.map(tally, starts, [min(_CHUNK, first + count - start) for start in starts])

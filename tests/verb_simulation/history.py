@@ -1,6 +1,6 @@
-"""What the log and the data files say happened, read by a few lines of our own and held against what was asked for.
+"""The history in the log and the data files, read by a few lines of the simulation and compared with the plans.
 
-Each row has an ``id`` of its own, so that one that is lost, doubled or brought back is known by its name.
+Each row has a unique ``id``, so a lost, doubled or restored row can be named.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _COLUMNS = ("delta.rowTracking.materializedRowIdColumnName", "delta.rowTracking.
 
 
 class Violation(Exception):
-    """A promise was broken."""
+    """A guarantee that was broken."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What an actor set out to do.
+    """The plan of an actor's operation.
 
     Attributes:
         adds: rows of an append or an overwrite.
-        goes: whether a row is one to delete; None: none is.
+        goes: whether a row is to be deleted; None: no row is.
     """
 
     verb: str
@@ -51,11 +51,11 @@ class Asked:
 
 @dataclass
 class Version:
-    """What is live in one version.
+    """The content of a version.
 
     Attributes:
-        name: of its operation, "" of the founder's first.
-        ids: row id and commit version of each row, where rows have ids.
+        name: the name of its operation, "" for version 0.
+        ids: row id and row commit version of each row, if the table has row tracking.
     """
 
     name: str
@@ -65,11 +65,11 @@ class Version:
 
 
 class Reading:
-    """Reads versions out of the stored bytes.
+    """Reads versions from the stored bytes.
 
     Args:
-        objects: all that was ever stored.
-        store: to read deletion vectors with.
+        objects: every object that was ever stored.
+        store: the store for deletion vectors.
     """
 
     def __init__(self, objects: Mapping[str, bytes], store: ObjectStore) -> None:
@@ -77,15 +77,16 @@ class Reading:
         self._store = store
         self._columns: dict[str, str] = {}
         self._highest = -1
-        self._given: set[int] = set()  # ids of rows, of those that are gone, too
+        self._given: set[int] = set()  # all row ids, those of deleted rows included
         self._files: dict[str, Any] = {}
 
     def versions(self) -> list[Version]:
-        """All of them, from the commits alone.
+        """All versions, from the commits alone.
 
         Raises:
-            Violation: a commit removes a file that is not there, or adds one that is; a file is missing; statistics
-                count other rows; a row is there twice; a row's id changes, or is given twice.
+            Violation: a commit removes a file that is not live, or adds a live file; a file is missing; statistics have
+                another
+                number of rows; a row exists twice; a row's id changes, or is used twice.
         """
         found: list[Version] = []
         files: Files = {}
@@ -104,7 +105,7 @@ class Reading:
             found.append(new)
 
     def _remember(self, actions: list[dict[str, Any]]) -> None:
-        """Where rows keep their ids, and the highest one."""
+        """Remember the names of the row tracking columns, and the high water mark."""
         for action in actions:
             if "metaData" in action:
                 properties = action["metaData"]["configuration"]
@@ -146,7 +147,7 @@ class Reading:
         )
 
     def _check_ids(self, before: Version, after: Version, version: int) -> None:
-        """Who stays keeps its id; who comes has one that nobody ever had, and this version."""
+        """Check that old rows keep their ids, and that new rows have new ids and this version."""
         for one, told in after.ids.items():
             if one not in before.rows or before is after:
                 if told[1] != version or told[0] in self._given:
@@ -169,7 +170,7 @@ def replayed(files: Files, data: bytes, version: int) -> Files:
     """The live files after a commit.
 
     Raises:
-        Violation: it removes a file that is not there, or adds one that is.
+        Violation: the commit removes a file that is not live, or adds a live file.
     """
     files = dict(files)
     actions = _actions(data)
@@ -195,7 +196,7 @@ def _key(action: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _is_true(stats: Mapping[str, Any], rows: list[dict[str, int]]) -> bool:
-    """Whether statistics count the rows of a file and bound them."""
+    """Whether statistics have the right number of rows and bounds of a file."""
     columns = stats["minValues"].keys() | stats["maxValues"].keys()
     return (
         stats["numRecords"] == len(rows)

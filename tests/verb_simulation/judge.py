@@ -1,4 +1,4 @@
-"""Whether the versions hold what the operations make of them, and the actors were told so."""
+"""Checks that versions are the results of the operations, and that actors got the right answers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.verb_simulation.store import ParquetStore
 
 
 def judge(archive: Archive, store: ParquetStore, stories: Stories) -> list[Version]:
-    """The versions, if each of them holds what the operations so far make of it, in the order of the log.
+    """The versions, if each is the result of the operations so far, in the order of the log.
 
     Raises:
-        Violation: it does not, or the log says other than an actor was told, or our reader sees other rows.
+        Violation: a version is not, the log differs from an actor's answer, or our reader reads other rows.
     """
     versions = Reading(archive.objects, store).versions()
     _check_rows(versions, stories)
@@ -61,8 +61,12 @@ def _check_answers(versions: list[Version], stories: Stories) -> None:
 
 
 def _has_lost(name: str, stories: Stories, base: Version, later: list[Version]) -> bool:
-    """Whether commits stood in the way: any, of an overwrite; of a rewrite, those that took a file of each group away,
-    for rows that are marked meanwhile are marked in what it wrote; of a mark, another one of a file, too."""
+    """Whether commits explain the conflict.
+
+    Any commit explains that of an overwrite. For a rewrite, commits must have removed a file of each group; rows that
+    were
+    deleted by vectors are deleted in its files too. For a delete by vectors, another vector of a file is enough.
+    """
     verb = stories.asked[name].verb
     if verb == "overwrite":
         return bool(later)
@@ -73,6 +77,6 @@ def _has_lost(name: str, stories: Stories, base: Version, later: list[Version]) 
 
 
 def left_over(archive: Archive, bucket: Bucket) -> list[str]:
-    """Parquet files that no version ever had. (A vector's small file is left to vacuum where a race was lost.)"""
+    """Parquet files that no version ever had. (Vacuum deletes the small file of a vector after a lost race.)"""
     data = [path for path in bucket.objects if path.endswith(".parquet") and not path.startswith("_delta_log/")]
     return [path for path in data if not archive.was_needed(path)]

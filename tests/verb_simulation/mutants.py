@@ -1,4 +1,4 @@
-"""Bugs that verbs may have when others commit meanwhile, each put into the library for a while, and to be found."""
+"""Possible bugs of verbs with concurrent commits, each put into the library for a while; every bug must be found."""
 
 from __future__ import annotations
 
@@ -151,5 +151,5 @@ MUTANTS = (
 
 
 def violation_of(seed: int, verbs: Sequence[str] = ()) -> str | None:
-    """What the world of a seed breaks, in which actors do nothing but ``verbs``, where there are any."""
+    """The violation in the world of a seed, whose actors run only ``verbs`` if there are any."""
     return run(plan_of(seed, verbs)).violation

@@ -1,4 +1,4 @@
-"""One run: a seed makes the table, the actors, what they do and what goes wrong; the history says if all is well."""
+"""One run: a seed makes the table, the actors, their verbs and the faults; the history checks the result."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _MEETING = (["mark", "compact"], ["mark", "cluster"], ["mark", "delete"], ["dele
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a seed decides before the first call.
+    """All choices of a seed before the first call.
 
     Attributes:
-        seed: of the order and the faults.
-        has_row_ids: rows get ids, and keep them.
-        is_partitioned: by ``part``.
-        writes_vectors: deletes hide rows by deletion vectors.
-        has_vector_files: deletion vectors have files of their own, however small they are.
-        forgets_places: clustering has no room to remember where rows went.
+        seed: seed of the order and the faults.
+        has_row_ids: the table has row tracking.
+        is_partitioned: the table is partitioned by ``part``.
+        writes_vectors: deletes use deletion vectors.
+        has_vector_files: deletion vectors are in files, even small ones.
+        forgets_places: clustering has no memory to keep the places of rows.
         interval: commits between checkpoints.
-        founding: what happens before the actors begin, in good weather.
-        weather: what goes wrong while they work.
-        actors: what each of them does.
+        founding: the verbs before the actors begin, without faults.
+        weather: the faults while the actors work.
+        actors: the verbs of each actor.
     """
 
     seed: int
@@ -62,11 +62,11 @@ class Plan:
 
 @dataclass
 class Report:
-    """What a run came to.
+    """The result of a run.
 
     Attributes:
-        violation: the promise that was broken, or None.
-        outcomes: what became of the actors' work.
+        violation: the guarantee that was broken, or None.
+        outcomes: the outcomes of the actors' verbs.
         history: every call.
     """
 
@@ -77,9 +77,9 @@ class Report:
 
 
 def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
-    """The world of a seed, in which actors do nothing but ``verbs``, where there are any."""
+    """The world of a seed, whose actors run only ``verbs`` if there are any."""
     dice = random.Random(f"{seed} verbs")
-    # Where everybody does everything, the few verbs that have to meet seldom do.
+    # With all verbs, the few verbs that must meet seldom do.
     some = dice.sample(list(VERBS), dice.randint(2, 4))
     drawn = dice.choices((list(VERBS), some, *_MEETING), (1, 2, *[1] * len(_MEETING)))[0]
     verbs = verbs or drawn
@@ -101,7 +101,7 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
 
 
 def run(plan: Plan | int) -> Report:
-    """Let a world happen."""
+    """Run a world."""
     if isinstance(plan, int):
         plan = plan_of(plan)
     chooser = Seeded(f"{plan.seed} verbs", CALM)
@@ -142,14 +142,14 @@ def run(plan: Plan | int) -> Report:
                 raise Violation(f"nothing went wrong, and these files are left over: {left}")
         except Violation as error:
             report.violation = str(error)
-        except Exception:  # a bug shows as any error there is
+        except Exception:  # a bug may show as any error
             report.violation = traceback.format_exc()
     report.outcomes = Counter(outcome for person in people for outcome in person.outcomes)
     return report
 
 
 def _create(store: ParquetStore, plan: Plan) -> None:
-    """A table whose rows may be marked, by other engines and, where the plan says so, by our deletes."""
+    """Create a table that supports deletion vectors; our deletes use them if the plan says so."""
     properties = {
         "delta.checkpointInterval": str(plan.interval),
         "delta.deletedFileRetentionDuration": "interval 1 hours",

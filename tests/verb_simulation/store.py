@@ -1,4 +1,4 @@
-"""The simulated store with data files in it: a file is put when it is closed."""
+"""The simulated store with data files: a file is put when it is closed."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tests.simulation.store import SimulatedStore
 
 
 class _Output(pa.BufferOutputStream):  # type: ignore[misc]  # pyarrow is untyped
-    """Kept in memory until it is closed, and then put as a whole, once."""
+    """A file in memory that is put as a whole when it is closed."""
 
     put: Callable[[bytes], None]
 
     def close(self) -> None:
         if not self.closed:
-            data = self.getvalue().to_pybytes()  # closes it, too
+            data = self.getvalue().to_pybytes()  # also closes it
             self.put(data)
 
 
 class ParquetStore(SimulatedStore):
-    """A store that engines write to."""
+    """A store that engines can write to."""
 
     def open_output(self, path: str) -> pa.NativeFile:
         output = _Output()

@@ -25,18 +25,18 @@ CREWS = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.interop.commits", description=__doc__)
-    parser.add_argument("--commits", type=int, default=1_000, help="of a table (default: %(default)s)")
-    parser.add_argument("--seconds", type=int, default=1_800, help="at most, of a table (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=None, help="of what is written; default a new one")
-    parser.add_argument("--beside", nargs="+", choices=CREWS, default=None, help="whom (default: all that can)")
-    parser.add_argument("--s3", action="store_true", help="on an S3 server of its own, not on the disk")
+    parser.add_argument("--commits", type=int, default=1_000, help="commits in a table (default: %(default)s)")
+    parser.add_argument("--seconds", type=int, default=1_800, help="most seconds for a table (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=None, help="seed of the operations; default: a new one")
+    parser.add_argument("--beside", nargs="+", choices=CREWS, default=None, help="the other libraries (default: all)")
+    parser.add_argument("--s3", action="store_true", help="use an S3 server, not the disk")
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else secrets.randbelow(10**6)
     peers = options.beside or (["delta-rs"] if options.s3 else list(CREWS))
     if options.s3 and "delta-spark" in peers:
-        parser.error("delta-spark's commits to S3 are not safe beside others")
+        parser.error("delta-spark's commits to S3 are not safe with other writers")
     if "delta-spark" in peers and not PEER.exists():
-        parser.error(f"{PEER} is not there; `make interop-commits` makes it")
+        parser.error(f"{PEER} does not exist; `make interop-commits` creates it")
     violations = missing = 0
     where = " in S3" if options.s3 else ""
     for peer in peers:
