@@ -18,9 +18,7 @@ _STEP = 1_000
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--inputs", type=int, default=100_000, help="number of inputs; default: 100,000")
-    parser.add_argument(
-        "--seed", type=int, default=None, help="seed of a run to repeat or to continue; default: a new one"
-    )
+    parser.add_argument("--seed", type=int, default=None, help="seed of the run; default: a new one")
     parser.add_argument("--first", type=int, default=0, help="number of the first input; default: 0")
     parser.add_argument("--processes", type=int, default=2, help="default: 2")
     options = parser.parse_args()

@@ -34,9 +34,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=10_000, help="number of worlds; default: 10,000")
     parser.add_argument("--first", type=int, default=0, help="the first seed; default: 0")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one for each processor")
-    parser.add_argument(
-        "--record", type=Path, metavar="FILE", help="keep the finished worlds in a file, and continue from it"
-    )
+    parser.add_argument("--record", type=Path, metavar="FILE", help="keep the results in a file, or continue from it")
     parser.add_argument("--replay", type=int, metavar="SEED", help="print the calls of one world")
     parser.add_argument("--orders", action="store_true", help="instead of seeds: all orders of pairs and triples")
     parser.add_argument("--limit", type=int, default=1_000, help="the most orders of one scenario; default: 1,000")
