@@ -181,7 +181,7 @@ def _torn_commits(store: ObjectStore, listing: Iterable[ObjectMeta]) -> dict[str
 
 
 def _wrong_sizes(files: pa.Table, objects: pa.Table, store: ObjectStore) -> dict[str, str]:
-    """Log path -> sizes of each file whose size differs from the log's, also in a request for its path."""
+    """Log path -> both sizes, of each file whose size differs from the log's in the listing and in a second request."""
     differing = files_of_other_sizes(files, objects, store)
     paths = file_paths.canonical(differing["path"], store)
     wrong: dict[str, str] = {}
@@ -313,7 +313,7 @@ def _wrong_checksums(store: ObjectStore, listing: Sequence[ObjectMeta]) -> dict[
 
 
 def _wrong_hint(store: ObjectStore, listing: Sequence[ObjectMeta], unreadable: Container[str]) -> str | None:
-    """What is wrong with ``_last_checkpoint``, or None.
+    """The problem with ``_last_checkpoint``, or None.
 
     Args:
         unreadable: paths of checkpoints that count as missing.

@@ -61,10 +61,10 @@ def vacuum(
 ) -> VacuumResult:
     """Delete the files that neither the latest version nor a reader within the retention needs.
 
-    The latest version counts, even if ``snapshot`` is older. Never deleted are hidden folders (``_x``, ``.x``), tables
-    in subfolders, the ``metadata`` of an Iceberg table in the same folder, files outside the folder, symbolic links and
-    files behind them. Empty folders are kept, because a writer may be about to use them. A run that deletes files adds
-    ``VACUUM START`` and ``VACUUM END`` to the history.
+    The latest version counts, even if ``snapshot`` is older. Vacuum never deletes hidden folders (``_x``, ``.x``),
+    tables in subfolders, the ``metadata`` of an Iceberg table in the same folder, files outside the folder, symbolic
+    links or files behind them. Empty folders are kept, because a writer may be about to use them. A run that deletes
+    files adds ``VACUUM START`` and ``VACUUM END`` to the history.
 
     Args:
         retention_hours: keep files that were removed or written within these hours; None: the table's
@@ -193,7 +193,7 @@ def plan_vacuum(
 
 
 def newest(snapshot: Snapshot) -> Snapshot:
-    """The latest version, also if commits after an old snapshot are cleaned up, where ``update`` stops."""
+    """The latest version. ``update`` alone would stop where commits after an old snapshot are cleaned up."""
     latest = snapshot.update()
     version = latest_version(latest.store)
     return latest if version is None or latest.version >= version else load_snapshot(latest.store)

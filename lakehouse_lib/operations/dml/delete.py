@@ -39,7 +39,7 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import OptimisticTransaction
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
-#: How often a delete is planned, at most, because other commits change files meanwhile.
+#: The most times that a delete is planned, once and again after each conflict.
 _ROUNDS = 10
 
 

@@ -56,7 +56,7 @@ def add_actions(snapshot: Snapshot, *, flatten: bool = False) -> pa.Table:
 
 
 def _counted(schema: StructType, indexed: StatisticsColumns, above: tuple[str, ...]) -> StructType:
-    """The columns with statistics; the type of each leaf is a count."""
+    """The columns with statistics; each leaf has the type long, for a count of nulls."""
     return _chosen(schema, indexed, above, lambda _: PrimitiveType("long"))
 
 

@@ -31,7 +31,7 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 logger = logging.getLogger(__name__)
 
-#: How often a rewrite is rebased on concurrent deletion vectors, at most.
+#: The most times that a rewrite is rebased on concurrent deletion vectors.
 _ROUNDS = 10
 
 

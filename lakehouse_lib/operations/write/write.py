@@ -256,7 +256,7 @@ def check_rows_are_kept(target: WriteTarget) -> None:
     """Refuse schemas whose rows Parquet cannot store: without a stored column, or with a struct without members.
 
     Raises:
-        InvalidSchemaError: the error names the columns.
+        InvalidSchemaError: data files cannot store the rows; the error names the columns.
     """
     table = target.store.root
     for field in target.layout.schema.fields:

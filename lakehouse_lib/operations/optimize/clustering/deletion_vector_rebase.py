@@ -113,7 +113,7 @@ class PlacesOfKeys:
     ) -> dict[int, list[BitMap64] | None]:
         """Move the keys of groups again, and find the places of their marked rows.
 
-        Groups whose places fit in memory are remembered and are not in the result.
+        Groups whose places fit in memory are put into ``_remembered`` and not into the result.
         """
         members = {
             path: (number, place)

@@ -1,7 +1,7 @@
 """A sample of a partition's keys, from which its tree is built.
 
-Up to 256 files, the sample reads a few row groups of the key columns of every file, and takes rows at equal distances.
-With more files it reads files at equal distances. For each file in between, it takes the rows of a neighbour and
+With at most 256 files, the sample reads a few row groups of the key columns of every file, at equal distances. With
+more files it reads files at equal distances. For each file in between, it takes the rows of a neighbour and
 stretches them to the file's own minimum and maximum in the log. Without this, a sample of 32 files of a clustered table
 led to files of a third to three times the mean size.
 """
@@ -110,7 +110,7 @@ def _read(reader: TableReader, source: FilePart, rows: int, groups: int, turn: i
 def _with_unread(sample: Sample, read: Keys, sizes: Keys, ranges: FileRanges, sample_rows: int) -> Sample:
     """Add rows for each file that was not read: its neighbour's rows, stretched to the file's own range."""
     unread = np.setdiff1d(np.arange(len(ranges.rows)), read)
-    turn = np.minimum(np.searchsorted(read, unread), len(read) - 1)  # of the neighbour among the files read
+    turn = np.minimum(np.searchsorted(read, unread), len(read) - 1)  # index of the neighbour in ``read``
     unread, turn = unread[sizes[turn] > 0], turn[sizes[turn] > 0]
     each = max(sample_rows // len(ranges.rows), 1)
     at = (np.arange(each) + 0.5) / each
