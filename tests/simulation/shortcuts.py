@@ -23,9 +23,9 @@ from lakehouse_lib.log.checkpoint import part
 from lakehouse_lib.log.checkpoint.parquet_footer import chunk_statistics
 from lakehouse_lib.log.commits import commit_file
 from lakehouse_lib.log.commits.commit_file import parse_commit
-from lakehouse_lib.transaction import optimistic_transaction
+from lakehouse_lib.transaction import commit_info
 
-_engine = optimistic_transaction.engine_info
+_engine = commit_info.engine_info
 
 
 class _Inline:
@@ -103,7 +103,7 @@ def remembered(known: Memory | None = None) -> Iterator[Memory]:
         (commit_file, "parse_commit", parse_commit, parsed),
         (pq, "ParquetFile", pq.ParquetFile, opened),
         (part, "chunk_statistics", chunk_statistics, statistics),
-        (optimistic_transaction, "engine_info", _engine, _engine_once),
+        (commit_info, "engine_info", _engine, _engine_once),
     ]
     replaced += [
         (module, "ThreadPoolExecutor", concurrent.futures.ThreadPoolExecutor, _Inline)
