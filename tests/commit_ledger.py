@@ -1,7 +1,7 @@
 """Compare the log and all readers with what concurrent writers of one table recorded (``commit_operations``).
 
-An operation's name is in its commit (``commitInfo.userMetadata``), so the log shows which operations were committed
-and in which order. Replaying them in that order gives the rows of every version. This shows more than lost commits: a
+An operation's name is in its commit (``commitInfo.userMetadata``), so the log shows which operations were committed and
+in which order. Replaying them in that order gives the rows of every version. This shows more than lost commits: a
 delete must also have seen every earlier commit.
 """
 

@@ -1,7 +1,7 @@
 """Readers of Delta tables: our engines, and delta-rs (`deltalake`) and DuckDB, with which they are compared.
 
-All return tables in one plain form, so that `==` means equal rows: no dictionaries, no large types, no schema
-metadata, timestamps with a zone as microseconds in UTC, rows sorted by all columns.
+All return tables in one plain form, so that `==` means equal rows: no dictionaries, no large types, no schema metadata,
+timestamps with a zone as microseconds in UTC, rows sorted by all columns.
 """
 
 from __future__ import annotations

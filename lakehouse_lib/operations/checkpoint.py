@@ -13,8 +13,8 @@ def checkpoint(snapshot: Snapshot) -> OperationResult:
     """Write the checkpoint of ``snapshot`` and move ``_last_checkpoint`` forward; its version is ``read_version``.
 
     Raises:
-        UnsupportedFeatureError: the table has a writer feature that this library does not support; the checkpoint
-            would lack its actions.
+        UnsupportedFeatureError: the table has a writer feature that this library does not support; the checkpoint would
+            lack its actions.
         TableNotFoundError: the log was deleted, or another table was created at the location.
         VersionNotFoundError: the version was cleaned up.
     """

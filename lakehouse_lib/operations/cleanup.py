@@ -28,14 +28,14 @@ def cleanup(
         snapshot: the latest version.
         dry_run: only return what would be deleted.
         enforce_retention_duration: refuse a log retention shorter than the retention of deleted files.
-        now: the moment from which the retention is counted back; None: this machine's clock, which must not be ahead
-            of the store's clock unless it is a dry run.
+        now: the moment from which the retention is counted back; None: this machine's clock, which must not be ahead of
+            the store's clock unless it is a dry run.
 
     Raises:
         RetentionError: ``delta.logRetentionDuration`` is shorter than ``delta.deletedFileRetentionDuration``, or this
             machine's clock is ahead of the store's by more than ten minutes (``log.clock.MOST_AHEAD``).
-        UnsupportedFeatureError: the table has a writer feature that this library does not support; the feature may
-            have files in the log that this library does not know.
+        UnsupportedFeatureError: the table has a writer feature that this library does not support; the feature may have
+            files in the log that this library does not know.
         InvalidArgumentError: a table property is not valid.
     """
     snapshot.check_writable()

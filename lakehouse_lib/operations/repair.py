@@ -1,8 +1,8 @@
 """Find damage in a table's log and files, and repair what can be repaired without losing a row.
 
 The dry run finds damage and changes nothing. The repair removes missing data files from the log in one commit. It
-deletes objects that no version needs: wrong checksums, unreadable checkpoints whose versions the commits can restore,
-a ``_last_checkpoint`` that points to no checkpoint, and temporary files of killed processes.
+deletes objects that no version needs: wrong checksums, unreadable checkpoints whose versions the commits can restore, a
+``_last_checkpoint`` that points to no checkpoint, and temporary files of killed processes.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def repair(
     Args:
         snapshot: any version that can be read.
         commit_properties: of the commit that removes missing files.
-        before_repair: called once with the findings, before anything is changed; if it raises, nothing is changed.
-            Not called in a dry run.
+        before_repair: called once with the findings, before anything is changed; if it raises, nothing is changed. Not
+            called in a dry run.
         now: the moment from which the minimum age of a day is counted back; None: this machine's clock, which must not
             be ahead of the store's clock if temporary files or checkpoints are deleted.
 

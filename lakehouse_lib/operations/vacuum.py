@@ -72,14 +72,14 @@ def vacuum(
             retention. If more hours are requested, older tombstones are read from the commits that the log still has.
         dry_run: only return what would be deleted.
         enforce_retention_duration: refuse fewer hours than the table's retention.
-        now: the moment from which the retention is counted back; None: this machine's clock, which must not be ahead
-            of the store's clock unless it is a dry run.
+        now: the moment from which the retention is counted back; None: this machine's clock, which must not be ahead of
+            the store's clock unless it is a dry run.
 
     Raises:
         RetentionError: ``retention_hours`` is shorter than the table's retention, or this machine's clock is ahead of
             the store's by more than ten minutes (``log.clock.MOST_AHEAD``); nothing is deleted.
-        UnsupportedFeatureError: the table has a writer feature that this library does not support; the feature may
-            have files that this library does not know.
+        UnsupportedFeatureError: the table has a writer feature that this library does not support; the feature may have
+            files that this library does not know.
         InvalidArgumentError: the retention is negative, or the table's retention is not an interval.
         LogCorruptedError: a deletion vector does not name its file, so the file cannot be kept.
     """

@@ -202,8 +202,7 @@ def released_runs(dag_id: str, *, after: int = 0) -> list[tuple[str, list[dict[s
 
     Args:
         after: the id of an event; this event and older events are left out, because a DAG's first run consumes the
-            events
-            of all tests.
+            events of all tests.
     """
     from airflow.jobs.job import Job
     from airflow.jobs.scheduler_job_runner import SchedulerJobRunner

@@ -49,8 +49,7 @@ def ask_us(root: Path, version: int | None, *, grows: bool) -> Answer:
 
     Args:
         grows: whether an update of an older snapshot must give the same table. It need not if a checkpoint or a
-            compaction
-            replaces commits, because only one of the two is corrupted.
+            compaction replaces commits, because only one of the two is corrupted.
     """
     table = DeltaTable(root, version=version)
     snapshot = load_snapshot(open_store(root), version)
@@ -90,8 +89,7 @@ def judge(
         grows: as for ``ask_us``.
         note: called with the next reader's name, so that the runner knows which reader hangs.
         sound: the table before its corruption, if only objects are corrupted whose content the commits also have. Then
-            its
-            answer is right, whatever other readers read from the corrupted table.
+            its answer is right, whatever other readers read from the corrupted table.
     """
     note("us")
     try:

@@ -154,8 +154,7 @@ def _judged(one: Input, scratch: Path, witnesses: Witnesses, note: object) -> Ve
         grows = one.version is None and alone
         CACHE.clear()  # objects of a log never change, except here
         # The other readers read commits that a compaction replaces. If only one of the two is corrupted, their answers
-        # do
-        # not count.
+        # do not count.
         same_log = not any(root.glob("_delta_log/*.compacted.json"))
         sound = one.table if all(map(_SAID_TWICE.search, one.changed)) else None
         return judge(root, one.version, witnesses if same_log else None, note, grows=grows, sound=sound)

@@ -49,8 +49,7 @@ def example(function: Example) -> Example:
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``letters``: created, appended to, overwritten. ``days``: in folders of year, month and day. ``feed``: with a
-    change
-    data feed. There is one commit a minute, so that times differ.
+    change data feed. There is one commit a minute, so that times differ.
     """
     root = tmp_path_factory.mktemp("examples")
     letters = str(root / "letters")

@@ -1,7 +1,7 @@
 """A process of a race: ``python -m tests.s3.racer put|append|delta-rs LOCATION NUMBER ROUNDS``.
 
-Storage options are in its environment. It prints that it is ready, and waits for a line (before every put, or once).
-It prints its wins: the round, or the first id of the rows that it has committed.
+Storage options are in its environment. It prints that it is ready, and waits for a line (before every put, or once). It
+prints its wins: the round, or the first id of the rows that it has committed.
 """
 
 from __future__ import annotations

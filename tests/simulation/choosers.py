@@ -60,8 +60,7 @@ class Seeded:
     There are three kinds of order: a random actor for each call; mostly the same actor as before; or the actor with the
     highest rank, which sometimes loses its rank. The last kind finds bugs that need few switches at the right calls. In
     some orders, an actor that is about to change something waits while others make up to sixty calls, so the state that
-    it
-    has read may be gone.
+    it has read may be gone.
     """
 
     def __init__(self, seed: int | str, weather: Weather) -> None:

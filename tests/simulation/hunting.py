@@ -66,8 +66,7 @@ def hunt(mutant: Mutant, worlds: Worlds, first: int = 0, budget: int = BUDGET, *
 
 def hunt_all(mutants: Sequence[Mutant], worlds: Worlds, first: int, console: Console) -> int:
     """Search each mutant in worlds of any kind, then in worlds of its verbs, and print the results. Returns how many
-    were not
-    found.
+    were not found.
     """
     table = Table("mutant", "seed", "tried", "seconds", "what it broke", box=None)
     alive = 0

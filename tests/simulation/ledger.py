@@ -290,8 +290,7 @@ class Ledger:
 
     def _may_have_seen_it(self, read: int, version: int) -> bool:
         """Whether an operation after ``read`` may have seen the blind append without seeing ``version``; then these
-        three have no
-        serial order.
+        three have no serial order.
         """
         return any(read < other < version for other in self._reading)
 

@@ -25,8 +25,7 @@ _COLUMNS = (
 @dataclass
 class Contents:
     """A checkpoint's files, tombstones (path -> deletionTimestamp), applications and sidecars, the first row id of each
-    file
-    with row ids, and the high water mark.
+    file with row ids, and the high water mark.
     """
 
     files: set[str] = field(default_factory=set)

@@ -121,8 +121,7 @@ def _scenario(acts: str, *, interval: int = 1000, reorders_appends: bool = False
 
 def _commits_on_an_expired_version() -> Scenario:
     """The open version is older than the log's retention, and a cleanup deletes it. The name of its successor becomes
-    free,
-    but must not be used a second time.
+    free, but must not be used a second time.
     """
 
     def found(founder: Actor) -> None:
@@ -160,8 +159,7 @@ def _cleans_up_to_a_torn_checkpoint() -> Scenario:
 
 def _commits_beside_another_engine() -> Scenario:
     """The retention is zero, and another engine's cleanup frees the name of the next commit below its checkpoint:
-    nothing
-    may be reported as committed there.
+    nothing may be reported as committed there.
     """
 
     def found(founder: Actor) -> None:
@@ -227,8 +225,7 @@ class Explored:
     """The results of a scenario's orders.
 
     Without a fault, and with each fault of a call, ``faulty_orders`` in all. Of ``faults``, ``cut`` faults have orders
-    that
-    were not run. ``violations`` have the fault, the broken guarantee, and the calls that led to it.
+    that were not run. ``violations`` have the fault, the broken guarantee, and the calls that led to it.
     """
 
     name: str
@@ -251,8 +248,7 @@ def with_one_fault(scenario: Scenario, *, limit: int | None = None) -> Iterator[
 
 def explored(number: int, limit: int) -> Explored:
     """The results of the pair or triple with this number, for at most ``limit`` orders; pairs also with faults, for the
-    first
-    ``limit / 20`` orders of each.
+    first ``limit / 20`` orders of each.
     """
     scenario = (*PAIRS, *TRIPLES)[number]
     calm, orders, faults, cut, violations = explore(scenario, limit=limit), 0, 0, 0, []

@@ -2,8 +2,7 @@
 call.
 
 An actor is a greenlet that stands for a process. Between two calls it has no effect on others. So the order of calls
-and
-the fate of each call are the only choices; the same choices (of a seed or a search) replay the run.
+and the fate of each call are the only choices; the same choices (of a seed or a search) replay the run.
 """
 
 from __future__ import annotations

@@ -85,8 +85,7 @@ class Reading:
 
         Raises:
             Violation: a commit removes a file that is not live, or adds a live file; a file is missing; statistics have
-                another
-                number of rows; a row exists twice; a row's id changes, or is used twice.
+                another number of rows; a row exists twice; a row's id changes, or is used twice.
         """
         found: list[Version] = []
         files: Files = {}

@@ -64,8 +64,7 @@ def _has_lost(name: str, stories: Stories, base: Version, later: list[Version]) 
     """Whether commits explain the conflict.
 
     Any commit explains that of an overwrite. For a rewrite, commits must have removed a file of each group; rows that
-    were
-    deleted by vectors are deleted in its files too. For a delete by vectors, another vector of a file is enough.
+    were deleted by vectors are deleted in its files too. For a delete by vectors, another vector of a file is enough.
     """
     verb = stories.asked[name].verb
     if verb == "overwrite":

@@ -111,8 +111,8 @@ def delete(
         are 0 and nothing is committed, unless ``rewrite`` removes matching rows that deletion vectors hid.
 
     Raises:
-        DeltaProtocolError: the table is append-only, or has a change data feed, or has row tracking without the name
-            of the column for row ids.
+        DeltaProtocolError: the table is append-only, or has a change data feed, or has row tracking without the name of
+            the column for row ids.
         CommitFailedError: a concurrent change of schema or protocol, or ten conflicts in a row.
         CommitUnknownError: the store gave no answer to the commit.
     """

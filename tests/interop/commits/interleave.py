@@ -64,8 +64,7 @@ def interleave(
     """Write until there are so many commits or the ``seconds`` are over.
 
     Each library makes at least a tenth of the commits, with delta-spark a fiftieth. If delta-spark has written, it is
-    one of
-    the readers.
+    one of the readers.
 
     Args:
         folder: an empty folder for the ledgers. The table is ``table`` in it, or a folder of the same name on the

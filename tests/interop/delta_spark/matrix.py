@@ -1,8 +1,7 @@
 """Every version of every table that ``write.py`` wrote: both engines read what delta-spark read.
 
 `make interop` runs it, not `make test`, because it needs delta-spark. A difference fails. A table with a feature that
-is
-not supported has to be refused with the feature's name. The matrix shows these, and what DuckDB reads.
+is not supported has to be refused with the feature's name. The matrix shows these, and what DuckDB reads.
 """
 
 from __future__ import annotations

@@ -194,8 +194,7 @@ def test_rows_keep_their_ids_by_turns(tmp_path: Path, peer: Peer) -> None:
 @pytest.mark.parametrize("marks", [False, True], ids=["rewriting", "marking"])
 def test_rows_that_are_copied_by_turns_keep_their_ids(tmp_path: Path, peer: Peer, engine: Engine, marks: bool) -> None:
     """delta-spark updates, merges and deletes in between, by rewrites or deletion vectors; rows that it deletes while
-    we
-    copy them are deleted in our files too.
+    we copy them are deleted in our files too.
     """
     path, table = tmp_path / "t", f"delta.`{tmp_path / 't'}`"
     if marks:

@@ -5,8 +5,8 @@ columns with few values come first. A node for w files is cut into w^(1/columns 
 parts by the last column. Then each part gets its share of the w files by its real weight. Equal keys are never cut
 apart, so a value that is larger than a file stays in one leaf with several files.
 
-It is a k-d tree (Bentley, 1975) with quantiles instead of medians and with more than two children. In the experiment
-of the Delta Lake paper (VLDB 2020, figure 8) it skips more files than a Z-order or a Hilbert curve of the same keys.
+It is a k-d tree (Bentley, 1975) with quantiles instead of medians and with more than two children. In the experiment of
+the Delta Lake paper (VLDB 2020, figure 8) it skips more files than a Z-order or a Hilbert curve of the same keys.
 """
 
 from __future__ import annotations

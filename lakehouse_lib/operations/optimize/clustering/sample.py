@@ -1,9 +1,9 @@
 """A sample of a partition's keys, from which its tree is built.
 
 With at most 256 files, the sample reads a few row groups of the key columns of every file, at equal distances. With
-more files it reads files at equal distances. For each file in between, it takes the rows of a neighbour and
-stretches them to the file's own minimum and maximum in the log. Without this, a sample of 32 files of a clustered table
-led to files of a third to three times the mean size.
+more files it reads files at equal distances. For each file in between, it takes the rows of a neighbour and stretches
+them to the file's own minimum and maximum in the log. Without this, a sample of 32 files of a clustered table led to
+files of a third to three times the mean size.
 """
 
 from __future__ import annotations
