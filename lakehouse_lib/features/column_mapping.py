@@ -34,18 +34,23 @@ def is_unlisted(protocol: Protocol, metadata: Metadata) -> bool:
 
 
 def with_physical_names(metadata: Metadata, before: Metadata | None = None, *, table: str | None = None) -> Metadata:
-    """The metadata with ids and physical names for columns that lack them, if its mode is ``name`` or ``id``.
+    """The metadata with an id and a physical name for each column, or without any if its mode is none.
 
     Args:
-        before: the table's current metadata, whose ids are not used again.
+        before: the table's metadata so far, whose ids are not given again, and whose columns keep theirs.
 
     Raises:
         InvalidArgumentError: the property is not a mode of the protocol.
     """
+    schema = Schema.from_json(metadata.schema_string)
     if COLUMN_MAPPING_MODE.of(metadata.configuration, table) == "none":
-        return metadata
-    max_id = 0 if before is None else MAX_COLUMN_ID.of(before.configuration, table) or 0
-    schema, max_id = column_mapping.with_physical_names(Schema.from_json(metadata.schema_string), max_id)
+        return replace(metadata, schema_string=column_mapping.without_mapping(schema).to_json())
+    max_id, known = 0, None
+    if before is not None:
+        max_id = MAX_COLUMN_ID.of(before.configuration, table) or 0
+        if COLUMN_MAPPING_MODE.of(before.configuration, table) != "none":
+            known = Schema.from_json(before.schema_string)
+    schema, max_id = column_mapping.with_physical_names(schema, max_id, known)
     configuration = {**metadata.configuration, MAX_COLUMN_ID.key: str(max_id)}
     return replace(metadata, schema_string=schema.to_json(), configuration=configuration)
 

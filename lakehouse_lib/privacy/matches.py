@@ -24,6 +24,7 @@ from lakehouse_lib.privacy.sql import LABEL
 from lakehouse_lib.privacy.stored_files import as_files, constants_of
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import DataType, Field, Schema, StructType, TableLayout
+from lakehouse_lib.schema.column_mapping import is_generated
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import StatisticsColumns, from_footer, leaves
 
@@ -135,10 +136,20 @@ def _count_live(task: CountTask, index: int, path: str, constants: dict[str, pa.
 def _count_stored(task: CountTask, index: int, path: str) -> tuple[int | None, str | None]:
     reader, predicate = task.reader, task.predicate
     with reader.open(path, None) as file:
-        constants = constants_of(file, task.files["partitionValues"][index].as_py(), reader)
+        noted = task.files["partitionValues"][index].as_py() or ()
+        constants = constants_of(file, noted, reader)
         lacking = [field.name for field in reader.schema if not reader.holds(file, field)]
         missing = [name for name in lacking if name not in constants]
         # With column mapping a dropped column stays in the files, and a column added later may have the same name.
+        strangers = reader.strangers(file, task.table_schema) if lacking else []
+        current_keys = {reader.layout.physical_name(field) for field in task.table_schema}
+        strangers += [key for key, _ in noted if key not in current_keys] if missing else []
+        generated = [name for name in strangers if is_generated(name)]
+        if missing and generated:
+            return None, (
+                f"the file has columns of an older schema under the generated names {', '.join(generated)}, and no "
+                f"column {', '.join(missing)}; look at the file, and rewrite it or delete it by hand"
+            )
         dropped = reader.strangers(file, task.table_schema) if lacking and reader.layout.mapping != "none" else []
         again = [name for name in lacking if name.lower() in {field.lower() for field in dropped}]
         if again:

@@ -19,6 +19,7 @@ from lakehouse_lib.operations.vacuum import OBJECT_SCHEMA, Listing, removes_belo
 from lakehouse_lib.protocol import deletion_vector, file_paths, partition_values
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import PrimitiveType
+from lakehouse_lib.schema.column_mapping import is_generated
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import at_once
@@ -158,7 +159,7 @@ def constants_of(
 def _partition_values(
     snapshot: Snapshot, paths: Sequence[str], keys: Mapping[str, bool]
 ) -> list[list[tuple[str, str | None]]]:
-    """The known partition values of each path.
+    """The known partition values of each path, and those under generated keys that the table does not have now.
 
     Args:
         keys: by partition key, whether the table is partitioned by it now.
@@ -171,16 +172,20 @@ def _partition_values(
         for index, (path, noted) in enumerate(zip(canonical, files["partitionValues"].to_pylist(), strict=True)):
             if noted or (noted is not None and (full is None or full[index])):
                 logged[path] = noted
+    current_keys = {snapshot.layout.physical_name(field) for field in snapshot.schema.fields}
     values = []
     for path in paths:
         noted = logged.get(path)
         # The case of a column's name may have changed since.
         by_key = {name.lower(): value for name, value in partition_values.folders(path.rpartition("/")[0]).items()}
         by_key |= {name.lower(): value for name, value in noted or ()}
+        # Under a generated key that the table does not have now, a column of before an overwrite may have its value.
+        strangers = [(key, value) for key, value in noted or () if key not in current_keys and is_generated(key)]
+        is_older = noted is not None and not strangers
         for key, current in keys.items():
-            if current and noted is not None:  # the file is older than this partition column: the value is null
+            if current and is_older:  # the file is older than this partition column: the value is null
                 by_key.setdefault(key.lower(), None)
-        values.append([(key, by_key[key.lower()]) for key in keys if key.lower() in by_key])
+        values.append([*((key, by_key[key.lower()]) for key in keys if key.lower() in by_key), *strangers])
     return values
 
 

@@ -116,7 +116,7 @@ ISOLATION_LEVEL = TableProperty(
     "delta.isolationLevel", IsolationLevel.SERIALIZABLE, _isolation_level, "Serializable or WriteSerializable", str
 )
 COLUMN_MAPPING_MODE: TableProperty[Mode] = TableProperty(
-    "delta.columnMapping.mode", "none", _mapping_mode, "none, name or id"
+    "delta.columnMapping.mode", "none", _mapping_mode, "none, name or id", str
 )
 MAX_COLUMN_ID = TableProperty(
     "delta.columnMapping.maxColumnId", None, whole_number(0), "a whole number", settable=False

@@ -7,6 +7,7 @@ mapping (mode ``none``), both names are the same.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator
 from functools import partial
@@ -14,12 +15,14 @@ from itertools import count
 from typing import Literal
 
 from lakehouse_lib.schema.nesting import all_types, replaced
-from lakehouse_lib.schema.types import DataType, Field, Schema, StructType
+from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
 
 Mode = Literal["none", "name", "id"]
 
-_ID = "delta.columnMapping.id"
-_PHYSICAL_NAME = "delta.columnMapping.physicalName"
+_PREFIX = "delta.columnMapping."
+_ID = f"{_PREFIX}id"
+_PHYSICAL_NAME = f"{_PREFIX}physicalName"
+_GENERATED = re.compile(r"col-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def physical_name(field: Field, mode: Mode) -> str:
@@ -35,25 +38,64 @@ def stored_as(field: Field, name: str) -> Field:
     return Field(field.name, field.type, field.nullable, {**field.metadata, _PHYSICAL_NAME: name})
 
 
-def with_physical_names(schema: StructType, max_id: int) -> tuple[Schema, int]:
-    """The schema with an id and a physical name for every field that lacks them, and the new highest id.
+def with_physical_names(schema: StructType, max_id: int, known: StructType | None = None) -> tuple[Schema, int]:
+    """The schema with an id and a physical name for every new field, and the highest id after it.
+
+    Ids and names that ``schema`` has are replaced: a caller may have taken its fields from other tables.
 
     Args:
         max_id: the highest id that the table has used so far (``delta.columnMapping.maxColumnId``).
+        known: the table's schema so far. A field of the same path and type keeps what it has there, so that files and
+            the search for a person's rows still find it; as in delta-spark also when the schema is overwritten.
     """
-    structs = [kind for kind in all_types(schema) if isinstance(kind, StructType)]
-    ids = count(max(max_id, *(field_id(field) or 0 for struct in structs for field in struct.fields)) + 1)
-    fields = [_identified(field, ids) for field in schema.fields]
+    structs = [kind for kind in all_types(known or Schema([])) if isinstance(kind, StructType)]
+    ids = count(max(max_id, *(field_id(field) or 0 for struct in structs for field in struct.fields), 0) + 1)
+    fields = [_identified(field, None if known is None else known.get(field.name), ids) for field in schema.fields]
     return Schema(fields), next(ids) - 1
 
 
-def _identified(field: Field, ids: Iterator[int]) -> Field:
-    metadata = dict(field.metadata)
-    if field_id(field) is None:
-        metadata[_ID] = next(ids)
-    metadata.setdefault(_PHYSICAL_NAME, f"col-{uuid.uuid4()}")
-    kind = replaced(field.type, partial(_identified, ids=ids))
-    return Field(field.name, kind, field.nullable, metadata)
+def without_mapping(schema: StructType) -> Schema:
+    """The schema without ids and physical names, at every depth: that of a table without column mapping."""
+    return Schema([_without_mapping(field) for field in schema.fields])
+
+
+def is_generated(name: str) -> bool:
+    """Whether a physical name says nothing about its column: ``col-`` and a UUID, as all engines generate them."""
+    return _GENERATED.fullmatch(name) is not None
+
+
+def _identified(field: Field, known: Field | None, ids: Iterator[int]) -> Field:
+    metadata = dict(_without_mapping(field).metadata)
+    if known is not None and _holds(known.type, field.type):
+        metadata |= {key: value for key, value in known.metadata.items() if key.startswith(_PREFIX)}
+        return Field(field.name, _inside(field.type, known.type, ids), field.nullable, metadata)
+    metadata |= {_ID: next(ids), _PHYSICAL_NAME: f"col-{uuid.uuid4()}"}
+    return Field(field.name, _inside(field.type, None, ids), field.nullable, metadata)
+
+
+def _holds(known: DataType, kind: DataType) -> bool:
+    """Whether files with a column of the one type have values of the other; of a void column they have none."""
+    if isinstance(known, PrimitiveType):
+        return known in (kind, PrimitiveType("void"))
+    return type(known) is type(kind)
+
+
+def _inside(kind: DataType, known: DataType | None, ids: Iterator[int]) -> DataType:
+    if isinstance(kind, StructType):
+        before = known if isinstance(known, StructType) else StructType([])
+        return StructType([_identified(field, before.get(field.name), ids) for field in kind.fields])
+    if isinstance(kind, ArrayType):
+        element = known.element_type if isinstance(known, ArrayType) else None
+        return ArrayType(_inside(kind.element_type, element, ids), kind.contains_null)
+    if isinstance(kind, MapType):
+        key, value = (known.key_type, known.value_type) if isinstance(known, MapType) else (None, None)
+        return MapType(_inside(kind.key_type, key, ids), _inside(kind.value_type, value, ids), kind.value_contains_null)
+    return kind
+
+
+def _without_mapping(field: Field) -> Field:
+    metadata = {key: value for key, value in field.metadata.items() if not key.startswith(_PREFIX)}
+    return Field(field.name, replaced(field.type, _without_mapping), field.nullable, metadata)
 
 
 def partition_key(schema: StructType, column: str, mode: Mode) -> str:

@@ -61,11 +61,26 @@ def check_feed_names(schema: StructType, *, table: str | None = None) -> None:
 
 
 def check_usable(schema: StructType, *, table: str | None = None) -> None:
-    """Refuse types that this library cannot write: unknown types and variants.
+    """Refuse columns that this library cannot write: unknown types, variants, NOT NULL void, and broken names.
 
     Raises:
         InvalidSchemaError: names the first such column.
     """
+    for path in _all_names(schema, ()):
+        if any("\ud800" <= character <= "\udfff" for character in path[-1]):
+            raise InvalidSchemaError(
+                f"the column name {path[-1]!a} is not valid Unicode text",
+                table=table,
+                hint="Rename the column",
+                code="DELTA_INVALID_COLUMN_NAME",
+            )
+    for field in schema.fields:
+        if field.type == PrimitiveType("void") and not field.nullable:
+            raise InvalidSchemaError(
+                f"column {field.name!r} is void and NOT NULL, so no row could be written",
+                table=table,
+                hint="Make the column nullable, or give it a type",
+            )
     check_readable(schema, table=table)
     for field in schema.fields:
         if has_variant(field.type):

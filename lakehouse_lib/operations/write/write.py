@@ -241,7 +241,8 @@ def with_new_columns(snapshot: Snapshot, incoming: pa.Schema) -> Metadata:
         check_names(merged, snapshot.schema, table=table)
     if has_change_data_feed(before):
         check_feed_names(Schema([field for field in merged.fields if field.name not in snapshot.schema]), table=table)
-    return with_physical_names(before.with_schema(merged.to_json()), before, table=table)
+    after = before.with_schema(merged.to_json())
+    return after if snapshot.layout.mapping == "none" else with_physical_names(after, before, table=table)
 
 
 def _target(store: ObjectStore, metadata: Metadata, what: Write) -> WriteTarget:
@@ -295,7 +296,7 @@ def _check_fits(snapshot: Snapshot, metadata: Metadata) -> None:
         return
     enforce(snapshot.schema, schema.to_arrow(), table=snapshot.store.root)
     raise InvalidArgumentError(
-        "another writer created the table first, with another schema or partitioning",
+        "another writer created the table first, with another schema, partitioning or physical names of columns",
         table=snapshot.store.root,
         version=snapshot.version,
         hint="Repeat the write; it will append to that table",

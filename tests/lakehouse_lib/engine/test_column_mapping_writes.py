@@ -12,7 +12,7 @@ import pytest
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, UnsupportedFeatureError
-from lakehouse_lib.schema import Field, Schema, StructType
+from lakehouse_lib.schema import ArrayType, Field, Schema, StructType
 from lakehouse_lib.schema.column_mapping import field_id, physical_name, with_physical_names
 from tests.peers import plain, read_delta_rs, read_duckdb
 
@@ -79,14 +79,16 @@ def test_every_verb_writes_physical_names(
     assert len(table.file_uris([("a b", "=", 1)])) < len(table.file_uris()) or partition_by is None
 
 
-def test_an_overwritten_schema_takes_ids_that_no_column_had(tmp_path: Path, engine: Engine) -> None:
+def test_an_overwritten_schema_keeps_the_names_of_equal_columns(tmp_path: Path, engine: Engine) -> None:
+    """As delta-spark does: a column of another type gets an id that no column had."""
     write_deltalake(tmp_path, ROWS, configuration={"delta.columnMapping.mode": "name"}, engine=engine)
     before = physical(DeltaTable(tmp_path))
-    rows = pa.table({"a b": ["now a text"]})
+    rows = pa.table({"a b": ["now a text"], "p;q": ["x"]})
     write_deltalake(tmp_path, rows, mode="overwrite", schema_mode="overwrite", engine=engine)
     after = physical(DeltaTable(tmp_path))
     assert after["a b"][1] == 7
     assert after["a b"][0] != before["a b"][0]
+    assert after["p;q"] == before["p;q"]
     assert DeltaTable(tmp_path).to_pyarrow_table().to_pylist() == rows.to_pylist()
     assert plain(DeltaTable(tmp_path, version=0).to_pyarrow_table()) == plain(ROWS) == read_duckdb(tmp_path, 0)
 
@@ -110,13 +112,70 @@ def test_a_mode_that_the_protocol_does_not_list_is_not_written(tmp_path: Path) -
         write_deltalake(tmp_path, pa.table({"x": [2]}), mode="append")
 
 
-def test_ids_go_on_from_the_highest_and_names_stay() -> None:
+def test_fields_keep_their_ids_and_names_and_new_ones_get_the_next() -> None:
     inner = Field("x", "long", metadata={"delta.columnMapping.id": 4, "delta.columnMapping.physicalName": "x"})
-    schema = Schema([Field("a", "long"), Field("s", StructType([inner, Field("y", "long")]))])
-    named, highest = with_physical_names(schema, 2)
-    assert highest == 7
+    bare = Field("bare", "long")  # another writer may leave out id and name: files have the column by its own name
+    before = Schema([bare, Field("s", ArrayType(StructType([inner])))])
+    members = StructType([Field("x", "long"), Field("y", "long")])
+    named, max_id = with_physical_names(Schema([bare, Field("s", ArrayType(members)), Field("a", "long")]), 2, before)
+    assert max_id == 6
     kind = named.field("s").type
-    assert isinstance(kind, StructType)
-    assert kind.field("x") == inner
-    assert sorted([field_id(named.field("a")), field_id(named.field("s")), field_id(kind.field("y"))]) == [5, 6, 7]
-    assert with_physical_names(named, highest) == (named, highest)
+    assert isinstance(kind, ArrayType)
+    assert isinstance(kind.element_type, StructType)
+    assert named.field("bare") == bare
+    assert kind.element_type.field("x") == inner
+    assert {field_id(kind.element_type.field("y")), field_id(named.field("a"))} == {5, 6}
+    assert with_physical_names(named, max_id, named) == (named, max_id)
+
+
+def test_a_column_without_a_physical_name_keeps_its_values_when_columns_are_added(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"x": [1], "y": ["a"]}), configuration={"delta.columnMapping.mode": "name"})
+    table = DeltaTable(tmp_path)
+    stored = physical(table)["y"][0]
+    log = tmp_path / "_delta_log" / f"{0:020}.json"
+    log.write_text(log.read_text().replace(f',\\"delta.columnMapping.physicalName\\":\\"{stored}\\"', ""))
+    for checksum in tmp_path.rglob("*.crc"):
+        checksum.unlink()
+    (uri,) = table.file_uris()
+    file = pq.read_table(uri)
+    pq.write_table(file.rename_columns(["y" if name == stored else name for name in file.column_names]), uri)
+    assert DeltaTable(tmp_path).to_pyarrow_table().to_pylist() == [{"x": 1, "y": "a"}]
+    more = pa.table({"x": [2], "y": ["b"], "z": [1]})
+    write_deltalake(tmp_path, more, mode="append", schema_mode="merge")
+    rows = DeltaTable(tmp_path).to_pyarrow_table().sort_by("x").to_pylist()
+    assert rows == [{"x": 1, "y": "a", "z": None}, {"x": 2, "y": "b", "z": 1}]
+
+
+def test_ids_and_names_of_another_table_are_not_taken_over(tmp_path: Path) -> None:
+    for name in "xy":
+        write_deltalake(tmp_path / name, pa.table({name: [1]}), configuration={"delta.columnMapping.mode": "id"})
+    schema = Schema([DeltaTable(tmp_path / name).schema().field(name) for name in "xy"])
+    rows = pa.table({"x": [1, 2], "y": [10, 20]})
+    for name, mode in (("mapped", "id"), ("unmapped", "none")):
+        path = tmp_path / name
+        DeltaTable.create(path, schema, configuration={"delta.columnMapping.mode": mode})
+        write_deltalake(path, rows, mode="append")
+        assert plain(DeltaTable(path).to_pyarrow_table()) == plain(rows) == read_duckdb(path)
+    assert [dict(field.metadata) for field in DeltaTable(tmp_path / "unmapped").schema().fields] == [{}, {}]
+
+
+def test_the_mode_is_spelled_as_other_engines_read_it(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"a": [1]}), configuration={"delta.columnMapping.mode": "NAME"})
+    assert DeltaTable(tmp_path).metadata().configuration["delta.columnMapping.mode"] == "name"
+    assert read_duckdb(tmp_path).to_pylist() == [{"a": 1}]
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_a_name_that_is_not_unicode_is_refused(tmp_path: Path, mode: str) -> None:
+    schema = Schema([Field("s", StructType([Field("\ud800", "long")]))])
+    with pytest.raises(InvalidSchemaError):
+        DeltaTable.create(tmp_path, schema, configuration={"delta.columnMapping.mode": mode})
+
+
+def test_a_partition_value_is_measured_by_the_folder_of_its_physical_name(tmp_path: Path, engine: Engine) -> None:
+    schema = pa.schema([("p", pa.string()), ("k", pa.int64())])
+    DeltaTable.create(tmp_path, schema, partition_by=["p"], configuration={"delta.columnMapping.mode": "name"})
+    with pytest.raises(InvalidArgumentError) as refused:
+        write_deltalake(tmp_path, pa.table({"p": ["x" * 230], "k": [1]}), mode="append", engine=engine)
+    assert refused.value.code == "DELTA_INVALID_PARTITION_VALUE"
+    assert "column p" in refused.value.message

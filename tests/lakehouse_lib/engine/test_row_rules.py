@@ -13,7 +13,9 @@ from pyspark.sql import functions as F
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.spark.columns import as_schema, struct_type
-from lakehouse_lib.errors import ConstraintViolatedError
+from lakehouse_lib.engine.spark.engine import SparkEngine
+from lakehouse_lib.errors import ConstraintViolatedError, InvalidSchemaError, StoreError
+from lakehouse_lib.schema import Field, Schema
 from tests.lakehouse_lib.schema.test_not_null import ROWS, RULES, SCHEMA, arrow
 from tests.peers import parquet_files, read_delta_rs
 
@@ -106,3 +108,24 @@ def test_both_forms_of_a_rule_refuse_the_same_rows(spark: SparkSession, rows: li
     by_spark = [list(row) for row in refused.collect()]
     by_arrow = [list(row) for row in zip(*(rule.violations(batch).tolist() for rule in RULES.values()), strict=True)]
     assert sorted(by_spark) == sorted(by_arrow)
+
+
+def test_three_hundred_required_columns_are_written(tmp_path: Path, spark: SparkSession) -> None:
+    names = [f"c{number}" for number in range(300)]
+    DeltaTable.create(tmp_path, Schema([Field(name, "long", nullable=False) for name in names]))
+    # Nullable as far as Spark knows, so that no check is left out.
+    frame = spark.range(10).select(*[F.when(F.col("id") >= 0, F.col("id")).alias(name) for name in names])
+    write_deltalake(tmp_path, frame, mode="append", engine=SparkEngine(spark))
+    assert DeltaTable(tmp_path).count() == 10
+
+
+def test_a_value_that_looks_like_a_refusal_is_not_taken_for_it(tmp_path: Path, spark: SparkSession) -> None:
+    DeltaTable.create(tmp_path, Schema([Field("k", "long", nullable=False)]))
+    frame = spark.sql("SELECT CAST('lakehouse refuses a row <0>' AS long) AS k")
+    with pytest.raises(StoreError):
+        write_deltalake(tmp_path, frame, mode="append", engine=SparkEngine(spark))
+
+
+def test_a_void_column_that_is_not_null_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSchemaError):
+        DeltaTable.create(tmp_path, Schema([Field("v", "void", nullable=False), Field("k", "long")]))

@@ -6,7 +6,7 @@ they are refused. Other columns are not checked for UTF-8, because this takes a 
 
 from __future__ import annotations
 
-import re
+import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +16,6 @@ from lakehouse_lib.protocol import partition_values
 from lakehouse_lib.schema import Field, PrimitiveType, constraint_violated
 from lakehouse_lib.schema.quoting import quoted
 
-_REFUSAL = re.compile(r"lakehouse refuses a row by check <(?P<number>\d+)>")
 _TEXT, _BINARY = PrimitiveType("string"), PrimitiveType("binary")
 
 
@@ -26,10 +25,12 @@ class RowCheck(NamedTuple):
     Attributes:
         refused: a Spark column that is true for a row that may not be written, and never null.
         error: the error of the write if there is such a row.
+        marker: the text of Spark's error for such a row, which no value of a user contains.
     """
 
     refused: Any
     error: DeltaError
+    marker: str
 
 
 def row_checks(target: WriteTarget) -> list[RowCheck]:
@@ -37,13 +38,13 @@ def row_checks(target: WriteTarget) -> list[RowCheck]:
     from pyspark.sql import functions as F
 
     table = target.store.root
-    checks = [
-        RowCheck(~F.coalesce(F.expr(rule.condition), F.lit(False)), constraint_violated(rule, "at least 1 row", table))
+    refusals: list[tuple[Any, DeltaError]] = [
+        (~F.coalesce(F.expr(rule.condition), F.lit(False)), constraint_violated(rule, "at least 1 row", table))
         for rule in target.rules
     ]
     for name in target.layout.partition_columns:
-        checks.extend(_partition_checks(target.layout.schema.field(name), target))
-    return checks
+        refusals.extend(_partition_checks(target.layout.schema.field(name), target))
+    return [RowCheck(refused, error, f"lakehouse refuses a row <{uuid.uuid4()}>") for refused, error in refusals]
 
 
 def checked(frame: Any, checks: Sequence[RowCheck], target: WriteTarget) -> Any:
@@ -55,22 +56,22 @@ def checked(frame: Any, checks: Sequence[RowCheck], target: WriteTarget) -> Any:
     # The checks are part of a column that files contain, because Spark drops unused columns with their checks. Spark
     # could move a filter below a join, where it would check rows that are not in the frame.
     carrier = target.layout.data_columns.names[0]
-    value = F.col(quoted(carrier))
-    for number, check in reversed(list(enumerate(checks))):
-        value = F.when(check.refused, F.raise_error(F.lit(f"lakehouse refuses a row by check <{number}>"))).otherwise(
-            value
-        )
+    first, *others = checks
+    value = F.when(first.refused, F.raise_error(F.lit(first.marker)))
+    for check in others:  # one CASE with many branches: nested ones overflow the stack of Spark's analyzer
+        value = value.when(check.refused, F.raise_error(F.lit(check.marker)))
+    value = value.otherwise(F.col(quoted(carrier)))
     columns = [value.alias(name) if name == carrier else F.col(quoted(name)) for name in frame.columns]
     return frame.select(*columns)
 
 
 def refusal(error: DeltaError, checks: Sequence[RowCheck]) -> DeltaError | None:
     """The error of the check that refused a row; None if the write failed for another reason."""
-    match = _REFUSAL.search(str(error.__cause__))
-    return None if match is None else checks[int(match["number"])].error
+    report = str(error.__cause__)
+    return next((check.error for check in checks if check.marker in report), None)
 
 
-def _partition_checks(field: Field, target: WriteTarget) -> Iterator[RowCheck]:
+def _partition_checks(field: Field, target: WriteTarget) -> Iterator[tuple[Any, DeltaError]]:
     from pyspark.sql import functions as F
 
     if field.type not in (_TEXT, _BINARY):
@@ -88,16 +89,16 @@ def _partition_checks(field: Field, target: WriteTarget) -> Iterator[RowCheck]:
             hint="Partition by another column",
             code="DELTA_INVALID_PARTITION_VALUE",
         )
-    yield RowCheck(_is_true(~F.is_valid_utf8(text)), not_utf8)
+    yield _is_true(~F.is_valid_utf8(text)), not_utf8
     longest = target.store.limits.name
     if longest is not None:
-        room = partition_values.room_for_value(field.name, longest)
+        room = partition_values.room_for_value(target.layout.partition_key(field.name), longest)
         escaped = F.regexp_replace(text, partition_values.ESCAPED_CHARACTER, "%00")
         # The expensive exact test runs only for texts that may be too long when every character is escaped.
         too_long = (F.octet_length(text) > room // 3) & (F.octet_length(escaped) > room)
         what = f"a partition value that makes a folder name of more than {longest} bytes"
-        yield RowCheck(_is_true(too_long), _unusable(field.name, what, table))
-    yield RowCheck(_is_true(F.contains(text, F.lit("\0"))), _unusable(field.name, "a partition value with NUL", table))
+        yield _is_true(too_long), _unusable(field.name, what, table)
+    yield _is_true(F.contains(text, F.lit("\0"))), _unusable(field.name, "a partition value with NUL", table)
 
 
 def _is_true(condition: Any) -> Any:
