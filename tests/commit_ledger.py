@@ -132,20 +132,20 @@ def _committed(table: Path, stories: Told, verdict: Verdict) -> dict[int, str]:
             info = next(body["commitInfo"] for body in map(json.loads, lines) if "commitInfo" in body)
             names[version] = info["userMetadata"]
         except (ValueError, StopIteration, KeyError) as error:
-            verdict.violations.append(f"version {version} is no commit of any writer ({error!r}): {lines[:1]}")
+            verdict.violations.append(f"version {version} is not a commit of a writer ({error!r}): {lines[:1]}")
     counted = Counter(names.values())
     verdict.violations += [f"{name} is committed {count} times" for name, count in counted.items() if count > 1]
     verdict.violations += [f"{name} was never begun" for name in counted if name not in stories.begun]
     versions = {name: version for version, name in names.items()}
     for name, version in stories.done.items():
         if name not in versions:
-            verdict.violations.append(f"{name} was acknowledged as version {version} and is not in the log")
+            verdict.violations.append(f"{name} was acknowledged as version {version} but is not in the log")
         elif version is not None and versions[name] != version:
-            verdict.violations.append(f"{name} was acknowledged as version {version} and is {versions[name]}")
+            verdict.violations.append(f"{name} was acknowledged as version {version} but is version {versions[name]}")
     for name, error in stories.refused.items():
         if name in versions:
-            verdict.violations.append(f"{name} is version {versions[name]}, and its writer was told {error}")
-    verdict.violations += [f"{name} had nothing to do and is committed" for name in stories.idle if name in versions]
+            verdict.violations.append(f"{name} is version {versions[name]}, but its writer got {error}")
+    verdict.violations += [f"{name} had nothing to do but is committed" for name in stories.idle if name in versions]
     verdict.unanswered = sum(name not in stories.done for name in counted)
     return names
 
@@ -200,14 +200,14 @@ def _check_checkpoints(table: Path, verdict: Verdict) -> None:
     if hint.exists():
         version = json.loads(hint.read_text())["version"]
         if not list(log.glob(f"{version:020d}.checkpoint*.parquet")) or version >= verdict.versions:
-            verdict.violations.append(f"_last_checkpoint names {version}, which has no checkpoint")
+            verdict.violations.append(f"_last_checkpoint points to version {version}, which has no checkpoint")
     alone = table.with_name(f"{table.name}-commits-alone")
     shutil.copytree(log, alone / "_delta_log", ignore=shutil.ignore_patterns("*.parquet", "_last_checkpoint"))
     try:
         with_checkpoint, without = (sorted(DeltaTable(one).files()["path"].to_pylist()) for one in (table, alone))
         if with_checkpoint != without:
             verdict.violations.append(
-                f"the checkpoint tells {len(with_checkpoint)} files, the commits {len(without)}, not the same"
+                f"the checkpoint has {len(with_checkpoint)} files; expected {len(without)} files by the commits"
             )
     finally:
         shutil.rmtree(alone)

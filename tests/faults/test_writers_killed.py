@@ -76,18 +76,18 @@ def test_a_good_run_is_good(run: tuple[Path, Path]) -> None:
 @pytest.mark.parametrize(
     ("harm", "told"),
     [
-        ("lost", "0-5 was acknowledged as version 6 and is not in the log"),
+        ("lost", "0-5 was acknowledged as version 6 but is not in the log"),
         ("gap", "are not contiguous"),
         ("twice", "0-4 is committed 2 times"),
-        ("torn", "version 6 is no commit of any writer"),
-        ("other version", "0-4 was acknowledged as version 5 and is 6"),
+        ("torn", "version 6 is not a commit of a writer"),
+        ("other version", "0-4 was acknowledged as version 5 but is version 6"),
         ("never begun", "elsewhere was never begun"),
-        ("refused", "0-6 is version 7, and its writer was told ConcurrentAppendError"),
+        ("refused", "0-6 is version 7, but its writer got ConcurrentAppendError"),
         ("rows lost", "lacks 10 rows"),
         ("rows doubled", "has one too many of 10 rows"),
         ("deleted too little", "has one too many of 10 rows"),
-        ("checkpoint", "the checkpoint tells"),
-        ("hint", "_last_checkpoint names 90"),
+        ("checkpoint", "the checkpoint has"),
+        ("hint", "_last_checkpoint points to version 90"),
     ],
 )
 def test_every_harm_is_noticed(run: tuple[Path, Path], harm: str, told: str) -> None:

@@ -57,7 +57,7 @@ def _simulate(first: int, count: int, processes: int, file: Path | None) -> int:
         console.print(str(error), markup=False)
         return 2
     except KeyboardInterrupt:
-        kept = "the same line carries on" if file is not None else "RECORD=file would have kept what was run"
+        kept = "run the same command to continue" if file is not None else "RECORD=file keeps the results"
         console.print(f"interrupted; {kept}", markup=False)
         return 130
 
@@ -67,7 +67,7 @@ def _sit(record: Record, processes: int) -> int:
     first, count = record.first, record.count
     total, begun = record.total, time.monotonic()
     if record.sittings > 1:
-        console.print(f"{total.seeds:,} seeds were run before, with {len(total.violations):,} violations")
+        console.print(f"{total.seeds:,} seeds are finished already, with {len(total.violations):,} violations")
     saved = begun
     with _progress(count, total.seeds) as advance:
         for start, piece in campaign(first, count, processes, record.done):
@@ -87,17 +87,17 @@ def _sit(record: Record, processes: int) -> int:
     )
     if record.path is not None:
         console.print(f"the code of these worlds is {code_of_worlds()}")
-    console.print(f"{len(total.shapes):,} distinct interleavings (up to the order of calls that do not meet)")
+    console.print(f"{len(total.shapes):,} distinct interleavings (up to the order of independent calls)")
     for outcome, number in total.outcomes.most_common():
         console.print(f"{number:>12,}  {outcome}", markup=False)
     console.print(f"{len(total.violations):,} violations")
     for seed, _ in sorted(total.violations)[:_SHORTENED]:
         plan, report = shorten(seed)
-        console.print(f"\nseed {seed}, made shorter: {report.violation}\n{plan}", markup=False)
+        console.print(f"\nseed {seed}, in its shortest form: {report.violation}\n{plan}", markup=False)
         for line in told(report.history):
             console.print(line, markup=False)
     if total.violations:
-        console.print("look again: python -m tests.simulation --replay SEED")
+        console.print("replay: python -m tests.simulation --replay SEED")
     return 1 if total.violations else 0
 
 

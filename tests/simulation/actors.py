@@ -99,7 +99,7 @@ class Actor:
             work()
         except DeltaError as error:
             if not (self.store.trouble or self._is_explained(error)):
-                raise Violation(f"{self.name} wants to {verb} and is told {error!r}") from error
+                raise Violation(f"{self.name} runs {verb} and gets an error without a reason: {error!r}") from error
             if isinstance(error, TableNotFoundError):
                 self.snapshot, self.is_held = None, False
             self.outcomes.append(f"{verb}: {type(error).__name__}")

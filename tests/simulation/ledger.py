@@ -125,11 +125,11 @@ class Ledger:
 
     def acknowledged(self, operation: str, version: int) -> None:
         if self.operations.get(operation) != version:
-            raise Violation(f"{operation} was told it is version {version}, and is {self.operations.get(operation)}")
+            raise Violation(f"{operation} is version {self.operations.get(operation)}; its actor got version {version}")
 
     def refused(self, operation: str) -> None:
         if operation in self.operations:
-            raise Violation(f"{operation} was told it is not committed, and is version {self.operations[operation]}")
+            raise Violation(f"{operation} is version {self.operations[operation]}; its actor got a conflict")
         self._refused.add(operation)
 
     def conflicted(self, attempt: Attempt, error: CommitFailedError) -> None:
@@ -143,7 +143,7 @@ class Ledger:
             lambda version: file_names.commit(version) in self._stored,
             reorders_appends=self.terms.reorders_appends,
         ):
-            raise Violation(f"{attempt} needs not be refused: {error!r}")
+            raise Violation(f"{attempt} is refused without a conflict: {error!r}")
 
     def newest_checkpoint(self) -> list[str]:
         """All objects that are needed to read the newest checkpoint."""
@@ -180,22 +180,22 @@ class Ledger:
         if version != len(self.states):
             if self.terms.others_clean_up and any(version < known for known, _ in self._checkpoints.values()):
                 return  # no reader could read it: its writer must not report it as committed
-            raise Violation(f"commit {version} is written when {len(self.states) - 1} is the latest")
+            raise Violation(f"commit {version} is put when {len(self.states) - 1} is the latest version")
         actions = actions_of(data)
         before = self.states[-1] if self.states else State(frozenset(), {}, {}, {}, 0, 0)
         state = self._after(version, before, actions)
         operation = actions["commitInfo"][0].get("simulated", NOTHING)
         self.table_id = next((body["id"] for body in actions.get("metaData", [])), self.table_id)
         if operation.get("table", self.table_id) != self.table_id:
-            raise Violation(f"version {version} was meant for a table that was here before")
+            raise Violation(f"version {version} belongs to the table that was deleted")
         self._explain(version, operation, actions["commitInfo"][0].get("readVersion", -1), before.rows, state.rows)
         if operation["kind"] == "count" and state.count != before.count + 1:
             raise Violation(f"version {version} counts {state.count} after {before.count}")
         name = operation.get("id", f"version {version}")
         if name in self.operations:
-            raise Violation(f"{name} is version {self.operations[name]}, and version {version} too")
+            raise Violation(f"{name} is version {self.operations[name]} and also version {version}")
         if name in self._refused:
-            raise Violation(f"{name} was told it is not committed, and becomes version {version}")
+            raise Violation(f"{name} becomes version {version} after its actor got a conflict")
         self.states.append(state._replace(operation=operation))
         self.operations[name] = version
 
@@ -203,7 +203,7 @@ class Ledger:
         files, tombstones = set(before.files), dict(before.tombstones)
         for body in actions.get("remove", []):
             if body["path"] not in files:
-                raise Violation(f"version {version} removes {body['path']}, which is not there")
+                raise Violation(f"version {version} removes {body['path']}, which is not live")
             files.remove(body["path"])
             tombstones[body["path"]] = body.get("deletionTimestamp", 0)
         files.update(body["path"] for body in actions.get("add", []))
@@ -244,12 +244,12 @@ class Ledger:
         ids, highest = dict(before.ids), before.highest
         for body in sorted(actions.get("add", []), key=lambda body: body["baseRowId"]):
             if body["baseRowId"] <= highest or body["defaultRowCommitVersion"] != version:
-                raise Violation(f"version {version} gives ids after {highest} to {body}")
+                raise Violation(f"version {version} assigns ids after {highest} to {body}")
             ids[body["path"]] = body["baseRowId"]
             highest = body["baseRowId"] + len(self._data[body["path"]]) - 1
         told = [json.loads(body["configuration"]) for body in actions.get("domainMetadata", [])]
         if [one["rowIdHighWaterMark"] for one in told] != ([highest] if highest > before.highest else []):
-            raise Violation(f"version {version} says {told}, and the highest id is {highest}")
+            raise Violation(f"version {version} has the high water mark {told}; expected {highest}")
         return ids, highest
 
     def _kept(
@@ -303,7 +303,7 @@ class Ledger:
 
     def _checkpoint(self, version: int, path: str, data: bytes) -> None:
         if version >= len(self.states):
-            raise Violation(f"a checkpoint of version {version}, which is not committed")
+            raise Violation(f"a checkpoint is put for version {version}, which is not committed")
         found, state = checkpoint_of(path, data, self._sidecar), self.states[version]
         if found.files != state.files:
             raise Violation(f"the checkpoint of version {version} has the files {sorted(found.files)}")
@@ -315,7 +315,9 @@ class Ledger:
         forgotten = {path for path, when in known.items() if when > self.now() - self.terms.retention}
         forgotten -= found.tombstones.keys()
         if forgotten or not found.tombstones.items() <= known.items():
-            raise Violation(f"the checkpoint of version {version} has the tombstones {found.tombstones}, not {known}")
+            raise Violation(
+                f"the checkpoint of version {version} has the tombstones {found.tombstones}; expected {known}"
+            )
         self._checkpoints[path] = (version, frozenset(found.sidecars))
 
     def _sidecar(self, name: str) -> bytes:
@@ -326,29 +328,29 @@ class Ledger:
     def _checksum(self, path: str, data: bytes) -> None:
         version, said = int(path.rsplit("/", 1)[-1].split(".")[0]), json.loads(data)
         if version >= len(self.states):
-            raise Violation(f"a checksum of version {version}, which is not committed")
+            raise Violation(f"a checksum is put for version {version}, which is not committed")
         state = self.states[version]
         if self.terms.has_times and said.get("inCommitTimestampOpt") != state.moment:
-            raise Violation(f"the checksum of version {version} has another time than {state.moment}: {said}")
+            raise Violation(f"the checksum of version {version} is {said}; expected the timestamp {state.moment}")
         transactions = said.get("setTransactions")
         if said["numFiles"] != len(state.files) or (
             transactions is not None and {t["appId"]: t["version"] for t in transactions} != state.applications
         ):
-            raise Violation(f"the checksum of version {version} says {said}")
+            raise Violation(f"the checksum of version {version} is wrong: {said}")
 
     def _last_checkpoint(self, data: bytes) -> None:
         version = json.loads(data)["version"]
         if version < self._hint:
             raise Violation(f"_last_checkpoint goes back from {self._hint} to {version}")
         if not any(version <= known for known, _ in self._checkpoints.values()):
-            raise Violation(f"_last_checkpoint names {version}, of which there is no checkpoint")
+            raise Violation(f"_last_checkpoint points to {version}, which has no checkpoint")
         self._hint = version
 
     def _data_file(self, path: str, data: bytes) -> None:
         self._raw[path] = json.loads(data)
         rows = {one: (key, value) for one, (key, value, *_) in self._raw[path].items()}
         if self._data.setdefault(path, rows) != rows:
-            raise Violation(f"the data file {path} is written a second time")
+            raise Violation(f"the data file {path} is written twice")
 
     def _deleted(self, path: str) -> None:
         since = self._stored.pop(path, None)
@@ -360,7 +362,7 @@ class Ledger:
         known = [version for version, state in enumerate(self.states) if path in state.files]
         for version in known:
             if self.is_promised(version):
-                raise Violation(f"{path} is deleted, and version {version} may still be read")
+                raise Violation(f"{path} is deleted while version {version} may still be read")
         if not known and since > self.now() - self.terms.retention:
             raise Violation(f"{path} is deleted before its writer could commit it")
 
@@ -368,7 +370,7 @@ class Ledger:
         self._checkpoints.pop(path, None)
         for version in range(len(self.states)):
             if self.is_kept(version) and not self._can_be_built(version):
-                raise Violation(f"{path} is deleted, and version {version} cannot be built any more")
+                raise Violation(f"{path} is deleted, so version {version} can no longer be read")
         name = path.rsplit("/", 1)[-1]
         if any(name in {one.rsplit("/", 1)[-1] for one in needed} for _, needed in self._checkpoints.values()):
             raise Violation(f"the sidecar {name} is deleted, which a checkpoint needs")

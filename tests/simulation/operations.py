@@ -32,7 +32,7 @@ def applied(operation: Mapping[str, Any], rows: Rows) -> Rows:
         case "nothing" | "compact" | "count":
             return rows
         case unknown:
-            raise ValueError(f"the operation {unknown}")
+            raise ValueError(f"the operation is {unknown}; expected a known kind")
 
 
 def row_ids(stored: Mapping[str, Sequence[int | None]], base: int, version: int) -> dict[str, tuple[int, int]]:

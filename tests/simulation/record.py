@@ -108,13 +108,13 @@ def open_record(path: Path | None, first: int, count: int) -> Iterator[Record]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise RecordError(f"another campaign goes on with {path}") from error
+            raise RecordError(f"another process has {path} open") from error
         yield _read(path, first, count) if path.exists() else Record(path, first, count)
 
 
 def _lock_of(path: Path) -> Path:
     if not path.parent.is_dir() or path.is_dir():
-        raise RecordError(f"{path} cannot be a file: give one in a folder that is there")
+        raise RecordError(f"{path} cannot be created; pass a file in an existing folder")
     return path.with_name(f"{path.name}.lock")
 
 
@@ -123,12 +123,11 @@ def _read(path: Path, first: int, count: int) -> Record:
         said = json.loads(path.read_text())
         told = {name: said[name] for name in _identity(first, count)}
     except (ValueError, KeyError, TypeError) as error:
-        raise RecordError(f"{path} is no record: {error}") from error
+        raise RecordError(f"{path} is not a valid record: {error}") from error
     for name, ours in _identity(first, count).items():
         if told[name] != ours:
             raise RecordError(
-                f"{path} is of a campaign whose {name} is {told[name]}, and here it is {ours}: "
-                "delete it to begin anew, or give another file"
+                f"{path} has the {name} {told[name]}; expected {ours}: delete it to start again, or pass another file"
             )
     total = Tally(
         said["seeds"],

@@ -60,17 +60,17 @@ def test_a_record_of_another_campaign_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "night.json"
     with open_record(file, 0, 60) as record:
         record.save(0)
-        with pytest.raises(RecordError, match="another campaign goes on"), open_record(file, 0, 60):
+        with pytest.raises(RecordError, match="another process has"), open_record(file, 0, 60):
             pass
-    with pytest.raises(RecordError, match="give one in a folder that is there"):
+    with pytest.raises(RecordError, match="pass a file in an existing folder"):
         open_record(tmp_path / "missing" / "night.json", 0, 60).__enter__()
-    with pytest.raises(RecordError, match="whose number of seeds is 60, and here it is 70: delete"):
+    with pytest.raises(RecordError, match="has the number of seeds 60; expected 70: delete"):
         open_record(file, 0, 70).__enter__()
     file.write_text(re.sub('"code": "..', '"code": "--', file.read_text()))
-    with pytest.raises(RecordError, match="whose code is --"):
+    with pytest.raises(RecordError, match="has the code --"):
         open_record(file, 0, 60).__enter__()
     file.write_text(file.read_text()[:-9])
-    with pytest.raises(RecordError, match=r"night\.json is no record"):
+    with pytest.raises(RecordError, match=r"night\.json is not a valid record"):
         open_record(file, 0, 60).__enter__()
 
 

@@ -53,7 +53,7 @@ def _simulate(first: int, count: int, processes: int) -> int:
         console.print(f"{number:>12,}  {outcome}", markup=False)
     console.print(f"{len(total.violations):,} violations")
     if total.violations:
-        console.print("look again: python -m tests.verb_simulation --replay SEED")
+        console.print("replay: python -m tests.verb_simulation --replay SEED")
     return 1 if total.violations else 0
 
 

@@ -114,7 +114,7 @@ class Actor:
             self._outcome(verb, error)
         except CommitFailedError as error:
             if verb in _NEVER_LOSE:
-                raise Violation(f"{name} wants to {verb} and is told {error!r}") from error
+                raise Violation(f"{name} runs {verb} and gets an error without a reason: {error!r}") from error
             self.stories.refused.add(name)
             if not self.store.trouble:
                 assert self._snapshot is not None
@@ -122,7 +122,7 @@ class Actor:
             self._outcome(verb, error)
         except DeltaError as error:
             if not self.is_explained(error):
-                raise Violation(f"{name} wants to {verb} and is told {error!r}") from error
+                raise Violation(f"{name} runs {verb} and gets an error without a reason: {error!r}") from error
             self.stories.refused.add(name)
             self._outcome(verb, error)
 

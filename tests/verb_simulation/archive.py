@@ -50,7 +50,7 @@ class Archive:
         for version, files in enumerate(self._files):
             is_last = version + 1 == len(self._files)
             if path in files and (is_last or self._written[version + 1] > self._world.now - RETENTION):
-                raise Violation(f"{path} is deleted, and version {version} may still be read")
+                raise Violation(f"{path} is deleted while version {version} may still be read")
 
 
 def _vectors(files: Files) -> set[str]:

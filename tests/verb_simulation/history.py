@@ -113,7 +113,7 @@ class Reading:
             if "domainMetadata" in action and action["domainMetadata"]["domain"] == "delta.rowTracking":
                 highest = json.loads(action["domainMetadata"]["configuration"])["rowIdHighWaterMark"]
                 if highest < self._highest:
-                    raise Violation(f"the highest row id goes back from {self._highest} to {highest}")
+                    raise Violation(f"the high water mark goes back from {self._highest} to {highest}")
                 self._highest = highest
 
     def _rows(self, files: Files, version: int) -> tuple[Rows, dict[int, tuple[int, int]]]:
@@ -122,7 +122,7 @@ class Reading:
         for (path, _), add in files.items():
             table = self._read(path)
             if not _is_true(json.loads(add["stats"]), table):
-                raise Violation(f"version {version} says of {path}, whose rows are {table}: {add['stats']}")
+                raise Violation(f"version {version} has the statistics {add['stats']} for {path} with the rows {table}")
             vector = add.get("deletionVector")
             gone = set(deletion_vector.load(self._store, vector))
             part = add["partitionValues"].get("part")
@@ -159,7 +159,7 @@ class Reading:
         if path not in self._files:
             data = self._objects.get(path)
             if data is None:
-                raise Violation(f"{path} was never stored, and the log refers to it")
+                raise Violation(f"the log refers to {path}, which was never stored")
             self._files[path] = pq.ParquetFile(io.BytesIO(data)).read(use_threads=False).to_pylist()
         found: list[dict[str, int]] = self._files[path]
         return found
@@ -175,12 +175,12 @@ def replayed(files: Files, data: bytes, version: int) -> Files:
     actions = _actions(data)
     for action in actions:
         if "remove" in action and files.pop(_key(action["remove"]), None) is None:
-            raise Violation(f"version {version} removes {_key(action['remove'])}, which is not there")
+            raise Violation(f"version {version} removes {_key(action['remove'])}, which is not live")
     for action in actions:
         if "add" in action:
             key = _key(action["add"])
             if any(path == key[0] for path, _ in files):
-                raise Violation(f"version {version} adds {key[0]}, which is there")
+                raise Violation(f"version {version} adds {key[0]}, which is live already")
             files[key] = action["add"]
     return files
 

@@ -26,7 +26,7 @@ def judge(archive: Archive, store: ParquetStore, stories: Stories) -> list[Versi
     seen = ArrowEngine(1).read(snapshot, None, None).read_all().to_pylist()
     rows = {row["id"]: (row["key"], row["part"]) for row in seen}
     if snapshot.version + 1 != len(versions) or rows != versions[-1].rows or len(rows) != len(seen):
-        raise Violation(f"version {snapshot.version} is read as {seen}, not as {versions[-1].rows}")
+        raise Violation(f"version {snapshot.version} is read as {seen}; expected {versions[-1].rows}")
     return versions
 
 
@@ -39,7 +39,7 @@ def _check_rows(versions: list[Version], stories: Stories) -> None:
             raise Violation(f"version {number}, {after.name}: lacks {lost}, and has {more}")
         gone = stories.gone.get(after.name)
         if gone is not None and gone != len(before.rows) - len(after.rows):
-            raise Violation(f"{after.name} was told that {gone} rows went, not {len(before.rows) - len(after.rows)}")
+            raise Violation(f"{after.name} returned {gone} deleted rows; expected {len(before.rows) - len(after.rows)}")
 
 
 def _check_answers(versions: list[Version], stories: Stories) -> None:
@@ -48,16 +48,16 @@ def _check_answers(versions: list[Version], stories: Stories) -> None:
         raise Violation(f"an operation is committed twice: {[one.name for one in versions]}")
     for name, version in stories.done.items():
         if numbers.get(name) != version:
-            raise Violation(f"{name} was told version {version}, and has {numbers.get(name)}")
+            raise Violation(f"{name} returned version {version}; expected {numbers.get(name)}")
     for name in stories.refused & numbers.keys():
-        raise Violation(f"{name} was told that it is not committed, and is version {numbers[name]}")
+        raise Violation(f"{name} is version {numbers[name]}, but its actor got a conflict")
     for name, base in stories.lost.items():
         if not _has_lost(name, stories, versions[base], versions[base + 1 :]):
-            raise Violation(f"{name} has lost to nobody: it was planned on version {base}")
+            raise Violation(f"{name} got a conflict without a winning commit after version {base}")
     for name, version in stories.idle.items():
         rows = versions[version].rows
         if stories.asked[name].done_to(rows) != rows:
-            raise Violation(f"{name} was told that there is nothing to do, and there was in version {version}")
+            raise Violation(f"{name} found nothing to do, but there was in version {version}")
 
 
 def _has_lost(name: str, stories: Stories, base: Version, later: list[Version]) -> bool:

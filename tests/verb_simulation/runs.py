@@ -139,7 +139,7 @@ def run(plan: Plan | int) -> Report:
             store = ParquetStore(world, bucket, "auditor")
             report.versions = len(judge(archive, store, stories))
             if plan.weather is CALM and (left := left_over(archive, bucket)):
-                raise Violation(f"nothing went wrong, and these files are left over: {left}")
+                raise Violation(f"there was no fault, but these files are left over: {left}")
         except Violation as error:
             report.violation = str(error)
         except Exception:  # a bug may show as any error
