@@ -45,12 +45,12 @@ def with_physical_names(metadata: Metadata, before: Metadata | None = None, *, t
     schema = Schema.from_json(metadata.schema_string)
     if COLUMN_MAPPING_MODE.of(metadata.configuration, table) == "none":
         return replace(metadata, schema_string=column_mapping.without_mapping(schema).to_json())
-    max_id, known = 0, None
+    max_id, current = 0, None
     if before is not None:
         max_id = MAX_COLUMN_ID.of(before.configuration, table) or 0
         if COLUMN_MAPPING_MODE.of(before.configuration, table) != "none":
-            known = Schema.from_json(before.schema_string)
-    schema, max_id = column_mapping.with_physical_names(schema, max_id, known)
+            current = Schema.from_json(before.schema_string)
+    schema, max_id = column_mapping.with_physical_names(schema, max_id, current)
     configuration = {**metadata.configuration, MAX_COLUMN_ID.key: str(max_id)}
     return replace(metadata, schema_string=schema.to_json(), configuration=configuration)
 

@@ -38,19 +38,19 @@ def stored_as(field: Field, name: str) -> Field:
     return Field(field.name, field.type, field.nullable, {**field.metadata, _PHYSICAL_NAME: name})
 
 
-def with_physical_names(schema: StructType, max_id: int, known: StructType | None = None) -> tuple[Schema, int]:
+def with_physical_names(schema: StructType, max_id: int, current: StructType | None = None) -> tuple[Schema, int]:
     """The schema with an id and a physical name for every new field, and the highest id after it.
 
     Ids and names that ``schema`` has are replaced: a caller may have taken its fields from other tables.
 
     Args:
         max_id: the highest id that the table has used so far (``delta.columnMapping.maxColumnId``).
-        known: the table's schema so far. A field of the same path and type keeps what it has there, so that files and
+        current: the table's schema so far. A field of the same path and type keeps what it has there, so that files and
             the search for a person's rows still find it; as in delta-spark also when the schema is overwritten.
     """
-    structs = [kind for kind in all_types(known or Schema([])) if isinstance(kind, StructType)]
+    structs = [kind for kind in all_types(current or Schema([])) if isinstance(kind, StructType)]
     ids = count(max(max_id, *(field_id(field) or 0 for struct in structs for field in struct.fields), 0) + 1)
-    fields = [_identified(field, None if known is None else known.get(field.name), ids) for field in schema.fields]
+    fields = [_identified(field, None if current is None else current.get(field.name), ids) for field in schema.fields]
     return Schema(fields), next(ids) - 1
 
 
@@ -64,31 +64,31 @@ def is_generated(name: str) -> bool:
     return _GENERATED.fullmatch(name) is not None
 
 
-def _identified(field: Field, known: Field | None, ids: Iterator[int]) -> Field:
+def _identified(field: Field, current: Field | None, ids: Iterator[int]) -> Field:
     metadata = dict(_without_mapping(field).metadata)
-    if known is not None and _holds(known.type, field.type):
-        metadata |= {key: value for key, value in known.metadata.items() if key.startswith(_PREFIX)}
-        return Field(field.name, _inside(field.type, known.type, ids), field.nullable, metadata)
+    if current is not None and _holds(current.type, field.type):
+        metadata |= {key: value for key, value in current.metadata.items() if key.startswith(_PREFIX)}
+        return Field(field.name, _inside(field.type, current.type, ids), field.nullable, metadata)
     metadata |= {_ID: next(ids), _PHYSICAL_NAME: f"col-{uuid.uuid4()}"}
     return Field(field.name, _inside(field.type, None, ids), field.nullable, metadata)
 
 
-def _holds(known: DataType, kind: DataType) -> bool:
+def _holds(current: DataType, kind: DataType) -> bool:
     """Whether files with a column of the one type have values of the other; of a void column they have none."""
-    if isinstance(known, PrimitiveType):
-        return known in (kind, PrimitiveType("void"))
-    return type(known) is type(kind)
+    if isinstance(current, PrimitiveType):
+        return current in (kind, PrimitiveType("void"))
+    return type(current) is type(kind)
 
 
-def _inside(kind: DataType, known: DataType | None, ids: Iterator[int]) -> DataType:
+def _inside(kind: DataType, current: DataType | None, ids: Iterator[int]) -> DataType:
     if isinstance(kind, StructType):
-        before = known if isinstance(known, StructType) else StructType([])
+        before = current if isinstance(current, StructType) else StructType([])
         return StructType([_identified(field, before.get(field.name), ids) for field in kind.fields])
     if isinstance(kind, ArrayType):
-        element = known.element_type if isinstance(known, ArrayType) else None
+        element = current.element_type if isinstance(current, ArrayType) else None
         return ArrayType(_inside(kind.element_type, element, ids), kind.contains_null)
     if isinstance(kind, MapType):
-        key, value = (known.key_type, known.value_type) if isinstance(known, MapType) else (None, None)
+        key, value = (current.key_type, current.value_type) if isinstance(current, MapType) else (None, None)
         return MapType(_inside(kind.key_type, key, ids), _inside(kind.value_type, value, ids), kind.value_contains_null)
     return kind
 
