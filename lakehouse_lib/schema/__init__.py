@@ -1,7 +1,8 @@
 """The columns of a table: Delta types, their JSON and Arrow forms, enforcement and evolution."""
 
 from lakehouse_lib.schema.batches import align_batches
-from lakehouse_lib.schema.enforcement import Mismatch, align, enforce, find_mismatches, merge
+from lakehouse_lib.schema.enforcement import Mismatch, align, enforce, find_mismatches
+from lakehouse_lib.schema.evolution import merge
 from lakehouse_lib.schema.nesting import all_types
 from lakehouse_lib.schema.not_null import not_null_rules
 from lakehouse_lib.schema.row_rules import RowRule, check_rows, constraint_violated

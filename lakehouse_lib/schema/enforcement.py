@@ -1,4 +1,4 @@
-"""Schema enforcement, additive schema evolution, and the conversion of Arrow data to a table's columns.
+"""Schema enforcement, and the conversion of Arrow data to a table's columns.
 
 Columns are matched by name regardless of case, at every depth. A column fits if it has the table's type, or a type that
 widens to it without loss: byte to short to integer to long; whole numbers to a decimal with enough digits; byte and
@@ -19,7 +19,7 @@ from lakehouse_lib.arrow.nested import entries, unfolded
 from lakehouse_lib.arrow.types import nullable, without_views
 from lakehouse_lib.errors import SchemaMismatchError
 from lakehouse_lib.schema.arrow import type_from_arrow
-from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
+from lakehouse_lib.schema.types import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType
 
 _INTEGRAL_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _WIDENS_TO = {
@@ -50,7 +50,7 @@ def enforce(schema: Schema, incoming: pa.Schema, *, table: str | None = None) ->
     """
     mismatches = find_mismatches(schema, incoming)
     if mismatches:
-        raise _refusal(mismatches, table)
+        raise refusal(mismatches, table)
 
 
 def find_mismatches(schema: Schema, incoming: pa.Schema) -> list[Mismatch]:
@@ -58,28 +58,10 @@ def find_mismatches(schema: Schema, incoming: pa.Schema) -> list[Mismatch]:
 
     If names occur more than once in ``incoming``, the result has only these names.
     """
-    doubled = _doubled(incoming)
+    doubled = doubled_names(incoming)
     if doubled:
         return doubled
     return list(_struct_mismatches(schema, Schema.from_arrow(incoming), ""))
-
-
-def merge(schema: Schema, incoming: pa.Schema, *, table: str | None = None) -> Schema:
-    """The schema with the new columns and nested fields of ``incoming`` at the end, all nullable.
-
-    A void column gets the type of the incoming column. Any other change of type is refused.
-
-    Raises:
-        SchemaMismatchError: lists every column whose type does not fit.
-    """
-    doubled = _doubled(incoming)
-    if doubled:
-        raise _refusal(doubled, table)
-    mismatches: list[Mismatch] = []
-    merged = _merge_struct(schema, Schema.from_arrow(incoming), "", mismatches)
-    if mismatches:
-        raise _refusal(mismatches, table)
-    return Schema(merged.fields)
 
 
 def align(data: Any, schema: Schema, *, table: str | None = None) -> Any:
@@ -123,7 +105,8 @@ def align(data: Any, schema: Schema, *, table: str | None = None) -> Any:
     return pa.Table.from_arrays(columns, schema=target)
 
 
-def _refusal(mismatches: list[Mismatch], table: str | None) -> SchemaMismatchError:
+def refusal(mismatches: list[Mismatch], table: str | None) -> SchemaMismatchError:
+    """The error for columns that do not fit."""
     return SchemaMismatchError(
         f"the data does not fit the table's schema: {'; '.join(map(str, mismatches))}",
         table=table,
@@ -131,7 +114,8 @@ def _refusal(mismatches: list[Mismatch], table: str | None) -> SchemaMismatchErr
     )
 
 
-def _doubled(incoming: pa.Schema) -> list[Mismatch]:
+def doubled_names(incoming: pa.Schema) -> list[Mismatch]:
+    """The names that several columns of ``incoming`` have, regardless of case."""
     counts: dict[str, int] = {}
     for name in incoming.names:
         counts[name.lower()] = counts.get(name.lower(), 0) + 1
@@ -142,7 +126,7 @@ def _struct_mismatches(table: StructType, data: StructType, above: str) -> Itera
     for field in table.fields:
         other = data.get(field.name)
         if other is not None:
-            yield from _type_mismatches(field.type, other.type, above + field.name, field.nullable)
+            yield from type_mismatches(field.type, other.type, above + field.name, field.nullable)
         elif not field.nullable:
             yield Mismatch(above + field.name, f"{field.type} not null", "no such column")
     for other in data.fields:
@@ -150,14 +134,15 @@ def _struct_mismatches(table: StructType, data: StructType, above: str) -> Itera
             yield Mismatch(above + other.name, "no such column", str(other.type))
 
 
-def _type_mismatches(table: DataType, data: DataType, name: str, nullable: bool) -> Iterator[Mismatch]:
+def type_mismatches(table: DataType, data: DataType, name: str, nullable: bool) -> Iterator[Mismatch]:
+    """Every place in a column of type ``data`` that does not fit the type ``table``."""
     if isinstance(table, StructType) and isinstance(data, StructType):
         yield from _struct_mismatches(table, data, f"{name}.")
     elif isinstance(table, ArrayType) and isinstance(data, ArrayType):
-        yield from _type_mismatches(table.element_type, data.element_type, f"{name}.element", table.contains_null)
+        yield from type_mismatches(table.element_type, data.element_type, f"{name}.element", table.contains_null)
     elif isinstance(table, MapType) and isinstance(data, MapType):
-        yield from _type_mismatches(table.key_type, data.key_type, f"{name}.key", False)
-        yield from _type_mismatches(table.value_type, data.value_type, f"{name}.value", table.value_contains_null)
+        yield from type_mismatches(table.key_type, data.key_type, f"{name}.key", False)
+        yield from type_mismatches(table.value_type, data.value_type, f"{name}.value", table.value_contains_null)
     elif data == PrimitiveType("void"):
         if not nullable:
             yield Mismatch(name, f"{table} not null", "only nulls")
@@ -177,37 +162,6 @@ def _widens(data: DataType, table: DataType) -> bool:
             return digits is not None and wide[0] - wide[1] >= digits
         return wide[1] >= narrow[1] and wide[0] - wide[1] >= narrow[0] - narrow[1]
     return table.type in _WIDENS_TO.get(data.type, ())
-
-
-def _merge_struct(table: StructType, data: StructType, above: str, mismatches: list[Mismatch]) -> StructType:
-    fields = []
-    for field in table.fields:
-        other = data.get(field.name)
-        if other is None:
-            fields.append(field)
-        else:
-            kind = _merge_type(field.type, other.type, above + field.name, field.nullable, mismatches)
-            fields.append(Field(field.name, kind, field.nullable, field.metadata))
-    fields += [Field(field.name, field.type, True) for field in data.fields if field.name not in table]
-    return StructType(fields)
-
-
-def _merge_type(table: DataType, data: DataType, name: str, nullable: bool, mismatches: list[Mismatch]) -> DataType:
-    if isinstance(table, StructType) and isinstance(data, StructType):
-        return _merge_struct(table, data, f"{name}.", mismatches)
-    if isinstance(table, ArrayType) and isinstance(data, ArrayType):
-        inner = _merge_type(table.element_type, data.element_type, f"{name}.element", table.contains_null, mismatches)
-        return ArrayType(inner, table.contains_null)
-    if isinstance(table, MapType) and isinstance(data, MapType):
-        return MapType(
-            _merge_type(table.key_type, data.key_type, f"{name}.key", False, mismatches),
-            _merge_type(table.value_type, data.value_type, f"{name}.value", table.value_contains_null, mismatches),
-            table.value_contains_null,
-        )
-    if table == PrimitiveType("void"):
-        return data
-    mismatches += _type_mismatches(table, data, name, nullable)
-    return table
 
 
 def _refuse_invalid(column: pa.Array | pa.ChunkedArray, name: str, table: str | None) -> None:
