@@ -106,7 +106,7 @@ def _count(path: Path, column: str, keys: set[int]) -> int:
             return 0
         count = 0
         for batch in file.iter_batches(columns=[column]):
-            # A quarantine has values as text; a text that is not a number is no key of a person.
+            # A quarantine has values as text. A text that is not a number cannot be a person's key.
             text = batch.column(0).cast("string")
             count += int(np.count_nonzero(pc.is_in(text, value_set=_texts(keys)).to_numpy(zero_copy_only=False)))
         return count

@@ -82,7 +82,7 @@ class Proof:
         unreadable: the reason by file, of files that cannot be checked, so that the table is not ``clean``: symbolic
             links (behind them only files that the log refers to are counted), files outside ``allowed_roots``, files
             whose value of a partition column is unknown, and files with a dropped column whose name another column
-            has now.
+            has now, and files without the key's column that have columns of an older schema under generated names.
         note: where else a person's keys may be.
     """
 

@@ -30,7 +30,8 @@ def check_names(schema: StructType, current_schema: StructType | None = None, *,
         raise InvalidSchemaError(
             f"Parquet cannot store columns of these names: {', '.join(repr(name) for name in bad)}",
             table=table,
-            hint="Rename them without spaces and without any of ,;{}()=, line breaks or NUL",
+            hint="Rename them without spaces and without any of ,;{}()=, line breaks or NUL, or create the table with "
+            "delta.columnMapping.mode = name",
             code="DELTA_INVALID_COLUMN_NAME",
         )
 
