@@ -27,7 +27,8 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
 
     Returns:
         True: the commit is this writer's. False: the version is another commit, and this commit will never appear.
-        The last error of the store: it gave no answer for so long that the outcome is unknown.
+        An error: the outcome is unknown, because the store gave no answer for too long, or because a log cleanup
+        deleted the version before it could be read.
 
     Raises:
         StoreRefusedError: the store refused the file and stored nothing.
@@ -70,7 +71,8 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
             failure = error
             continue
         if newest is not None and newest > version:
-            return False  # the version was cleaned up meanwhile
+            # Before a store refuses a put, it may itself have repeated one that it had stored, so nobody knows the owner.
+            return StoreError("a log cleanup deleted the version before its owner could be read", table=store.root)
         if newest is None or newest < version - 1:
             raise TableNotFoundError(
                 "the log no longer exists",

@@ -219,6 +219,24 @@ def test_a_commit_to_a_table_that_was_deleted_is_refused(tmp_path):
     assert load_snapshot(snapshot.store).version == 0
 
 
+def test_a_version_that_was_stored_and_cleaned_up_before_it_was_read_is_unknown(tmp_path):
+    """A store repeats a put whose first answer was lost, and then refuses the version as taken: by the commit itself."""
+    snapshot = create(tmp_path / "t")
+    store = snapshot.store
+
+    def put_twice(put_if_absent, path, data):
+        assert put_if_absent(path, data)
+        table = append(append(load_snapshot(store), "b"), "c")
+        checkpoint(table)
+        store.delete_many([file_names.commit(version) for version in range(table.version)])
+        return False
+
+    outcome = commit(snapshot, FaultStore(store.root, instead={"put_if_absent": put_twice}))
+    assert isinstance(outcome, Unknown)
+    assert "a log cleanup deleted the version before its owner could be read" in outcome.error.message
+    assert paths_of(load_snapshot(store)) == ["b", "c", "mine"]
+
+
 def test_a_commit_that_the_log_has_outrun_gives_up(tmp_path):
     snapshot = create(tmp_path / "t")
     store = snapshot.store
