@@ -9,7 +9,7 @@ import contextlib
 import logging
 from collections.abc import Iterator
 
-from lakehouse_lib.errors import RetentionError
+from lakehouse_lib.errors import RetentionError, VersionNotFoundError
 from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.checkpoint.write import write_checkpoint
 from lakehouse_lib.log.checksum import (
@@ -42,7 +42,10 @@ def run_hooks(before: Snapshot, commit: CommitActions) -> None:
             return
         latest = before.update()
         latest.check_writable()  # a later commit may need a feature whose actions a checkpoint here would leave out
-        checkpoint_snapshot(latest)
+        try:
+            checkpoint_snapshot(latest)
+        except VersionNotFoundError:  # another writer's later checkpoint made this one unnecessary, and a cleanup followed
+            return
         with _logged_failure("checksum", latest, latest.version):
             complete_checksum(latest)
         with _logged_failure("log cleanup", latest, version):

@@ -138,6 +138,25 @@ def test_no_checkpoint_follows_of_a_version_that_may_not_be_written(tmp_path, mo
     assert not list((tmp_path / "_delta_log").glob("*checkpoint*"))
 
 
+def test_a_version_that_a_cleanup_has_overtaken_gets_no_checkpoint(tmp_path, monkeypatch, caplog):
+    """Another writer has committed, written a checkpoint and cleaned up the log since the commit."""
+    grow(tmp_path, 2, configuration={"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "2"})
+    write_checkpoint = post_commit.checkpoint_snapshot
+
+    def overtaken(snapshot):
+        monkeypatch.undo()
+        put(tmp_path, 3, {"commitInfo": {}})
+        DeltaTable(tmp_path).create_checkpoint()
+        snapshot.store.delete_many([file_names.commit(version) for version in range(3)])
+        write_checkpoint(snapshot)
+
+    monkeypatch.setattr(post_commit, "checkpoint_snapshot", overtaken)
+    with caplog.at_level(logging.WARNING):
+        grow(tmp_path, 1)
+    assert caplog.text == ""
+    assert DeltaTable(tmp_path).snapshot.checkpoint_version == 3
+
+
 @pytest.mark.slow
 def test_day_by_day_with_shared_sidecars(tmp_path):
     """Checkpoints of the V2 spec share sidecars. Each day a cleanup deletes the oldest, but never a needed sidecar."""
