@@ -202,7 +202,7 @@ def test_the_question_counts_records_without_a_readable_key(registry_file: Path)
     _, text = run_answered_dag("lakehouse_erasure_customer", {"customer_id": 2}, "approve", "Reject")
     assert "* lineitem: 4 rows in 2 files" in text or "* lineitem: 4 rows in 3 files" in text
     assert "lineitem_quarantine also has 2 records without a readable key: WHERE `` `_raw` IS" in text
-    assert "1 of them hold one of the person's keys as a field; these are kept." in text
+    assert "1 of them hold one of the person's keys as a field; these will be kept." in text
     assert "1.csv" not in text
 
 

@@ -17,7 +17,7 @@ def test_a_small_benchmark_runs_and_reports(tmp_path, capsys):
     for title in ("compact 200 files", "z_order 200 files by customer and item", "delete one customer"):
         assert title in report
     assert report.count("delta-rs  ") == report.count("arrow  ") == 4
-    assert "files a point skips: customer" in report
+    assert "files that a point predicate skips: customer" in report
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == [
         "orders-2000-big",
         "orders-2000-marked",

@@ -194,7 +194,7 @@ def test_a_lost_answer_to_a_commit_is_settled_by_reading_the_log(s3_server, loca
         (403, "RequestTimeTooSkewed", "Set this machine's clock"),
         (400, "EntityTooLarge", "write smaller ones"),
         (403, "InvalidAccessKeyId", "does not know the access key"),
-        (400, "ExpiredToken", "have run out"),
+        (400, "ExpiredToken", "have expired"),
         (503, "SlowDown", "fewer requests"),
     ],
 )
