@@ -43,10 +43,10 @@ VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
 def test_columns_are_those_of_pyarrow(kind: pa.DataType, data: st.DataObject) -> None:
     values = data.draw(st.lists(st.none() | VALUES[kind], max_size=20))
     plain = [list(value.items()) if value is not None else None for value in values] if kind == STRING_MAP else values
-    ours = arrow_values.column(values, kind)
-    ours.validate(full=True)
-    assert ours.equals(pa.array(plain, kind))
-    assert ours.null_count == values.count(None)
+    result = arrow_values.column(values, kind)
+    result.validate(full=True)
+    assert result.equals(pa.array(plain, kind))
+    assert result.null_count == values.count(None)
 
 
 @pytest.mark.parametrize(("kind", "value"), [(pa.int32(), 2**31), (pa.int64(), -(2**63) - 1), (pa.uint16(), -1)])
@@ -68,10 +68,10 @@ def test_literals_and_nulls() -> None:
 @given(st.lists(st.none() | st.booleans(), max_size=40), st.integers(0, 10), st.integers(0, 3))
 def test_flags_come_back_from_any_slice(values: list[bool | None], start: int, chunks: int) -> None:
     column = pa.array(values, pa.bool_()).slice(start)
-    wanted = [bool(value) for value in values[start:]]
-    assert arrow_values.flags_of(column).tolist() == wanted
-    assert arrow_values.flags_of(pa.chunked_array([column] * chunks, pa.bool_())).tolist() == wanted * chunks
-    assert arrow_values.bools(wanted).to_pylist() == wanted
+    flags = [bool(value) for value in values[start:]]
+    assert arrow_values.flags_of(column).tolist() == flags
+    assert arrow_values.flags_of(pa.chunked_array([column] * chunks, pa.bool_())).tolist() == flags * chunks
+    assert arrow_values.bools(flags).to_pylist() == flags
 
 
 @given(st.lists(st.integers(-(2**31), 2**31 - 1), max_size=20), st.integers(0, 5))

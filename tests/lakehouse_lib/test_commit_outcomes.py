@@ -123,10 +123,10 @@ def test_an_answer_lost_in_a_race_that_was_lost_is_no_commit(tmp_path):
     assert paths_of(load_snapshot(snapshot.store)) == ["mine", "theirs"]
 
 
-@pytest.mark.parametrize("told", ["lost", "unanswered"])
-def test_a_store_that_never_answers_leaves_the_outcome_unknown(tmp_path, told):
+@pytest.mark.parametrize("answer", ["lost", "unanswered"])
+def test_a_store_that_never_answers_leaves_the_outcome_unknown(tmp_path, answer):
     snapshot = create(tmp_path / "t")
-    store = faulty_store(snapshot.store.root, [told] * 1000, reads=1000)
+    store = faulty_store(snapshot.store.root, [answer] * 1000, reads=1000)
     outcome = commit(snapshot, store)
     assert isinstance(outcome, Unknown)
     assert outcome.version == 1
@@ -134,8 +134,8 @@ def test_a_store_that_never_answers_leaves_the_outcome_unknown(tmp_path, told):
     with pytest.raises(CommitUnknownError, match=rf"version 1.*{outcome.txn_id}") as caught:
         version_of(outcome)
     assert isinstance(caught.value.__cause__, StoreError)
-    there = told == "unanswered"
-    assert load_snapshot(snapshot.store).version == (1 if there else 0)
+    is_committed = answer == "unanswered"
+    assert load_snapshot(snapshot.store).version == (1 if is_committed else 0)
 
 
 def test_a_store_that_takes_minutes_to_say_nothing_is_not_asked_ten_times(tmp_path, monkeypatch):

@@ -40,12 +40,12 @@ def test_retries_that_are_no_number_are_refused(retries):
 
 
 @pytest.mark.parametrize(
-    "given", [Transaction("job", 1), [("job", 1)], None, "job", [deltalake.Transaction("job", 1)], iter([])]
+    "transactions", [Transaction("job", 1), [("job", 1)], None, "job", [deltalake.Transaction("job", 1)], iter([])]
 )
-def test_transactions_come_in_a_list(given):
+def test_transactions_come_in_a_list(transactions):
     # An iterator would be empty when the commit reads it.
     with pytest.raises(InvalidArgumentError, match=r"app_transactions is .*lakehouse_lib.Transaction"):
-        CommitProperties(app_transactions=given)
+        CommitProperties(app_transactions=transactions)
 
 
 @pytest.mark.parametrize("second", [1, 2])
@@ -89,24 +89,24 @@ def test_metadata_that_is_no_json_is_refused(metadata):
 
 
 VERBS = {
-    "append": lambda path, given: write_deltalake(path, ROWS, mode="append", commit_properties=given),
-    "first write": lambda path, given: write_deltalake(path / "new", ROWS, commit_properties=given),
-    "create": lambda path, given: DeltaTable.create(path / "new", ROWS.schema, commit_properties=given),
-    "delete": lambda path, given: DeltaTable(path).delete("id = 1", commit_properties=given),
-    "compact": lambda path, given: DeltaTable(path).optimize.compact(commit_properties=given),
-    "z-order": lambda path, given: DeltaTable(path).optimize.z_order(["id"], commit_properties=given),
-    "repair": lambda path, given: DeltaTable(path).repair(dry_run=False, commit_properties=given),
+    "append": lambda path, properties: write_deltalake(path, ROWS, mode="append", commit_properties=properties),
+    "first write": lambda path, properties: write_deltalake(path / "new", ROWS, commit_properties=properties),
+    "create": lambda path, properties: DeltaTable.create(path / "new", ROWS.schema, commit_properties=properties),
+    "delete": lambda path, properties: DeltaTable(path).delete("id = 1", commit_properties=properties),
+    "compact": lambda path, properties: DeltaTable(path).optimize.compact(commit_properties=properties),
+    "z-order": lambda path, properties: DeltaTable(path).optimize.z_order(["id"], commit_properties=properties),
+    "repair": lambda path, properties: DeltaTable(path).repair(dry_run=False, commit_properties=properties),
 }
 
 
 @pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("given", [{"who": "me"}, {}, "me", 5, deltalake.CommitProperties()], ids=repr)
-def test_properties_of_another_kind_are_refused_and_nothing_written(tmp_path, verb, given):
+@pytest.mark.parametrize("properties", [{"who": "me"}, {}, "me", 5, deltalake.CommitProperties()], ids=repr)
+def test_properties_of_another_kind_are_refused_and_nothing_written(tmp_path, verb, properties):
     for _ in range(2):
         write_deltalake(tmp_path, ROWS, mode="append")
     before = parquet_files(tmp_path)
     with pytest.raises(InvalidArgumentError, match=rf"commit_properties is .*{tmp_path}.*lakehouse_lib.CommitProp"):
-        VERBS[verb](tmp_path, given)
+        VERBS[verb](tmp_path, properties)
     assert parquet_files(tmp_path) == before
     assert DeltaTable(tmp_path).version() == 1
     assert not (tmp_path / "new").exists()
@@ -135,7 +135,7 @@ def test_metadata_that_others_would_fail_at_is_refused(name, value):
 
 
 def test_metadata_under_deltas_names_is_taken_in_their_kinds(tmp_path):
-    told = {
+    metadata = {
         "userId": "5",
         "userName": None,
         "userMetadata": json.dumps({"a": 1}),
@@ -144,17 +144,17 @@ def test_metadata_under_deltas_names_is_taken_in_their_kinds(tmp_path):
         "job": {"jobId": "5"},
         "notebook": {"notebookId": "6"},
     }
-    write_deltalake(tmp_path, ROWS, commit_properties=CommitProperties(custom_metadata=told))
-    (ours,) = DeltaTable(tmp_path).history()
-    (theirs,) = deltalake.DeltaTable(tmp_path).history()
-    assert told.items() <= ours.items()
-    assert (theirs["userId"], theirs["tags"]) == ("5", {"a": "b"})
+    write_deltalake(tmp_path, ROWS, commit_properties=CommitProperties(custom_metadata=metadata))
+    (our_entry,) = DeltaTable(tmp_path).history()
+    (delta_rs_entry,) = deltalake.DeltaTable(tmp_path).history()
+    assert metadata.items() <= our_entry.items()
+    assert (delta_rs_entry["userId"], delta_rs_entry["tags"]) == ("5", {"a": "b"})
 
 
 def test_metadata_takes_no_field_of_the_commits_own(tmp_path):
     write_deltalake(tmp_path, ROWS)
-    told = {"operation": "LIES", "timestamp": "never", "txnId": 7, "who": "we"}
-    write_deltalake(tmp_path, ROWS, mode="append", commit_properties=CommitProperties(custom_metadata=told))
+    metadata = {"operation": "LIES", "timestamp": "never", "txnId": 7, "who": "we"}
+    write_deltalake(tmp_path, ROWS, mode="append", commit_properties=CommitProperties(custom_metadata=metadata))
     entry = DeltaTable(tmp_path).history(1)[0]
     assert (entry["operation"], entry["who"]) == ("WRITE", "we")
     assert isinstance(entry["timestamp"], int)

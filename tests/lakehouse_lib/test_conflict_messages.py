@@ -77,7 +77,9 @@ def test_many_columns_are_a_few_lines():
 def test_metadata(tmp_path):
     snapshot = create(tmp_path / "t")
     changed = Metadata("t", SCHEMA, configuration={"delta.appendOnly": "true"})
-    error = loser_of(snapshot, lambda one: one.set_metadata(changed), lambda one: one.add(files("a")))
+    error = loser_of(
+        snapshot, lambda transaction: transaction.set_metadata(changed), lambda transaction: transaction.add(files("a"))
+    )
     assert isinstance(error, MetadataChangedError)
     assert "set 'delta.appendOnly'" in str(error)
     assert "still fits it" in error.hint
@@ -86,7 +88,9 @@ def test_metadata(tmp_path):
 def test_protocol(tmp_path):
     newer = Protocol(1, 7, None, frozenset(["appendOnly", "invariants"]))
     error = loser_of(
-        create(tmp_path / "t"), lambda one: one.set_protocol(newer), lambda one: one.set_protocol(Protocol(1, 3))
+        create(tmp_path / "t"),
+        lambda transaction: transaction.set_protocol(newer),
+        lambda transaction: transaction.set_protocol(Protocol(1, 3)),
     )
     assert isinstance(error, ProtocolChangedError)
     assert "from reader 1, writer 2 to reader 1, writer 7 ('appendOnly', 'invariants')" in str(error)
@@ -95,8 +99,8 @@ def test_protocol(tmp_path):
 def test_rows_that_were_added(tmp_path):
     snapshot = create(tmp_path / "t")
     wide = parse(" or ".join(f"id = {number}" for number in range(300)), snapshot.schema)
-    loser = lambda one: (one.read(wide), one.add(files("b")))  # noqa: E731
-    error = loser_of(snapshot, lambda one: one.add(files("a")), loser)
+    loser = lambda transaction: (transaction.read(wide), transaction.add(files("b")))  # noqa: E731
+    error = loser_of(snapshot, lambda transaction: transaction.add(files("a")), loser)
     assert isinstance(error, ConcurrentAppendError)
     assert "the predicate id = 0 or id = 1 or" in str(error)
 
@@ -105,23 +109,27 @@ def test_rows_that_were_added(tmp_path):
 def test_files_that_were_read_and_are_gone(tmp_path, sql, said):
     snapshot = append(create(tmp_path / "t"), "a", "b", "c")
     predicate = None if sql is None else parse(sql, snapshot.schema)
-    error = loser_of(snapshot, lambda one: one.remove(files("a", "b")), lambda one: one.read(predicate))
+    error = loser_of(
+        snapshot,
+        lambda transaction: transaction.remove(files("a", "b")),
+        lambda transaction: transaction.read(predicate),
+    )
     assert isinstance(error, ConcurrentDeleteReadError)
     assert f"removed 2 files that this transaction read ({said})" in str(error)
 
 
 @pytest.mark.parametrize(
-    ("theirs", "hint"), [(4, "run it again"), (5, "go on with its next"), (6, "go on with its next")]
+    ("winner_version", "hint"), [(4, "run it again"), (5, "go on with its next"), (6, "go on with its next")]
 )
 @pytest.mark.parametrize("name", ["app", "x" * 10_240])
-def test_an_application_that_wrote_meanwhile(tmp_path, theirs, hint, name):
+def test_an_application_that_wrote_meanwhile(tmp_path, winner_version, hint, name):
     error = loser_of(
         create(tmp_path / "t"),
-        lambda one: one.set_transaction(name, theirs),
-        lambda one: one.set_transaction(name, 5),
+        lambda transaction: transaction.set_transaction(name, winner_version),
+        lambda transaction: transaction.set_transaction(name, 5),
     )
     assert isinstance(error, ConcurrentTransactionError)
-    assert f"has version {theirs} of the application '{name[:3]}" in str(error)
+    assert f"has version {winner_version} of the application '{name[:3]}" in str(error)
     assert "this transaction writes version 5" in str(error)
     assert hint in error.hint
 
@@ -129,7 +137,9 @@ def test_an_application_that_wrote_meanwhile(tmp_path, theirs, hint, name):
 def test_a_domain_that_was_written_meanwhile(tmp_path):
     domain = DomainMetadata("d" * 10_240, "{}")
     snapshot = create(tmp_path / "t", protocol=Protocol(1, 7, None, frozenset(["domainMetadata"])))
-    error = loser_of(snapshot, lambda one: one.set_domain(domain), lambda one: one.set_domain(domain))
+    error = loser_of(
+        snapshot, lambda transaction: transaction.set_domain(domain), lambda transaction: transaction.set_domain(domain)
+    )
     assert isinstance(error, ConcurrentTransactionError)
     assert "wrote the domain 'ddd" in str(error)
 

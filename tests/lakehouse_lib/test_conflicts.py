@@ -55,21 +55,21 @@ def two_transactions_of(tmp_path, level):
 
 def test_two_keys_of_one_partition(tmp_path):
     """Two transactions that read and write different keys are both committed, although both are in one partition."""
-    snapshot, one, two = two_transactions_of(tmp_path, "Serializable")
-    for transaction, key in ((one, 1), (two, 2)):
+    snapshot, first, second = two_transactions_of(tmp_path, "Serializable")
+    for transaction, key in ((first, 1), (second, 2)):
         transaction.read(parse(f"id = {key}", snapshot.schema))
         transaction.add(files(f"key-{key}", stats=statistics(key, key)))
-    assert one.commit() == Committed(1, 1)
-    assert two.commit() == Committed(2, 2)
+    assert first.commit() == Committed(1, 1)
+    assert second.commit() == Committed(2, 2)
 
 
 def test_the_same_key_of_one_partition(tmp_path):
-    snapshot, one, two = two_transactions_of(tmp_path, "Serializable")
-    for number, transaction in enumerate((one, two)):
+    snapshot, first, second = two_transactions_of(tmp_path, "Serializable")
+    for number, transaction in enumerate((first, second)):
         transaction.read(parse("id = 1", snapshot.schema))
         transaction.add(files(f"try-{number}", stats=statistics(1, 1)))
-    assert one.commit() == Committed(1, 1)
-    outcome = two.commit()
+    assert first.commit() == Committed(1, 1)
+    outcome = second.commit()
     assert isinstance(outcome.error, ConcurrentAppendError)
     assert "version 1" in str(outcome.error)
     assert "id = 1" in str(outcome.error)
@@ -292,8 +292,8 @@ def test_a_rewrite_commits_the_partitions_that_lost_nothing(tmp_path, verb):
     after = load_snapshot(before.store)
     assert len(after.prune(parse("part = 'a'", after.schema))) == 1
     assert len(after.prune(parse("part = 'b'", after.schema))) == 3
-    known = set(paths_of(after)) | set(after.tombstones["path"].to_pylist())
-    assert {str(file.relative_to(path)) for file in path.rglob("*.parquet") if "_delta_log" not in str(file)} <= known
+    paths = set(paths_of(after)) | set(after.tombstones["path"].to_pylist())
+    assert {str(file.relative_to(path)) for file in path.rglob("*.parquet") if "_delta_log" not in str(file)} <= paths
 
 
 @pytest.mark.parametrize("verb", [compact, lambda *a: z_order(*a, ["id"])], ids=["compact", "z_order"])
@@ -316,10 +316,10 @@ def test_a_rewrite_gives_up_when_the_schema_changes_whatever_came_first(tmp_path
         delete(before, parse("part = 'b' and id = 1", before.schema), ArrowEngine())
     new = pa.table({"part": ["c"], "id": [7], "new": [1]})
     write_deltalake(path, new, mode="append", schema_mode="merge")
-    expected, there = rows_of(path), set(path.rglob("*.parquet"))
+    expected, files_before = rows_of(path), set(path.rglob("*.parquet"))
     with pytest.raises(MetadataChangedError, match=r"added the column 'new'.*version [67]\).*run it again"):
         verb(before, ArrowEngine())
-    assert (rows_of(path), set(path.rglob("*.parquet"))) == (expected, there)
+    assert (rows_of(path), set(path.rglob("*.parquet"))) == (expected, files_before)
 
 
 @pytest.mark.parametrize("loses_a_file", [True, False])
@@ -347,10 +347,10 @@ def test_many_winners_are_looked_at_together(tmp_path, monkeypatch):
         winner.add(files(f"f{number}", stats=statistics(100 + number, 100 + number)))
         winner.commit()
         current = current.update()
-    asked = []
+    counts = []
     real = conflict_checker.file_pruning.may_match
     monkeypatch.setattr(
-        conflict_checker.file_pruning, "may_match", lambda *args: asked.append(len(args[1])) or real(*args)
+        conflict_checker.file_pruning, "may_match", lambda *args: counts.append(len(args[1])) or real(*args)
     )
     assert late.commit() == Committed(31, 2)
-    assert asked == [30]
+    assert counts == [30]

@@ -50,8 +50,8 @@ def vectors(*descriptors: dict[str, Any] | None) -> pa.ChunkedArray:
 @pytest.mark.parametrize("prefix", ["", "ab", "a b%20c", "deep/er"])
 def test_names_every_file_that_holds_vectors(tmp_path: Path, prefix: str) -> None:
     stored = in_file(tmp_path, [1], [2], prefix=prefix) + in_file(tmp_path, [3], prefix=prefix, absolute=True)
-    found = paths_of(open_store(tmp_path), vectors(None, inline([1]), *stored)).to_pylist()
-    assert sorted(found) == sorted(str(one.relative_to(tmp_path)) for one in tmp_path.rglob("*.bin"))
+    paths = paths_of(open_store(tmp_path), vectors(None, inline([1]), *stored)).to_pylist()
+    assert sorted(paths) == sorted(str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*.bin"))
     assert len(paths_of(open_store(tmp_path), vectors(None, inline([1])))) == 0
     for broken in ({"storageType": "x"}, {"pathOrInlineDv": "short"}, {"pathOrInlineDv": None}):
         with pytest.raises(LogCorruptedError):
@@ -61,8 +61,8 @@ def test_names_every_file_that_holds_vectors(tmp_path: Path, prefix: str) -> Non
 @pytest.mark.parametrize("prefix", ["", "ab", "a b%20c", "deep/er"])
 def test_reads_each_of_the_vectors_in_a_file(tmp_path: Path, prefix: str) -> None:
     rows = [[0, 5, 70_000, 2**33], [], list(range(100_000))]
-    for descriptor, wanted in zip(in_file(tmp_path, *rows, prefix=prefix), rows, strict=True):
-        assert list(load(open_store(tmp_path), descriptor)) == wanted
+    for descriptor, positions in zip(in_file(tmp_path, *rows, prefix=prefix), rows, strict=True):
+        assert list(load(open_store(tmp_path), descriptor)) == positions
 
 
 def test_reads_a_vector_at_an_absolute_path(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_names_a_missing_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"cardinality": 4}, "3 rows; expected the cardinality, 4"),
         ({"cardinality": None}, "cardinality is None"),
@@ -116,9 +116,9 @@ def test_names_a_missing_file(tmp_path: Path) -> None:
         ({"pathOrInlineDv": None}, "pathOrInlineDv is None"),
     ],
 )
-def test_refuses_a_descriptor_that_does_not_fit(tmp_path: Path, change: dict[str, Any], told: str) -> None:
+def test_refuses_a_descriptor_that_does_not_fit(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     (descriptor,) = in_file(tmp_path, [1, 2, 3])
-    with pytest.raises(LogCorruptedError, match=told) as caught:
+    with pytest.raises(LogCorruptedError, match=message) as caught:
         load(open_store(tmp_path), {**descriptor, **change})
     assert caught.value.hint is not None
     assert caught.value.table == str(tmp_path)
@@ -166,8 +166,8 @@ def test_never_fails_otherwise_on_a_bitmap_with_a_true_checksum(
 
 @given(st.sets(st.integers(0, 300)), st.integers(0, 300), st.integers(0, 200))
 def test_keeps_the_rows_of_a_window_that_are_not_deleted(deleted: set[int], start: int, count: int) -> None:
-    kept = kept_rows(BitMap64(deleted), start, count).to_pylist()
-    assert kept == [position not in deleted for position in range(start, start + count)]
+    mask = kept_rows(BitMap64(deleted), start, count).to_pylist()
+    assert mask == [position not in deleted for position in range(start, start + count)]
 
 
 def test_inline_vectors_of_every_length_come_back(tmp_path: Path) -> None:

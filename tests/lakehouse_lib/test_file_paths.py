@@ -92,7 +92,7 @@ spelled = st.lists(
     st.lists(st.tuples(st.sampled_from(["", "/data/table/", "file:/data/table/", "file:///data/table/"]), spelled)),
 )
 def test_columns_of_paths_are_decoded_as_each_would_be(parts):
-    def one(start: str, rest: str) -> str | None:
+    def relative_path(start: str, rest: str) -> str | None:
         text = posixpath.normpath(re.sub("/+", "/", unquote(re.sub("^file:(//)?", "", start + rest))))
         if unquote(start + rest).endswith("/") or ".." in unquote(start + rest).split("/"):
             return None
@@ -100,11 +100,11 @@ def test_columns_of_paths_are_decoded_as_each_would_be(parts):
             return text.removeprefix("/data/table/") if text.startswith("/data/table/") else None
         return text if text != "." else None
 
-    wanted = [(start + rest, one(start, rest)) for start, rest in parts]
-    fine = [pair for pair in wanted if pair[1] is not None]
+    expected = [(start + rest, relative_path(start, rest)) for start, rest in parts]
+    fine = [pair for pair in expected if pair[1] is not None]
     column = pa.array([path for path, _ in fine], pa.string())
     assert file_paths.decode_all(column, STORE).to_pylist() == [path for _, path in fine]
-    for path, decoded in wanted:
+    for path, decoded in expected:
         if decoded is None:
             with pytest.raises(PathOutsideTableError):
                 file_paths.decode(path, STORE)
@@ -216,6 +216,6 @@ def test_an_object_outside_the_table_is_refused(outside):
 
 def test_objects_of_allowed_locations_have_whole_paths():
     paths = pa.array(["x", "s3a://bucket/source/y", "/source/z", "s3://other-bucket/a%20b"])
-    found = file_paths.decode_all(paths, IN_S3)
-    assert found.to_pylist() == ["x", "s3://bucket/source/y", "s3://bucket/source/z", "s3://other-bucket/a b"]
-    assert file_paths.absolute(found, IN_S3).to_pylist() == ["s3://bucket/data/table/x", *found.to_pylist()[1:]]
+    decoded = file_paths.decode_all(paths, IN_S3)
+    assert decoded.to_pylist() == ["x", "s3://bucket/source/y", "s3://bucket/source/z", "s3://other-bucket/a b"]
+    assert file_paths.absolute(decoded, IN_S3).to_pylist() == ["s3://bucket/data/table/x", *decoded.to_pylist()[1:]]

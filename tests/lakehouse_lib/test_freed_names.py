@@ -73,9 +73,9 @@ def test_a_commit_below_a_checkpoint_of_others_is_not_reported_as_committed(tabl
     assert ids(tmp_path) == expected
     assert sorted(DeltaTable(tmp_path).to_pyarrow_table()["id"].to_pylist()) == expected
     assert not (tmp_path / file_names.commit(2)).exists()
-    ours = {path for path in set(tmp_path.glob("*.parquet")) - before if "-c000" in path.name}
+    our_files = {path for path in set(tmp_path.glob("*.parquet")) - before if "-c000" in path.name}
     live = {path.rpartition("/")[2] for path in DeltaTable(tmp_path).file_uris()}
-    assert {path.name for path in ours} <= live
+    assert {path.name for path in our_files} <= live
     # The same again on the current version.
     write_deltalake(tmp_path, pa.table({"id": [1000]}), mode="append")
     assert ids(tmp_path) == [*expected, 1000]

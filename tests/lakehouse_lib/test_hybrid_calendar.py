@@ -68,10 +68,10 @@ EVERY_CENTURY = """SELECT explode(flatten(transform(sequence(0, 16), c -> transf
 def test_days_keep_their_names_as_spark_reads_them(tmp_path: Path, spark: Any, stored: str) -> None:
     days = f"SELECT d FROM ({EVERY_CENTURY}) WHERE d IS NULL OR d >= DATE'0001-01-01'"
     table = DeltaTable(written(spark, tmp_path / "t", days, "UTC", stored))
-    ours = plain(table.to_pyarrow_table())
-    assert ours.to_pylist() == plain(table.to_spark(spark).toArrow()).to_pylist()
-    assert ours.num_rows > 100
-    assert dt.date(1582, 10, 4) in ours["d"].to_pylist()
+    our_rows = plain(table.to_pyarrow_table())
+    assert our_rows.to_pylist() == plain(table.to_spark(spark).toArrow()).to_pylist()
+    assert our_rows.num_rows > 100
+    assert dt.date(1582, 10, 4) in our_rows["d"].to_pylist()
     # A footer's statistics are in the legacy calendar too.
     assert table.to_pyarrow_table(filters="d = DATE '1582-10-04'").num_rows == 1
     assert table.to_pyarrow_table(filters="t = TIMESTAMP '1582-10-04 00:00:00Z'")["d"].to_pylist() == [
@@ -82,8 +82,8 @@ def test_days_keep_their_names_as_spark_reads_them(tmp_path: Path, spark: Any, s
 def test_moments_of_another_zone_are_right_or_refused(tmp_path: Path, spark: Any) -> None:
     modern = "SELECT explode(array(DATE'1901-01-01', DATE'2024-07-01')) AS d"
     table = DeltaTable(written(spark, tmp_path / "modern", modern, "America/Los_Angeles", "INT96"))
-    ours = plain(table.to_pyarrow_table())
-    assert ours.to_pylist() == plain(table.to_spark(spark).toArrow()).to_pylist()
+    our_rows = plain(table.to_pyarrow_table())
+    assert our_rows.to_pylist() == plain(table.to_spark(spark).toArrow()).to_pylist()
     old = DeltaTable(written(spark, tmp_path / "old", "SELECT DATE'1850-01-01' AS d", "America/Los_Angeles", "INT96"))
     with pytest.raises(UnsupportedFeatureError, match=r"column t of .*before 1900.*America/Los_Angeles"):
         old.to_pyarrow_table()
@@ -96,9 +96,9 @@ def test_times_without_a_zone_are_never_of_the_old_calendar(tmp_path: Path, zone
     rows = pa.table({"d": days(EARLY), "n": midnights(EARLY)})
     file = data_file(tmp_path, "f.parquet", marked(rows, zone))
     put_table(tmp_path, [field("d", "date"), field("n", "timestamp_ntz")], [file], features=["timestampNtz"])
-    found = DeltaTable(tmp_path).to_pyarrow_table()
-    assert found["d"].to_pylist() == [NAMED]
-    assert found["n"].to_pylist() == rows["n"].to_pylist()
+    result = DeltaTable(tmp_path).to_pyarrow_table()
+    assert result["d"].to_pylist() == [NAMED]
+    assert result["n"].to_pylist() == rows["n"].to_pylist()
 
 
 LATER = 20_000
@@ -123,12 +123,12 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("told", [False, True])
-def test_a_dataset_never_calls_days_otherwise(tmp_path: Path, shape: str, told: bool) -> None:
+@pytest.mark.parametrize("has_bounds", [False, True])
+def test_a_dataset_never_calls_days_otherwise(tmp_path: Path, shape: str, has_bounds: bool) -> None:
     column, values, expected = SHAPES[shape]
     rows = pa.table({"id": [1], "d": values})
     old = data_file(tmp_path, "old.parquet", marked(rows))
-    if told and shape == "day":
+    if has_bounds and shape == "day":
         old = with_bounds(old, "1000-01-01", "1000-01-01")
     new = data_file(tmp_path, "new.parquet", rows.slice(0, 0))
     put_table(tmp_path, [field("id", "long"), column], [new, old])
@@ -145,8 +145,8 @@ def test_a_dataset_of_modern_days_opens_no_file(tmp_path: Path, monkeypatch: pyt
     fields = [field("id", "long"), field("d", "date"), field("p", "date")]
     put_table(tmp_path, fields, [with_bounds(old, day, day)], partition_by=["p"])
     monkeypatch.delattr(TableReader, "open")
-    found = DeltaTable(tmp_path).to_pyarrow_dataset().to_table().to_pylist()
-    assert found == [{"id": 1, "d": dt.date.fromisoformat(day), "p": NAMED}]
+    result = DeltaTable(tmp_path).to_pyarrow_dataset().to_table().to_pylist()
+    assert result == [{"id": 1, "d": dt.date.fromisoformat(day), "p": NAMED}]
 
 
 def test_files_of_today_s_calendar_stay_a_dataset_whatever_their_days(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_checkpoint_by_the_old_calendar_leaves_out_no_file(
     text = json.dumps(stats | {"minValues": low, "maxValues": low})
     root = put_table(tmp_path, fields, [add | {"stats": text}], partition_by=partitions)
     before = DeltaTable(root)
-    assert [before.to_pyarrow_table(filters=one).num_rows for one in (BY_DAY, BY_MOMENT, "id = 1")] == [1, 1, 1]
+    assert [before.to_pyarrow_table(filters=sql).num_rows for sql in (BY_DAY, BY_MOMENT, "id = 1")] == [1, 1, 1]
 
     named = rows.to_pylist()[0]  # the value that a reader without the legacy calendar would return
     typed = stats | {"minValues": named, "maxValues": named}
@@ -206,11 +206,11 @@ def test_a_checkpoint_by_the_old_calendar_leaves_out_no_file(
     put(store, 1, {"txn": {"appId": "a", "version": 1}})
     after = DeltaTable(root)
     assert after.snapshot.checkpoint_version == 0
-    assert [after.to_pyarrow_table(filters=one).num_rows for one in (BY_DAY, BY_MOMENT, "id = 1")] == [1, 1, 1]
+    assert [after.to_pyarrow_table(filters=sql).num_rows for sql in (BY_DAY, BY_MOMENT, "id = 1")] == [1, 1, 1]
     # By text it is still pruned if it cannot match, and always by other columns.
     expected = [0, 0 if with_json else 1, 0] if by_partition else [0 if with_json else 1] * 2 + [0]
     others = ["d = DATE '2000-01-01'", "t = TIMESTAMP '2000-01-01 00:00:00Z'", "id = 2"]
-    assert [len(after.files(one)) for one in others] == expected
+    assert [len(after.files(sql)) for sql in others] == expected
     assert after.count() == 1
 
 
@@ -237,8 +237,8 @@ def test_a_checkpoint_by_the_old_calendar_leaves_out_no_file(
 def test_the_footer_says_which(
     footer: dict[bytes, bytes] | None, expected: tuple[bool, bool, str | None] | None
 ) -> None:
-    found = HybridCalendar.of(footer)
-    assert found == (HybridCalendar(*expected) if expected else None)
+    calendar = HybridCalendar.of(footer)
+    assert calendar == (HybridCalendar(*expected) if expected else None)
 
 
 def test_slices_of_nested_columns_keep_their_place() -> None:

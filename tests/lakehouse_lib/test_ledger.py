@@ -86,15 +86,15 @@ def test_a_torn_document_is_refused(ledger: Ledger, tmp_path: Path) -> None:
 
 
 def test_a_document_of_another_request_or_another_name_is_refused(ledger: Ledger, tmp_path: Path) -> None:
-    one, other = new_request(), new_request()
-    ledger.put(one, "decision", {"answer": "Approve"})
+    request, other = new_request(), new_request()
+    ledger.put(request, "decision", {"answer": "Approve"})
     (tmp_path / other).mkdir()
     for copy, name in ((tmp_path / other / "decision.json", "decision"), (tmp_path / other / "plan.json", "plan")):
-        shutil.copy(tmp_path / one / "decision.json", copy)
-        with pytest.raises(LedgerError, match=f"was copied from '{one}/decision.json'"):
+        shutil.copy(tmp_path / request / "decision.json", copy)
+        with pytest.raises(LedgerError, match=f"was copied from '{request}/decision.json'"):
             ledger.read(other, name)
         # The seal includes the path.
-        copy.write_text(copy.read_text().replace(f"{one}/decision", f"{other}/{name}"))
+        copy.write_text(copy.read_text().replace(f"{request}/decision", f"{other}/{name}"))
         with pytest.raises(LedgerError, match="wrong seal"):
             ledger.read(other, name)
 
@@ -147,10 +147,10 @@ def test_steps_are_added_and_each_is_verified(ledger: Ledger, tmp_path: Path) ->
 
 def test_a_question_is_about_one_request(ledger: Ledger) -> None:
     question = ("dag", "../../run é", "approve", -1)
-    one, other = new_request(), new_request()
+    request, other = new_request(), new_request()
     assert ledger.find_claim(question) is None
-    assert ledger.claim(question, one) == one
-    assert ledger.claim(question, other) == ledger.find_claim(question) == one
+    assert ledger.claim(question, request) == request
+    assert ledger.claim(question, other) == ledger.find_claim(question) == request
     assert ledger.claim((*question[:3], 0), other) == other
     # Lists of parts with the same joined text are different requests.
     assert ledger.find_claim(("dag", "../../run é", "approve", "-1")) is None

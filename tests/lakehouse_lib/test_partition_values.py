@@ -36,7 +36,7 @@ def files_of(values: list[list[tuple[str, str | None]] | None]) -> pa.Table:
     return pa.Table.from_pydict(columns, schema=FILE_SCHEMA)
 
 
-@pytest.mark.parametrize("kind", [one for one in VALUES if one not in ("string", "binary")])
+@pytest.mark.parametrize("kind", [kind for kind in VALUES if kind not in ("string", "binary")])
 def test_round_trip(kind):
     column = array([*VALUES[kind], None], kind)
     written = to_strings(column, PrimitiveType(kind))
@@ -130,12 +130,12 @@ def test_column_of_a_files_table():
     assert partition_column(files.slice(0, 0), "p", PrimitiveType("date")).type == pa.date32()
 
 
-@pytest.mark.parametrize("kind", [one for one in VALUES if one not in ("float", "double", "binary", "byte")])
+@pytest.mark.parametrize("kind", [kind for kind in VALUES if kind not in ("float", "double", "binary", "byte")])
 def test_agrees_with_delta_rs(kind, tmp_path):
     """delta-rs' texts have the same values in this library, and the other way round."""
     # delta-rs 1.6.6 writes a negative decimal as -999.-99 and cannot read it; a folder's name has at most 255 bytes.
-    values = [one for one in VALUES[kind] if not (isinstance(one, Decimal) and one < 0)]
-    values = [one for one in values if kind != "string" or 0 < len(one.encode()) <= 60]
+    values = [value for value in VALUES[kind] if not (isinstance(value, Decimal) and value < 0)]
+    values = [value for value in values if kind != "string" or 0 < len(value.encode()) <= 60]
     column = array(values, kind)
     table = pa.table({"p": column, "row": pa.array(range(len(values)))})
     deltalake.write_deltalake(str(tmp_path / "theirs"), table, partition_by=["p"])
@@ -144,15 +144,15 @@ def test_agrees_with_delta_rs(kind, tmp_path):
     log = (tmp_path / "theirs" / "_delta_log" / f"{0:020}.json").read_text().splitlines()
     adds = [json.loads(line)["add"] for line in log if '"add"' in line]
     assert len(adds) == actions.num_rows
-    spellings = pa.array([one["partitionValues"]["p"] for one in adds], pa.string())
+    spellings = pa.array([add["partitionValues"]["p"] for add in adds], pa.string())
     read = to_typed(spellings, PrimitiveType(kind))
-    assert sorted(map(repr, read.to_pylist())) == sorted({repr(one) for one in column.to_pylist()})
+    assert sorted(map(repr, read.to_pylist())) == sorted({repr(value) for value in column.to_pylist()})
 
-    ours = to_strings(read, PrimitiveType(kind)).to_pylist()
-    for add, text in zip(adds, ours, strict=True):
+    our_texts = to_strings(read, PrimitiveType(kind)).to_pylist()
+    for add, text in zip(adds, our_texts, strict=True):
         add["partitionValues"]["p"] = text
-    kept = [line for line in log if '"add"' not in line] + [json.dumps({"add": one}) for one in adds]
-    (tmp_path / "theirs" / "_delta_log" / f"{0:020}.json").write_text("\n".join(kept))
+    lines = [line for line in log if '"add"' not in line] + [json.dumps({"add": add}) for add in adds]
+    (tmp_path / "theirs" / "_delta_log" / f"{0:020}.json").write_text("\n".join(lines))
     back = pa.table(deltalake.DeltaTable(str(tmp_path / "theirs")).to_pyarrow_table())
     assert pc.is_in(back.column("p").cast(column.type), value_set=column).to_pylist() == [True] * len(values)
 

@@ -45,7 +45,7 @@ REFUSALS: list[tuple[dict[str, str], Callable[[DeltaTable], object], str, dict[s
 ]
 
 
-@pytest.mark.parametrize(("before", "verb", "way_out", "after"), REFUSALS, ids=[one[2] for one in REFUSALS])
+@pytest.mark.parametrize(("before", "verb", "way_out", "after"), REFUSALS, ids=[refusal[2] for refusal in REFUSALS])
 def test_the_way_out_that_a_refusal_names_is_one(
     tmp_path: Path,
     before: dict[str, str],
@@ -81,16 +81,16 @@ def test_a_value_of_an_existing_table_is_set_right_by_others(
     assert SET_BY in str(refused.value.hint)
 
 
-@pytest.mark.parametrize("package", [deltalake, lakehouse_lib], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("package", [deltalake, lakehouse_lib], ids=lambda module: module.__name__)
 @pytest.mark.parametrize("how", [{"mode": "append"}, {"mode": "overwrite", "schema_mode": "overwrite"}], ids=str)
 def test_an_existing_table_keeps_its_own_properties_in_both_packages(
     tmp_path: Path, package: Any, how: dict[str, str]
 ) -> None:
-    kept = {"delta.logRetentionDuration": "interval 7 days"}
-    package.write_deltalake(tmp_path, ROWS, name="first", configuration=kept)
+    properties = {"delta.logRetentionDuration": "interval 7 days"}
+    package.write_deltalake(tmp_path, ROWS, name="first", configuration=properties)
     package.write_deltalake(tmp_path, ROWS, name="second", configuration={"delta.appendOnly": "true"}, **how)
     metadata = DeltaTable(tmp_path).metadata()
-    assert (metadata.name, metadata.configuration) == ("first", kept)
+    assert (metadata.name, metadata.configuration) == ("first", properties)
 
 
 def test_creating_it_over_again_empties_it_and_gives_it_the_new_ones(tmp_path: Path) -> None:

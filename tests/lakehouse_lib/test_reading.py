@@ -77,8 +77,8 @@ class TestRows:
             DeltaTable(uri).to_pyarrow_table(columns=columns, filters=filters)
 
     def test_columns_beside_an_expression_are_found_in_any_case(self, uri: Path) -> None:
-        found = DeltaTable(uri).to_pyarrow_table(columns=["ID"], filters=EXPRESSION)
-        assert plain(found) == plain(EXPECTED.select(["id"]))
+        result = DeltaTable(uri).to_pyarrow_table(columns=["ID"], filters=EXPRESSION)
+        assert plain(result) == plain(EXPECTED.select(["id"]))
 
     @pytest.mark.parametrize("condition", [EXPRESSION, {"id": 1}, 5, pl.col("id") > 1], ids=type)
     def test_a_condition_of_another_kind_is_refused(self, uri: Path, condition: Any) -> None:
@@ -109,10 +109,10 @@ class TestRows:
     def test_partitions_are_a_condition_on_rows_beside_filters_of_every_kind(
         self, uri: Path, partitions: Any, mask: pc.Expression, filters: Any
     ) -> None:
-        found = DeltaTable(uri).to_pyarrow_table(partitions, ["id", "day"], filters=filters)
+        result = DeltaTable(uri).to_pyarrow_table(partitions, ["id", "day"], filters=filters)
         expected = plain(ROWS.filter(mask & (pc.field("value") > 20)).select(["id", "day"]))
         assert len(expected)
-        assert plain(found) == expected
+        assert plain(result) == expected
 
     @pytest.mark.parametrize("predicate", [SQL, FILTERS])
     def test_a_scan_streams(self, uri: Path, predicate: Any) -> None:
@@ -127,10 +127,10 @@ class TestRows:
 
     @pytest.mark.parametrize("filters", [None, SQL, EXPRESSION], ids=["all", "SQL", "expression"])
     def test_no_columns_leave_the_number_of_rows(self, uri: Path, filters: Any) -> None:
-        found = DeltaTable(uri).to_pyarrow_table(columns=[], filters=filters)
-        assert (found.num_rows, found.column_names) == (100 if filters is None else len(EXPECTED), [])
+        result = DeltaTable(uri).to_pyarrow_table(columns=[], filters=filters)
+        assert (result.num_rows, result.column_names) == (100 if filters is None else len(EXPECTED), [])
         if filters is not EXPRESSION:
-            assert sum(batch.num_rows for batch in DeltaTable(uri).scan([], filters)) == found.num_rows
+            assert sum(batch.num_rows for batch in DeltaTable(uri).scan([], filters)) == result.num_rows
 
     def test_an_old_version_has_its_own_schema(self, uri: Path) -> None:
         old = DeltaTable(uri, version=0)
@@ -169,8 +169,8 @@ class TestDataset:
         dataset = DeltaTable(uri).to_pyarrow_dataset(as_large_types=True)
         assert dataset.schema.field("name").type == pa.large_string()
         assert plain(dataset.to_table()) == plain(ROWS)
-        theirs = pa.schema(deltalake.DeltaTable(uri).schema().to_arrow(as_large_types=True))
-        assert DeltaTable(uri).schema().to_arrow(as_large_types=True).types == theirs.types
+        delta_rs_schema = pa.schema(deltalake.DeltaTable(uri).schema().to_arrow(as_large_types=True))
+        assert DeltaTable(uri).schema().to_arrow(as_large_types=True).types == delta_rs_schema.types
 
     def test_a_schema_of_the_callers(self, uri: Path) -> None:
         schema = pa.schema([("id", pa.int64()), ("name", pa.large_string())])
@@ -187,8 +187,10 @@ class TestHandOver:
         assert pa.RecordBatchReader.from_stream(DeltaTable(uri)).schema.names == ROWS.column_names
 
     def test_pyarrow_asks_for_types(self, uri: Path) -> None:
-        wanted = pa.schema([(one.name, pa.large_string() if one.name == "name" else one.type) for one in ROWS.schema])
-        assert pa.table(DeltaTable(uri), schema=wanted).schema.field("name").type == pa.large_string()
+        schema = pa.schema(
+            [(column.name, pa.large_string() if column.name == "name" else column.type) for column in ROWS.schema]
+        )
+        assert pa.table(DeltaTable(uri), schema=schema).schema.field("name").type == pa.large_string()
 
     def test_polars(self, uri: Path) -> None:
         table = DeltaTable(uri)
@@ -196,8 +198,8 @@ class TestHandOver:
         assert sorted(pl.DataFrame(table.scan(["id"], "id < 5"))["id"]) == [0, 1, 2, 3, 4]
         assert plain(pl.from_arrow(table.to_pyarrow_table()).to_arrow()) == plain(ROWS)
         lazy = pl.scan_pyarrow_dataset(table.to_pyarrow_dataset())
-        found = lazy.filter((pl.col("day") == dt.date(2026, 1, 2)) & (pl.col("value") > 20)).select("id", "day")
-        assert plain(found.collect().to_arrow()) == EXPECTED
+        result = lazy.filter((pl.col("day") == dt.date(2026, 1, 2)) & (pl.col("value") > 20)).select("id", "day")
+        assert plain(result.collect().to_arrow()) == EXPECTED
 
     def test_duckdb(self, uri: Path) -> None:
         opened = DeltaTable(uri)
@@ -206,8 +208,8 @@ class TestHandOver:
             assert connection.sql(f"SELECT id, day FROM reader WHERE {SQL}").fetchall()
             del reader
             for source in (opened, opened.to_pyarrow_dataset(), opened.to_pyarrow_table()):  # noqa: B007 - the SQL names it
-                found = connection.sql(f"SELECT id, day FROM source WHERE {SQL}").to_arrow_table()
-                assert plain(found) == EXPECTED
+                result = connection.sql(f"SELECT id, day FROM source WHERE {SQL}").to_arrow_table()
+                assert plain(result) == EXPECTED
             # A table can be read several times, a reader only once.
             assert connection.sql("SELECT count(*) FROM opened AS a JOIN opened AS b USING (id)").fetchall() == [(100,)]
 

@@ -22,7 +22,7 @@ ANOTHER = "the location has another table now"
 
 
 def objects(path):
-    return {one.path: one.size for one in LocalStore(str(path)).walk()}
+    return {meta.path: meta.size for meta in LocalStore(str(path)).walk()}
 
 
 def make(path, count, name):
@@ -242,6 +242,6 @@ def test_history_of_a_version_that_was_cleaned_up_is_that_of_its_table(tmp_path)
     checkpoint(append(append(first, "a"), "b"))
     for version in (0, 1):
         (tmp_path / "t" / file_names.commit(version)).unlink()
-    assert [one["version"] for one in held.history()] == [2]
+    assert [entry["version"] for entry in held.history()] == [2]
     held.load_as_version(2)
     assert held.version() == 2

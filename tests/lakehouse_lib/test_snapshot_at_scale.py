@@ -65,23 +65,23 @@ def test_counting_reads_keys_only(table, reads):
 
 
 def test_some_columns_are_read_without_the_others(table, reads):
-    found = load_snapshot(table).file_columns(["path", "size"])
-    assert found.column_names == ["path", "size"]
-    assert len(found) == 100
+    files = load_snapshot(table).file_columns(["path", "size"])
+    assert files.column_names == ["path", "size"]
+    assert len(files) == 100
     assert {leaf for leaf, _ in reads if leaf.startswith("add")} == {"add.path", "add.size"}
     reads.clear()
 
 
 def test_describing_reads_sizes_and_keys_only(table, reads):
-    told = DeltaTable(table.root).detail()
-    assert (told["numFiles"], told["sizeInBytes"]) == (100, 1_000)
+    detail = DeltaTable(table.root).detail()
+    assert (detail["numFiles"], detail["sizeInBytes"]) == (100, 1_000)
     assert {leaf for leaf, _ in reads if leaf.startswith("add")} == {"add.path", "add.size"}
 
 
 def test_pruning_reads_the_other_columns_where_a_file_is_kept(table, reads):
     snapshot = load_snapshot(table)
-    found = snapshot.prune(parse("id = 333", snapshot.schema))
-    assert found["path"].to_pylist() == ["f033"]
+    files = snapshot.prune(parse("id = 333", snapshot.schema))
+    assert files["path"].to_pylist() == ["f033"]
     assert {block for leaf, block in reads if leaf == "add.modificationTime"} == {3}
     assert not any(leaf.startswith("add.partitionValues") and block != 3 for leaf, block in reads)
     reads.clear()
@@ -91,8 +91,8 @@ def test_pruning_reads_the_other_columns_where_a_file_is_kept(table, reads):
 
 def test_a_partition_is_found_by_its_values_alone(table, reads):
     snapshot = load_snapshot(table)
-    found = snapshot.prune(parse("day = date '2026-01-05'", snapshot.schema), ["path", "size"])
-    assert sorted(found["path"].to_pylist()) == [f"f{n:03d}" for n in range(40, 50)]
+    files = snapshot.prune(parse("day = date '2026-01-05'", snapshot.schema), ["path", "size"])
+    assert sorted(files["path"].to_pylist()) == [f"f{n:03d}" for n in range(40, 50)]
     assert not any(leaf == "add.stats" for leaf, _ in reads)
     assert {block for leaf, block in reads if leaf == "add.size"} <= {4, 5}
 
@@ -139,22 +139,22 @@ class _Forgetful(dict):
     """A cache that drops each column right after it is looked up, like another thread that prunes."""
 
     def __contains__(self, key):
-        found = super().__contains__(key)
+        is_present = super().__contains__(key)
         self.pop(key, None)
-        return found
+        return is_present
 
 
 def test_columns_that_another_thread_drops_are_read_again(table):
     snapshot = load_snapshot(table)
     before = snapshot.files
     predicate = parse("id < 100", snapshot.schema)
-    kept = snapshot.prune(predicate)
+    files = snapshot.prune(predicate)
     rows = snapshot.state.files.base
     assert rows._columns
     rows._columns = _Forgetful(rows._columns)
     assert snapshot.file_columns(FILE_SCHEMA.names).to_pylist() == before.to_pylist()
     rows._bounds.clear()
-    assert snapshot.prune(predicate).to_pylist() == kept.to_pylist()
+    assert snapshot.prune(predicate).to_pylist() == files.to_pylist()
 
 
 def test_a_later_version_shares_what_was_read(table, reads):
@@ -283,6 +283,6 @@ def test_pruning_keeps_the_bounds_and_not_the_statistics(big):
     snapshot = load_snapshot(store)
     before = pa.total_allocated_bytes()
     assert len(snapshot.prune(parse("id = 5", snapshot.schema), ["path"])) == 6
-    kept = snapshot.state.files.base.nbytes
-    assert kept < sum(sizes.values())
-    assert pa.total_allocated_bytes() - before < 2 * kept + (8 << 20)
+    size = snapshot.state.files.base.nbytes
+    assert size < sum(sizes.values())
+    assert pa.total_allocated_bytes() - before < 2 * size + (8 << 20)

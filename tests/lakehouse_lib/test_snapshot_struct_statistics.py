@@ -91,18 +91,18 @@ def test_struct_statistics_prune_and_only_their_leaves_are_read(tmp_path, reads,
     put_classic(store, 1, [PROTOCOL, META, *files], row_group=21, stats_parsed=PARSED, without=without)
     cache.CACHE.clear()
     snapshot = load_snapshot(store)
-    found = snapshot.prune(parse("id BETWEEN 100 AND 129", snapshot.schema), ["path"])["path"].to_pylist()
+    paths = snapshot.prune(parse("id BETWEEN 100 AND 129", snapshot.schema), ["path"])["path"].to_pylist()
     unknown = {f"f{n:03d}" for n in range(0, 40, 4)} if without else set()
-    assert set(found) == {"f010", "f011", "f012"} | unknown
+    assert set(paths) == {"f010", "f011", "f012"} | unknown
     parsed = {leaf for leaf, _ in reads if leaf.startswith("add.stats_parsed")}
     assert parsed == {
         f"add.stats_parsed.{leaf}"
         for leaf in ("numRecords", "tightBounds", "minValues.id", "maxValues.id", "nullCount.id")
     }
     assert any(leaf == "add.stats" for leaf, _ in reads) is not bool(without)
-    known = [stats for stats in snapshot.files["stats"].to_pylist() if stats is not None]
-    assert len(known) == (30 if without else 40)
-    assert all(json.loads(stats)["numRecords"] == 10 for stats in known)
+    texts = [stats for stats in snapshot.files["stats"].to_pylist() if stats is not None]
+    assert len(texts) == (30 if without else 40)
+    assert all(json.loads(stats)["numRecords"] == 10 for stats in texts)
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def clustered(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("condition", "found", "groups"),
+    ("condition", "paths", "groups"),
     [
         ("id = 155", ["f015"], {1}),
         ("id < 95 AND id >= 80", ["f008", "f009"], {0, 1}),  # the protocol action's row moves f009 to the next group
@@ -143,8 +143,8 @@ def clustered(tmp_path):
         ("day > date '2026-01-09'", [], None),
     ],
 )
-def test_row_groups_are_passed_over_by_their_footers(clustered, reads, condition, found, groups):
-    assert clustered.prune(parse(condition, clustered.schema), ["path"])["path"].to_pylist() == found
+def test_row_groups_are_passed_over_by_their_footers(clustered, reads, condition, paths, groups):
+    assert clustered.prune(parse(condition, clustered.schema), ["path"])["path"].to_pylist() == paths
     judged = {block for leaf, block in reads if leaf.startswith("add.stats_parsed") or leaf == "add.stats"}
     assert groups is None or judged <= groups
     assert groups != set() or not any(leaf.startswith("add.stats") for leaf, _ in reads)
@@ -153,10 +153,10 @@ def test_row_groups_are_passed_over_by_their_footers(clustered, reads, condition
 def test_a_footer_never_speaks_for_a_file_of_unknown_statistics(tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
     put(store, 1, {"txn": {"appId": "a", "version": 1}})
-    known = file(1)
-    known["add"]["stats_parsed"] = {"numRecords": 10, "minValues": {"id": 10}, "maxValues": {"id": 19}}
+    file_with_stats = file(1)
+    file_with_stats["add"]["stats_parsed"] = {"numRecords": 10, "minValues": {"id": 10}, "maxValues": {"id": 19}}
     unknown = file(50, stats=None)
-    put_classic(store, 1, [PROTOCOL, META, known, unknown], stats_parsed=PARSED)
+    put_classic(store, 1, [PROTOCOL, META, file_with_stats, unknown], stats_parsed=PARSED)
     snapshot = load_snapshot(store)
     assert snapshot.prune(parse("id = 500", snapshot.schema))["path"].to_pylist() == ["f050"]
     assert paths_of(snapshot) == ["f001", "f050"]
@@ -175,8 +175,8 @@ def test_a_file_whose_bounds_cross_is_kept_unless_its_whole_row_group_lies_elsew
         action["add"]["stats_parsed"] = {"numRecords": 10, "minValues": {"id": low}, "maxValues": {"id": high}}
     put_classic(store, 1, [PROTOCOL, META, *files], stats_parsed=PARSED)
     snapshot = load_snapshot(store)
-    for condition, found in (("id = 1", ["f000", "f001"]), ("id = 100", [])):
-        assert snapshot.prune(parse(condition, snapshot.schema), ["path"])["path"].to_pylist() == found
+    for condition, paths in (("id = 1", ["f000", "f001"]), ("id = 100", [])):
+        assert snapshot.prune(parse(condition, snapshot.schema), ["path"])["path"].to_pylist() == paths
 
 
 def test_a_moment_past_the_last_year_that_python_has_harms_nothing(tmp_path):
@@ -187,8 +187,8 @@ def test_a_moment_past_the_last_year_that_python_has_harms_nothing(tmp_path):
     body = file(1, stats=None, stats_parsed={"numRecords": 10, **ends})
     put_classic(store, 1, [PROTOCOL, META, body], stats_parsed=PARSED)
     snapshot = load_snapshot(store)
-    for condition, found in (("moment > timestamp '2026-01-01 00:00:00'", 1), ("moment < timestamp '1960-01-01'", 0)):
-        assert snapshot.prune(parse(condition, snapshot.schema), ["path"]).num_rows == found
+    for condition, count in (("moment > timestamp '2026-01-01 00:00:00'", 1), ("moment < timestamp '1960-01-01'", 0)):
+        assert snapshot.prune(parse(condition, snapshot.schema), ["path"]).num_rows == count
     expected = {"numRecords": 10, "minValues": {"moment": "1970-01-01T00:00:00.000000Z"}, "maxValues": {}}
     assert [json.loads(stats) for stats in snapshot.files["stats"].to_pylist()] == [expected]
 
@@ -204,8 +204,8 @@ def test_a_footer_with_text_cut_inside_a_character_says_nothing(tmp_path):
     start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     store.put(path, data[:start] + data[start:].replace("aé".encode(), b"ab\xc3"))
     snapshot = load_snapshot(store)
-    for condition, found in (("p = 'aé'", ["f"]), ("p = 'x'", [])):
-        assert snapshot.prune(parse(condition, snapshot.schema), ["path"])["path"].to_pylist() == found
+    for condition, paths in (("p = 'aé'", ["f"]), ("p = 'x'", [])):
+        assert snapshot.prune(parse(condition, snapshot.schema), ["path"])["path"].to_pylist() == paths
 
 
 def test_a_name_with_a_dot_is_not_taken_for_a_struct(tmp_path):
@@ -219,8 +219,8 @@ def test_a_name_with_a_dot_is_not_taken_for_a_struct(tmp_path):
     body = add("f", stats=json.dumps(stats), stats_parsed=stats)
     put_classic(store, 1, [PROTOCOL, head, body], stats_parsed=kind)
     snapshot = load_snapshot(store)
-    for condition, found in (("`a.b` = 5", ["f"]), ("a.b = 900", ["f"]), ("`a.b` = 900", []), ("a.b = 5", [])):
-        assert snapshot.prune(parse(condition, snapshot.schema), ["path"])["path"].to_pylist() == found, condition
+    for condition, paths in (("`a.b` = 5", ["f"]), ("a.b = 900", ["f"]), ("`a.b` = 900", []), ("a.b = 5", [])):
+        assert snapshot.prune(parse(condition, snapshot.schema), ["path"])["path"].to_pylist() == paths, condition
     shown = DeltaTable(tmp_path).get_add_actions()
     assert shown["min"].to_pylist() == shown["max"].to_pylist() == [values]
 
@@ -260,6 +260,6 @@ def _without_null_counts(data):
             changed[start + behind] -= 0x10
     spoiled = bytes(changed)
     group = pq.ParquetFile(pa.BufferReader(spoiled)).metadata.row_group(0)
-    found = [group.column(number).statistics for number in range(group.num_columns)]
-    assert not any(one is not None and one.has_null_count for one in found)
+    statistics = [group.column(number).statistics for number in range(group.num_columns)]
+    assert not any(chunk is not None and chunk.has_null_count for chunk in statistics)
     return spoiled

@@ -36,7 +36,7 @@ def test_the_count_is_where_bisect_inserts(kind: pa.DataType) -> None:
     def check(values: list[Any], needles: list[Any]) -> None:
         values.sort()
         counts = count_below(pa.array(values, kind), pa.array(needles, kind)).tolist()
-        known = [(count, needle) for count, needle in zip(counts, needles, strict=True) if needle is not None]
-        assert [count for count, _ in known] == [bisect_left(values, needle) for _, needle in known]
+        pairs = [(count, needle) for count, needle in zip(counts, needles, strict=True) if needle is not None]
+        assert [count for count, _ in pairs] == [bisect_left(values, needle) for _, needle in pairs]
 
     check()

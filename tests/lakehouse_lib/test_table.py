@@ -162,12 +162,12 @@ def test_a_file_is_no_table(tmp_path: Path) -> None:
     ],
 )
 def test_positions_mean_what_they_mean_in_deltalake(name: str) -> None:
-    ours, theirs = (
+    our_names, delta_rs_names = (
         [
-            one.name
-            for one in inspect.signature(getattr(kind, name)).parameters.values()
-            if one.kind is one.POSITIONAL_OR_KEYWORD
+            parameter.name
+            for parameter in inspect.signature(getattr(kind, name)).parameters.values()
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
         ]
         for kind in (DeltaTable, deltalake.DeltaTable)
     )
-    assert ours == theirs[: len(ours)]
+    assert our_names == delta_rs_names[: len(our_names)]

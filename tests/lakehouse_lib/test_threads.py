@@ -29,17 +29,17 @@ def test_the_caller_works_itself_where_threads_gain_nothing(items, threads):
 
 @pytest.mark.parametrize("ahead", [1, 5])
 def test_no_more_items_are_asked_for_than_ahead_of_who_takes_the_results(ahead):
-    asked = []
+    numbers = []
 
     def items():
         for number in range(100):
-            asked.append(number)
+            numbers.append(number)
             yield number
 
     results = in_order(lambda number: number, items(), 3, ahead=ahead)
     for number in range(20):
         assert next(results) == number
-        assert len(asked) == number + 1 + ahead
+        assert len(numbers) == number + 1 + ahead
     assert list(results) == list(range(20, 100))
 
 

@@ -39,12 +39,12 @@ def table(tmp_path: Path) -> Path:
     deltalake.write_deltalake(uri, rows, partition_by=["part"], configuration=ON)
     more = pa.table({"id": [4, 5], "part": ["a", "c"], "value": [4.0, 5.0]})
     deltalake.write_deltalake(uri, more, mode="append")
-    theirs = deltalake.DeltaTable(uri)
-    theirs.delete("id = 2")
-    theirs.update(updates={"value": "value + 1"}, predicate="part = 'a'")
-    theirs.optimize.compact()
+    delta_rs_table = deltalake.DeltaTable(uri)
+    delta_rs_table.delete("id = 2")
+    delta_rs_table.update(updates={"value": "value + 1"}, predicate="part = 'a'")
+    delta_rs_table.optimize.compact()
     source = pa.table({"id": [1, 9], "part": ["a", "z"], "value": [0.5, 9.0]})
-    merge = theirs.merge(source, "t.id = s.id", source_alias="s", target_alias="t")
+    merge = delta_rs_table.merge(source, "t.id = s.id", source_alias="s", target_alias="t")
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
     deltalake.write_deltalake(uri, pa.table({"id": [7], "part": ["b"], "value": [7.0]}), mode="overwrite")
     return uri
@@ -54,9 +54,9 @@ def rows_of(changes: Any) -> list[tuple[Any, ...]]:
     """The rows of our feed (a reader or a DataFrame) or delta-rs' feed (arro3), without times, sorted."""
     if hasattr(changes, "toArrow"):
         changes = changes.toArrow()
-    found = pa.table(changes)
-    found = found.select([name for name in sorted(found.column_names) if name != "_commit_timestamp"])
-    return sorted((tuple(row.values()) for row in found.to_pylist()), key=repr)
+    rows = pa.table(changes)
+    rows = rows.select([name for name in sorted(rows.column_names) if name != "_commit_timestamp"])
+    return sorted((tuple(row.values()) for row in rows.to_pylist()), key=repr)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def rows_of(changes: Any) -> list[tuple[Any, ...]]:
     ids=str,
 )
 def test_the_feed_is_that_of_delta_rs(table: Path, engine: Any, range_: dict[str, Any]) -> None:
-    theirs = deltalake.DeltaTable(table).load_cdf(**range_)
-    ours = DeltaTable(table, engine=engine).load_cdf(**range_)
-    assert rows_of(ours) == rows_of(theirs)
+    delta_rs_feed = deltalake.DeltaTable(table).load_cdf(**range_)
+    our_feed = DeltaTable(table, engine=engine).load_cdf(**range_)
+    assert rows_of(our_feed) == rows_of(delta_rs_feed)
 
 
 def test_change_files_in_folders_with_escaped_names(tmp_path: Path, engine: Any) -> None:
@@ -108,9 +108,9 @@ def test_times_are_those_of_the_commits(table: Path, engine: Any) -> None:
     for version, commit in enumerate(log):
         os.utime(commit, (1_700_000_000 + version * 10, 1_700_000_000 + version * 10 + 0.5))
     feed = DeltaTable(table, engine=engine).load_cdf()
-    found = collected(feed)
-    moments = found["_commit_timestamp"].cast(pa.timestamp("us", "UTC")).to_pylist()
-    for version, moment in zip(found["_commit_version"].to_pylist(), moments, strict=True):
+    rows = collected(feed)
+    moments = rows["_commit_timestamp"].cast(pa.timestamp("us", "UTC")).to_pylist()
+    for version, moment in zip(rows["_commit_version"].to_pylist(), moments, strict=True):
         assert moment == dt.datetime.fromtimestamp(log[version].stat().st_mtime, dt.UTC)
 
 
@@ -215,8 +215,8 @@ def test_columns_that_came_later_are_null_before(tmp_path: Path, engine: Any) ->
     uri = tmp_path / "t"
     deltalake.write_deltalake(uri, pa.table({"id": [1]}), configuration=ON)
     deltalake.write_deltalake(uri, pa.table({"id": [2], "new": ["x"]}), mode="append", schema_mode="merge")
-    ours = DeltaTable(uri, engine=engine).load_cdf()
-    assert rows_of(ours) == rows_of(deltalake.DeltaTable(uri).load_cdf())
+    our_feed = DeltaTable(uri, engine=engine).load_cdf()
+    assert rows_of(our_feed) == rows_of(deltalake.DeltaTable(uri).load_cdf())
     # A range that ends before the column was added does not have it.
     assert "new" not in DeltaTable(uri).load_cdf(ending_version=0).schema.names
 

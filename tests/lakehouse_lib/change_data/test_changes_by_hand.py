@@ -220,7 +220,7 @@ class TestColumnMapping:
         key = pa.field(stored, pa.int64(), metadata={"PARQUET:field_id": "1"})
         fields = [key, *(pa.field(name, pa.string()) for name in more)]
         rows = pa.table(
-            [pa.array(ids, pa.int64()), *(pa.array(one) for one in more.values())], schema=pa.schema(fields)
+            [pa.array(ids, pa.int64()), *(pa.array(column) for column in more.values())], schema=pa.schema(fields)
         )
         pq.write_table(rows, log.root / path)
         return path
@@ -238,9 +238,9 @@ class TestColumnMapping:
             log.add("a.parquet", rows=4, partitionValues=values, deletionVector=hidden),
         )
         log.commit(log.remove("a.parquet", partitionValues=values, deletionVector=hidden))
-        found = collected(DeltaTable(log.root, engine=engine).load_cdf())
-        found = found.select(["_commit_version", "_change_type", "id", "id of part"])
-        assert sorted(tuple(row.values()) for row in found.to_pylist()) == [
+        changes = collected(DeltaTable(log.root, engine=engine).load_cdf())
+        changes = changes.select(["_commit_version", "_change_type", "id", "id of part"])
+        assert sorted(tuple(row.values()) for row in changes.to_pylist()) == [
             *((1, "insert", key, 7) for key in range(4)),
             (3, "update_postimage", 9, 7),
             (3, "update_preimage", 3, 7),

@@ -38,10 +38,10 @@ ROWS = pa.table(
 def judged(engine: Engine, uri: Path, version: int | None = None) -> pa.Table:
     """The rows of a version, on which all four readers agree."""
     table = DeltaTable(uri, version, engine=engine)
-    ours = read_engine(engine, table)
-    assert ours == read_delta_rs(uri, version)
-    assert ours == read_duckdb(uri, version)
-    return ours
+    our_rows = read_engine(engine, table)
+    assert our_rows == read_delta_rs(uri, version)
+    assert our_rows == read_duckdb(uri, version)
+    return our_rows
 
 
 def put(engine: Engine, uri: Path, rows: pa.Table, **how: Any) -> None:

@@ -32,8 +32,8 @@ def physical(table: DeltaTable) -> dict[str, tuple[str, int | None]]:
 
 def by_query(path: Path) -> pa.Table:
     """The rows as delta-rs' query engine reads them, because its reader of Arrow tables has no column mapping."""
-    found = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(path))).execute("SELECT * FROM t")
-    return plain(pa.table(found.read_all()))
+    answer = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(path))).execute("SELECT * FROM t")
+    return plain(pa.table(answer.read_all()))
 
 
 def field_ids(kind: pa.Schema | pa.DataType) -> list[int]:

@@ -38,17 +38,17 @@ ID = {"delta.columnMapping.mode": "id"}
 class Made(NamedTuple):
     """A generated column: the table's type, the file's type, and stored value -> expected value."""
 
-    wanted: Any
+    table_type: Any
     stored: pa.DataType
     values: st.SearchStrategy[tuple[Any, Any]]
 
 
 def same(values: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, Any]]:
-    return values.map(lambda one: (one, one))
+    return values.map(lambda value: (value, value))
 
 
 def into(values: st.SearchStrategy[Any], change: Callable[[Any], Any]) -> st.SearchStrategy[tuple[Any, Any]]:
-    return values.map(lambda one: (one, change(one)))
+    return values.map(lambda value: (value, change(value)))
 
 
 INT8, INT16, INT32 = (st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32))
@@ -88,25 +88,25 @@ def types(draw: st.DrawFn, mode: Mode, depth: int = 3) -> Made:
     if kind == "list":
         inner = draw(types(mode, depth - 1))
         stored = draw(st.sampled_from([pa.list_, pa.large_list]))(pa.field("item", inner.stored))
-        return Made(array(inner.wanted), stored, lists(inner.values))
+        return Made(array(inner.table_type), stored, lists(inner.values))
     if kind == "map":
         inner = draw(types(mode, depth - 1))
-        return Made(mapping("string", inner.wanted), pa.map_(pa.string(), inner.stored), maps(inner.values))
+        return Made(mapping("string", inner.table_type), pa.map_(pa.string(), inner.stored), maps(inner.values))
     members = [draw(types(mode, depth - 1)) for _ in range(draw(st.integers(1, 3)))]
-    wanted, stored = [], []
-    for number, one in enumerate(members):
-        wanted.append(field(f"m{number}", one.wanted, physical=f"p{number}", id=number + 1))
-        stored.append(stored_field(number, one.stored, mode))
+    table_types, stored = [], []
+    for number, member in enumerate(members):
+        table_types.append(field(f"m{number}", member.table_type, physical=f"p{number}", id=number + 1))
+        stored.append(stored_field(number, member.stored, mode))
     lacks = field("lacks", "string", physical="p9", id=99)
     extra = stored_field(50, pa.int64(), mode)
-    values = st.tuples(*(st.none().map(lambda _: (None, None)) | one.values for one in members)).map(
+    values = st.tuples(*(st.none().map(lambda _: (None, None)) | member.values for member in members)).map(
         lambda pairs: (
             {stored[n].name: pair[0] for n, pair in enumerate(pairs)},
             {f"m{n}": pair[1] for n, pair in enumerate(pairs)} | {"lacks": None},
         )
     )
     order = draw(st.permutations([*stored, extra]))
-    return Made(struct(*wanted, lacks), pa.struct(order), values)
+    return Made(struct(*table_types, lacks), pa.struct(order), values)
 
 
 def stored_field(number: int, kind: pa.DataType, mode: Mode) -> pa.Field:
@@ -116,12 +116,12 @@ def stored_field(number: int, kind: pa.DataType, mode: Mode) -> pa.Field:
 
 def lists(values: st.SearchStrategy[tuple[Any, Any]]) -> st.SearchStrategy[tuple[Any, Any]]:
     items = st.lists(st.none().map(lambda _: (None, None)) | values, max_size=3)
-    return items.map(lambda pairs: ([one for one, _ in pairs], [one for _, one in pairs]))
+    return items.map(lambda pairs: ([value for value, _ in pairs], [value for _, value in pairs]))
 
 
 def maps(values: st.SearchStrategy[tuple[Any, Any]]) -> st.SearchStrategy[tuple[Any, Any]]:
     def keyed(items: list[Any]) -> list[tuple[str, Any]]:
-        return [(str(number), one) for number, one in enumerate(items)]
+        return [(str(number), item) for number, item in enumerate(items)]
 
     return lists(values).map(lambda pair: (keyed(pair[0]), keyed(pair[1])))
 
@@ -130,18 +130,18 @@ def maps(values: st.SearchStrategy[tuple[Any, Any]]) -> st.SearchStrategy[tuple[
 def test_every_type_at_every_depth(data: st.DataObject, mode: Mode) -> None:
     made = data.draw(types(mode))
     pairs = data.draw(st.lists(st.none().map(lambda _: (None, None)) | made.values, max_size=6))
-    wanted = Field.from_json(json.dumps(field("m0", made.wanted, physical="p0", id=1)))
+    table_field = Field.from_json(json.dumps(field("m0", made.table_type, physical="p0", id=1)))
     stored = stored_field(0, made.stored, mode)
     sink = io.BytesIO()
-    pq.write_table(pa.table([pa.array([one for one, _ in pairs], stored.type)], pa.schema([stored])), sink)
+    pq.write_table(pa.table([pa.array([value for value, _ in pairs], stored.type)], pa.schema([stored])), sink)
     file = pq.ParquetFile(sink)
-    (found,) = file.schema_arrow
-    assert Members([found], mode).index(wanted) == 0
-    assert has_field_ids([found]) == (mode == "id")
-    column = conform(file.read().column(0), found, wanted, mode)
+    (file_field,) = file.schema_arrow
+    assert Members([file_field], mode).index(table_field) == 0
+    assert has_field_ids([file_field]) == (mode == "id")
+    column = conform(file.read().column(0), file_field, table_field, mode)
     column.validate(full=True)
-    assert column.type == wanted.type.to_arrow()
-    assert column.to_pylist() == [one for _, one in pairs]
+    assert column.type == table_field.type.to_arrow()
+    assert column.to_pylist() == [value for _, value in pairs]
 
 
 def read(root: Path, columns: list[str] | None = None, where: str | None = None) -> list[dict[str, Any]]:
@@ -329,8 +329,8 @@ def test_what_pyarrow_would_read_wrong_is_no_dataset(tmp_path: Path) -> None:
         with pytest.raises(UnsupportedFeatureError, match=feature) as refused:
             table.to_pyarrow_dataset()
         assert "to_pyarrow_table" in str(refused.value)
-        found = table.to_pyarrow_table(columns=["v"], filters=pc.field("k") >= 2).to_pylist()
-        assert found == ([{"v": "c"}] if name == "marked" else [{"v": "b"}, {"v": "c"}])
+        matches = table.to_pyarrow_table(columns=["v"], filters=pc.field("k") >= 2).to_pylist()
+        assert matches == ([{"v": "c"}] if name == "marked" else [{"v": "b"}, {"v": "c"}])
         assert table.count() == len(table.to_pyarrow_table())
     plain = one_file(tmp_path / "plain", rows, *fields)
     assert isinstance(DeltaTable(plain).to_pyarrow_dataset(), pads.Dataset)
@@ -397,11 +397,11 @@ def test_a_dataset_takes_what_pyarrow_reads_alike(tmp_path: Path) -> None:
 def test_a_dataset_looks_at_files_when_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_deltalake(tmp_path, pa.table({"day": ["mon", "tue"], "k": [1, 2]}), partition_by="day")
     opened: list[str] = []
-    ours = CheckedFiles.open_input_file
+    open_input_file = CheckedFiles.open_input_file
 
     def noted(self: CheckedFiles, path: str) -> pa.NativeFile:
         opened.append(path)
-        return ours(self, path)
+        return open_input_file(self, path)
 
     monkeypatch.setattr(CheckedFiles, "open_input_file", noted)
     dataset = pickle.loads(pickle.dumps(DeltaTable(tmp_path).to_pyarrow_dataset()))
@@ -440,6 +440,6 @@ def test_nanoseconds_are_cut_downwards(tmp_path: Path) -> None:
     rows = pa.table({name: pa.array([-1, 1999, None], kind) for name, kind in kinds.items()})
     add = data_file(tmp_path, "a.parquet", rows, version="2.6")
     put_table(tmp_path, [field("at", "timestamp"), field("wall", "timestamp_ntz")], [add], features=["timestampNtz"])
-    found = DeltaTable(tmp_path).to_pyarrow_table()
+    result = DeltaTable(tmp_path).to_pyarrow_table()
     for name in kinds:
-        assert found[name].cast(pa.int64()).to_pylist() == [-1, 1, None]
+        assert result[name].cast(pa.int64()).to_pylist() == [-1, 1, None]

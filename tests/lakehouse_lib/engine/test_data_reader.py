@@ -65,8 +65,8 @@ def test_row_groups_are_skipped_beside_a_condition_on_partition_values(tmp_path:
         reader = Scan.of(snapshot, None, predicate).reader
         with reader.open("p=1/a.parquet", None) as file:
             assert reader.candidates(file, predicate) == groups, sql
-    found = DeltaTable(tmp_path).to_pyarrow_table(filters="p = 1 AND id > 84")
-    assert found["id"].to_pylist() == [*range(85, 100)]
+    matches = DeltaTable(tmp_path).to_pyarrow_table(filters="p = 1 AND id > 84")
+    assert matches["id"].to_pylist() == [*range(85, 100)]
 
 
 def test_arithmetic_of_bounds_beyond_a_long_skips_no_rows(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from tests.log_builder import data_file, field, put_table
 
 
 def rows_of(engine: Engine, table: DeltaTable, sql: str) -> list[float]:
-    found = engine.read(table.snapshot, None, parse(sql, table.schema(), table=None))
+    answer = engine.read(table.snapshot, None, parse(sql, table.schema(), table=None))
     return sorted(
-        str(row["x"]) for row in (found.collect() if engine.name == "spark" else found.read_all().to_pylist())
+        str(row["x"]) for row in (answer.collect() if engine.name == "spark" else answer.read_all().to_pylist())
     )
 
 

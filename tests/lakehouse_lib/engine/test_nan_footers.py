@@ -29,10 +29,10 @@ def rows_of(ids: list[int], d: list[float | None]) -> pa.Table:
         {
             "id": pa.array(ids, pa.int64()),
             "d": pa.array(d, pa.float64()),
-            "s": pa.array([{"d": one, "i": 1} for one in d], pa.struct({"d": pa.float64(), "i": pa.int32()})),
+            "s": pa.array([{"d": value, "i": 1} for value in d], pa.struct({"d": pa.float64(), "i": pa.int32()})),
             "f": pa.array([1.0] * count, pa.float32()),
-            "l": pa.array([[one] for one in d], pa.list_(pa.float32())),
-            "m": pa.array([[("k", one)] for one in d], pa.map_(pa.string(), pa.float64())),
+            "l": pa.array([[value] for value in d], pa.list_(pa.float32())),
+            "m": pa.array([[("k", value)] for value in d], pa.map_(pa.string(), pa.float64())),
             "i": pa.array(range(count), pa.int32()),
             "t": pa.array(range(count), pa.timestamp("us", tz="UTC")),
             "c": pa.array(range(count), pa.int64()).cast(pa.decimal128(38, 3)),
@@ -43,14 +43,14 @@ def rows_of(ids: list[int], d: list[float | None]) -> pa.Table:
 def statistics_in(path: str) -> dict[str, tuple[bool, bool]]:
     """For each Parquet column: whether any row group has min and max, and whether any has a page index."""
     footer = pq.read_metadata(path)
-    found: dict[str, tuple[bool, bool]] = {}
+    statistics: dict[str, tuple[bool, bool]] = {}
     for group in range(footer.num_row_groups):
         for number in range(footer.num_columns):
             column = footer.row_group(group).column(number)
-            bounds, index = found.get(column.path_in_schema, (False, False))
+            bounds, index = statistics.get(column.path_in_schema, (False, False))
             has_bounds = column.statistics is not None and column.statistics.has_min_max
-            found[column.path_in_schema] = (bounds or has_bounds, index or column.has_column_index)
-    return found
+            statistics[column.path_in_schema] = (bounds or has_bounds, index or column.has_column_index)
+    return statistics
 
 
 def assert_safe_for_spark(table: DeltaTable, spark) -> None:
@@ -61,9 +61,9 @@ def assert_safe_for_spark(table: DeltaTable, spark) -> None:
         with_nan = ("d", "s.d", "l.list.element", "m.key_value.value")
         assert {name: statistics[name] for name in with_nan} == dict.fromkeys(with_nan, (not nan, not nan))
         assert statistics["i"] == statistics["f"] == statistics["s.i"] == (True, True)
-    frames = spark.read.parquet(*(f"file:{one}" for one in table.file_uris()))
-    found = {sql: sorted(row["id"] for row in frames.where(sql).collect()) for sql in CONDITIONS}
-    assert found == {sql: sorted(table.to_pyarrow_table(filters=sql)["id"].to_pylist()) for sql in CONDITIONS}
+    frames = spark.read.parquet(*(f"file:{file_uri}" for file_uri in table.file_uris()))
+    matches = {sql: sorted(row["id"] for row in frames.where(sql).collect()) for sql in CONDITIONS}
+    assert matches == {sql: sorted(table.to_pyarrow_table(filters=sql)["id"].to_pylist()) for sql in CONDITIONS}
 
 
 @pytest.mark.slow
@@ -75,7 +75,7 @@ def test_every_verb(tmp_path, engine, spark):
     write_deltalake(tmp_path / "t", rows_of([4, 5, 6], [1.0, None, 2.0]), mode="append")
     table = DeltaTable(tmp_path / "t", engine=engine)
     assert_safe_for_spark(table, spark)
-    first, second = (json.loads(one) for one in table._snapshot.files["stats"].to_pylist())
+    first, second = (json.loads(stats) for stats in table._snapshot.files["stats"].to_pylist())
     if "d" in first["maxValues"]:
         first, second = second, first
     assert (first["minValues"]["d"], first["minValues"]["s"]["d"], first["nullCount"]["d"]) == (1.0, 1.0, 0)
@@ -107,7 +107,7 @@ def small_groups(monkeypatch):
 
 @pytest.mark.usefixtures("small_groups")
 def test_nan_that_comes_late_changes_neither_the_files_nor_the_rows(tmp_path, spark):
-    values = [float(one % 5) for one in range(40)]
+    values = [float(number % 5) for number in range(40)]
     rows = rows_of(list(range(40)), [*values[:30], NAN, *values[31:]])
     write_deltalake(tmp_path / "t", rows)
     table = DeltaTable(tmp_path / "t")
@@ -155,9 +155,9 @@ def test_a_frame_of_files_whose_footers_leave_nan_out(tmp_path, spark):
     (path,) = table.file_uris()
     assert statistics_in(path)["d"] == statistics_in(path)["s.d"] == (True, True)
     frame = table.to_spark(spark)
-    found = {sql: sorted(row["id"] for row in frame.where(sql).collect()) for sql in CONDITIONS}
-    assert found == {sql: sorted(table.to_pyarrow_table(filters=sql)["id"].to_pylist()) for sql in CONDITIONS}
-    assert found["d > 5"] == found["s.d > 5"] == [2]
+    matches = {sql: sorted(row["id"] for row in frame.where(sql).collect()) for sql in CONDITIONS}
+    assert matches == {sql: sorted(table.to_pyarrow_table(filters=sql)["id"].to_pylist()) for sql in CONDITIONS}
+    assert matches["d > 5"] == matches["s.d > 5"] == [2]
     as_written = {row["id"]: repr((row["d"], row["s"], row["f"])) for row in frame.collect()}
     assert as_written[1] == repr((1.0, Row(d=1.0, i=1), 1.0))
     assert as_written[3] == repr((-0.0, Row(d=-0.0, i=1), 1.0))

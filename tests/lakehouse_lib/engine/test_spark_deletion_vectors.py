@@ -157,5 +157,5 @@ def test_a_column_of_the_tables_own_is_not_taken_for_what_spark_says_of_a_file(t
     assert ids(engine, tmp_path) == [0, 1, 2, 3, 5]
     table = DeltaTable(tmp_path)
     of_sources = engine.read(table.snapshot, ["_metadata"], parse("_metadata.row_index = 7", table.schema()))
-    found = of_sources.collect() if engine.name == "spark" else of_sources.read_all()
-    assert len(found) == 5
+    matches = of_sources.collect() if engine.name == "spark" else of_sources.read_all()
+    assert len(matches) == 5

@@ -48,8 +48,8 @@ def test_a_list_that_two_threads_write_is_whole_at_any_moment(
             return written(path, data)
         written(path, data[: len(data) // 2])
         others.append(manifest.manifest(snapshot.files, snapshot.store))
-        found = Path(others[0].removeprefix("file:"), "_spark_metadata", "0").read_bytes()
-        assert found == data
+        content = Path(others[0].removeprefix("file:"), "_spark_metadata", "0").read_bytes()
+        assert content == data
         with path.open("ab") as rest:
             return rest.write(data[len(data) // 2 :])
 

@@ -74,8 +74,10 @@ def test_names_at_every_depth_and_folders_named_after_nothing(mapped: Path, engi
     expected = sorted([*logical_rows(1, 7), *logical_rows(10, 8), *logical_rows(20, None)], key=by_id)
     assert rows == expected
     # DuckDB returns null for every partition column with column mapping.
-    theirs = sorted(read_duckdb(mapped).drop_columns(["p"]).to_pylist(), key=lambda row: (row["id"] is None, row["id"]))
-    assert theirs[:6] == [{name: row[name] for name in theirs[0]} for row in expected[:6]]
+    duckdb_rows = sorted(
+        read_duckdb(mapped).drop_columns(["p"]).to_pylist(), key=lambda row: (row["id"] is None, row["id"])
+    )
+    assert duckdb_rows[:6] == [{name: row[name] for name in duckdb_rows[0]} for row in expected[:6]]
 
 
 def test_conditions_and_columns_are_named_as_users_see_them(mapped: Path, engine: Engine) -> None:
@@ -98,11 +100,11 @@ def test_spark_prunes_and_pushes_down_by_physical_names(mapped: Path, spark: Any
 def files_by_id(root: Path) -> list[dict[str, Any]]:
     """Three files with different names of the columns 1 and 2, and one file from before field ids."""
 
-    def file(name: str, first: str, one: int, second: str, two: int, *, nested: str) -> dict[str, Any]:
+    def file(name: str, first: str, first_id: int, second: str, second_id: int, *, nested: str) -> dict[str, Any]:
         inner = pa.struct([with_id(pa.field(nested, pa.int64()), 5)])
         kinds = [
-            with_id(pa.field(first, pa.int64()), one),
-            with_id(pa.field(second, pa.int64()), two),
+            with_id(pa.field(first, pa.int64()), first_id),
+            with_id(pa.field(second, pa.int64()), second_id),
             with_id(pa.field("s", inner), 4),
         ]
         numbers = {1: [1, 2, 3], 2: [100, 200, 300]}
@@ -110,7 +112,11 @@ def files_by_id(root: Path) -> list[dict[str, Any]]:
             root,
             name,
             pa.Table.from_arrays(
-                [pa.array(numbers[one]), pa.array(numbers[two]), pa.array([{nested: 7}, {nested: None}, None], inner)],
+                [
+                    pa.array(numbers[first_id]),
+                    pa.array(numbers[second_id]),
+                    pa.array([{nested: 7}, {nested: None}, None], inner),
+                ],
                 schema=pa.schema(kinds),
             ),
         )

@@ -83,7 +83,7 @@ TEXTS = [
 def test_texts_that_folders_spell_otherwise(tmp_path: Path, engine: Engine, kind: pa.DataType) -> None:
     values = pa.array(TEXTS, pa.string()).cast(kind)
     write_deltalake(tmp_path, pa.table({"k": range(len(TEXTS)), "p": values}), partition_by=["p"], engine=engine)
-    expected = [one or None for one in values.to_pylist()]  # the empty string is null in the log
+    expected = [value or None for value in values.to_pylist()]  # the empty string is null in the log
     if kind == pa.string():  # delta-rs reads the bytes in the log as text
         by_peer = deltalake.DeltaTable(str(tmp_path)).to_pyarrow_table().sort_by("k")
         assert by_peer["p"].to_pylist() == expected
@@ -155,9 +155,9 @@ def test_what_folders_say_is_believed_only_when_the_log_says_it() -> None:
     values = pa.array([[("p", "x"), ("q", "1")]] * len(cases), STRING_MAP)
     files = pa.table({"path": list(cases), "partitionValues": values})
     types = {"p": PrimitiveType("string"), "q": PrimitiveType("integer")}
-    found = branches(files, LocalStore("/root"), types, ["k"])
-    assert [one is not None for one in found.to_pylist()] == list(cases.values())
-    assert len(found.dictionary) == 3
+    folders = branches(files, LocalStore("/root"), types, ["k"])
+    assert [folder is not None for folder in folders.to_pylist()] == list(cases.values())
+    assert len(folders.dictionary) == 3
     types["q"] = PrimitiveType("double")
     assert branches(files, LocalStore("/root"), types, ["k"]).null_count == len(cases)
 
@@ -166,7 +166,7 @@ def test_what_folders_say_is_believed_only_when_the_log_says_it() -> None:
 def test_folders_that_writers_escape_are_believed(values: list[str]) -> None:
     paths = [f"{partition_values.hive_path({'p': value}, ['p'])}/f" for value in values]
     files = pa.table({"path": paths, "partitionValues": pa.array([[("p", value)] for value in values], STRING_MAP)})
-    found = branches(files, LocalStore("/root"), {"p": PrimitiveType("string")}, ["k"])
+    folders = branches(files, LocalStore("/root"), {"p": PrimitiveType("string")}, ["k"])
     odd = {"\n", partition_values.HIVE_NULL}
-    for value, one in zip(values, found.to_pylist(), strict=True):
-        assert one is not None or any(part in value for part in odd), value
+    for value, folder in zip(values, folders.to_pylist(), strict=True):
+        assert folder is not None or any(part in value for part in odd), value

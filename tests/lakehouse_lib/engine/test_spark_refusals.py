@@ -51,8 +51,8 @@ def test_binaries_that_no_folder_can_be_named_by_are_refused(tmp_path: Path, spa
             write_deltalake(tmp_path, rows, mode="append", engine=engine)
     assert not parquet_files(tmp_path)
     write_deltalake(tmp_path, frame.where("k > 0"), mode="append", engine=SparkEngine(spark))
-    found = DeltaTable(tmp_path).to_pyarrow_table().sort_by("k").to_pydict()
-    assert found == {"k": [1, 2], "b": ["é".encode(), None]}
+    columns = DeltaTable(tmp_path).to_pyarrow_table().sort_by("k").to_pydict()
+    assert columns == {"k": [1, 2], "b": ["é".encode(), None]}
 
 
 def test_a_partition_text_that_is_not_utf8_is_refused(tmp_path: Path, spark: Any) -> None:
@@ -72,9 +72,9 @@ def test_nulls_beside_them_are_written(tmp_path: Path, spark: Any) -> None:
         "FROM VALUES (null), (named_struct('x', 1L, 'y', null)), (named_struct('x', 1L, 'y', array(2L))) AS t(c)"
     )
     write_deltalake(tmp_path, frame, mode="append", engine=SparkEngine(spark))
-    found = DeltaTable(tmp_path).to_pyarrow_table().to_pylist()
-    assert {str(row["c"]) for row in found} == {"None", "{'x': 1, 'y': None}", "{'x': 1, 'y': [2]}"}
-    assert all(row["d"] == [row["c"]] for row in found)
+    rows = DeltaTable(tmp_path).to_pyarrow_table().to_pylist()
+    assert {str(row["c"]) for row in rows} == {"None", "{'x': 1, 'y': None}", "{'x': 1, 'y': [2]}"}
+    assert all(row["d"] == [row["c"]] for row in rows)
 
 
 @pytest.mark.parametrize(

@@ -162,10 +162,10 @@ def test_timestamps_of_every_physical_form(tmp_path: Path, engine: Engine) -> No
     put_table(tmp_path, fields, adds, features=["timestampNtz"])
     read = read_engine(engine, tmp_path).to_pylist()
     for number in range(len(EDGES)):
-        found = sorted([row for row in read if row["k"] == number], key=str)
+        matches = sorted([row for row in read if row["k"] == number], key=str)
         cut = millis[number].replace(tzinfo=dt.UTC)
-        assert sorted(row["at"] for row in found) == sorted([moments[number], moments[number], cut])
-        assert sorted(row["wall"] for row in found if row["wall"]) == sorted([EDGES[number], millis[number]])
+        assert sorted(row["at"] for row in matches) == sorted([moments[number], moments[number], cut])
+        assert sorted(row["wall"] for row in matches if row["wall"]) == sorted([EDGES[number], millis[number]])
     where = "at > TIMESTAMP '9999-12-31 23:59:59.999000Z' OR at < TIMESTAMP '0001-01-02 00:00:00Z'"
     assert read_engine(engine, tmp_path, where, ["k"])["k"].to_pylist() == [0, 0, 0, 5, 5]
 
@@ -211,8 +211,8 @@ def test_variants_are_sparks_own(tmp_path: Path, spark: Any) -> None:
         put_table(root, fields, [{**add, "size": file.stat().st_size}], features=["variantType"])
         frame = DeltaTable(root).to_spark(spark)
         assert frame.schema["v"].dataType.simpleString() == "variant"
-        found = frame.orderBy("k").selectExpr("variant_get(v, '$.a', 'int') AS a", "to_json(s.v) AS j").collect()
-        assert [tuple(row) for row in found] == [(0, '{"a":0,"b":[1,"x"]}'), (1, '{"a":1,"b":[1,"x"]}'), (None, None)]
+        rows = frame.orderBy("k").selectExpr("variant_get(v, '$.a', 'int') AS a", "to_json(s.v) AS j").collect()
+        assert [tuple(row) for row in rows] == [(0, '{"a":0,"b":[1,"x"]}'), (1, '{"a":1,"b":[1,"x"]}'), (None, None)]
 
 
 def test_a_column_of_an_unknown_type_is_refused_by_name_and_the_others_read(tmp_path: Path, engine: Engine) -> None:

@@ -60,16 +60,16 @@ def test_elsewhere_the_error_says_what_to_set(tmp_path):
 
 
 def test_a_session_elsewhere_is_asked_once(spark, tmp_path, monkeypatch):
-    asked = []
+    answers = []
     check = spark_workers._check
     monkeypatch.setattr(spark_workers, "runs_here", lambda _: False)
-    monkeypatch.setattr(spark_workers, "_check", lambda session: asked.append(check(session)))
+    monkeypatch.setattr(spark_workers, "_check", lambda session: answers.append(check(session)))
     spark_workers._ready.discard(spark)
     write_deltalake(tmp_path, pa.table({"id": [1]}))
     for _ in range(2):
         write_deltalake(tmp_path, pa.table({"id": [1]}), mode="append")
         assert DeltaTable(tmp_path, engine=SparkEngine(spark)).optimize.compact()["numFilesAdded"] == 1
-    assert len(asked) == 1
+    assert len(answers) == 1
 
 
 def test_workers_with_another_version_of_the_library_are_refused(spark, monkeypatch):

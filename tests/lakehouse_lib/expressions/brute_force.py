@@ -89,9 +89,9 @@ def rows(most: int, columns: dict[str, str]) -> st.SearchStrategy[list[Row]]:
 
 
 def _column(kind: str, count: int) -> st.SearchStrategy[list[Any]]:
-    one = values(kind)
-    few = st.lists(st.none() | one, min_size=count, max_size=count)
-    return few | st.just([None] * count) | one.map(lambda value: [value] * count)
+    non_nulls = values(kind)
+    few = st.lists(st.none() | non_nulls, min_size=count, max_size=count)
+    return few | st.just([None] * count) | non_nulls.map(lambda value: [value] * count)
 
 
 # -- the meaning of conditions -----------------------------------------------------------------------------------------
@@ -207,8 +207,8 @@ def _zoned(micros: int, minutes: int) -> str:
 @st.composite
 def operand(draw: st.DrawFn, kind: str, pool: list[Any]) -> tuple[str, Any]:
     """(SQL, value) of a literal to compare with a column of this kind; often a value of the pool."""
-    known = [one for one in pool if one is not None]
-    value = draw(st.sampled_from(known) if known and draw(st.integers(0, 3)) else values(kind))
+    candidates = [value for value in pool if value is not None]
+    value = draw(st.sampled_from(candidates) if candidates and draw(st.integers(0, 3)) else values(kind))
     how = draw(st.integers(0, 3))
     if how == 0 and kind in (*WHOLE, *DECIMALS):
         with localcontext(prec=80):
@@ -263,10 +263,10 @@ def leaves(draw: st.DrawFn, world: list[Row], columns: dict[str, str]) -> Condit
             listed = draw(st.lists(literal | st.just(("NULL", None)), min_size=1, max_size=4))
 
             def among(row: Row) -> bool | None:
-                found: bool | None = False
-                for _, one in listed:
-                    found = either(found, compare("=", row[path], one))
-                return maybe(found)
+                result: bool | None = False
+                for _, member in listed:
+                    result = either(result, compare("=", row[path], member))
+                return maybe(result)
 
             return Condition(f"{path} {'NOT ' * no}IN ({', '.join(sql for sql, _ in listed)})", among)
         case "between":
@@ -297,8 +297,8 @@ def leaves(draw: st.DrawFn, world: list[Row], columns: dict[str, str]) -> Condit
                 ),
             )
         case "like":
-            known = [one for one in pool if one]
-            stem = draw(st.sampled_from(known)) if known else value
+            candidates = [word for word in pool if word]
+            stem = draw(st.sampled_from(candidates)) if candidates else value
             stem = stem[: draw(st.integers(0, 40))]
             escaped = re.sub(r"([\\%_])", r"\\\1", stem)
             pattern = draw(
@@ -368,14 +368,22 @@ def conditions(world: list[Row], columns: dict[str, str]) -> st.SearchStrategy[C
 def _joined(inner: st.SearchStrategy[Condition]) -> st.SearchStrategy[Condition]:
     return st.one_of(
         st.tuples(inner, inner).map(
-            lambda it: Condition(f"({it[0].sql} AND {it[1].sql})", lambda row: both(it[0].holds(row), it[1].holds(row)))
-        ),
-        st.tuples(inner, inner).map(
-            lambda it: Condition(
-                f"({it[0].sql} OR {it[1].sql})", lambda row: either(it[0].holds(row), it[1].holds(row))
+            lambda pair: Condition(
+                f"({pair[0].sql} AND {pair[1].sql})", lambda row: both(pair[0].holds(row), pair[1].holds(row))
             )
         ),
-        inner.map(lambda one: Condition(f"NOT ({one.sql})", lambda row: negated(one.holds(row)))),
-        inner.map(lambda one: Condition(f"(({one.sql}) IS NOT FALSE)", lambda row: one.holds(row) is not False)),
-        inner.map(lambda one: Condition(f"(({one.sql}) IS NULL)", lambda row: one.holds(row) is None)),
+        st.tuples(inner, inner).map(
+            lambda pair: Condition(
+                f"({pair[0].sql} OR {pair[1].sql})", lambda row: either(pair[0].holds(row), pair[1].holds(row))
+            )
+        ),
+        inner.map(lambda condition: Condition(f"NOT ({condition.sql})", lambda row: negated(condition.holds(row)))),
+        inner.map(
+            lambda condition: Condition(
+                f"(({condition.sql}) IS NOT FALSE)", lambda row: condition.holds(row) is not False
+            )
+        ),
+        inner.map(
+            lambda condition: Condition(f"(({condition.sql}) IS NULL)", lambda row: condition.holds(row) is None)
+        ),
     )

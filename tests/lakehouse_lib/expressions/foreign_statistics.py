@@ -41,11 +41,11 @@ def _spark(draw: st.DrawFn, physical: list[Row], names: Names, columns: dict[str
     zone = draw(st.sampled_from([0, -300, 330]))
     body: dict[str, Any] = {"numRecords": len(physical), "minValues": {}, "maxValues": {}, "nullCount": {}}
     for path, kind in columns.items():
-        known = [row[path] for row in physical if row[path] is not None]
-        _put(body["nullCount"], names(path), len(physical) - len(known))
-        if kind in ("boolean", "binary") or not known:
+        non_nulls = [row[path] for row in physical if row[path] is not None]
+        _put(body["nullCount"], names(path), len(physical) - len(non_nulls))
+        if kind in ("boolean", "binary") or not non_nulls:
             continue
-        low, high = _ends(kind, known)
+        low, high = _ends(kind, non_nulls)
         if kind == "string":
             _put(body["minValues"], names(path), low[:_CUT])
             cut = _cut_max(high, tie_breakers)
@@ -61,9 +61,9 @@ def _spark(draw: st.DrawFn, physical: list[Row], names: Names, columns: dict[str
 def _rust(draw: st.DrawFn, physical: list[Row], names: Names, columns: dict[str, str]) -> str:
     body: dict[str, Any] = {"numRecords": len(physical), "minValues": {}, "maxValues": {}, "nullCount": {}}
     for path, kind in columns.items():
-        known = [row[path] for row in physical if row[path] is not None]
-        _put(body["nullCount"], names(path), len(physical) - len(known))
-        numbers = [one for one in known if one == one]
+        non_nulls = [row[path] for row in physical if row[path] is not None]
+        _put(body["nullCount"], names(path), len(physical) - len(non_nulls))
+        numbers = [number for number in non_nulls if number == number]
         if kind == "binary" or not numbers:
             continue
         low, high = _ends(kind, numbers)
@@ -98,14 +98,14 @@ def _bent(draw: st.DrawFn, body: dict[str, Any], physical: list[Row]) -> dict[st
     return body
 
 
-def _ends(kind: str, known: list[Any]) -> tuple[Any, Any]:
+def _ends(kind: str, values: list[Any]) -> tuple[Any, Any]:
     if kind in FLOATS:
-        order: Callable[[Any], Any] = lambda one: (one != one, one if one == one else 0.0)  # noqa: E731
+        order: Callable[[Any], Any] = lambda value: (value != value, value if value == value else 0.0)  # noqa: E731
     elif kind == "string":
-        order = lambda one: one.encode()  # noqa: E731
+        order = lambda value: value.encode()  # noqa: E731
     else:
-        order = lambda one: one  # noqa: E731
-    return min(known, key=order), max(known, key=order)
+        order = lambda value: value  # noqa: E731
+    return min(values, key=order), max(values, key=order)
 
 
 def _cut_max(text: str, tie_breakers: str) -> str | None:
@@ -151,7 +151,7 @@ def _dump(body: dict[str, Any]) -> str:
 
     def shown(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: shown(one) for key, one in value.items()}
+            return {key: shown(member) for key, member in value.items()}
         if isinstance(value, Decimal):
             mark = f"@@{len(marks)}@@"
             marks[f'"{mark}"'] = f"{value:f}"
@@ -171,10 +171,10 @@ def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
 
 
 def _members(tree: dict[str, Any]) -> list[tuple[dict[str, Any], str, Any]]:
-    found = []
+    members = []
     for name, value in tree.items():
-        found += _members(value) if isinstance(value, dict) else [(tree, name, value)]
-    return found
+        members += _members(value) if isinstance(value, dict) else [(tree, name, value)]
+    return members
 
 
 def partition_text(value: Any, kind: str) -> st.SearchStrategy[str | None]:

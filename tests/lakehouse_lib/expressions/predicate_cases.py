@@ -23,8 +23,10 @@ VALUES: dict[str, list[Any]] = {
     "long": [-(2**63), -1, 0, 1, 5, 2**53 + 1, 2**63 - 1],
     "float": [NAN, -0.0, 0.0, 1.5, -1.5, 0.1, float("inf"), 2.0],
     "double": DOUBLES,
-    "decimal(5,2)": [Decimal(one) for one in ("-999.99", "-0.01", "0.00", "1.50", "5.00", "999.99")],
-    "decimal(38,10)": [Decimal(one) for one in ("-12345678901234567.1234567891", "0.0000000001", "1.5", "99999999999")],
+    "decimal(5,2)": [Decimal(text) for text in ("-999.99", "-0.01", "0.00", "1.50", "5.00", "999.99")],
+    "decimal(38,10)": [
+        Decimal(text) for text in ("-12345678901234567.1234567891", "0.0000000001", "1.5", "99999999999")
+    ],
     "string": WORDS,
     "binary": [b"", b"a", b"\xff", b"ab"],
     "boolean": [True, False],
@@ -92,39 +94,43 @@ def _quoted(value: str) -> bool:
 def leaf(draw: st.DrawFn, kinds: list[str] | None = None) -> str:
     path, kind = draw(
         st.sampled_from(
-            [(NAMES[one], one) for one in kinds or VALUES if one != "binary"]
+            [(NAMES[kind], kind) for kind in kinds or VALUES if kind != "binary"]
             + ([] if kinds else [("nested_.inner", "long"), ("nested_.deep.word", "string")])
         )
     )
-    one = st.sampled_from(VALUES[kind]).map(lambda value: literal(value, kind))
+    literals = st.sampled_from(VALUES[kind]).map(lambda value: literal(value, kind))
     # Add literals that no value of an integer or decimal column equals.
     if kind in ("byte", "short", "integer", "long", "decimal(5,2)", "decimal(38,10)"):
-        one = one | st.sampled_from(["0.5", "-1.5", "4.999", "100000000000000000000", "-100000000000000000000", "'5'"])
+        literals = literals | st.sampled_from(
+            ["0.5", "-1.5", "4.999", "100000000000000000000", "-100000000000000000000", "'5'"]
+        )
     if kind == "date":
-        one = one | st.sampled_from(["'2020-01-01'", "'1970-01-02'"])
+        literals = literals | st.sampled_from(["'2020-01-01'", "'1970-01-02'"])
     form = draw(st.integers(0, 6))
     if form <= 1:
         operator = draw(st.sampled_from(["=", "!=", "<>", "<", "<=", ">", ">="]))
-        return f"{path} {operator} {draw(one)}"
+        return f"{path} {operator} {draw(literals)}"
     if form == 2:
         return f"{path} IS {draw(st.sampled_from(['', 'NOT ']))}NULL"
     if form == 3:
-        values = draw(st.lists(one | st.just("NULL"), min_size=1, max_size=4))
+        values = draw(st.lists(literals | st.just("NULL"), min_size=1, max_size=4))
         return f"{path} {draw(st.sampled_from(['', 'NOT ']))}IN ({', '.join(values)})"
     if form == 4:
-        return f"{path} {draw(st.sampled_from(['', 'NOT ']))}BETWEEN {draw(one)} AND {draw(one)}"
+        return f"{path} {draw(st.sampled_from(['', 'NOT ']))}BETWEEN {draw(literals)} AND {draw(literals)}"
     if form == 5 and kind == "string":
         pattern = draw(st.sampled_from(["a%", "%", "", "a_c", "%b", "_", "zz%a", "é%", "a", "%z", "\U0010ffff%"]))
         return f"{path} {draw(st.sampled_from(['', 'NOT ']))}LIKE '{pattern}'"
-    return f"{path} IS {draw(st.sampled_from(['', 'NOT ']))}DISTINCT FROM {draw(one | st.just('NULL'))}"
+    return f"{path} IS {draw(st.sampled_from(['', 'NOT ']))}DISTINCT FROM {draw(literals | st.just('NULL'))}"
 
 
 def conditions(kinds: list[str] | None = None) -> st.SearchStrategy[str]:
     return st.recursive(
         leaf(kinds),
         lambda inner: (
-            st.tuples(inner, st.sampled_from(["AND", "OR"]), inner).map(lambda it: f"({it[0]} {it[1]} {it[2]})")
-            | inner.map(lambda it: f"NOT ({it})")
+            st.tuples(inner, st.sampled_from(["AND", "OR"]), inner).map(
+                lambda parts: f"({parts[0]} {parts[1]} {parts[2]})"
+            )
+            | inner.map(lambda condition: f"NOT ({condition})")
         ),
         max_leaves=6,
     )

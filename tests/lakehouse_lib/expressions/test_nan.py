@@ -61,7 +61,7 @@ def expected(table, spark) -> dict[str, list[int]]:
     pushdown = "spark.sql.parquet.filterPushdown"
     spark.conf.set(pushdown, "false")
     try:
-        rows = spark.read.parquet(*(f"file:{one}" for one in table.file_uris()))
+        rows = spark.read.parquet(*(f"file:{uri}" for uri in table.file_uris()))
         return {sql: sorted(row["id"] for row in rows.where(sql).collect()) for sql in CONDITIONS}
     finally:
         spark.conf.unset(pushdown)
@@ -72,13 +72,13 @@ def test_the_arrow_engine_finds_what_spark_finds(table, expected):
 
 
 def test_the_spark_engine_finds_what_spark_finds(table, expected, spark):
-    found = {sql: sorted(row["id"] for row in table.to_spark(spark, filters=sql).collect()) for sql in CONDITIONS}
-    assert found == expected
+    matches = {sql: sorted(row["id"] for row in table.to_spark(spark, filters=sql).collect()) for sql in CONDITIONS}
+    assert matches == expected
 
 
 def test_filter_lists(table, expected):
-    found = table.to_pyarrow_table(filters=[("d", "not in", [float("nan"), 1.0])])["id"]
-    assert sorted(found.to_pylist()) == expected[f"d NOT IN ({NAN}, 1)"]
+    ids = table.to_pyarrow_table(filters=[("d", "not in", [float("nan"), 1.0])])["id"]
+    assert sorted(ids.to_pylist()) == expected[f"d NOT IN ({NAN}, 1)"]
 
 
 @pytest.mark.parametrize("partition_by", [None, "x"])

@@ -27,8 +27,8 @@ def duck():
 def judged(duck, table: pa.Table, sql: str) -> list[bool | None]:
     duck.register("data", table)
     # DuckDB reads ``a.b`` as a struct's member only if there is no table ``a``.
-    found = duck.execute(f"SELECT ({sql}) AS m FROM data").fetchall()
-    return [row[0] for row in found]
+    answer = duck.execute(f"SELECT ({sql}) AS m FROM data").fetchall()
+    return [row[0] for row in answer]
 
 
 @given(table=rows(), sql=conditions())
@@ -111,14 +111,14 @@ def test_the_rest_of_the_language(sql, expected):
         "binary_": [b"a", b"b", None],
     }
     arrays = {
-        name: pa.array(given, pa.string()).cast(pa.decimal128(5, 2))
+        name: pa.array(column, pa.string()).cast(pa.decimal128(5, 2))
         if name.startswith("decimal")
-        else pa.array(given, pa.int64()).cast("timestamp[us]").cast(pa.timestamp("us", tz="UTC"))
+        else pa.array(column, pa.int64()).cast("timestamp[us]").cast(pa.timestamp("us", tz="UTC"))
         if name == "timestamp_"
-        else pa.array(given, pa.int32()).cast("date32")
+        else pa.array(column, pa.int32()).cast("date32")
         if name == "date_"
-        else pa.array(given, SCHEMA.field(name).type.to_arrow())
-        for name, given in values.items()
+        else pa.array(column, SCHEMA.field(name).type.to_arrow())
+        for name, column in values.items()
     }
     table = pa.table(arrays)
     assert matches(parse(sql, SCHEMA), table, SCHEMA).to_pylist() == expected
@@ -154,16 +154,16 @@ def test_filters_in_normal_form():
     schema = Schema([Field("x", "long"), Field("s", "string"), Field("d", "date")])
     table = pa.table({"x": [1, 2, 3, None], "s": ["a", "b", "it's", None], "d": pa.array([0, 1, 2, None], pa.date32())})
 
-    def kept(filters):
+    def matching_values(filters):
         return table.filter(matches(from_filters(filters, schema), table, schema)).column("x").to_pylist()
 
-    assert kept([("x", ">=", 2)]) == [2, 3]
-    assert kept([("x", ">=", 2), ("s", "=", "b")]) == [2]
-    assert kept([[("x", "=", "1")], [("s", "=", "it's")]]) == [1, 3]
-    assert kept([("x", "in", [1, 3, None])]) == [1, 3]
-    assert kept([("x", "not in", (1, 2))]) == [3]
-    assert kept([("s", "=", None)]) == [None]
-    assert kept([("d", "=", "1970-01-02")]) == [2]
+    assert matching_values([("x", ">=", 2)]) == [2, 3]
+    assert matching_values([("x", ">=", 2), ("s", "=", "b")]) == [2]
+    assert matching_values([[("x", "=", "1")], [("s", "=", "it's")]]) == [1, 3]
+    assert matching_values([("x", "in", [1, 3, None])]) == [1, 3]
+    assert matching_values([("x", "not in", (1, 2))]) == [3]
+    assert matching_values([("s", "=", None)]) == [None]
+    assert matching_values([("d", "=", "1970-01-02")]) == [2]
     assert to_spark_sql(from_filters([("s", "!=", "it's")], schema)) == r"(`s` != 'it\'s')"
     unusable = [[("x", "=", np.array([1, 2]))], [("x", "=", object())], [("x", "=", "a")], [("x", "in", "ab")]]
     for bad in ([], [[]], [("x", "~", 1)], [("y", "=", 1)], [("x", "=")], *unusable):
@@ -184,22 +184,22 @@ def test_filters_of_partitions_are_as_deltalake_has_them():
         }
     )
 
-    def kept(*filters):
+    def matching_rows(*filters):
         predicate = from_filters(list(filters), schema, partition_columns=["p", "n", "year"])
         return table.filter(matches(predicate, table, schema))["row"].to_pylist()
 
-    assert kept(("p", "=", "")) == [2]
-    assert kept(("p", "!=", "")) == [0, 1]
-    assert kept(("n", "=", "")) == [2]
-    assert kept(("p", "!=", "a")) == [1]
-    assert kept(("p", "in", ["", "a"])) == [0]
-    assert kept(("p", "not in", ["", "a"])) == []
-    assert kept(("p", "not in", ["a"])) == [1]
-    assert kept(("n", ">", "1")) == [1]
-    assert kept(("n", "in", ["1", 2])) == [0, 1]
-    assert kept(("year", "=", 2021)) == [0]
-    assert kept(("year", "in", [2021, np.int64(2022)])) == [0, 1]
-    assert kept(("x", "=", "")) == [0]  # the empty string is a value in other columns
+    assert matching_rows(("p", "=", "")) == [2]
+    assert matching_rows(("p", "!=", "")) == [0, 1]
+    assert matching_rows(("n", "=", "")) == [2]
+    assert matching_rows(("p", "!=", "a")) == [1]
+    assert matching_rows(("p", "in", ["", "a"])) == [0]
+    assert matching_rows(("p", "not in", ["", "a"])) == []
+    assert matching_rows(("p", "not in", ["a"])) == [1]
+    assert matching_rows(("n", ">", "1")) == [1]
+    assert matching_rows(("n", "in", ["1", 2])) == [0, 1]
+    assert matching_rows(("year", "=", 2021)) == [0]
+    assert matching_rows(("year", "in", [2021, np.int64(2022)])) == [0, 1]
+    assert matching_rows(("x", "=", "")) == [0]  # the empty string is a value in other columns
 
 
 def test_what_only_spark_evaluates_names_the_table():

@@ -118,10 +118,10 @@ def test_absurd_sizes_are_refused_quickly(sql):
 @pytest.mark.parametrize(
     "sql",
     [
-        " OR ".join(f"x = {one}" for one in range(2000)),
+        " OR ".join(f"x = {number}" for number in range(2000)),
         "coalesce(" * 20 + "x" + ", 1)" * 20 + " = 1",
         "CASE WHEN b THEN " * 20 + "x" + " END" * 20 + " = 1",
-        "CASE x " + " ".join(f"WHEN {one} THEN b" for one in range(100)) + " END",
+        "CASE x " + " ".join(f"WHEN {number} THEN b" for number in range(100)) + " END",
         "(" * 25 + "b" + ")" * 25,
     ],
     ids=lambda sql: f"{sql[:12]}-{len(sql)}",

@@ -105,9 +105,9 @@ def test_a_file_with_a_match_is_kept(data: st.DataObject) -> None:
     condition = data.draw(conditions(every, columns), "condition")
 
     predicate = parse(condition.sql, SCHEMA)
-    kept = may_match(predicate, files_with(stats, values), TableLayout(SCHEMA, tuple(sorted(partitions)), mapping))
-    assert kept.null_count == 0
-    for (_, live), keep, said, keys in zip(world, kept.to_pylist(), stats, values, strict=True):
+    decisions = may_match(predicate, files_with(stats, values), TableLayout(SCHEMA, tuple(sorted(partitions)), mapping))
+    assert decisions.null_count == 0
+    for (_, live), keep, said, keys in zip(world, decisions.to_pylist(), stats, values, strict=True):
         assert keep or not any(condition.holds(row) is True for row in live), (said, keys)
 
 
@@ -141,7 +141,7 @@ def test_partition_values_decide_exactly(data: st.DataObject) -> None:
     expected = [condition.holds(row) for row in world]
     layout = TableLayout(SCHEMA, tuple(columns), mapping)
     assert evaluate_partitions(predicate, files, layout).to_pylist() == expected
-    assert may_match(predicate, files, layout).to_pylist() == [one is True for one in expected]
+    assert may_match(predicate, files, layout).to_pylist() == [truth is True for truth in expected]
 
 
 @pytest.mark.parametrize("kind", sorted(PATHS))

@@ -39,7 +39,7 @@ def table(tmp_path_factory):
             "s": pa.array(["a%b", "y" * 32 + "\U0001f600", None]),
             "b": pa.array([True, False, None]),
             "d": pa.array([dt.date(2024, 2, 29), dt.date(1969, 12, 31), None]),
-            "t": pa.array([one.replace(tzinfo=dt.UTC) for one in moments] + [None], pa.timestamp("us", tz="UTC")),
+            "t": pa.array([value.replace(tzinfo=dt.UTC) for value in moments] + [None], pa.timestamp("us", tz="UTC")),
             "n": pa.array([*moments, None], pa.timestamp("us")),
             "odd-name": pa.array([{"in-side": 7}, {"in-side": None}, None], pa.struct([("in-side", pa.int64())])),
         }
@@ -121,19 +121,19 @@ CASES = {
 def test_arrow(table, sql):
     from lakehouse_lib.engine.arrow.engine import ArrowEngine
 
-    found = ArrowEngine().read(table, ["id"], parse(sql, table.schema)).read_all()
-    assert sorted(found["id"].to_pylist()) == CASES[sql]
+    matches = ArrowEngine().read(table, ["id"], parse(sql, table.schema)).read_all()
+    assert sorted(matches["id"].to_pylist()) == CASES[sql]
 
 
 def test_spark(table, spark):
     from lakehouse_lib.engine.spark.engine import SparkEngine
 
     engine = SparkEngine(spark)
-    found = {}
+    matches = {}
     for sql in CASES:
         rows = engine.read(table, ["id"], parse(sql, table.schema)).collect()
-        found[sql] = sorted(row["id"] for row in rows)
-    assert found == CASES
+        matches[sql] = sorted(row["id"] for row in rows)
+    assert matches == CASES
 
 
 # A string's zone does not count if it is compared with a timestamp without zone; the result is that of Spark's SQL.

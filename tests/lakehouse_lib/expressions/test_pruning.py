@@ -68,16 +68,16 @@ def test_never_drops_a_match(data, sql):
     tables = data.draw(st.lists(rows(4), min_size=1, max_size=3))
     stats = [
         data.draw(
-            statistics_as_others_write_them(stats_of(one, data.draw(st.integers(1, 4)), data.draw(st.booleans())))
+            statistics_as_others_write_them(stats_of(table, data.draw(st.integers(1, 4)), data.draw(st.booleans())))
         )
-        for one in tables
+        for table in tables
     ]
     predicate = parse(sql, SCHEMA)
-    kept = may_match(predicate, files_with(stats), TableLayout(SCHEMA))
-    assert kept.null_count == 0
-    for table, keep, text in zip(tables, kept.to_pylist(), stats, strict=True):
-        found = pc.any(matches(predicate, table, SCHEMA)).as_py()
-        assert keep or not found, text
+    decisions = may_match(predicate, files_with(stats), TableLayout(SCHEMA))
+    assert decisions.null_count == 0
+    for table, keep, text in zip(tables, decisions.to_pylist(), stats, strict=True):
+        has_match = pc.any(matches(predicate, table, SCHEMA)).as_py()
+        assert keep or not has_match, text
 
 
 @given(data=st.data(), table=rows(5))
@@ -110,7 +110,7 @@ def stat(low, high, nulls=0, count=10, name="x") -> str:
 
 
 @pytest.mark.parametrize(
-    ("kind", "low", "high", "dropped", "kept"),
+    ("kind", "low", "high", "misses", "hits"),
     [
         (
             "long",
@@ -141,12 +141,12 @@ def stat(low, high, nulls=0, count=10, name="x") -> str:
         ("decimal(20,2)", 1.0, 1.2345678901234568e16, ["x > 12345678901234600"], ["x = 12345678901234567.89"]),
     ],
 )
-def test_what_bounds_say(kind, low, high, dropped, kept):
+def test_what_bounds_say(kind, low, high, misses, hits):
     schema = Schema([Field("x", kind)])
     files = files_with([stat(low, high)])
-    for sql in dropped:
+    for sql in misses:
         assert may_match(parse(sql, schema), files, TableLayout(schema)).to_pylist() == [False], sql
-    for sql in kept:
+    for sql in hits:
         assert may_match(parse(sql, schema), files, TableLayout(schema)).to_pylist() == [True], sql
 
 
@@ -210,9 +210,9 @@ def test_many_values_over_many_files_are_fast():
     files = files_with([stat(i * 10, i * 10 + 9) for i in range(100_000)])
     predicate = parse(f"x IN ({','.join(str(i * 1000) for i in range(10_000))})", schema)
     started = time.perf_counter()
-    kept = may_match(predicate, files, TableLayout(schema))
+    decisions = may_match(predicate, files, TableLayout(schema))
     assert time.perf_counter() - started < 5
-    assert kept.to_pylist() == [i % 100 == 0 for i in range(100_000)]
+    assert decisions.to_pylist() == [i % 100 == 0 for i in range(100_000)]
 
 
 def test_split_takes_partition_conjuncts_apart():
@@ -269,10 +269,10 @@ def test_infinite_bounds_hold_infinity_however_wide_the_column_is(changes):
     infinite = pa.array([math.inf, -math.inf, -math.inf])
     high = pa.array([math.inf, -math.inf, math.inf])
     counts = [pa.array([0, 0, 0]), pa.array([1, 1, 2])]
-    known = FileValues(3, {}, {("x",): Bounds(infinite, high, *counts)})
+    file_values = FileValues(3, {}, {("x",): Bounds(infinite, high, *counts)})
     for value, keep in [(math.inf, [True, False, True]), (-math.inf, [False, True, True]), (1.5, [False, False, True])]:
         predicate = from_filters([("x", "=", value)], schema)
-        assert decide(predicate, known, TableLayout(schema)).to_pylist() == keep, value
+        assert decide(predicate, file_values, TableLayout(schema)).to_pylist() == keep, value
 
 
 @pytest.mark.parametrize("mapping", ["name", "id"])
@@ -286,14 +286,14 @@ def test_mapped_columns_are_found_by_their_physical_names(mapping):
     files = files_with([stats], [{"q": "x", "p": "y"}])
     for sql, keep in [("a = 2", True), ("a = 1", False), ("b = 1", True), ("p = 'x'", True), ("p = 'y'", False)]:
         assert may_match(parse(sql, schema), files, TableLayout(schema, ("p",), mapping)).to_pylist() == [keep], sql
-    wanted = needs(
+    columns = needs(
         parse("a = 1 AND p = 'x' AND upper(p) = 'X' AND a + b > 1", schema), TableLayout(schema, ("p",), mapping)
     )
-    assert (set(wanted.partitions), set(wanted.bounds)) == ({"q"}, {("b",)})
+    assert (set(columns.partitions), set(columns.bounds)) == ({"q"}, {("b",)})
 
 
 @pytest.mark.parametrize(
-    ("kind", "low", "high", "dropped", "kept"),
+    ("kind", "low", "high", "misses", "hits"),
     [
         (
             "timestamp",
@@ -319,8 +319,8 @@ def test_mapped_columns_are_found_by_their_physical_names(mapping):
         ("boolean", None, None, [], ["x", "NOT x", "x IS TRUE", "x IS NOT FALSE", "x = TRUE"]),
     ],
 )
-def test_what_bounds_say_through_functions(kind, low, high, dropped, kept):
-    test_what_bounds_say(kind, low, high, dropped, kept)
+def test_what_bounds_say_through_functions(kind, low, high, misses, hits):
+    test_what_bounds_say(kind, low, high, misses, hits)
 
 
 def test_a_million_files_cost_little_more_than_the_comparisons():
@@ -333,7 +333,7 @@ def test_a_million_files_cost_little_more_than_the_comparisons():
     taken = []
     for _ in range(3):
         started = time.perf_counter()
-        kept = decide(predicate, FileValues(count, {}, bounds), TableLayout(schema))
+        decisions = decide(predicate, FileValues(count, {}, bounds), TableLayout(schema))
         taken.append(time.perf_counter() - started)
-    assert kept.true_count == 11
+    assert decisions.true_count == 11
     assert min(taken) < 1  # 5 ms on a quiet machine

@@ -26,8 +26,8 @@ _OPERATORS = {
 def _edges(precision: int, scale: int) -> list[Decimal | None]:
     """Both extremes, zero and its neighbours, and ones and halves if the type has them."""
     most = 10**precision - 1
-    one = 10**scale
-    points = {0, 1, -1, most, -most, one, -one, one + 1, -one - 1, one // 2, -(one // 2), 3 * one - 1}
+    unit = 10**scale
+    points = {0, 1, -1, most, -most, unit, -unit, unit + 1, -unit - 1, unit // 2, -(unit // 2), 3 * unit - 1}
     with localcontext(prec=80):
         return [*(Decimal(point).scaleb(-scale) for point in sorted(points) if abs(point) <= most), None]
 
@@ -48,24 +48,26 @@ def table(tmp_path_factory) -> DeltaTable:
     for name, digits in _DIGITS.items():
         values = [x if name == first else y if name == second else None for first, second, x, y in rows]
         columns[name] = pa.array(values, pa.decimal128(*digits))
-    longs = [None if one is None else int(one) for one in columns["a"].to_pylist()]
+    longs = [None if value is None else int(value) for value in columns["a"].to_pylist()]
     columns["l"] = pa.array(longs, pa.int64())
-    columns["d"] = pa.array([None if one is None else float(one) for one in columns["a"].to_pylist()], pa.float64())
+    columns["d"] = pa.array(
+        [None if value is None else float(value) for value in columns["a"].to_pylist()], pa.float64()
+    )
     uri = str(tmp_path_factory.mktemp("decimals") / "t")
     write_deltalake(uri, pa.table(columns))
     return DeltaTable(uri)
 
 
 def _expected(table: DeltaTable, left: str, sign: str, right: str) -> list[int]:
-    found = []
+    ids = []
     for row in table.to_pyarrow_table(columns=["id", left, right]).to_pylist():
         a, b = row[left], row[right]
         if a is None or b is None:
             if sign == "<=>" and a is b:
-                found.append(row["id"])
+                ids.append(row["id"])
         elif _OPERATORS[sign](a, b):
-            found.append(row["id"])
-    return sorted(found)
+            ids.append(row["id"])
+    return sorted(ids)
 
 
 _PAIRS = [("a", "k"), ("k", "v"), ("f", "v"), ("l", "v"), ("s", "k")]
@@ -73,15 +75,25 @@ _COMPARISONS = [(a, sign, b) for a, b in _PAIRS for sign in _OPERATORS]
 
 
 def test_columns_on_both_engines(table, spark):
-    expected = {one: _expected(table, *one) for one in _COMPARISONS}
-    on_arrow = {one: sorted(table.to_pyarrow_table(filters=" ".join(one))["id"].to_pylist()) for one in _COMPARISONS}
+    expected = {comparison: _expected(table, *comparison) for comparison in _COMPARISONS}
+    on_arrow = {
+        comparison: sorted(table.to_pyarrow_table(filters=" ".join(comparison))["id"].to_pylist())
+        for comparison in _COMPARISONS
+    }
     assert on_arrow == expected
     frame = table.to_spark(spark)
     flags = frame.selectExpr(
-        "id", *(f"({_rendered(table, ' '.join(one))}) AS `{number}`" for number, one in enumerate(_COMPARISONS))
+        "id",
+        *(
+            f"({_rendered(table, ' '.join(comparison))}) AS `{number}`"
+            for number, comparison in enumerate(_COMPARISONS)
+        ),
     )
     rows = flags.collect()
-    on_spark = {one: sorted(row["id"] for row in rows if row[str(number)]) for number, one in enumerate(_COMPARISONS)}
+    on_spark = {
+        comparison: sorted(row["id"] for row in rows if row[str(number)])
+        for number, comparison in enumerate(_COMPARISONS)
+    }
     assert on_spark == expected
 
 
@@ -122,7 +134,7 @@ def test_a_preview_and_its_delete_agree(tmp_path, engine):
 
 def test_a_decimal_beside_a_double_is_the_nearest_double(tmp_path, engine):
     texts = ["0.95", "-5.27", "1.50", "999.99", "0.07"]
-    numbers = [Decimal(one) for one in texts]
+    numbers = [Decimal(text) for text in texts]
     write_deltalake(
         tmp_path / "t", pa.table({"c": pa.array(numbers, pa.decimal128(5, 2)), "d": list(map(float, texts))})
     )

@@ -36,14 +36,14 @@ def test_a_switch_is_on_for_everybody(tmp_path: Path, on: Any) -> None:
 
 
 def test_values_are_spelled_as_others_read_them() -> None:
-    given: dict[str, Any] = {
+    properties: dict[str, Any] = {
         "delta.checkpointInterval": " 5 ",
         "delta.isolationLevel": "writeserializable ",
         "delta.checkpointPolicy": " v2",
         "owner": " me ",
         "gone": None,
     }
-    assert changed_configuration({}, given, PLAIN) == {
+    assert changed_configuration({}, properties, PLAIN) == {
         "delta.checkpointInterval": "5",
         "delta.isolationLevel": "WriteSerializable",
         "delta.checkpointPolicy": "v2",
@@ -138,13 +138,15 @@ def test_tables_with_deletion_vectors_are_made_for_all(
         write_deltalake(tmp_path, ROWS, mode="append")
     else:
         write_deltalake(tmp_path, ROWS, configuration=configuration)
-    theirs = deltalake.DeltaTable(tmp_path)
-    protocol = theirs.protocol()
+    delta_rs_table = deltalake.DeltaTable(tmp_path)
+    protocol = delta_rs_table.protocol()
     assert (protocol.min_reader_version, protocol.min_writer_version) == (3, 7)
     assert protocol.reader_features == ["deletionVectors"]
     assert sorted(protocol.writer_features or ()) == ["appendOnly", "deletionVectors", "invariants"]
     by_property = {"delta.enableDeletionVectors": "true"}
-    assert theirs.metadata().configuration == (by_property if configuration.keys() == by_property.keys() else {})
+    assert delta_rs_table.metadata().configuration == (
+        by_property if configuration.keys() == by_property.keys() else {}
+    )
     deltalake.write_deltalake(tmp_path, pa.table({"a": [3]}), mode="append")
     assert DeltaTable(tmp_path).delete("a = 1")["num_deleted_rows"] == 1
     assert sorted(read_duckdb(tmp_path)["a"].to_pylist()) == [2, 3]
@@ -186,8 +188,8 @@ def test_a_foreign_tables_odd_names_hinder_no_new_ones(tmp_path: Path) -> None:
     deltalake.write_deltalake(tmp_path, odd, writer_properties=WriterProperties())
     rows = pa.table({"a b": [2], "s": pa.array([{"x y": 2, "z": 3}]), "new": [4]})
     write_deltalake(tmp_path, rows, mode="append", schema_mode="merge")
-    found = DeltaTable(tmp_path).to_pyarrow_table().sort_by("a b").to_pylist()
-    assert found == [
+    table_rows = DeltaTable(tmp_path).to_pyarrow_table().sort_by("a b").to_pylist()
+    assert table_rows == [
         {"a b": 1, "s": {"x y": 1, "z": None}, "new": None},
         {"a b": 2, "s": {"x y": 2, "z": 3}, "new": 4},
     ]

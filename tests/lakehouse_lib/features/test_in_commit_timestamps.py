@@ -81,13 +81,13 @@ def test_every_verb_puts_the_time_into_its_commit_and_everybody_reads_on(tmp_pat
     DeltaTable(tmp_path).vacuum(0, dry_run=False, enforce_retention_duration=False)
     write_deltalake(tmp_path, rows(1000, 10), mode="overwrite")
     table = DeltaTable(tmp_path)
-    told = table.history()
-    assert [entry["operation"] for entry in told][::-1] == [
+    entries = table.history()
+    assert [entry["operation"] for entry in entries][::-1] == [
         *("WRITE", "WRITE", "WRITE", "DELETE", "OPTIMIZE", "WRITE", "OPTIMIZE", "VACUUM START", "VACUUM END", "WRITE")
     ]
     store = LocalStore(str(tmp_path))
     moments = times(store)
-    assert [entry["timestamp"] for entry in told][::-1] == moments
+    assert [entry["timestamp"] for entry in entries][::-1] == moments
     assert rises([started - 1, *moments, time.time_ns() // 1_000_000 + 1])
     for version, moment in enumerate(moments):
         assert version_at(store, datetime.fromtimestamp(moment / 1000, UTC)) == version
@@ -119,8 +119,8 @@ def test_of_two_commits_planned_on_one_version_the_later_has_the_later_time(tmp_
     assert second.commit() == Committed(2, 2)
     with clock_off_by(-HOUR):
         assert third.commit() == Committed(3, 2)
-    _, one, two, three = times(snapshot.store)
-    assert (two, three) == (one + 1, one + 2)
+    _, first_time, second_time, third_time = times(snapshot.store)
+    assert (second_time, third_time) == (first_time + 1, first_time + 2)
 
 
 def test_times_rise_among_threads_whose_clocks_differ(tmp_path):
@@ -138,9 +138,9 @@ def test_times_rise_among_threads_whose_clocks_differ(tmp_path):
 
 def test_what_a_caller_says_is_not_the_time(tmp_path):
     snapshot = timed(tmp_path)
-    told = {"who": "me"}
-    properties = CommitProperties(told)
-    told["inCommitTimestamp"] = 1  # this time would have been refused before
+    metadata = {"who": "me"}
+    properties = CommitProperties(metadata)
+    metadata["inCommitTimestamp"] = 1  # this time would have been refused before
     begin(snapshot, adds=["a"]).commit(properties)
     assert rises(times(snapshot.store))
     assert first_action(snapshot.store, 1)["who"] == "me"
@@ -230,7 +230,7 @@ def test_a_property_without_the_feature_asks_for_nothing(tmp_path):
     write_deltalake(tmp_path, rows(200), mode="append")
     deltalake.write_deltalake(tmp_path, rows(300), mode="append")
     table = DeltaTable(tmp_path)
-    assert [one["version"] for one in table.history()] == [4, 3, 2, 1, 0]
+    assert [entry["version"] for entry in table.history()] == [4, 3, 2, 1, 0]
     assert table.detail()["lastModified"].timestamp() * 1000 == table.snapshot.modified
     assert "inCommitTimestamp" not in first_action(table.snapshot.store, 3)
     assert table.cleanup_metadata(dry_run=True) == []
@@ -246,6 +246,6 @@ def test_times_begin_with_the_commit_that_brings_the_feature(tmp_path):
     table = DeltaTable(tmp_path)
     assert "inCommitTimestamp" in table.protocol().writer_features
     assert table.metadata().configuration[SINCE] == "3"
-    times = [one["timestamp"] for one in table.history()]
+    times = [entry["timestamp"] for entry in table.history()]
     assert times == sorted(times, reverse=True)
     assert len(times) == 4

@@ -81,12 +81,17 @@ def test_a_feature_comes_with_what_it_requires_and_takes_nothing_away(versions: 
 @pytest.mark.parametrize("name", ["appendOnly", "changeDataFeed", "deletionVectors"])
 def test_delta_rs_gives_a_new_table_the_same_protocol(tmp_path: Path, name: str) -> None:
     configuration = ENABLED[name][0]
-    ours = DeltaTable.create(tmp_path / "ours", ROWS.schema, configuration=configuration).protocol()
-    theirs = deltalake.DeltaTable.create(tmp_path / "theirs", ROWS.schema, configuration=configuration).protocol()
-    assert (ours.min_reader_version, ours.min_writer_version) == (theirs.min_reader_version, theirs.min_writer_version)
+    our_protocol = DeltaTable.create(tmp_path / "ours", ROWS.schema, configuration=configuration).protocol()
+    delta_rs_protocol = deltalake.DeltaTable.create(
+        tmp_path / "theirs", ROWS.schema, configuration=configuration
+    ).protocol()
+    assert (our_protocol.min_reader_version, our_protocol.min_writer_version) == (
+        delta_rs_protocol.min_reader_version,
+        delta_rs_protocol.min_writer_version,
+    )
     for side in ("reader_features", "writer_features"):
-        listed = getattr(theirs, side)  # delta-rs lists variantType for every schema
-        assert set(getattr(ours, side) or ()) == set(listed or ()) - {"variantType"}
+        listed = getattr(delta_rs_protocol, side)  # delta-rs lists variantType for every schema
+        assert set(getattr(our_protocol, side) or ()) == set(listed or ()) - {"variantType"}
 
 
 def test_a_type_brings_its_feature() -> None:

@@ -45,13 +45,13 @@ def actions(store, version, kind):
 
 def ranges(store, first=0):
     """For each file added from a version on, by path: its first row id, and the id after its last."""
-    found = {}
+    ranges_by_path = {}
     for version in range(first, load_snapshot(store).version + 1):
-        for one in actions(store, version, "add"):
-            count = json.loads(one["stats"])["numRecords"]
-            assert one["defaultRowCommitVersion"] == version
-            found[one["path"]] = (one["baseRowId"], one["baseRowId"] + count)
-    return found
+        for add in actions(store, version, "add"):
+            count = json.loads(add["stats"])["numRecords"]
+            assert add["defaultRowCommitVersion"] == version
+            ranges_by_path[add["path"]] = (add["baseRowId"], add["baseRowId"] + count)
+    return ranges_by_path
 
 
 def mark(snapshot):
@@ -60,7 +60,7 @@ def mark(snapshot):
 
 def assert_each_id_once(store):
     spans = sorted(span for span in ranges(store).values() if span[0] < span[1])
-    assert all(one[1] <= other[0] for one, other in pairwise(spans))
+    assert all(earlier[1] <= later[0] for earlier, later in pairwise(spans))
     if spans:
         assert spans[0][0] == 0
         assert mark(load_snapshot(store)) == spans[-1][1] - 1
@@ -69,14 +69,20 @@ def assert_each_id_once(store):
 def test_two_appends_planned_on_one_version_get_other_ids_and_both_are_committed(tmp_path):
     snapshot = create(tmp_path, protocol=TRACKED)
     first, second, empty = begin(snapshot, a=3, b=4), begin(snapshot, c=5, d=1), begin(snapshot, e=0)
-    assert [one.commit() for one in (first, second, empty)] == [Committed(1, 1), Committed(2, 2), Committed(3, 2)]
+    assert [transaction.commit() for transaction in (first, second, empty)] == [
+        Committed(1, 1),
+        Committed(2, 2),
+        Committed(3, 2),
+    ]
     assert ranges(snapshot.store) == {"a": (0, 3), "b": (3, 7), "c": (7, 12), "d": (12, 13), "e": (13, 13)}
     domains = [actions(snapshot.store, version, "domainMetadata") for version in (1, 2, 3)]
-    assert [json.loads(one["configuration"]) for told in domains for one in told] == [
+    assert [json.loads(update["configuration"]) for updates in domains for update in updates] == [
         {"rowIdHighWaterMark": 6},
         {"rowIdHighWaterMark": 12},
     ]
-    assert all(one["domain"] == "delta.rowTracking" and not one["removed"] for told in domains for one in told)
+    assert all(
+        update["domain"] == "delta.rowTracking" and not update["removed"] for updates in domains for update in updates
+    )
     assert mark(load_snapshot(snapshot.store)) == 12
 
 
@@ -108,7 +114,7 @@ def test_no_id_is_given_twice_in_any_history(tmp_path_factory, history):
     assert_each_id_once(store)
     live = load_snapshot(store).files.select(["path", "baseRowId"]).to_pylist()
     given_ids = ranges(store)
-    assert all(one["baseRowId"] == given_ids[one["path"]][0] for one in live)
+    assert all(file["baseRowId"] == given_ids[file["path"]][0] for file in live)
     for version in range(load_snapshot(store).version + 1):
         assert all(r["baseRowId"] == given_ids[r["path"]][0] for r in actions(store, version, "remove"))
 
@@ -132,11 +138,11 @@ def test_an_append_gives_ids_where_somebody_has_asked_for_them_meanwhile(tmp_pat
 def test_what_others_say_of_the_highest_id_counts(tmp_path):
     snapshot = create(tmp_path, protocol=TRACKED)
     late = begin(snapshot, a=3)
-    told = {"domain": "delta.rowTracking", "configuration": '{"rowIdHighWaterMark": 999}', "removed": False}
-    put(tmp_path, 1, {"domainMetadata": told})
+    domain = {"domain": "delta.rowTracking", "configuration": '{"rowIdHighWaterMark": 999}', "removed": False}
+    put(tmp_path, 1, {"domainMetadata": domain})
     assert late.commit() == Committed(2, 2)
     assert ranges(snapshot.store) == {"a": (1000, 1003)}
-    last = {**told, "configuration": json.dumps({"rowIdHighWaterMark": 2**63 - 4})}
+    last = {**domain, "configuration": json.dumps({"rowIdHighWaterMark": 2**63 - 4})}
     put(tmp_path, 3, {"domainMetadata": last})
     with pytest.raises(DeltaProtocolError, match=r"3 rows need row ids above 9223372036854775804") as caught:
         begin(load_snapshot(snapshot.store), b=3).commit()
@@ -163,11 +169,11 @@ def test_a_file_that_is_committed_again_keeps_its_ids(tmp_path):
     again = begin(snapshot, c=4)
     again.add(snapshot.files.slice(0, 1))
     assert again.commit() == Committed(2, 1)
-    found = {
-        one["path"]: (one["baseRowId"], one["defaultRowCommitVersion"]) for one in actions(snapshot.store, 2, "add")
+    ids_by_path = {
+        add["path"]: (add["baseRowId"], add["defaultRowCommitVersion"]) for add in actions(snapshot.store, 2, "add")
     }
     path = snapshot.files["path"][0].as_py()
-    assert found == {path: (0 if path == "a" else 3, 1), "c": (5, 2)}
+    assert ids_by_path == {path: (0 if path == "a" else 3, 1), "c": (5, 2)}
 
 
 def test_a_file_that_got_ids_meanwhile_goes_with_them(tmp_path):
@@ -184,7 +190,7 @@ def test_a_file_that_got_ids_meanwhile_goes_with_them(tmp_path):
     assert backfill.commit() == Committed(3, 1)
     assert late.commit() == Committed(4, 2)
     removes = actions(snapshot.store, 4, "remove")
-    gone = {one["path"]: (one["baseRowId"], one["defaultRowCommitVersion"]) for one in removes}
+    gone = {remove["path"]: (remove["baseRowId"], remove["defaultRowCommitVersion"]) for remove in removes}
     assert gone == {"a": (0, 3), "b": (3, 3)}
     assert ranges(snapshot.store, 4) == {"c": (5, 9)}
 
@@ -225,11 +231,11 @@ def test_the_verbs_give_new_ids_to_copied_rows_and_others_read_on(tmp_path):
     assert sum(last - first for first, last in ranges(store, 2).values()) == written
     snapshot = load_snapshot(store)
     assert mark(snapshot) == written - 1
-    assert {one["path"]: one["baseRowId"] for one in snapshot.files.to_pylist()}.items() <= {
+    assert {file["path"]: file["baseRowId"] for file in snapshot.files.to_pylist()}.items() <= {
         path: first for path, (first, _) in ranges(store, 2).items()
     }.items()
-    told = read_checksum(store, snapshot.version)
-    assert told.domains == snapshot.domains
+    checksum = read_checksum(store, snapshot.version)
+    assert checksum.domains == snapshot.domains
     expected = [n for n in range(50) if n != 5]
     for read in (read_delta_rs, read_duckdb):
         assert read(tmp_path)["id"].to_pylist() == expected
@@ -253,8 +259,8 @@ def test_whole_files_go_and_new_rows_come_where_rows_keep_their_ids(tmp_path):
     assert DeltaTable(tmp_path).delete("id = 77")["num_deleted_rows"] == 0
     write_deltalake(tmp_path, rows(50), mode="append")
     DeltaTable(tmp_path).vacuum(0, dry_run=False, enforce_retention_duration=False)
-    kept = {one["path"]: one["baseRowId"] for one in load_snapshot(store).files.to_pylist()}
-    assert sorted(kept.values()) == [0, 20, 30]
+    first_ids = {file["path"]: file["baseRowId"] for file in load_snapshot(store).files.to_pylist()}
+    assert sorted(first_ids.values()) == [0, 20, 30]
     assert read_delta_rs(tmp_path)["id"].to_pylist() == [*range(10), *range(20, 30), *range(50, 60)]
     write_deltalake(tmp_path, rows(70), mode="overwrite", schema_mode="overwrite")
     snapshot = load_snapshot(store)

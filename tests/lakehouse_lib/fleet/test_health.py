@@ -46,22 +46,22 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_what_is_counted_is_what_is_on_disk(table: Path) -> None:
-    found = of(table, target_file_size=20_000)
+    report = of(table, target_file_size=20_000)
     sizes = np.array([file.stat().st_size for file in files_delta_rs(table)])
-    assert found.version == DeltaTable(table).version()
-    assert found.files == len(sizes)
-    assert found.bytes == sizes.sum()
-    assert found.rows == DeltaTable(table).to_pyarrow_table().num_rows
-    assert found.mean_file_size == int(sizes.mean())
-    assert found.median_file_size == int(np.median(sizes))
-    assert found.p05_file_size == int(np.percentile(sizes, 5))
-    assert found.p95_file_size == int(np.percentile(sizes, 95))
-    assert found.small_files == (sizes < 10_000).sum()
-    assert found.small_file_share == pytest.approx((sizes < 10_000).mean())
-    assert found.partitions == 3
-    assert found.compactable_files == found.small_files - 1  # the null partition has only one file
-    assert found.largest_partition_files == 5
-    json.dumps(found.to_dict())
+    assert report.version == DeltaTable(table).version()
+    assert report.files == len(sizes)
+    assert report.bytes == sizes.sum()
+    assert report.rows == DeltaTable(table).to_pyarrow_table().num_rows
+    assert report.mean_file_size == int(sizes.mean())
+    assert report.median_file_size == int(np.median(sizes))
+    assert report.p05_file_size == int(np.percentile(sizes, 5))
+    assert report.p95_file_size == int(np.percentile(sizes, 95))
+    assert report.small_files == (sizes < 10_000).sum()
+    assert report.small_file_share == pytest.approx((sizes < 10_000).mean())
+    assert report.partitions == 3
+    assert report.compactable_files == report.small_files - 1  # the null partition has only one file
+    assert report.largest_partition_files == 5
+    json.dumps(report.to_dict())
 
 
 def test_tombstones_and_what_vacuum_would_give_back(table: Path) -> None:
@@ -93,8 +93,8 @@ def test_rows_are_unknown_when_one_file_does_not_say(tmp_path: Path) -> None:
 
 def test_an_empty_table_is_healthy(tmp_path: Path) -> None:
     DeltaTable.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
-    found = of(tmp_path / "t", clustered_by=["id"])
-    assert (found.files, found.bytes, found.rows, found.mean_file_size, found.partitions) == (0, 0, 0, None, 0)
+    report = of(tmp_path / "t", clustered_by=["id"])
+    assert (report.files, report.bytes, report.rows, report.mean_file_size, report.partitions) == (0, 0, 0, None, 0)
 
 
 def test_no_data_file_is_opened(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,8 +129,8 @@ def test_overlap_is_what_counting_one_by_one_gives(files: list[tuple[int, int] |
 
     low = pa.array([value(f[0] if f else None) for f in files], kind)
     high = pa.array([value(f[1] if f else None) for f in files], kind)
-    known = [f for f in files if f]
-    points = [point for f in known for point in f]
+    ranges_of_files = [f for f in files if f]
+    points = [point for f in ranges_of_files for point in f]
     expected = [sum(f is None or f[0] <= point <= f[1] for f in files) for point in points]
-    found = _mean_depth(low, high)
-    assert found == (pytest.approx(np.mean(expected)) if points else None)
+    depth = _mean_depth(low, high)
+    assert depth == (pytest.approx(np.mean(expected)) if points else None)

@@ -93,7 +93,9 @@ def test_loaded_file_as_it_was_is_not_read_again() -> None:
     ids=["other size", "same size, other content", "only touched"],
 )
 def test_loaded_name_with_other_content_is_reported(file: SourceFile, digest: str | None, changed: bool) -> None:
-    read = no_digest if digest is None else lambda one: Fingerprint(one.name, one.size, one.modified, digest)
+    read = (
+        no_digest if digest is None else lambda source: Fingerprint(source.name, source.size, source.modified, digest)
+    )
     files = sort_files({"a": file}, set(), past([intent(0, "a")], [], 0), read)
     assert files.changed == ({"a": 0} if changed else {})
     assert not files.new

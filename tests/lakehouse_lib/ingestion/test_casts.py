@@ -136,11 +136,11 @@ def test_no_number_becomes_zero_or_infinity(
     """NumPy parses the numbers; a denormal number stays different from zero."""
     typed, bad = from_text(pa.array(texts, pa.string()), data_type)
     with np.errstate(over="ignore", under="ignore"):
-        meant = [as_numpy(text) for text in texts]
+        numbers = [as_numpy(text) for text in texts]
     is_zero = [Decimal(text).is_zero() for text in texts]
-    lost = [np.isinf(value) or (value == 0 and not zero) for value, zero in zip(meant, is_zero, strict=True)]
+    lost = [np.isinf(value) or (value == 0 and not zero) for value, zero in zip(numbers, is_zero, strict=True)]
     assert list(bad) == lost
-    assert typed.to_pylist() == [None if wrong else value for value, wrong in zip(meant, lost, strict=True)]
+    assert typed.to_pylist() == [None if wrong else value for value, wrong in zip(numbers, lost, strict=True)]
 
 
 def test_a_decimal_is_exact_or_does_not_fit() -> None:

@@ -99,9 +99,9 @@ def test_fingerprint_tells_content_of_the_same_size_apart(tmp_path: Path) -> Non
 
 def test_no_fingerprint_of_a_file_that_changed_since_the_look(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("one")
-    seen = scan(tmp_path)["a.csv"]
+    file = scan(tmp_path)["a.csv"]
     (tmp_path / "a.csv").write_text("longer")
-    assert fingerprint(tmp_path, seen) is None
+    assert fingerprint(tmp_path, file) is None
 
 
 def test_name_in_an_intent_cannot_lead_out_of_the_landing_folder(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_what_takes_a_file_s_place_after_the_look_is_not_read(tmp_path: Path, ki
     path = tmp_path / "landing" / f"a.{kind}"
     path.parent.mkdir()
     path.write_text("id\n1\n")
-    (found,) = scan(path.parent).values()
+    (file,) = scan(path.parent).values()
     path.rename(tmp_path / "elsewhere")
     if what == "link":
         path.symlink_to(tmp_path / "elsewhere")
@@ -148,6 +148,6 @@ def test_what_takes_a_file_s_place_after_the_look_is_not_read(tmp_path: Path, ki
         os.mkfifo(path)
     expected = "is a link to" if what == "link" else "it is a FIFO"
     with pytest.raises(LandingError, match=expected):
-        fingerprint(path.parent, found)
+        fingerprint(path.parent, file)
     with pytest.raises((LandingError, SourceRefusedError), match=expected):
         list(READERS[kind](path))

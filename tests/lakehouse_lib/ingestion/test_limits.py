@@ -40,7 +40,9 @@ def parsed(
     if not report["rejected_path"]:
         return rows, {}
     rejected = pq.read_table(folder / "table" / report["rejected_path"]).to_pylist()
-    return rows, {row["id"]: [(one["column"], one["reason"]) for one in row["_violations"]] for row in rejected}
+    return rows, {
+        row["id"]: [(violation["column"], violation["reason"]) for violation in row["_violations"]] for row in rejected
+    }
 
 
 def land(folder: Path, *rows: str) -> None:
@@ -117,21 +119,21 @@ def test_other_values_that_no_folder_is_named_by(tmp_path: Path) -> None:
 
 def test_a_key_of_s3_has_a_length_and_its_folders_have_none() -> None:
     values = {name: pa.array(["x" * 300, "x" * 450, None]) for name in ("a", "b")}
-    found = list(partition_values.overlong_folders(values, open_store("s3://bucket/lake/t").limits))
-    assert [(name, what, wrong.to_pylist()) for name, what, wrong in found] == [
+    problems = list(partition_values.overlong_folders(values, open_store("s3://bucket/lake/t").limits))
+    assert [(name, what, wrong.to_pylist()) for name, what, wrong in problems] == [
         ("b", "makes a key of more than 1024 bytes", [False, True, False])
     ]
     deep = {f"c{number}": pa.array(["x" * 250]) for number in range(20)}
-    found = list(partition_values.overlong_folders(deep, LocalStore("/t").limits))
-    assert [(name, what) for name, what, _ in found] == [("c15", "makes a path of more than 4096 bytes")]
+    problems = list(partition_values.overlong_folders(deep, LocalStore("/t").limits))
+    assert [(name, what) for name, what, _ in problems] == [("c15", "makes a path of more than 4096 bytes")]
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=400))
 def test_what_is_not_too_long_is_a_folder_that_can_be_made(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     root = tmp_path_factory.getbasetemp()
-    found = list(partition_values.overlong_folders({"é": pa.array([text])}, LocalStore(str(root)).limits))
+    problems = list(partition_values.overlong_folders({"é": pa.array([text])}, LocalStore(str(root)).limits))
     folder = root / partition_values.hive_path({"é": text}, ["é"])
-    if found:
+    if problems:
         with pytest.raises(OSError, match="too long"):
             folder.mkdir()
     else:

@@ -121,7 +121,7 @@ def test_text_that_is_not_utf8_costs_its_row(tmp_path: Path, kind: pa.DataType) 
         ["a", None, None, "c"],
         [["a"], None, [None], ["c"]],
     ]
-    assert [one.take(pa.array([1, 3])).to_pylist() for one in block.texts] == [
+    assert [column.take(pa.array([1, 3])).to_pylist() for column in block.texts] == [
         ["1", "3"],
         ["\ufffdb", "c"],
         [None, "['c']"],

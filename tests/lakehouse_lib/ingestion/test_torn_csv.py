@@ -21,24 +21,24 @@ from lakehouse_lib.ingestion.sources.csv import read_csv
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 
 SCHEMA = pa.schema([("a", pa.string()), ("b", pa.string())])
-ONE = pa.schema([("a", pa.string())])
+ONE_COLUMN = pa.schema([("a", pa.string())])
 FORMAT = SourceFormat("csv", header=False, null_text="NULL")
 FIELDS = st.text(st.sampled_from('ab,"\r\né '), max_size=5)
 
 
 def records(path: Path, schema: pa.Schema = SCHEMA, source_format: SourceFormat = FORMAT) -> list[list[str]] | None:
     """The rows and the texts of faulty records in the file's order; None if the file is refused."""
-    found: list[tuple[int, list[str]]] = []
+    numbered_rows: list[tuple[int, list[str]]] = []
     try:
         for block in read_csv(path, source_format, schema):
             rows = zip(*(text.to_pylist() for text in block.texts), strict=True)
-            found += zip(block.lines.to_pylist(), map(list, rows), strict=True)
-            found += [(line, [raw]) for line, raw in zip(block.faulty.lines, block.faulty.raw, strict=True)]
+            numbered_rows += zip(block.lines.to_pylist(), map(list, rows), strict=True)
+            numbered_rows += [(line, [raw]) for line, raw in zip(block.faulty.lines, block.faulty.raw, strict=True)]
     except SourceRefusedError as error:
         # A header without an end is not a header.
         assert "never closed" in str(error) or "cannot infer number of columns" in str(error)  # noqa: PT017
         return None
-    return [row for _, row in sorted(found, key=lambda one: one[0])]
+    return [row for _, row in sorted(numbered_rows, key=lambda pair: pair[0])]
 
 
 def by_python(text: str) -> list[list[str]] | None:
@@ -62,14 +62,14 @@ def test_cut_at_every_character(
     text = out.getvalue()
     for cut in range(1, len(text) + 1):
         path.write_bytes(text[:cut].encode())
-        expected, found = by_python(text[:cut]), records(path, schema)
+        expected, parsed_rows = by_python(text[:cut]), records(path, schema)
         if expected is None:
-            assert found is None, text[:cut]
+            assert parsed_rows is None, text[:cut]
             continue
-        assert found is not None, text[:cut]
+        assert parsed_rows is not None, text[:cut]
         # Records before the last one are whole. The last one may be `"a"`, cut from `"a""b"`.
         whole = [row for row in expected if len(row) == columns]
-        assert [row for row in found if len(row) == columns] == whole
+        assert [row for row in parsed_rows if len(row) == columns] == whole
         assert whole[:-1] == [list(row) for row in rows[: max(0, len(whole) - 1)]]
 
 
@@ -84,7 +84,7 @@ CLOSED = [
 
 
 @pytest.mark.parametrize("before", ["", '"a","b"\n', 'x,"a ""quoted"" text"\r\n', '5"" x,6" y\n'])
-@pytest.mark.parametrize(("text", "is_open"), [*((one, True) for one in OPEN), *((one, False) for one in CLOSED)])
+@pytest.mark.parametrize(("text", "is_open"), [*((text, True) for text in OPEN), *((text, False) for text in CLOSED)])
 @pytest.mark.parametrize("size", [8 << 20, 32])
 def test_ends_in_quotes_or_not(
     tmp_path: Path, before: str, text: str, is_open: bool, size: int, monkeypatch: pytest.MonkeyPatch
@@ -95,7 +95,7 @@ def test_ends_in_quotes_or_not(
     assert [records(tmp_path / name) is None for name in ("a.csv", "a.csv.gz")] == [is_open, is_open]
 
 
-@pytest.mark.parametrize("text", [one for one in OPEN if not one.startswith(('x,5"', "1,2,", '1,"x'))])
+@pytest.mark.parametrize("text", [text for text in OPEN if not text.startswith(('x,5"', "1,2,", '1,"x'))])
 def test_duckdb_refuses_them_too(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.csv").write_text('"7","8"\n' + text)
     columns = "{'a': 'VARCHAR', 'b': 'VARCHAR'}"
@@ -109,7 +109,7 @@ def test_a_file_of_line_breaks_cut_inside_its_last_value(tmp_path: Path) -> None
     path = tmp_path / "a.csv"
     for text, expected in (('"x\n"\n"\n', None), ('"x\n"\n"\n"', [["x\n"], ["\n"]]), ('"x\n"\n', [["x\n"]])):
         path.write_bytes(text.encode())
-        assert records(path, ONE) == expected
+        assert records(path, ONE_COLUMN) == expected
 
 
 @pytest.mark.parametrize("text", ['"b', 'a,"b', '"a","', '"a","b\n1,2\n'])
@@ -154,12 +154,12 @@ def test_each_byte_inside_a_quoted_value_refuses_the_file(
 
 
 def test_the_end_mark_makes_no_record(tmp_path: Path) -> None:
-    path, one = tmp_path / "a.csv", pa.schema([("c", pa.string())])
+    path, schema = tmp_path / "a.csv", pa.schema([("c", pa.string())])
     for header in (False, True):
         source_format = replace(FORMAT, header=header)
         for text, expected in (("c\nx", 2), ("c\nx\n", 2), ("c\nx\r", 2), ("c\nx\n\n", 3), ("c", 1), ("c\n", 1)):
             path.write_bytes(text.encode())
-            rows = records(path, one, source_format)
+            rows = records(path, schema, source_format)
             assert rows is not None
             assert len(rows) == expected - header
 
@@ -170,7 +170,7 @@ def test_an_empty_file_stays_empty(tmp_path: Path, text: bytes, header: bool) ->
     path = tmp_path / "a.csv"
     path.write_bytes(text)
     with pytest.raises(SourceRefusedError, match="Empty CSV file"):
-        list(read_csv(path, replace(FORMAT, header=header), ONE))
+        list(read_csv(path, replace(FORMAT, header=header), ONE_COLUMN))
 
 
 def test_a_last_record_without_a_line_break_may_end_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

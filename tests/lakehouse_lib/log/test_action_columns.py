@@ -180,7 +180,10 @@ def actions(draw):
 
 
 OTHERS = st.sampled_from(
-    [compact(one) for one in ({"txn": {"appId": "a", "version": 1}}, {"commitInfo": {"x": 1}}, {"invented": 1}, {})]
+    [
+        compact(action)
+        for action in ({"txn": {"appId": "a", "version": 1}}, {"commitInfo": {"x": 1}}, {"invented": 1}, {})
+    ]
     + [b"", b" \r", b"null", b"[]", b"1", b"{", b"}", b"]}", b'{"add":null}', b"{}{}", b"\xff"]
 )
 PIECES = st.sampled_from([b"", b"null", b",", b"}", b"]}", b'"', b"\n", b"\0", b"\xff", b"\\u", b"\\ud800", b" ", b"{"])

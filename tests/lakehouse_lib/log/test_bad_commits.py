@@ -93,9 +93,9 @@ PROTOCOL_FIELDS = {
 @pytest.mark.parametrize("kind", ["add", "remove", "cdc"])
 def test_a_field_of_a_file_that_is_of_another_type(kind, field, value):
     good = add("a.parquet")["add"]
-    known = set(SCHEMAS[kind].names)
+    fields = set(SCHEMAS[kind].names)
     data = lines({"commitInfo": {}}, {kind: good}, {kind: good | {"path": "b.parquet", field: value}})
-    if field not in known:  # this action does not define the field, so its value may be anything
+    if field not in fields:  # this action does not define the field, so its value may be anything
         parse_commit(data, 7, "t")
         return
     message = refused(data)

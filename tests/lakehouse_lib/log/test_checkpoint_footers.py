@@ -76,10 +76,10 @@ def test_some_of_those_footers_contradict_their_schema(tmp_path):
     unsound = 0
     for seed in range(4_000):
         try:
-            found = chunk_statistics(pq.ParquetFile(io.BytesIO(flipped(whole, seed))).metadata)
+            statistics = chunk_statistics(pq.ParquetFile(io.BytesIO(flipped(whole, seed))).metadata)
         except (pa.ArrowException, ValueError, OSError):
             continue
-        unsound += not all(one.sound for group in found for one in group)
+        unsound += not all(chunk.sound for group in statistics for chunk in group)
     assert unsound > 20
 
 
@@ -96,13 +96,15 @@ def test_a_good_footer_says_what_pyarrow_says(tmp_path, size_statistics):
     )
     pq.write_table(data, tmp_path / "f", row_group_size=3, write_statistics=size_statistics or ["a"])
     footer = pq.ParquetFile(tmp_path / "f").metadata
-    found = chunk_statistics(footer)
-    assert len(found) == 2
-    for number, group in enumerate(found):
-        for index, one in enumerate(group):
-            theirs = footer.row_group(number).column(index).statistics
-            assert one.sound
-            assert one.null_count == (theirs.null_count if theirs is not None and theirs.has_null_count else None)
+    statistics = chunk_statistics(footer)
+    assert len(statistics) == 2
+    for number, group in enumerate(statistics):
+        for index, chunk in enumerate(group):
+            expected = footer.row_group(number).column(index).statistics
+            assert chunk.sound
+            assert chunk.null_count == (
+                expected.null_count if expected is not None and expected.has_null_count else None
+            )
 
 
 def test_a_checkpoint_with_a_damaged_footer_leaves_the_commits(tmp_path):

@@ -152,9 +152,9 @@ def test_every_kind_says_what_the_commits_say(table, kind):
 def test_the_others_read_the_same_rows(table, kind):
     kind(table)
     _cut(table)
-    ours = plain(DeltaTable(table.root).to_pyarrow_table())
-    assert ours["id"].to_pylist() == [0, 2, 11, 12, 20, 21, 22, 30, 31, 32, 40, 41, 42]
-    assert ours.equals(read_duckdb(table.root))
+    our_rows = plain(DeltaTable(table.root).to_pyarrow_table())
+    assert our_rows["id"].to_pylist() == [0, 2, 11, 12, 20, 21, 22, 30, 31, 32, 40, 41, 42]
+    assert our_rows.equals(read_duckdb(table.root))
     assert files_delta_rs(table.root) == {Path(table.root, path) for path in paths_of(load_snapshot(table))}
 
 
@@ -230,7 +230,7 @@ def _with_views(kind):
     if pa.types.is_list(kind):
         return pa.list_(_with_views(kind.value_type))
     if pa.types.is_struct(kind):
-        return pa.struct([one.with_type(_with_views(one.type)) for one in kind])
+        return pa.struct([member.with_type(_with_views(member.type)) for member in kind])
     return kind
 
 
@@ -241,7 +241,7 @@ def test_text_may_be_in_views(table, kind):
     for meta in [*table.list_from(file_names.LOG), *table.list_from(file_names.SIDECARS)]:
         if meta.path.endswith(".parquet"):
             actions = pq.read_table(pa.BufferReader(table.read(meta.path)))
-            schema = pa.schema([one.with_type(_with_views(one.type)) for one in actions.schema])
+            schema = pa.schema([column.with_type(_with_views(column.type)) for column in actions.schema])
             sink = pa.BufferOutputStream()
             pq.write_table(pa.Table.from_pylist(actions.to_pylist(), schema), sink)
             table.put(meta.path, sink.getvalue().to_pybytes())
@@ -283,10 +283,10 @@ def _is_complete(store, path):
     parts = file_names.parse(path).parts
     if not parts:
         return True
-    found = [
+    paths = [
         file_names.checkpoint(AT).replace(".parquet", f".{n:010d}.{parts:010d}.parquet") for n in range(1, parts + 1)
     ]
-    return all(store.head(one) is not None and store.read(one) != b"torn" for one in found)
+    return all(store.head(part) is not None and store.read(part) != b"torn" for part in paths)
 
 
 def test_a_missing_or_torn_part_sends_readers_to_an_older_checkpoint(table):

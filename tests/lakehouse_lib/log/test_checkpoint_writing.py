@@ -108,7 +108,7 @@ def test_checkpoints_say_what_the_commits_say(tmp_path_factory, policy, commits,
                 hint = write_checkpoint(store, version, snapshot.state, tombstones_since=-1)
                 assert (hint.version, hint.num_of_add_files) == (version, len(live))
                 # From here on only the checkpoint has the actions.
-                store.delete_many([file_names.commit(one) for one in range(version)])
+                store.delete_many([file_names.commit(number) for number in range(version)])
                 assert state_of(store) == state_of(plain)
                 assert read_hint(store) == version
     assert state_of(store) == state_of(plain)
@@ -258,8 +258,8 @@ def test_delta_rs_reads_the_statistics_that_were_written(tmp_path):
     store.delete_many([file_names.commit(0), file_names.commit(1)])
     assert files_delta_rs(store.root) == {Path(store.root, "a b"), Path(store.root, "c")}
     actions = {row["path"]: row for row in pa.table(Peer(store.root).get_add_actions(flatten=True)).to_pylist()}
-    found = actions["a%20b"]
-    assert (found["num_records"], found["min.id"], found["max.id"], found["null_count.id"]) == (3, -7, 1 << 40, 1)
+    action = actions["a%20b"]
+    assert (action["num_records"], action["min.id"], action["max.id"], action["null_count.id"]) == (3, -7, 1 << 40, 1)
 
 
 # The functions that write it.
@@ -297,13 +297,13 @@ def test_a_checksum_of_what_is_no_hint(text, tmp_path):
 def test_every_leaf_is_named_as_parquet_names_it(schema):
     """A column that is requested by another name would silently be written with the default encoding."""
     sink = io.BytesIO()
-    nothing = pa.Table.from_arrays([pa.nulls(1, one.type) for one in schema], schema=schema)
+    nothing = pa.Table.from_arrays([pa.nulls(1, field.type) for field in schema], schema=schema)
     write_parquet(sink, schema, [nothing], row_group=1)
     footer = pq.ParquetFile(sink).metadata
     columns = [footer.row_group(0).column(index) for index in range(footer.num_columns)]
-    without = {one.path_in_schema for one in columns if one.statistics is None}
+    without = {column.path_in_schema for column in columns if column.statistics is None}
     assert without == {"add.stats"}
-    repeated = {one.path_in_schema for one in columns if "RLE_DICTIONARY" in one.encodings}
+    repeated = {column.path_in_schema for column in columns if "RLE_DICTIONARY" in column.encodings}
     assert {"add.partitionValues.key_value.key", "add.clusteringProvider"} <= repeated
     assert not repeated & {"add.path", "add.stats", "add.size"}
 
@@ -317,10 +317,10 @@ def test_bloom_filters_are_read_as_arrow_writes_them(texts, data):
         writer.write_table(pa.table({"t": stored}))
     footer = pq.ParquetFile(sink).metadata
     offset, length = chunk_statistics(footer)[0][0].bloom
-    found = may_hold(bloom_bitset(sink.getvalue()[offset : offset + length]), hashes_of(pa.array(texts)))
-    there = [text in stored for text in texts]
-    assert all(one for one, has in zip(found, there, strict=True) if has)
-    assert sum(found) <= sum(there) + 1
+    answers = may_hold(bloom_bitset(sink.getvalue()[offset : offset + length]), hashes_of(pa.array(texts)))
+    expected = [text in stored for text in texts]
+    assert all(answer for answer, has in zip(answers, expected, strict=True) if has)
+    assert sum(answers) <= sum(expected) + 1
 
 
 def test_too_many_lengths_are_not_looked_up():

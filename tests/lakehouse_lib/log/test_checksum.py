@@ -61,13 +61,13 @@ def change(snapshot, sizes=(), removed=None, **more):
 def right(store, version):
     """Whether a version's checksum equals the result of a full count."""
     CACHE.clear()
-    told, truth = read_checksum(store, version), checksum_of(load_state(store, version).state)
-    assert told is not None
-    assert (told.size, told.files) == (truth.size, truth.files)
-    assert (told.metadata, told.protocol) == (truth.metadata, truth.protocol)
-    assert dict(told.transactions) == dict(truth.transactions)
-    assert dict(told.domains) == dict(truth.domains)
-    assert told.txn_id == read_commit(store, version).info["txnId"]
+    checksum, truth = read_checksum(store, version), checksum_of(load_state(store, version).state)
+    assert checksum is not None
+    assert (checksum.size, checksum.files) == (truth.size, truth.files)
+    assert (checksum.metadata, checksum.protocol) == (truth.metadata, truth.protocol)
+    assert dict(checksum.transactions) == dict(truth.transactions)
+    assert dict(checksum.domains) == dict(truth.domains)
+    assert checksum.txn_id == read_commit(store, version).info["txnId"]
     return True
 
 
@@ -168,8 +168,8 @@ def test_a_new_deletion_vector_is_the_same_file(tmp_path):
     )
     commit = read_commit(change(snapshot, [], pa.array([True, False])).store, 2)
     replaced = type(commit)(2, marked, commit.removes, commit.changes)
-    found = next_checksum(previous, replaced, newer_than=2**60)
-    assert (found.files, found.size) == (2, 10)
+    checksum = next_checksum(previous, replaced, newer_than=2**60)
+    assert (checksum.files, checksum.size) == (2, 10)
 
 
 def test_no_checksum_is_ever_overwritten(tmp_path):
@@ -293,5 +293,5 @@ def test_the_verbs_write_right_ones_and_others_read_on(tmp_path):
     write_deltalake(tmp_path, rows(2), mode="append")
     for version in range(latest + 1, DeltaTable(tmp_path).version() + 1):
         if table.store.head(file_names.checksum(version)) is not None:
-            told = read_checksum(table.store, version)
-            assert contradictions(told, load_state(table.store, version).state, counting=True) == []
+            checksum = read_checksum(table.store, version)
+            assert contradictions(checksum, load_state(table.store, version).state, counting=True) == []

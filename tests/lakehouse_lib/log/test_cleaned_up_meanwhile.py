@@ -43,11 +43,11 @@ def cleaned(log, checkpoint=15):
     return happen
 
 
-@pytest.mark.parametrize("asked", [None, 18])
-def test_a_version_that_a_checkpoint_still_tells_is_opened(tmp_path, asked):
+@pytest.mark.parametrize("requested_version", [None, 18])
+def test_a_version_that_a_checkpoint_still_tells_is_opened(tmp_path, requested_version):
     log = PastLog(tmp_path).commits(21)
-    snapshot = load_snapshot(racing_store(tmp_path, cleaned(log)), asked)
-    version = 20 if asked is None else asked
+    snapshot = load_snapshot(racing_store(tmp_path, cleaned(log)), requested_version)
+    version = 20 if requested_version is None else requested_version
     assert (snapshot.version, snapshot.checkpoint_version) == (version, 15)
     assert paths_of(snapshot) == sorted(log.live[version])
 
@@ -91,10 +91,10 @@ def test_nor_is_that_of_a_version_that_was_open(begins_at_5, tmp_path):
 
 def test_a_snapshot_is_updated(tmp_path):
     log = PastLog(tmp_path).commits(6)
-    known = load_snapshot(log.store)
+    snapshot = load_snapshot(log.store)
     log.commits(15)
-    object.__setattr__(known, "store", racing_store(tmp_path, cleaned(log)))
-    latest = known.update()
+    object.__setattr__(snapshot, "store", racing_store(tmp_path, cleaned(log)))
+    latest = snapshot.update()
     assert (latest.version, latest.checkpoint_version) == (20, 15)
     assert paths_of(latest) == sorted(log.live[20])
 
@@ -107,11 +107,11 @@ def test_a_listing_that_lacks_the_open_version_is_not_taken_for_another_table(tm
         late = {file_names.commit(version) for version in (hidden.pop(0) if hidden else ())}
         return (meta for meta in list_from(folder, start) if meta.path not in late)
 
-    known = load_snapshot(FaultStore(tmp_path, instead={"list_from": behind}))
+    snapshot = load_snapshot(FaultStore(tmp_path, instead={"list_from": behind}))
     log.commits(2)
     hidden += [(11,), (10, 11, 12)]
-    assert known.update() is known
-    assert known.update().version == 12
+    assert snapshot.update() is snapshot
+    assert snapshot.update().version == 12
 
 
 def test_a_writer_is_told_that_its_version_was_cleaned_up(tmp_path):
@@ -158,8 +158,8 @@ def on_day(created, day):
 
 def test_history_tells_the_commits_that_are_left(timed):
     store, created = timed
-    told = [(entry["version"], entry["timestamp"]) for entry in history(store)]
-    assert told == [(version, created + version * DAY) for version in (9, 8, 7, 6)]
+    entries = [(entry["version"], entry["timestamp"]) for entry in history(store)]
+    assert entries == [(version, created + version * DAY) for version in (9, 8, 7, 6)]
 
 
 def test_the_version_of_a_moment_is_found_among_those_that_are_left(timed):
@@ -177,8 +177,8 @@ def test_a_moment_that_nothing_tells_any_more_is_before_the_log(timed):
 @pytest.mark.parametrize("day", [None, 6.5])
 def test_changes_that_are_left_are_told(timed, day):
     store, created = timed
-    found = commit_range(store, None if day else 7, None, on_day(created, day) if day else None, None)
-    assert list(found) == [(version, created + version * DAY) for version in (7, 8, 9)]
+    commits = commit_range(store, None if day else 7, None, on_day(created, day) if day else None, None)
+    assert list(commits) == [(version, created + version * DAY) for version in (7, 8, 9)]
 
 
 def test_changes_of_which_some_may_have_gone_are_not_left_out_unsaid(timed):

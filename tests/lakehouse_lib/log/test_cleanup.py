@@ -25,7 +25,7 @@ from tests.table_builder import append, commit, create, longs
 
 def versions_of(log, kind):
     parsed = [file_names.parse(path) for path in log.listing()]
-    return sorted({one.version for one in parsed if one is not None and one.kind == kind})
+    return sorted({name.version for name in parsed if name is not None and name.kind == kind})
 
 
 # Deleted objects.
@@ -149,13 +149,16 @@ def test_files_beside_go_with_what_they_belong_to(tmp_path):
 def test_temporary_files_of_ours_go_after_a_day(tmp_path):
     log = PastLog(tmp_path).commits(3)
     hexadecimal = "0123456789abcdef" * 2
-    ours = [f"{file_names.LOG}/.{3:020d}.json.{hexadecimal}.tmp", f"{file_names.SIDECARS}/.s.parquet.{hexadecimal}.tmp"]
+    our_files = [
+        f"{file_names.LOG}/.{3:020d}.json.{hexadecimal}.tmp",
+        f"{file_names.SIDECARS}/.s.parquet.{hexadecimal}.tmp",
+    ]
     others = [f"{file_names.LOG}/_commit_{hexadecimal}.json.tmp", f"{file_names.LOG}/.{3:020d}.json.tmp"]
-    for path in (*ours, *others):
+    for path in (*our_files, *others):
         log.store.put(path, b"x")
         log.date(path, 2)
     assert clean(log, 3) == []
-    assert sorted(clean(log, 4)) == sorted(ours)
+    assert sorted(clean(log, 4)) == sorted(our_files)
     assert set(others) <= set(log.listing())
 
 

@@ -25,7 +25,9 @@ def pasts(draw):
     version = st.integers(0, count - 1)
     return (
         count,
-        draw(st.lists(st.tuples(version, st.sampled_from(KINDS)), max_size=5, unique_by=lambda one: one[0])),
+        draw(
+            st.lists(st.tuples(version, st.sampled_from(KINDS)), max_size=5, unique_by=lambda checkpoint: checkpoint[0])
+        ),
         draw(st.lists(st.tuples(version, version), max_size=3)),
         draw(st.booleans()),
         draw(st.integers(7, count + 8)),
@@ -67,8 +69,8 @@ def test_after_any_part_of_the_deletions_a_kept_version_is_as_it_was(past):
         for number, path in enumerate(deletions):
             log.store.delete_many([path])
             for version in {base, count - 1, chance.randrange(base, count), chance.randrange(base + 1)}:
-                found = seen(log.store, version)
-                assert found == before[version] or (version < base and found is NOT_THERE), (number, path, version)
+                state = seen(log.store, version)
+                assert state == before[version] or (version < base and state is NOT_THERE), (number, path, version)
             assert snapshot.update().version == count - 1
         after = all_seen(log.store, range(count))
         assert {v: after[v] for v in range(base, count)} == {v: before[v] for v in range(base, count)}

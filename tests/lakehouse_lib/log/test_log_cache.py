@@ -111,8 +111,8 @@ def test_the_bound_is_about_what_the_process_keeps() -> None:
                 return int(numbers.read().split()[1]) * 4096
 
         def commit(number):
-            found = read_actions([LINE])
-            return CommitActions(number, found.adds, found.removes, found.changes)
+            actions = read_actions([LINE])
+            return CommitActions(number, actions.adds, actions.removes, actions.changes)
 
         LINE = %r
         commits = LogCache(bound=16 << 20)
@@ -137,8 +137,8 @@ def test_a_sidecar_that_was_put_back_is_read(tmp_path: Path) -> None:
     sidecar = put_sidecar(store, [file(1), file(2)])
     put_v2(store, 0, "json", [{"protocol": protocol | {"writerFeatures": ["v2Checkpoint"]}}, META, sidecar])
     put(store, 1, file(3))
-    for one in [*store.list_from(file_names.LOG), *store.list_from(file_names.SIDECARS)]:
-        os.utime(tmp_path / one.path, (1, 1))
+    for listed_object in [*store.list_from(file_names.LOG), *store.list_from(file_names.SIDECARS)]:
+        os.utime(tmp_path / listed_object.path, (1, 1))
     held = load_snapshot(store)
     path = f"{file_names.SIDECARS}/{sidecar['sidecar']['path']}"
     data = store.read(path)

@@ -24,7 +24,7 @@ def retyped(data: bytes, field: str, value: object) -> bytes:
     """The checkpoint with this value in place of a field of each add."""
     table = pq.read_table(pa.BufferReader(data))
     adds = table["add"].combine_chunks()
-    columns = {one.name: adds.field(index) for index, one in enumerate(adds.type)}
+    columns = {member.name: adds.field(index) for index, member in enumerate(adds.type)}
     columns[field] = pa.array([value] * len(adds))
     changed = pa.StructArray.from_arrays(list(columns.values()), list(columns), mask=adds.is_null())
     sink = pa.BufferOutputStream()

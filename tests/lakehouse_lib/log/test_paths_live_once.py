@@ -66,7 +66,7 @@ def ids(root):
 @pytest.mark.parametrize(("first", "last"), [(1, 6), (0, 6), (2, 5)])
 def test_rows_are_those_of_delta_rs_beside_a_compaction_that_is_not_reconciled(tmp_path, order, first, last):
     for number in range(3):
-        write_deltalake(tmp_path, pa.table({"id": [10 * number + one for one in range(4)]}), mode="append")
+        write_deltalake(tmp_path, pa.table({"id": [10 * number + offset for offset in range(4)]}), mode="append")
     table = DeltaTable(tmp_path)
     table.delete("id = 1")
     table.optimize.compact()
@@ -154,7 +154,7 @@ def test_a_reconciled_compaction_is_read_in_place_of_its_commits(tmp_path):
         log.commit(some)
     expected = in_order(load_snapshot(log.store).files)
     path = reconciled(log.store, 1, 4)
-    assert [one.path for one in load_state(log.store).compactions] == [path]
+    assert [compaction.path for compaction in load_state(log.store).compactions] == [path]
     assert in_order(load_snapshot(log.store).files) == expected
 
 
@@ -175,10 +175,10 @@ def test_a_compaction_that_may_lack_expired_removes(tmp_path, retention, is_used
     week_ago = first.stat().st_mtime - 8 * 86_400
     for version in range(3):
         os.utime(log / f"{version:020}.json", (week_ago + version, week_ago + version))
-    kept = [action for action in actions_of(table.store, 1, 2) if is_used or "remove" not in action]
-    path = put_compaction(table.store, 1, 2, kept)
+    actions = [action for action in actions_of(table.store, 1, 2) if is_used or "remove" not in action]
+    path = put_compaction(table.store, 1, 2, actions)
     assert ids(tmp_path) == [2, 3]
-    assert [one.path for one in load_state(table.store).compactions] == [path] * is_used
+    assert [compaction.path for compaction in load_state(table.store).compactions] == [path] * is_used
     assert bool(DeltaTable(tmp_path).repair()["compactions_wrong"]) != is_used
 
 
@@ -261,7 +261,7 @@ def test_a_file_that_a_commit_removes_may_have_been_twice_in_the_checkpoint(tmp_
     store.delete_many([file_names.commit(version) for version in range(3)])
     twice = [action["add"] for action in actions_of(store, 3, 3) if "add" in action]
     assert len(twice) == 1
-    [path] = {one for one in _paths(store) if _paths(store).count(one) == 2}
+    [path] = {candidate for candidate in _paths(store) if _paths(store).count(candidate) == 2}
     put(store, 4, remove(path))
     assert ids(tmp_path) == [0, 1, 4, 5, 6, 7]
 
@@ -293,7 +293,7 @@ def test_a_wrong_commit_after_a_checkpoint_gets_into_no_other_one(tmp_path, poli
     table = DeltaTable(tmp_path)
     with pytest.raises(LogCorruptedError, match="'f2' is live twice"):
         table.create_checkpoint()
-    assert [one.path for one in store.list_from(file_names.LOG) if "5.checkpoint" in one.path] == []
+    assert [meta.path for meta in store.list_from(file_names.LOG) if "5.checkpoint" in meta.path] == []
     for road in ("files", "read", "count", "prune"):
         with pytest.raises(LogCorruptedError, match="'f2' is live twice"):
             ROADS[road](table)

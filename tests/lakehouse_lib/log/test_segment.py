@@ -67,7 +67,7 @@ def test_an_unreadable_checkpoint_falls_back_to_the_commits(table):
 
 def test_a_gap_is_waited_for_and_then_an_error_that_names_it(table, monkeypatch):
     monkeypatch.setattr(segment, "LISTING_WAITS", (0.01, 0.01))
-    kept = table.store.read(file_names.commit(11))
+    content = table.store.read(file_names.commit(11))
     table.store.delete_many([file_names.commit(11)])
     with pytest.raises(LogCorruptedError, match=r"commit 11 is missing, but commit 12 exists.*Restore"):
         load_snapshot(table.store)
@@ -80,7 +80,7 @@ def test_a_gap_is_waited_for_and_then_an_error_that_names_it(table, monkeypatch)
 
     def eventually(self, folder, start=""):
         if time.monotonic() > late:
-            table.store.put(file_names.commit(11), kept)
+            table.store.put(file_names.commit(11), content)
         return real(self, folder, start)
 
     monkeypatch.setattr(LocalStore, "list_from", eventually)

@@ -30,27 +30,27 @@ def grow(path, count, **more):
 
 def age(path, days):
     """Make the log so many days older, with one version a minute."""
-    for one in (path / "_delta_log").rglob("*"):
-        if one.is_file():
-            seconds = one.stat().st_mtime - days * DAYS
-            os.utime(one, (seconds, seconds))
+    for file in (path / "_delta_log").rglob("*"):
+        if file.is_file():
+            seconds = file.stat().st_mtime - days * DAYS
+            os.utime(file, (seconds, seconds))
 
 
 def files_of(path, version):
     return DeltaTable(path, version=version).files()["path"].to_pylist()
 
 
-def there(path):
-    return [one.version for one in list_commits(LocalStore(str(path)))]
+def versions_in(path):
+    return [commit.version for commit in list_commits(LocalStore(str(path)))]
 
 
 def test_a_commit_that_brings_a_checkpoint_cleans_up(tmp_path):
     grow(tmp_path, 11, configuration=WEEK)
     age(tmp_path, 9)
     grow(tmp_path, 9)
-    assert there(tmp_path) == list(range(20))
+    assert versions_in(tmp_path) == list(range(20))
     grow(tmp_path, 1)  # version 20 writes a checkpoint, and the checkpoint of 10 has expired
-    assert there(tmp_path) == list(range(10, 21))
+    assert versions_in(tmp_path) == list(range(10, 21))
     with pytest.raises(VersionNotFoundError, match="cleaned up"):
         DeltaTable(tmp_path, version=9)
     assert read_delta_rs(tmp_path, 10).equals(read_duckdb(tmp_path, 10))
@@ -66,7 +66,7 @@ def test_a_cleanup_that_fails_never_fails_the_commit(tmp_path, monkeypatch, capl
         grow(tmp_path, 1)
     assert "log cleanup failed after version 20" in caplog.text
     assert "read-only" in caplog.text
-    assert there(tmp_path) == list(range(21))
+    assert versions_in(tmp_path) == list(range(21))
     assert DeltaTable(tmp_path).snapshot.checkpoint_version == 20
 
 
@@ -81,9 +81,9 @@ def test_the_verb_says_what_goes_and_deletes_it(tmp_path):
     age(tmp_path, 9)
     table = DeltaTable(tmp_path, version=3)
     dry = table.cleanup_metadata(dry_run=True)
-    assert there(tmp_path) == list(range(21))
+    assert versions_in(tmp_path) == list(range(21))
     assert table.cleanup_metadata() == dry != []
-    assert there(tmp_path) == [20]
+    assert versions_in(tmp_path) == [20]
     assert table.cleanup_metadata() == []
     assert len(DeltaTable(tmp_path).to_pyarrow_table()) == 42
 
@@ -94,7 +94,7 @@ def test_delta_rs_deletes_the_same_commits(tmp_path):
         age(tmp_path / name, 30)
     DeltaRsTable(str(tmp_path / "theirs")).cleanup_metadata()
     DeltaTable(tmp_path / "ours").cleanup_metadata()
-    assert there(tmp_path / "ours") == there(tmp_path / "theirs") == list(range(10, 15))
+    assert versions_in(tmp_path / "ours") == versions_in(tmp_path / "theirs") == list(range(10, 15))
 
 
 def test_a_retention_below_that_of_files_is_refused_and_told(tmp_path, caplog):
@@ -109,7 +109,7 @@ def test_a_retention_below_that_of_files_is_refused_and_told(tmp_path, caplog):
         grow(tmp_path, 1)
     assert "log cleanup failed after version 20" in caplog.text
     assert "RetentionError" in caplog.text
-    assert there(tmp_path) == list(range(21))
+    assert versions_in(tmp_path) == list(range(21))
     assert table.cleanup_metadata(enforce_retention_duration=False)
 
 
@@ -162,7 +162,7 @@ def test_day_by_day_with_shared_sidecars(tmp_path):
     """Checkpoints of the V2 spec share sidecars. Each day a cleanup deletes the oldest, but never a needed sidecar."""
     configuration = WEEK | {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "3"}
     store = LocalStore(str(tmp_path))
-    known = {}
+    states = {}
     for day in range(20):
         grow(tmp_path, 2, configuration=configuration)
         if day % 4 == 1:
@@ -170,16 +170,16 @@ def test_day_by_day_with_shared_sidecars(tmp_path):
         if day % 5 == 4:
             DeltaTable(tmp_path).cleanup_metadata()
         CACHE.clear()
-        kept = there(tmp_path)
-        for version, state in all_seen(store, {kept[0], *kept[-3:]}).items():
+        versions = versions_in(tmp_path)
+        for version, state in all_seen(store, {versions[0], *versions[-3:]}).items():
             assert isinstance(state, tuple)
-            assert known.setdefault(version, state[1:3]) == state[1:3]
+            assert states.setdefault(version, state[1:3]) == state[1:3]
         age(tmp_path, 1)
-    assert kept[0] > 10
-    sidecars = [one.path for one in store.list_from(file_names.SIDECARS)]
+    assert versions[0] > 10
+    sidecars = [meta.path for meta in store.list_from(file_names.SIDECARS)]
     assert sidecars
     assert repair(DeltaTable(tmp_path).snapshot).is_sound
-    for version in (kept[0], None):
+    for version in (versions[0], None):
         assert files_delta_rs(tmp_path, version) == {tmp_path / path for path in files_of(tmp_path, version)}
         assert read_duckdb(tmp_path, version).equals(plain(DeltaTable(tmp_path, version=version).to_pyarrow_table()))
 

@@ -89,31 +89,31 @@ def contents(store):
 
 
 def cut(store, version):
-    store.delete_many([file_names.commit(one) for one in range(version)])
+    store.delete_many([file_names.commit(number) for number in range(version)])
     cache.CACHE.clear()
 
 
 def test_the_top_object_has_everything_but_files(table):
     put(table, 1, {"txn": {"appId": "app", "version": 4}}, remove("f000", deletionTimestamp=9))
     hint = checkpoint(table)
-    found = top(table)
-    assert [body["version"] for body in found["checkpointMetadata"]] == [1]
-    assert (found["add"], found["remove"]) == ([], [])
-    assert [len(found[name]) for name in ("protocol", "metaData", "txn")] == [1, 1, 1]
+    bodies = top(table)
+    assert [body["version"] for body in bodies["checkpointMetadata"]] == [1]
+    assert (bodies["add"], bodies["remove"]) == ([], [])
+    assert [len(bodies[name]) for name in ("protocol", "metaData", "txn")] == [1, 1, 1]
     listed = {meta.path.rsplit("/", 1)[-1]: meta for meta in table.list_from(file_names.SIDECARS)}
-    for body in found["sidecar"]:
+    for body in bodies["sidecar"]:
         assert (body["sizeInBytes"], body["modificationTime"]) == (
             listed[body["path"]].size,
             listed[body["path"]].modified,
         )
         actions = rows(table, body["path"])
-        assert all(set(one) == {"add", "remove"} for one in actions)
-        assert all((one["add"] is None) != (one["remove"] is None) for one in actions)
-    live = [one["add"]["path"] for name in named(table) for one in rows(table, name) if one["add"]]
+        assert all(set(row) == {"add", "remove"} for row in actions)
+        assert all((row["add"] is None) != (row["remove"] is None) for row in actions)
+    live = [row["add"]["path"] for name in named(table) for row in rows(table, name) if row["add"]]
     assert sorted(live) == paths_of(load_snapshot(table))  # each path once, without removed files
     last = json.loads(table.read(file_names.LAST_CHECKPOINT))
     assert last["v2Checkpoint"]["path"] == hint.top.path.rsplit("/", 1)[-1]
-    assert last["size"] == 1 + 1 + 1 + 1 + len(found["sidecar"]) + 99 + 1
+    assert last["size"] == 1 + 1 + 1 + 1 + len(bodies["sidecar"]) + 99 + 1
     assert last["numOfAddFiles"] == 99
     assert last["sizeInBytes"] == hint.top.size + sum(listed[name].size for name in named(table))
 
@@ -145,7 +145,7 @@ def test_sidecars_that_still_hold_are_taken_over_byte_for_byte(table):
     put(table, 2, remove("f025"))
     checkpoint(table)
     gone = named(table, 1) - named(table)
-    written_anew = {one["add"]["path"] for name in gone for one in rows(table, name)}
+    written_anew = {row["add"]["path"] for name in gone for row in rows(table, name)}
     assert written_anew == {f"f{n:03d}" for n in range(20, 40)} | {"new"}  # a small sidecar is merged with others
     assert len(first & named(table)) == 4
     cut(table, 2)
@@ -186,7 +186,7 @@ def test_removes_are_forgotten_with_their_sidecar(table):
     put(table, 2, add("x"))
     checkpoint(table, since=110)  # the first ten have expired, but not all of them, so the sidecar stays
     assert len(load_snapshot(table).tombstones) == 30
-    adds = {one for one in named(table) if rows(table, one)[0]["add"]}
+    adds = {name for name in named(table) if rows(table, name)[0]["add"]}
     put(table, 3, add("y"))
     checkpoint(table, since=125)
     assert len(load_snapshot(table).tombstones) < 30
@@ -232,7 +232,7 @@ def test_sidecars_of_others_are_taken_over_too(tmp_path, small):
     cut(store, 1)
     put(store, 2, remove("f3", deletionTimestamp=9), remove("i", deletionTimestamp=9), add("gone too"))
     checkpoint(store)
-    assert not {one["sidecar"]["path"] for one in (first, second, third)} & named(store)
+    assert not {sidecar["sidecar"]["path"] for sidecar in (first, second, third)} & named(store)
     put(store, 3, add("j"))
     checkpoint(store)
     cut(store, 3)
@@ -342,17 +342,17 @@ def _sidecar(number, adds=0, removes=0, **more):
 def test_small_sidecars_neither_pile_up_nor_are_written_again_and_again(monkeypatch):
     full, small = module.FULL, module.FULL // 2
     draw = random.Random(5)
-    kept: list[Sidecar] = []
+    sidecars: list[Sidecar] = []
     written = total = 0
     for number in range(3_000):
         new = draw.choice([1, 10, draw.randrange(1, 500), draw.randrange(1, 20_000) if number % 50 == 0 else 3])
-        plan = plan_sidecars(kept, new_adds=new, new_removes=0)
-        pending = new + sum(one.adds for one in plan.rewritten)
+        plan = plan_sidecars(sidecars, new_adds=new, new_removes=0)
+        pending = new + sum(sidecar.adds for sidecar in plan.rewritten)
         pieces = [full] * (pending // full) + [pending % full] * bool(pending % full)
-        kept = [*plan.unchanged, *(_sidecar(f"{number}-{n}", rows) for n, rows in enumerate(pieces))]
+        sidecars = [*plan.unchanged, *(_sidecar(f"{number}-{n}", rows) for n, rows in enumerate(pieces))]
         written, total = written + pending, total + new
-        assert sum(one.adds for one in kept) == total
-        assert sum(one.adds < small for one in kept) <= 16
+        assert sum(sidecar.adds for sidecar in sidecars) == total
+        assert sum(sidecar.adds < small for sidecar in sidecars) <= 16
     assert written < 16 * total
 
 
@@ -367,14 +367,17 @@ def test_what_went_decides_what_is_written_anew():
         _sidecar(6, 0, 40_000, forgotten=True, stale=True),
     ]
     plan = plan_sidecars(sidecars, new_adds=5, new_removes=5)
-    assert [one.meta.path for one in plan.unchanged] == ["s0", "s2", "s5"]
-    assert [one.meta.path for one in plan.rewritten] == ["s1", "s3"]
+    assert [sidecar.meta.path for sidecar in plan.unchanged] == ["s0", "s2", "s5"]
+    assert [sidecar.meta.path for sidecar in plan.rewritten] == ["s1", "s3"]
 
 
 def test_a_mixed_sidecar_is_not_merged_and_kinds_are_merged_apart():
     sidecars = [_sidecar(0, 10), _sidecar(1, 10, 10), _sidecar(2, 0, 10), _sidecar(3, 15), _sidecar(4, 61)]
-    assert [one.meta.path for one in plan_sidecars(sidecars, new_adds=5, new_removes=0).rewritten] == ["s0", "s3"]
-    assert [one.meta.path for one in plan_sidecars(sidecars, new_adds=0, new_removes=5).rewritten] == ["s2"]
+    assert [sidecar.meta.path for sidecar in plan_sidecars(sidecars, new_adds=5, new_removes=0).rewritten] == [
+        "s0",
+        "s3",
+    ]
+    assert [sidecar.meta.path for sidecar in plan_sidecars(sidecars, new_adds=0, new_removes=5).rewritten] == ["s2"]
     assert not plan_sidecars(sidecars, new_adds=0, new_removes=0).rewritten
 
 
@@ -401,9 +404,9 @@ def real(tmp_path, small):
 def test_delta_rs_and_duckdb_read_the_same(real):
     store, expected = real
     assert load_snapshot(store).checkpoint_version == 4
-    ours = plain(DeltaTable(store.root).to_pyarrow_table())
-    assert ours["id"].to_pylist() == expected
-    assert ours.equals(read_duckdb(store.root))
+    our_rows = plain(DeltaTable(store.root).to_pyarrow_table())
+    assert our_rows["id"].to_pylist() == expected
+    assert our_rows.equals(read_duckdb(store.root))
     assert files_delta_rs(store.root) == {Path(store.root, f"{value}.parquet") for value in expected}
     assert files_delta_rs(store.root, 4) == files_delta_rs(store.root) - {Path(store.root, "52.parquet")} | {
         Path(store.root, "50.parquet")
@@ -445,9 +448,9 @@ def test_a_table_is_made_with_the_policy_and_kept_by_the_verbs(tmp_path):
     assert load_snapshot(store).checkpoint_version == 6
     assert {body["path"] for body in top(store)["sidecar"]}
     cut(store, 6)
-    ours = plain(DeltaTable(tmp_path / "t").to_pyarrow_table())
-    assert ours["id"].to_pylist() == [0, 1, 2, 4, 5]
-    assert ours.equals(read_duckdb(tmp_path / "t"))
+    our_rows = plain(DeltaTable(tmp_path / "t").to_pyarrow_table())
+    assert our_rows["id"].to_pylist() == [0, 1, 2, 4, 5]
+    assert our_rows.equals(read_duckdb(tmp_path / "t"))
 
 
 def test_any_other_policy_is_refused(tmp_path):

@@ -105,11 +105,15 @@ def test_what_is_written_is_read_and_the_rest_refused(commit):
         assert data.hint
         assert len(str(data)) < 1000
         return
-    found = parse_commit(data, 3, "t")
+    parsed_commit = parse_commit(data, 3, "t")
     assert max(map(len, data.split(b"\n"))) <= MOST
-    assert set(found.adds["path"].to_pylist()) == set(commit.adds["path"].to_pylist())
-    assert set(found.removes["path"].to_pylist()) == set(commit.removes["path"].to_pylist())
-    assert (found.transactions, found.domains, found.info) == (commit.transactions, commit.domains, commit.info)
+    assert set(parsed_commit.adds["path"].to_pylist()) == set(commit.adds["path"].to_pylist())
+    assert set(parsed_commit.removes["path"].to_pylist()) == set(commit.removes["path"].to_pylist())
+    assert (parsed_commit.transactions, parsed_commit.domains, parsed_commit.info) == (
+        commit.transactions,
+        commit.domains,
+        commit.info,
+    )
 
 
 @pytest.fixture
@@ -119,7 +123,7 @@ def table(tmp_path):
 
 
 def listed(table):
-    return sorted(one.path for one in table.store.list_from("_delta_log"))
+    return sorted(meta.path for meta in table.store.list_from("_delta_log"))
 
 
 @pytest.mark.parametrize(

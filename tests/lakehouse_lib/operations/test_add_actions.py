@@ -27,10 +27,10 @@ GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 
 def assert_equal_to_theirs(uri: Path) -> None:
     for flatten in (False, True):
-        ours = DeltaTable(uri).get_add_actions(flatten).sort_by("path")
-        theirs = pa.table(deltalake.DeltaTable(uri).get_add_actions(flatten)).sort_by("path")
-        assert ours.schema == theirs.schema
-        assert ours.to_pylist() == theirs.to_pylist()
+        our_actions = DeltaTable(uri).get_add_actions(flatten).sort_by("path")
+        delta_rs_actions = pa.table(deltalake.DeltaTable(uri).get_add_actions(flatten)).sort_by("path")
+        assert our_actions.schema == delta_rs_actions.schema
+        assert our_actions.to_pylist() == delta_rs_actions.to_pylist()
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
@@ -44,7 +44,8 @@ def test_every_type_and_nesting(tmp_path: Path, write: object, partitioned: bool
 
 # delta-rs cannot read the bound 0E-10 of basic-decimal-table; this library can.
 @pytest.mark.parametrize(
-    "name", sorted(one.name for one in GOLDEN.iterdir() if one.is_dir() and one.name != "basic-decimal-table")
+    "name",
+    sorted(folder.name for folder in GOLDEN.iterdir() if folder.is_dir() and folder.name != "basic-decimal-table"),
 )
 def test_tables_of_spark(name: str) -> None:
     assert_equal_to_theirs(GOLDEN / name / "delta")
@@ -67,7 +68,7 @@ def test_statistics_of_any_shape_are_null_and_no_error(tmp_path: Path) -> None:
         "",
         None,
     ]
-    put(tmp_path, 0, *(add(f"{i}.parquet", stats=one) for i, one in enumerate(stats)))
+    put(tmp_path, 0, *(add(f"{i}.parquet", stats=body) for i, body in enumerate(stats)))
     shown = DeltaTable(tmp_path).get_add_actions(flatten=True).sort_by("path").to_pydict()
     nothing = [None] * 7
     assert shown["num_records"] == [1, None, None, 2, None, None, None, None]
@@ -139,7 +140,9 @@ def checkpointed(root: Path, structs: list[object], kind: pa.StructType) -> pa.T
     """The add actions of a checkpoint's files that have STATS as JSON, and these values as structs."""
     store = LocalStore(str(root), fsync=False)
     put(store, 1, {"txn": {"appId": "a", "version": 1}})
-    files = [days_table.file(number, stats=json.dumps(STATS), stats_parsed=one) for number, one in enumerate(structs)]
+    files = [
+        days_table.file(number, stats=json.dumps(STATS), stats_parsed=value) for number, value in enumerate(structs)
+    ]
     put_classic(store, 1, [days_table.PROTOCOL, days_table.META, *files], stats_parsed=kind)
     cache.CACHE.clear()
     return DeltaTable(root).get_add_actions()
@@ -157,7 +160,8 @@ def altered(kind: pa.DataType, path: tuple[str, ...], other: pa.DataType | None)
     """The struct with another type for the member at ``path``; None: without the member."""
     name, *below = path
     members = {
-        one.name: altered(one.type, tuple(below), other) if one.name == name and below else one.type for one in kind
+        member.name: altered(member.type, tuple(below), other) if member.name == name and below else member.type
+        for member in kind
     }
     if not below:
         members.pop(name)

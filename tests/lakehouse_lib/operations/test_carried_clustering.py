@@ -113,7 +113,7 @@ def test_somebody_deletes_meanwhile(tmp_path: Path, engine: Engine) -> None:
         said, _ = other.communicate("\n", timeout=60)
     gone = set(json.loads(said))
     assert len(gone) >= 5
-    assert [one["operation"] for one in DeltaTable(tmp_path).history()].count("OPTIMIZE") == 1
+    assert [entry["operation"] for entry in DeltaTable(tmp_path).history()].count("OPTIMIZE") == 1
     check(tmp_path, gone | {0})
 
 
@@ -230,7 +230,7 @@ def test_a_table_that_is_not_the_one_that_was_written_gets_no_marks(
     delete_by_vector(tmp_path, {first: inline({0})})
     before = DeltaTable(tmp_path).snapshot
     delete_by_vector(tmp_path, {first: inline({0, 1})})
-    monkeypatch.setattr(deletion_vector_rebase, "collected", lambda *given: map(otherwise, shuffle.collected(*given)))
+    monkeypatch.setattr(deletion_vector_rebase, "collected", lambda *args: map(otherwise, shuffle.collected(*args)))
     result = cluster_by_x_and_y(before, ArrowEngine(), 1)
     assert result.metrics["numRemovedFiles"] == 2
     check(tmp_path, {0, 1}, 200)
@@ -245,7 +245,7 @@ def histories(draw: st.DrawFn) -> Mapping[str, Any]:
     """Files with many equal rows, the rows deleted before a clustering reads them, and the rows deleted during it."""
     files = draw(st.lists(st.lists(st.tuples(NUMBERS, TEXTS), min_size=1, max_size=40), min_size=2, max_size=4))
     chosen = [draw(st.sets(st.integers(0, len(rows) - 1))) for rows in files]
-    before = [draw(st.sets(st.sampled_from(sorted(one)))) if one else set() for one in chosen]
+    before = [draw(st.sets(st.sampled_from(sorted(positions)))) if positions else set() for positions in chosen]
     return {"files": files, "after": chosen, "before": before, "outputs": draw(st.integers(1, 5))}
 
 
@@ -267,11 +267,13 @@ def test_whichever_rows_are_marked_those_are_gone(
         starts.append(start)
         start += len(rows)
     files = DeltaTable(root).snapshot.files.to_pylist()
-    paths = [path for _, path in sorted((json.loads(one["stats"])["minValues"]["k"], one["path"]) for one in files)]
+    paths = [path for _, path in sorted((json.loads(file["stats"])["minValues"]["k"], file["path"]) for file in files)]
     # One row is deleted first, so that the table has the feature.
-    before = [one | {0} if not number else one for number, one in enumerate(history["before"])]
-    after = [one | {0} if not number else one for number, one in enumerate(history["after"])]
-    delete_by_vector(root, {path: inline(one) for path, one in zip(paths, before, strict=True) if one})
+    before = [positions | {0} if not number else positions for number, positions in enumerate(history["before"])]
+    after = [positions | {0} if not number else positions for number, positions in enumerate(history["after"])]
+    delete_by_vector(
+        root, {path: inline(positions) for path, positions in zip(paths, before, strict=True) if positions}
+    )
     snapshot = DeltaTable(root).snapshot
     new = {path: inline(now) for path, was, now in zip(paths, before, after, strict=True) if was != now}
     delete_by_vector(root, new)
@@ -301,15 +303,15 @@ def test_whichever_rows_are_marked_those_are_gone(
 def test_nothing_left_of_a_table_of_one_partition(tmp_path: Path) -> None:
     for number in range(2):
         write_deltalake(tmp_path, pa.table({"k": range(number * 10, number * 10 + 10), "x": [1] * 10}), mode="append")
-    one, other = sorted(DeltaTable(tmp_path).snapshot.files["path"].to_pylist())
-    delete_by_vector(tmp_path, {one: inline({0})})
+    path, other_path = sorted(DeltaTable(tmp_path).snapshot.files["path"].to_pylist())
+    delete_by_vector(tmp_path, {path: inline({0})})
     before = DeltaTable(tmp_path).snapshot
-    delete_by_vector(tmp_path, {one: inline({0, 1})})
+    delete_by_vector(tmp_path, {path: inline({0, 1})})
     now = DeltaTable(tmp_path).snapshot
     delete(now, parse("k >= 0", now.schema), ArrowEngine())
     with pytest.raises(ConcurrentDeleteDeleteError):
         z_order(before, ArrowEngine(), ["x"])
-    assert other not in DeltaTable(tmp_path).snapshot.files["path"].to_pylist()
+    assert other_path not in DeltaTable(tmp_path).snapshot.files["path"].to_pylist()
 
 
 @pytest.mark.parametrize("remembered", [100, 0])

@@ -152,7 +152,7 @@ def test_decimals_in_the_statistics_stay_exact(tmp_path: Path) -> None:
 def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, positions: set[int]) -> None:
     store = LocalStore(str(tmp_path_factory.getbasetemp() / "vectors"), fsync=False)
     bitmap = BitMap64(positions)
-    assert [deletion_vector.load(store, one) for one in deletion_vector.save(store, [bitmap])] == [bitmap]
+    assert [deletion_vector.load(store, descriptor) for descriptor in deletion_vector.save(store, [bitmap])] == [bitmap]
 
 
 @pytest.mark.parametrize("step", [500, 2], ids=["inline", "in a file"])

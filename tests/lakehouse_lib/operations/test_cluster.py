@@ -86,12 +86,12 @@ def footers(uri: str) -> list[pq.FileMetaData]:
 def read_by(metadata: list[pq.FileMetaData], column: str, value: object) -> int:
     """The files whose footer does not rule out the value."""
 
-    def holds(one: pq.FileMetaData) -> bool:
-        index = [one.schema.column(i).name for i in range(one.num_columns)].index(column)
-        groups = [one.row_group(group).column(index).statistics for group in range(one.num_row_groups)]
+    def holds(footer: pq.FileMetaData) -> bool:
+        index = [footer.schema.column(i).name for i in range(footer.num_columns)].index(column)
+        groups = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
         return any(statistics.min <= value <= statistics.max for statistics in groups)
 
-    return sum(holds(one) for one in metadata)
+    return sum(holds(footer) for footer in metadata)
 
 
 def test_a_point_on_either_column_reads_a_third_of_the_files(table, engine):
@@ -102,14 +102,14 @@ def test_a_point_on_either_column_reads_a_third_of_the_files(table, engine):
     assert result.version == 20
     assert read_delta_rs(table) == before
     assert read_duckdb(table) == before
-    found = footers(table)
-    assert len(found) == 32
-    assert sum(one.num_rows for one in found) == ROWS
-    assert max(one.num_rows for one in found) <= 1.25 * ROWS / 32
-    assert min(one.num_rows for one in found) >= 0.75 * ROWS / 32
+    metadata = footers(table)
+    assert len(metadata) == 32
+    assert sum(footer.num_rows for footer in metadata) == ROWS
+    assert max(footer.num_rows for footer in metadata) <= 1.25 * ROWS / 32
+    assert min(footer.num_rows for footer in metadata) >= 0.75 * ROWS / 32
     for column, top in (("customer", 5_000), ("item", 2_000)):
         for value in range(0, top, top // 20):
-            assert read_by(found, column, value) <= 32 / 3
+            assert read_by(metadata, column, value) <= 32 / 3
 
 
 def test_the_log_says_what_happened(table, engine):
@@ -201,12 +201,12 @@ def test_one_value_heavier_than_a_file_gets_several(tmp_path, engine):
     before = read_delta_rs(uri)
     z_order(snapshot_of(uri), engine, ["customer"], target_size=target_for(uri, 20))
     assert read_delta_rs(uri) == before
-    found = footers(uri)
-    assert len(found) == 20
-    assert max(one.num_rows for one in found) <= 1.25 * ROWS / 20
+    metadata = footers(uri)
+    assert len(metadata) == 20
+    assert max(footer.num_rows for footer in metadata) <= 1.25 * ROWS / 20
     # The other values are only in the first and last files of the frequent value.
-    assert read_by(found, "customer", 7) <= 19
-    assert all(read_by(found, "customer", value) <= 2 for value in range(8, 5_000, 100))
+    assert read_by(metadata, "customer", 7) <= 19
+    assert all(read_by(metadata, "customer", value) <= 2 for value in range(8, 5_000, 100))
 
 
 def test_partitions_are_never_mixed(tmp_path, engine):
@@ -270,16 +270,18 @@ def test_big_files_are_read_in_parts_and_blocks_written_in_order(tmp_path, engin
     assert tree["blocks"] == [7, 7, 7]
     z_order(snapshot, engine, ["customer", "item"], target_size=target)
     assert read_delta_rs(uri) == before
-    found = footers(uri)
-    assert len(found) == 3
+    metadata = footers(uri)
+    assert len(metadata) == 3
     if engine.name == "arrow":
-        groups = sum(one.num_row_groups for one in found)
+        groups = sum(footer.num_row_groups for footer in metadata)
         assert groups > 60
         for column in (1, 2):
             ranges = [
-                one.row_group(group).column(column).statistics for one in found for group in range(one.num_row_groups)
+                footer.row_group(group).column(column).statistics
+                for footer in metadata
+                for group in range(footer.num_row_groups)
             ]
-            assert sum(one.min <= 1_000 <= one.max for one in ranges) < groups / 4
+            assert sum(statistics.min <= 1_000 <= statistics.max for statistics in ranges) < groups / 4
 
 
 def test_more_files_than_are_sampled(tmp_path, monkeypatch):
@@ -300,7 +302,7 @@ def test_more_files_than_are_sampled(tmp_path, monkeypatch):
     for by in (["at", "other"], ["name", "other"]):
         z_order(snapshot_of(uri), ArrowEngine(), by, target_size=target_for(uri, 10))
         assert read_delta_rs(uri) == before
-        counts = [one.num_rows for one in footers(uri)]
+        counts = [footer.num_rows for footer in footers(uri)]
         assert max(counts) <= 1.4 * 20_000 / len(counts)
         # Start again from many files in the order of time.
         DeltaTable(uri).restore(49)
@@ -407,8 +409,8 @@ def test_the_loser_of_a_race_for_the_files_leaves_nothing_behind(table):
         z_order(snapshot, ArrowEngine(), ["customer"], target_size=target_for(table, 4))
     assert DeltaTable(table).version() == version
     on_disk = {path.name for path in Path(table).glob("*.parquet")}
-    known = {Path(file).name for v in range(version + 1) for file in DeltaTable(table, version=v).file_uris()}
-    assert on_disk == known
+    names = {Path(file).name for v in range(version + 1) for file in DeltaTable(table, version=v).file_uris()}
+    assert on_disk == names
 
 
 def test_an_append_meanwhile_stays(table, engine):

@@ -48,12 +48,12 @@ def test_keys_are_in_the_order_of_the_values(kind, data, skipped):
     words = vocabulary(array, 5) if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None
     whole = keys(pa.chunked_array([array.slice(0, 7), array.slice(7)]), words)
     assert np.array_equal(whole[skipped:], keys(array.slice(skipped), words))
-    for one, its_key in zip(values, whole.tolist(), strict=True):
-        for other, other_key in zip(values, whole.tolist(), strict=True):
-            if rank(one) < rank(other):
-                assert its_key <= other_key
-            elif rank(one) == rank(other):
-                assert its_key == other_key
+    for value, key in zip(values, whole.tolist(), strict=True):
+        for other_value, other_key in zip(values, whole.tolist(), strict=True):
+            if rank(value) < rank(other_value):
+                assert key <= other_key
+            elif rank(value) == rank(other_value):
+                assert key == other_key
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_keys_are_in_the_order_of_the_values(kind, data, skipped):
     ids=str,
 )
 def test_different_values_have_different_keys(kind, values):
-    found = keys(pa.array(values, kind))
-    assert (found[1:] > found[:-1]).all()
+    results = keys(pa.array(values, kind))
+    assert (results[1:] > results[:-1]).all()
 
 
 def test_both_zeros_are_one_value():
@@ -83,10 +83,10 @@ def test_every_nan_has_one_key(kind, quiet):
     signalling = quiet - (quiet & -quiet) + 1  # the bit that makes it quiet is removed
     sign = 1 << (8 * whole.itemsize - 1)
     nans = np.array([quiet, signalling, quiet | sign, signalling | sign], whole).view(kind)
-    found = keys(pa.array([float("inf")], pa.from_numpy_dtype(kind)))
+    results = keys(pa.array([float("inf")], pa.from_numpy_dtype(kind)))
     assert np.isnan(nans).all()
     assert len(set(keys(pa.array(nans)).tolist())) == 1
-    assert keys(pa.array(nans))[0] > found[0]
+    assert keys(pa.array(nans))[0] > results[0]
 
 
 def test_a_vocabulary_is_bounded_distinct_and_ordered():
@@ -108,7 +108,7 @@ def test_text_without_words_has_one_key():
 )
 def test_types_without_an_order_are_told(kind):
     assert not has_order(kind)
-    assert all(has_order(known) for known in VALUES)
+    assert all(has_order(data_type) for data_type in VALUES)
 
 
 def test_a_worker_does_not_import_pandas():

@@ -57,16 +57,16 @@ def last_commit(root: Path) -> list[dict[str, Any]]:
 
 
 def by_delta_rs(root: Path) -> list[int]:
-    told = QueryBuilder().register("t", deltalake.DeltaTable(root)).execute("SELECT k FROM t ORDER BY k").read_all()
-    return pa.table(told)["k"].to_pylist()
+    answer = QueryBuilder().register("t", deltalake.DeltaTable(root)).execute("SELECT k FROM t ORDER BY k").read_all()
+    return pa.table(answer)["k"].to_pylist()
 
 
 def read_by_all(root: Path) -> list[int]:
     """The values of ``k``, on which this library, DuckDB and delta-rs agree."""
-    ours = sorted(DeltaTable(root).to_pyarrow_table(columns=["k"])["k"].to_pylist())
-    assert read_duckdb(root)["k"].to_pylist() == ours
-    assert by_delta_rs(root) == ours
-    return ours
+    our_values = sorted(DeltaTable(root).to_pyarrow_table(columns=["k"])["k"].to_pylist())
+    assert read_duckdb(root)["k"].to_pylist() == our_values
+    assert by_delta_rs(root) == our_values
+    return our_values
 
 
 @pytest.mark.parametrize("partition_by", [None, ["p"]], ids=["whole", "partitioned"])

@@ -85,7 +85,7 @@ def _values(kind: pa.DataType) -> st.SearchStrategy[object]:
         return st.none() | st.fixed_dictionaries({"x": _values(kind.field(0).type), "y": st.none() | st.just(1)})
     if pa.types.is_map(kind):
         return st.none() | st.dictionaries(st.integers(0, 3), _values(kind.item_type), max_size=3).map(
-            lambda found: list(found.items())
+            lambda mapping: list(mapping.items())
         )
     size = {"min_size": 2, "max_size": 2} if pa.types.is_fixed_size_list(kind) else {"max_size": 3}
     return st.none() | st.lists(_values(kind.value_type), **size)

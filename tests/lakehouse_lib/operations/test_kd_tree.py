@@ -39,9 +39,9 @@ def test_leaves_are_boxes_in_the_order_of_the_keys(columns, files):
     tree = split(columns, files)
     leaves = assign(tree, columns)
     boxes = [[(c[leaves == leaf].min(), c[leaves == leaf].max()) for c in columns] for leaf in np.unique(leaves)]
-    for i, one in enumerate(boxes):
-        for other in boxes[:i]:
-            assert any(a[1] < b[0] or b[1] < a[0] for a, b in zip(one, other, strict=True))
+    for i, box in enumerate(boxes):
+        for other_box in boxes[:i]:
+            assert any(a[1] < b[0] or b[1] < a[0] for a, b in zip(box, other_box, strict=True))
 
 
 @given(st.integers(1, 60), st.integers(1, 4), st.integers(0, 2**32 - 1))

@@ -55,11 +55,11 @@ def latest(root: Path) -> Snapshot:
 
 def last_commit(root: Path) -> dict[str, list[dict[str, Any]]]:
     snapshot = latest(root)
-    found: dict[str, list[dict[str, Any]]] = {}
+    actions: dict[str, list[dict[str, Any]]] = {}
     for line in snapshot.store.read(file_names.commit(snapshot.version)).splitlines():
         for kind, body in json.loads(line).items():
-            found.setdefault(kind, []).append(body)
-    return found
+            actions.setdefault(kind, []).append(body)
+    return actions
 
 
 def by_first_id(root: Path) -> list[str]:
@@ -78,34 +78,38 @@ def set_properties(root: Path, configuration: dict[str, str]) -> None:
 @pytest.mark.parametrize("partition_by", [None, ["part"]], ids=["whole", "partitioned"])
 def test_ids_stay_through_every_verb(tmp_path: Path, engine: Engine, partition_by: list[str] | None) -> None:
     tracked_rows(tmp_path, STABLE, partition_by)
-    known = ids_on_disk(tmp_path)
-    assert {key: version for key, (_, version) in known.items()} == {n: 2 + n // 10 for n in range(30)}
+    assigned_ids = ids_on_disk(tmp_path)
+    assert {key: version for key, (_, version) in assigned_ids.items()} == {n: 2 + n // 10 for n in range(30)}
     steps = ("delete", "compact", 30, "z_order", 40, "compact", "delete", 50, "z_order", "compact")
     for step in steps:
         before = latest(tmp_path)
         if isinstance(step, int):
             write_deltalake(tmp_path, rows(step), mode="append")
-            known |= {key: ids for key, ids in ids_on_disk(tmp_path).items() if key >= step}
+            assigned_ids |= {key: ids for key, ids in ids_on_disk(tmp_path).items() if key >= step}
         else:
             VERBS[step](before, engine)
-        found = ids_on_disk(tmp_path)
-        assert found == {key: ids for key, ids in known.items() if key in found}
-        told = last_commit(tmp_path)
+        current_ids = ids_on_disk(tmp_path)
+        assert current_ids == {key: ids for key, ids in assigned_ids.items() if key in current_ids}
+        actions = last_commit(tmp_path)
         if step == "compact" and before.file_count == 1 + (partition_by is not None):
             assert latest(tmp_path).version == before.version
             continue
-        assert told["commitInfo"][0]["tags"] == {"delta.rowTracking.preserved": "true"}
-        for file in told["add"]:
+        assert actions["commitInfo"][0]["tags"] == {"delta.rowTracking.preserved": "true"}
+        for file in actions["add"]:
             assert file["defaultRowCommitVersion"] == before.version + 1
             assert file["baseRowId"] > max(before.files["baseRowId"].to_pylist())
             stats = json.loads(file["stats"])
             assert set(stats["nullCount"]) == {"id", "part"} - set(partition_by or ())
     expected = [n for n in range(60) if n not in (5, 15, 25, 42)]
-    assert sorted(found) == expected
+    assert sorted(current_ids) == expected
     shown = collected(engine.read(latest(tmp_path), None, None))
-    for ours in (shown, DeltaTable(tmp_path).to_pyarrow_table(), DeltaTable(tmp_path).to_pyarrow_dataset().to_table()):
-        assert ours.column_names == ["id", "part"]
-        assert sorted(ours["id"].to_pylist()) == expected
+    for result in (
+        shown,
+        DeltaTable(tmp_path).to_pyarrow_table(),
+        DeltaTable(tmp_path).to_pyarrow_dataset().to_table(),
+    ):
+        assert result.column_names == ["id", "part"]
+        assert sorted(result["id"].to_pylist()) == expected
     for read in (read_delta_rs, read_duckdb):
         assert read(tmp_path)["id"].to_pylist() == expected
 
@@ -114,17 +118,17 @@ def test_what_delta_spark_keeps_is_kept_with_its_gaps(tmp_path: Path, engine: En
     """After an update a row has no version, after a merge rows have neither; the file action has missing values."""
     root = tmp_path / "t"
     shutil.copytree(PEERS_TABLES / "row_tracking", root)
-    theirs = ids_on_disk(root)  # as delta-spark's own compaction wrote them
+    spark_ids = ids_on_disk(root)  # as delta-spark's own compaction wrote them
     (root / "_delta_log" / f"{5:020}.json").unlink()
-    assert ids_on_disk(root) == theirs
+    assert ids_on_disk(root) == spark_ids
     compact(latest(root), engine)
     (file,) = latest(root).files.to_pylist()
     stored = pq.ParquetFile(root / file["path"]).read()
     assert stored.column_names[2].startswith("_row-id-col-")
     rows_there = zip(*(column.to_pylist() for column in (stored["id"], stored[2], stored[3])), strict=True)
-    assert {key: (row, version) for key, row, version in rows_there} == theirs
+    assert {key: (row, version) for key, row, version in rows_there} == spark_ids
     delete(latest(root), parse("id = 4", latest(root).schema), engine)
-    assert ids_on_disk(root) == {key: ids for key, ids in theirs.items() if key != 4}
+    assert ids_on_disk(root) == {key: ids for key, ids in spark_ids.items() if key != 4}
 
 
 @pytest.mark.parametrize("verb", list(VERBS))
@@ -133,12 +137,12 @@ def test_rows_that_are_marked_as_deleted_shift_no_other_ids(tmp_path: Path, verb
     # Use row groups of three rows, so that positions in a row group differ from positions in the file.
     for path in latest(tmp_path).files["path"].to_pylist():
         pq.write_table(pq.ParquetFile(tmp_path / path).read(), tmp_path / path, row_group_size=3)
-    known = ids_on_disk(tmp_path)
+    assigned_ids = ids_on_disk(tmp_path)
     first, _, third = by_first_id(tmp_path)
     delete_by_vector(tmp_path, {first: inline({0, 4}), third: inline({9})})
     VERBS[verb](latest(tmp_path), ArrowEngine())
     gone = {0, 4, 29} | ({5, 15, 25} if verb == "delete" else set())
-    assert ids_on_disk(tmp_path) == {key: ids for key, ids in known.items() if key not in gone}
+    assert ids_on_disk(tmp_path) == {key: ids for key, ids in assigned_ids.items() if key not in gone}
 
 
 @pytest.mark.parametrize("verb", ["compact", "z_order"])
@@ -146,7 +150,7 @@ def test_rows_that_others_mark_meanwhile_go_and_the_others_keep_their_ids(
     tmp_path: Path, engine: Engine, verb: str
 ) -> None:
     tracked_rows(tmp_path, STABLE)
-    known = ids_on_disk(tmp_path)
+    assigned_ids = ids_on_disk(tmp_path)
     first, second, _ = by_first_id(tmp_path)
     delete_by_vector(tmp_path, {first: inline({2})})
     before = latest(tmp_path)
@@ -154,7 +158,7 @@ def test_rows_that_others_mark_meanwhile_go_and_the_others_keep_their_ids(
     VERBS[verb](before, engine)
     (file,) = latest(tmp_path).files.to_pylist()
     assert file["deletionVector"]["cardinality"] == 2
-    assert ids_on_disk(tmp_path) == {key: ids for key, ids in known.items() if key not in (2, 3, 10)}
+    assert ids_on_disk(tmp_path) == {key: ids for key, ids in assigned_ids.items() if key not in (2, 3, 10)}
 
 
 @pytest.mark.parametrize("verb", list(VERBS))
@@ -227,7 +231,7 @@ def test_a_rewrite_loses_to_who_has_rows_keep_their_ids_meanwhile(tmp_path: Path
     assert len(parquet_files(tmp_path)) == 4
 
 
-def told(root: Path, predicate: str | None = None) -> dict[int, tuple[int, int]]:
+def returned_ids(root: Path, predicate: str | None = None) -> dict[int, tuple[int, int]]:
     """The ids and versions that our reader returns."""
     rows_there = pa.table(DeltaTable(root).scan(["id"], predicate, row_ids=True))
     assert rows_there.column_names == ["id", "_metadata.row_id", "_metadata.row_commit_version"]
@@ -236,30 +240,30 @@ def told(root: Path, predicate: str | None = None) -> dict[int, tuple[int, int]]
 
 def test_a_scan_tells_the_ids_of_rows(tmp_path: Path) -> None:
     shutil.copytree(PEERS_TABLES / "row_tracking", tmp_path / "theirs")
-    assert told(tmp_path / "theirs") == ids_on_disk(tmp_path / "theirs")
+    assert returned_ids(tmp_path / "theirs") == ids_on_disk(tmp_path / "theirs")
     (tmp_path / "theirs/_delta_log" / f"{5:020}.json").unlink()
-    assert told(tmp_path / "theirs", "v <> 'a'") == {2: (2, 2), 4: (12, 4), 5: (5, 4), 6: (14, 4), 7: (15, 4)}
+    assert returned_ids(tmp_path / "theirs", "v <> 'a'") == {2: (2, 2), 4: (12, 4), 5: (5, 4), 6: (14, 4), 7: (15, 4)}
     root = tmp_path / "ours"
     tracked_rows(root, STABLE)
     delete_by_vector(root, {path: inline({0, 4}) for path in by_first_id(root)[:2]})
-    assert told(root, "part = 1 AND id < 16") == {n: (n, 2 + n // 10) for n in range(1, 16, 2)}
+    assert returned_ids(root, "part = 1 AND id < 16") == {n: (n, 2 + n // 10) for n in range(1, 16, 2)}
     compact(latest(root), ArrowEngine())
-    assert told(root) == ids_on_disk(root)
+    assert returned_ids(root) == ids_on_disk(root)
     empty = DeltaTable(root).scan(["id"], "id > 100", row_ids=True).read_all()
     assert empty.schema.field("_metadata.row_id").type == pa.int64()
     set_properties(root, {**STABLE, "delta.enableRowTracking": "false"})
     with pytest.raises(InvalidArgumentError, match=r"row tracking is not enabled.*enableRowTracking"):
-        told(root)
+        returned_ids(root)
 
 
 def test_a_new_table_whose_rows_keep_their_ids(tmp_path: Path) -> None:
-    asked = {"delta.enableRowTracking": "true"}
-    write_deltalake(tmp_path / "t", rows(0), configuration=asked)
+    properties = {"delta.enableRowTracking": "true"}
+    write_deltalake(tmp_path / "t", rows(0), configuration=properties)
     write_deltalake(tmp_path / "t", rows(10), mode="append")
-    known = ids_on_disk(tmp_path / "t")
-    assert known == {n: (n, n // 10) for n in range(20)}
+    assigned_ids = ids_on_disk(tmp_path / "t")
+    assert assigned_ids == {n: (n, n // 10) for n in range(20)}
     compact(latest(tmp_path / "t"), ArrowEngine())
-    assert ids_on_disk(tmp_path / "t") == known
+    assert ids_on_disk(tmp_path / "t") == assigned_ids
     created = latest(tmp_path / "t")
     assert created.protocol == Protocol(1, 7, None, frozenset({"appendOnly", "invariants", *ROW_TRACKING}))
     columns = [created.configuration[name] for name in list(STABLE)[1:]]
@@ -267,7 +271,7 @@ def test_a_new_table_whose_rows_keep_their_ids(tmp_path: Path) -> None:
         "_row-id-col-",
         "_row-commit-version-col-",
     ]
-    create_table(created.store, created.schema, mode="overwrite", configuration=asked)
+    create_table(created.store, created.schema, mode="overwrite", configuration=properties)
     again = latest(tmp_path / "t")
     assert {again.configuration[name] for name in list(STABLE)[1:]}.isdisjoint(columns)
     write_deltalake(tmp_path / "t", rows(30), mode="append")
@@ -276,7 +280,7 @@ def test_a_new_table_whose_rows_keep_their_ids(tmp_path: Path) -> None:
 
 def test_a_table_is_overwritten_by_one_whose_rows_keep_their_ids(tmp_path: Path) -> None:
     """A complete overwrite enables row tracking; a change of the schema ignores a property without its feature."""
-    asked = {"delta.enableRowTracking": "true"}
+    properties = {"delta.enableRowTracking": "true"}
     write_deltalake(tmp_path, rows(0))
     set_properties(tmp_path, STABLE)
     write_deltalake(
@@ -284,7 +288,7 @@ def test_a_table_is_overwritten_by_one_whose_rows_keep_their_ids(tmp_path: Path)
     )
     assert latest(tmp_path).files["baseRowId"].null_count == 2
     compact(latest(tmp_path), ArrowEngine())
-    create_table(LocalStore(str(tmp_path)), latest(tmp_path).schema, mode="overwrite", configuration=asked)
+    create_table(LocalStore(str(tmp_path)), latest(tmp_path).schema, mode="overwrite", configuration=properties)
     write_deltalake(tmp_path, rows(0), mode="append", schema_mode="merge")
     assert {row for row, _ in ids_on_disk(tmp_path).values()} == set(range(10))
 
@@ -308,17 +312,17 @@ def test_no_sequence_of_copies_changes_an_id(data: st.DataObject) -> None:
         highest += len(stored)
 
     for version in range(data.draw(st.integers(2, 8))):
-        known = len(expected)
-        commit([(known + n, None, None) for n in range(data.draw(st.integers(0, 5)))], 2 * version)
+        count = len(expected)
+        commit([(count + n, None, None) for n in range(data.draw(st.integers(0, 5)))], 2 * version)
         chosen = data.draw(st.sets(st.integers(0, len(files) - 1)))
         copied: Stored = []
         for number in sorted(chosen):
             file, stored = files[number]
             places = np.array(sorted(data.draw(st.sets(st.sampled_from(range(len(stored)))))) if stored else [], int)
-            kept = [stored[place] for place in places]
-            columns = (pa.chunked_array([pa.array([row[n] for row in kept], pa.int64())]) for n in (1, 2))
+            originals = [stored[place] for place in places]
+            columns = (pa.chunked_array([pa.array([row[n] for row in originals], pa.int64())]) for n in (1, 2))
             ids, versions = file.complete(*columns, places)
-            copied += zip((row[0] for row in kept), ids.to_pylist(), versions.to_pylist(), strict=True)
+            copied += zip((row[0] for row in originals), ids.to_pylist(), versions.to_pylist(), strict=True)
         files = [file for number, file in enumerate(files) if number not in chosen]
         changed = data.draw(st.sets(st.sampled_from(sorted(row[0] for row in copied)))) if copied else set()
         for key in changed:  # keeps its id, and gets this version

@@ -32,7 +32,7 @@ _PLACES = {
 
 
 def _contents(folder: Path) -> dict[str, str]:
-    return {str(one.relative_to(folder)): one.read_text() if one.is_file() else "" for one in folder.rglob("*")}
+    return {str(path.relative_to(folder)): path.read_text() if path.is_file() else "" for path in folder.rglob("*")}
 
 
 @pytest.mark.parametrize("place", _PLACES)

@@ -39,7 +39,7 @@ def ids(table):
 
 
 def objects(table):
-    return sorted((one.path, one.size, one.modified) for one in table.store.walk())
+    return sorted((meta.path, meta.size, meta.modified) for meta in table.store.walk())
 
 
 def test_a_sound_table_has_nothing_to_mend(table):
@@ -57,9 +57,9 @@ def test_missing_data_files_are_taken_out_of_the_log(table):
     files = table.files()["path"].to_pylist()
     table.store.delete_many(files[:2])
     before = objects(table)
-    found = table.repair()
-    assert found["dry_run"]
-    assert sorted(found["files_removed"]) == sorted(files[:2])
+    report = table.repair()
+    assert report["dry_run"]
+    assert sorted(report["files_removed"]) == sorted(files[:2])
     assert objects(table) == before
     assert table.version() == 11
     mended = table.repair(dry_run=False)
@@ -75,15 +75,15 @@ def test_missing_data_files_are_taken_out_of_the_log(table):
 
 def test_a_link_to_a_file_that_is_gone_is_a_missing_file(table, tmp_path):
     files = table.files()["path"].to_pylist()
-    kept = [tmp_path.with_name(f"kept-{number}") for number in range(2)]
-    for path, place in zip(files, kept, strict=False):
+    targets = [tmp_path.with_name(f"kept-{number}") for number in range(2)]
+    for path, place in zip(files, targets, strict=False):
         file = Path(table.table_uri, path)
         file.rename(place)
         file.symlink_to(place)
     assert repair(table.snapshot).is_sound
-    kept[0].unlink()
-    found = table.repair(dry_run=False)
-    assert (found["files_removed"], found["sizes_wrong"]) == (files[:1], {})
+    targets[0].unlink()
+    report = table.repair(dry_run=False)
+    assert (report["files_removed"], report["sizes_wrong"]) == (files[:1], {})
     assert len(ids(table)) == 33
     assert read_delta_rs(table.table_uri).equals(read_duckdb(table.table_uri))
 
@@ -110,11 +110,11 @@ def test_it_removes_what_delta_rs_removes(tmp_path):
         write_deltalake(tmp_path / name, rows(3), mode="append")
         for path in DeltaTable(tmp_path / name, version=0).files()["path"].to_pylist():
             (tmp_path / name / path).unlink()
-    theirs = DeltaRsTable(str(tmp_path / "theirs")).repair(dry_run=False)
-    ours = DeltaTable(tmp_path / "ours").repair(dry_run=False)
-    assert set(theirs) <= set(ours)
-    assert ours["dry_run"] == theirs["dry_run"]
-    assert len(ours["files_removed"]) == len(theirs["files_removed"]) == 1
+    delta_rs_report = DeltaRsTable(str(tmp_path / "theirs")).repair(dry_run=False)
+    our_report = DeltaTable(tmp_path / "ours").repair(dry_run=False)
+    assert set(delta_rs_report) <= set(our_report)
+    assert our_report["dry_run"] == delta_rs_report["dry_run"]
+    assert len(our_report["files_removed"]) == len(delta_rs_report["files_removed"]) == 1
     assert ids(DeltaTable(tmp_path / "ours")) == ids(DeltaTable(tmp_path / "theirs")) == [3, 4, 5]
 
 
@@ -162,9 +162,9 @@ def test_a_missing_deletion_vector_is_told_and_left(tmp_path):
               "cardinality": 1}  # fmt: skip
     log.commit(log.add(log.file("a", [1, 2]), deletionVector=vector), log.add(log.file("b", [3])))
     table = DeltaTable(tmp_path)
-    found = repair(table.snapshot)
-    assert (found.vectors_missing, found.files_removed) == (["a"], [])
-    assert not found.is_sound
+    report = repair(table.snapshot)
+    assert (report.vectors_missing, report.files_removed) == (["a"], [])
+    assert not report.is_sound
     assert repair(table.snapshot, dry_run=False).version is None
 
 
@@ -211,9 +211,9 @@ def test_a_pointer_to_nothing_goes(table, hint):
 
 def test_a_pointer_goes_with_the_checkpoint_it_names(table):
     table.store.put(file_names.checkpoint(10), b"PAR1 torn")
-    found = table.repair()
-    assert list(found["checkpoints_unreadable"]) == [file_names.checkpoint(10)]
-    assert found["last_checkpoint"] == "it points to version 10, which has no complete checkpoint"
+    report = table.repair()
+    assert list(report["checkpoints_unreadable"]) == [file_names.checkpoint(10)]
+    assert report["last_checkpoint"] == "it points to version 10, which has no complete checkpoint"
     table.repair(dry_run=False)
     assert repair(load_snapshot(table.store)).is_sound
     assert len(read_delta_rs(table.table_uri)) == len(read_duckdb(table.table_uri)) == 36
@@ -222,11 +222,11 @@ def test_a_pointer_goes_with_the_checkpoint_it_names(table):
 @pytest.mark.parametrize("size", [0, 100, 10_000])
 def test_a_data_file_of_another_size_is_told_and_left(table, size):
     path = table.files()["path"].to_pylist()[3]
-    told = table.store.head(path).size
+    logged_size = table.store.head(path).size
     table.store.put(path, b"x" * size)
-    found = table.repair(dry_run=False)
-    assert found["sizes_wrong"] == {path: f"it has {size:,} bytes; expected {told:,} bytes by the log"}
-    assert (found["files_removed"], found["version"]) == ([], None)
+    report = table.repair(dry_run=False)
+    assert report["sizes_wrong"] == {path: f"it has {size:,} bytes; expected {logged_size:,} bytes by the log"}
+    assert (report["files_removed"], report["version"]) == ([], None)
     assert table.store.head(path).size == size
 
 
@@ -239,15 +239,15 @@ def test_holes_in_the_log_are_told(table, gone, holes):
     assert len(ids(table)) == 36
 
 
-@pytest.mark.parametrize("kept", [0, 40])
-def test_torn_commits_under_a_checkpoint_are_told(table, kept):
+@pytest.mark.parametrize("length", [0, 40])
+def test_torn_commits_under_a_checkpoint_are_told(table, length):
     torn = {version: file_names.commit(version) for version in (3, 7)}
     for path in torn.values():
-        table.store.put(path, table.store.read(path)[:kept])
+        table.store.put(path, table.store.read(path)[:length])
     for dry_run in (True, False):
-        found = table.repair(dry_run=dry_run)
-        assert list(found["commits_torn"]) == list(torn.values())
-        assert all(path in why for path, why in found["commits_torn"].items())
+        report = table.repair(dry_run=dry_run)
+        assert list(report["commits_torn"]) == list(torn.values())
+        assert all(path in why for path, why in report["commits_torn"].items())
         assert not repair(table.snapshot).is_sound
     assert len(ids(table)) == 36
     with pytest.raises(LogCorruptedError, match=rf"{torn[3]}.*Restore the file"):
@@ -259,7 +259,7 @@ def test_a_table_that_cannot_be_opened_has_a_report_by_an_older_version(table, h
     monkeypatch.setattr(segment, "LISTING_WAITS", ())
     write_deltalake(table, rows(100), mode="append")
     path = file_names.commit(11)
-    told = {"torn": "commits_torn", "gone": "commits_missing"}[harm]
+    report_key = {"torn": "commits_torn", "gone": "commits_missing"}[harm]
     table.store.delete_many([path])
     if harm == "torn":
         table.store.put(path, b'{"commitInfo":{"timestamp":1')
@@ -267,9 +267,9 @@ def test_a_table_that_cannot_be_opened_has_a_report_by_an_older_version(table, h
         DeltaTable(table.table_uri)
     before = {meta.path for meta in table.store.walk()}
     older = DeltaTable(table.table_uri, version=10)
-    found = older.repair()
-    assert list(found[told]) == ([path] if harm == "torn" else ["11"])
-    assert [name for name, value in found.items() if value] == ["dry_run", told]
+    report = older.repair()
+    assert list(report[report_key]) == ([path] if harm == "torn" else ["11"])
+    assert [name for name, value in report.items() if value] == ["dry_run", report_key]
     with pytest.raises(LogCorruptedError, match="Restore"):
         older.repair(dry_run=False)
     assert {meta.path for meta in table.store.walk()} == before
@@ -295,9 +295,9 @@ def test_a_checkpoint_that_cannot_be_read_goes_while_the_commits_are_there(tmp_p
     before = all_seen(log.store, range(12))
     paths = log.checkpoint(8, kind)
     log.store.put(paths[0], b"PAR1 torn")
-    found = repair(load_snapshot(log.store))
-    assert paths[0] in found.checkpoints_unreadable
-    assert not found.checkpoints_needed
+    report = repair(load_snapshot(log.store))
+    assert paths[0] in report.checkpoints_unreadable
+    assert not report.checkpoints_needed
     repair(load_snapshot(log.store), dry_run=False)
     assert log.store.head(paths[0]) is None
     assert all_seen(log.store, range(12)) == before
@@ -315,8 +315,8 @@ def test_a_checkpoint_that_the_commits_cannot_replace_is_left(tmp_path):
     data[8:60] = bytes(52)
     (tmp_path / path).write_bytes(data)
     log.date(path, 4)
-    found = repair(load_snapshot(log.store), dry_run=False)
-    assert list(found.checkpoints_needed) == [path]
+    report = repair(load_snapshot(log.store), dry_run=False)
+    assert list(report.checkpoints_needed) == [path]
     assert log.store.head(path) is not None
 
 
@@ -328,13 +328,13 @@ def test_what_a_cleanup_takes_meanwhile_is_not_reported(tmp_path, monkeypatch):
     listed = [log.store.list_from]
 
     def list_and_lose(self, folder, start=""):
-        found = list(listed[0](folder, start))
+        listing = list(listed[0](folder, start))
         if folder == file_names.LOG and not start:
             # One page of the listing from before the cleanup, and one from after it.
-            found = [one for one in found if one.path != file_names.commit(8)]
+            listing = [meta for meta in listing if meta.path != file_names.commit(8)]
             monkeypatch.undo()
             clean(log, 40)
-        return iter(found)
+        return iter(listing)
 
     snapshot = load_snapshot(log.store)
     monkeypatch.setattr(LocalStore, "list_from", list_and_lose)
@@ -352,8 +352,8 @@ def test_parts_without_the_others_go(tmp_path):
     log.store.delete_many([first])
     log.store.put(file_names.checkpoint(4), b"")
     log.date(file_names.checkpoint(4), 4)
-    found = repair(load_snapshot(log.store), dry_run=False)
-    assert found.checkpoints_unreadable == {second: "parts of it are missing", file_names.checkpoint(4): "it is empty"}
+    report = repair(load_snapshot(log.store), dry_run=False)
+    assert report.checkpoints_unreadable == {second: "parts of it are missing", file_names.checkpoint(4): "it is empty"}
     assert log.store.head(second) is None
 
 

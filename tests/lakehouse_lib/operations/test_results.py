@@ -66,8 +66,10 @@ def test_a_table_returns_the_keys_of_delta_rs(tmp_path: Path, verb: Any) -> None
         for _ in range(2):
             deltalake.write_deltalake(tmp_path / name, ROWS, mode="append")
         answers.append(verb(open_table(tmp_path / name)))
-    theirs, ours = answers
-    assert set(theirs) - set(ours) <= PLANNER
-    counts = {key for key, value in theirs.items() if isinstance(value, int | list) and not key.endswith("_ms")}
+    delta_rs_answer, our_answer = answers
+    assert set(delta_rs_answer) - set(our_answer) <= PLANNER
+    counts = {
+        key for key, value in delta_rs_answer.items() if isinstance(value, int | list) and not key.endswith("_ms")
+    }
     counts -= PLANNER | DIFFERENT
-    assert {key: ours[key] for key in counts} == {key: theirs[key] for key in counts}
+    assert {key: our_answer[key] for key in counts} == {key: delta_rs_answer[key] for key in counts}

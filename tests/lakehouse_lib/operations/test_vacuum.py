@@ -169,20 +169,20 @@ def test_what_makes_the_folder_an_iceberg_table_too_stays() -> None:
 
 def vector_name(of: uuid.UUID) -> str:
     # base64.b85 has the digits of Z85 with another alphabet.
-    theirs = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+    base85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
     z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-    return base64.b85encode(of.bytes).decode().translate(str.maketrans(theirs, z85))
+    return base64.b85encode(of.bytes).decode().translate(str.maketrans(base85, z85))
 
 
 @given(st.lists(st.uuids(), min_size=1, max_size=5, unique=True))
 def test_deletion_vector_files_live_as_long_as_their_data_files(ids: list[uuid.UUID]) -> None:
     vectors = {
-        f"{i}.parquet": {"storageType": "u", "pathOrInlineDv": f"{'ab' * (i % 2)}{vector_name(one)}"}
-        for i, one in enumerate(ids)
+        f"{i}.parquet": {"storageType": "u", "pathOrInlineDv": f"{'ab' * (i % 2)}{vector_name(vector_id)}"}
+        for i, vector_id in enumerate(ids)
     }
     vectors["p.parquet"] = {"storageType": "p", "pathOrInlineDv": "file:///tables/t/x/absolute.bin"}
     vectors["i.parquet"] = {"storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"}
-    names = [f"{'ab/' * (i % 2)}deletion_vector_{one}.bin" for i, one in enumerate(ids)]
+    names = [f"{'ab/' * (i % 2)}deletion_vector_{vector_id}.bin" for i, vector_id in enumerate(ids)]
     stored = objects(*((name, OLD) for name in names), ("x/absolute.bin", OLD), ("deletion_vector_x.bin", OLD))
     assert planned(stored, live(*vectors, vectors=vectors), removed()) == ["deletion_vector_x.bin"]
 

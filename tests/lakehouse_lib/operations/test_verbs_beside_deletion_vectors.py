@@ -78,8 +78,8 @@ def last_commit(root: Path) -> list[dict[str, Any]]:
 
 def removed_vectors(root: Path) -> list[int]:
     """Cardinalities of the vectors in the newest commit's removes, ascending; 0: a remove without a vector."""
-    removes = [one["remove"] for one in last_commit(root) if "remove" in one]
-    return sorted(one["deletionVector"]["cardinality"] if "deletionVector" in one else 0 for one in removes)
+    removes = [action["remove"] for action in last_commit(root) if "remove" in action]
+    return sorted(remove["deletionVector"]["cardinality"] if "deletionVector" in remove else 0 for remove in removes)
 
 
 def test_counts_only_rows_that_are_there(marked: Path) -> None:
@@ -117,7 +117,9 @@ def test_delete_of_whole_files_counts_rows_that_were_there(marked: Path, engine:
 def test_delete_leaves_other_files_as_they_are(marked: Path, engine: Engine) -> None:
     DeltaTable(marked, engine=engine).delete("k = 1001")
     vectors = DeltaTable(marked).snapshot.files["deletionVector"].to_pylist()
-    assert sorted(one["cardinality"] for one in vectors if one) == sorted(len(gone) for gone in DELETED if gone)
+    assert sorted(vector["cardinality"] for vector in vectors if vector) == sorted(
+        len(gone) for gone in DELETED if gone
+    )
     check(marked, [k for k in LEFT if k != 1001])
 
 
@@ -207,7 +209,7 @@ def test_compaction_gives_way_to_a_vector_that_came_meanwhile(marked: Path, monk
 
 
 def vector_files(root: Path) -> set[str]:
-    return {one.name for one in root.rglob("deletion_vector_*.bin")}
+    return {path.name for path in root.rglob("deletion_vector_*.bin")}
 
 
 def test_vacuum_keeps_what_a_live_file_or_a_young_removal_needs(marked: Path) -> None:

@@ -95,8 +95,8 @@ def test_void_columns_are_written_beside_others(tmp_path: Path) -> None:
     DeltaTable.create(tmp_path, VOID.schema)
     write_deltalake(tmp_path, VOID.append_column("a", pa.array([1, 2, 3])), mode="append", schema_mode="merge")
     write_deltalake(tmp_path, VOID, mode="append")  # ``a`` is stored as nulls
-    found = DeltaTable(tmp_path).to_pyarrow_table()
-    assert found["v"].null_count == found.num_rows == 6
+    result = DeltaTable(tmp_path).to_pyarrow_table()
+    assert result["v"].null_count == result.num_rows == 6
 
 
 def test_rows_of_partition_columns_alone_are_refused(tmp_path: Path) -> None:
@@ -274,19 +274,24 @@ def test_what_a_writer_knows_of_its_commits_is_what_the_log_says(
     ]
     parsed: list[int] = []
     read = commit_file.read_commit
-    monkeypatch.setattr(
-        commit_file, "read_commit", lambda *given, **more: parsed.append(given[1]) or read(*given, **more)
-    )
+    monkeypatch.setattr(commit_file, "read_commit", lambda *args, **more: parsed.append(args[1]) or read(*args, **more))
     for version, act in enumerate(acts, start=1):
         act()
         assert version not in parsed
         CACHE.clear()
-        known, told = table.snapshot, DeltaTable(tmp_path).snapshot
-        assert known.version == told.version == version
-        assert known.timestamp == told.timestamp
-        assert replace(known.state, files=None, tombstones=None) == replace(told.state, files=None, tombstones=None)  # type: ignore[arg-type]
-        for one, other in ((known.files, told.files), (known.tombstones, told.tombstones)):
-            assert one.sort_by("path").to_pylist() == other.sort_by("path").to_pylist()
+        snapshot, log_snapshot = table.snapshot, DeltaTable(tmp_path).snapshot
+        assert snapshot.version == log_snapshot.version == version
+        assert snapshot.timestamp == log_snapshot.timestamp
+        assert replace(snapshot.state, files=None, tombstones=None) == replace(  # type: ignore[arg-type]
+            log_snapshot.state,
+            files=None,  # type: ignore[arg-type]
+            tombstones=None,  # type: ignore[arg-type]
+        )
+        for own_rows, log_rows in (
+            (snapshot.files, log_snapshot.files),
+            (snapshot.tombstones, log_snapshot.tombstones),
+        ):
+            assert own_rows.sort_by("path").to_pylist() == log_rows.sort_by("path").to_pylist()
         parsed.clear()
 
 

@@ -75,8 +75,8 @@ def with_quarantines(subject: Subject, quarantines: dict[str, str]) -> Subject:
     return replace(subject, rows=tuple(rows))
 
 
-def found(tables: dict[str, str], subject_id: object = 3) -> dict[str, tuple[int, int]]:
-    return {one.table: (one.rows, one.files) for one in locate(SUBJECT, subject_id, tables)}
+def counts_by_table(tables: dict[str, str], subject_id: object = 3) -> dict[str, tuple[int, int]]:
+    return {location.table: (location.rows, location.files) for location in locate(SUBJECT, subject_id, tables)}
 
 
 def test_rows_are_found_directly_and_through_another_table(tables: dict[str, str]) -> None:
@@ -92,21 +92,23 @@ def test_rows_are_found_directly_and_through_another_table(tables: dict[str, str
 
 def test_the_predicates_delete_exactly_these_rows_for_others_too(tables: dict[str, str]) -> None:
     before = {name: read_delta_rs(tables[name]) for name in ("customer", "orders", "lineitem")}
-    for one in reversed(locate(SUBJECT, 3, tables)):
+    for location in reversed(locate(SUBJECT, 3, tables)):
         # delta-rs quotes names differently.
-        assert DeltaTable(one.uri).delete(one.predicate.replace("`", '"'))["num_deleted_rows"] == one.rows
-    assert found(tables) == {"customer": (0, 0), "orders": (0, 0), "lineitem": (0, 0)}
+        assert (
+            DeltaTable(location.uri).delete(location.predicate.replace("`", '"'))["num_deleted_rows"] == location.rows
+        )
+    assert counts_by_table(tables) == {"customer": (0, 0), "orders": (0, 0), "lineitem": (0, 0)}
     after = {name: read_delta_rs(tables[name]) for name in before}
     assert after["orders"] == before["orders"].filter(pc.not_equal(before["orders"]["o_custkey"], 3))
-    kept = pc.invert(pc.is_in(before["lineitem"]["l_orderkey"], value_set=pa.array([15, 16, 17, 18, 19])))
-    assert after["lineitem"] == before["lineitem"].filter(kept)
+    mask = pc.invert(pc.is_in(before["lineitem"]["l_orderkey"], value_set=pa.array([15, 16, 17, 18, 19])))
+    assert after["lineitem"] == before["lineitem"].filter(mask)
 
 
 def test_a_customer_without_orders_or_without_anything(tables: dict[str, str]) -> None:
     write_deltalake(tables["customer"], pa.table({"c_custkey": [77], "c_name": ["new"]}), mode="append")
-    assert found(tables, 77) == {"customer": (1, 1), "orders": (0, 0), "lineitem": (0, 0)}
+    assert counts_by_table(tables, 77) == {"customer": (1, 1), "orders": (0, 0), "lineitem": (0, 0)}
     nobody = locate(SUBJECT, 2**62, tables)
-    assert [one.rows for one in nobody] == [0, 0, 0]
+    assert [location.rows for location in nobody] == [0, 0, 0]
     assert nobody[2].predicate == "FALSE"
 
 
@@ -134,7 +136,7 @@ def test_quarantined_rows_are_found_as_text(tables: dict[str, str]) -> None:
     write_deltalake(tables["orders_q"], pa.table(refused))
     write_deltalake(tables["lineitem"], pa.table({"l_orderkey": [500], "l_part": ["0"]}), mode="append")
     located = locate(with_quarantines(SUBJECT, {"orders": "orders_q"}), 3, tables)
-    by_table = {one.table: one for one in located}
+    by_table = {location.table: location for location in located}
     assert list(by_table) == ["customer", "orders", "orders_q", "lineitem"]
     assert (by_table["orders_q"].rows, by_table["orders_q"].predicate) == (2, "`o_custkey` = '3'")
     assert by_table["lineitem"].rows == 16
@@ -158,7 +160,7 @@ SPELLED = ("4711", "0004711", "+4711", "4711.0", "4.711e3", "-04711", " 4711", "
 
 
 @pytest.mark.parametrize(
-    ("key", "found", "ill_typed"),
+    ("key", "matches", "ill_typed"),
     [
         (pa.int64(), {"4711", "0004711"}, {"+4711", "4711.0", "4.711e3", " 4711", "4711x", ""}),
         (pa.int32(), {"4711", "0004711"}, {"+4711", "4711.0", "4.711e3", " 4711", "4711x", ""}),
@@ -168,7 +170,7 @@ SPELLED = ("4711", "0004711", "+4711", "4711.0", "4.711e3", "-04711", " 4711", "
     ids=["long", "integer", "decimal", "string"],
 )
 def test_a_quarantined_key_is_what_the_load_would_have_read(
-    tmp_path: Path, key: pa.DataType, found: set[str], ill_typed: set[str]
+    tmp_path: Path, key: pa.DataType, matches: set[str], ill_typed: set[str]
 ) -> None:
     schema = pa.schema([("price", pa.decimal128(15, 2)), ("key", key)])
     rows = refused(tmp_path, "price,key\n" + "".join(f'twelve,"{text}"\n' for text in SPELLED), schema)
@@ -177,19 +179,21 @@ def test_a_quarantined_key_is_what_the_load_would_have_read(
     write_deltalake(tables["t"], schema.empty_table())
     write_deltalake(tables["q"], rows)
     subject = subject_from_config({"id_type": "long", "rows": [{"table": "t", "key": "key"}]})
-    _, one = locate(with_quarantines(subject, {"t": "q"}), 4711, tables)
-    assert one.rows == len(found)
+    _, location = locate(with_quarantines(subject, {"t": "q"}), 4711, tables)
+    assert location.rows == len(matches)
     # Every record is found. The other records fail by their price first, and belong to no person.
-    assert one.unattributed is not None
-    assert one.unattributed.records == len(ill_typed)
-    assert prove(one.uri, one.unattributed.predicate).rows == len(ill_typed)
-    DeltaTable(one.uri).delete(one.predicate.replace("`", '"'))
-    left = read_delta_rs(one.uri)["key"].to_pylist()
-    assert sorted(left) == sorted(set(SPELLED) - found)
-    purge(one.uri, one.predicate)
-    assert prove(one.uri, one.predicate).clean
-    on_disk = {text for file in Path(one.uri).rglob("*.parquet") for text in pq.read_table(file)["key"].to_pylist()}
-    assert not on_disk & found
+    assert location.unattributed is not None
+    assert location.unattributed.records == len(ill_typed)
+    assert prove(location.uri, location.unattributed.predicate).rows == len(ill_typed)
+    DeltaTable(location.uri).delete(location.predicate.replace("`", '"'))
+    left = read_delta_rs(location.uri)["key"].to_pylist()
+    assert sorted(left) == sorted(set(SPELLED) - matches)
+    purge(location.uri, location.predicate)
+    assert prove(location.uri, location.predicate).clean
+    on_disk = {
+        text for file in Path(location.uri).rglob("*.parquet") for text in pq.read_table(file)["key"].to_pylist()
+    }
+    assert not on_disk & matches
 
 
 def test_spellings_that_only_old_files_hold_are_found(tmp_path: Path) -> None:
@@ -199,9 +203,9 @@ def test_spellings_that_only_old_files_hold_are_found(tmp_path: Path) -> None:
     DeltaTable(tables["q"]).delete("key = '017'")
     (tmp_path / "q" / "torn.parquet").write_bytes(b"PAR1 and then nothing")
     subject = subject_from_config({"id_type": "long", "rows": [{"table": "t", "key": "key"}]})
-    _, one = locate(with_quarantines(subject, {"t": "q"}), 17, tables)
-    assert (one.rows, one.predicate) == (0, "`key` IN ('017', '17')")
-    assert prove(one.uri, one.predicate).rows == 1
+    _, location = locate(with_quarantines(subject, {"t": "q"}), 17, tables)
+    assert (location.rows, location.predicate) == (0, "`key` IN ('017', '17')")
+    assert prove(location.uri, location.predicate).rows == 1
 
 
 def test_keys_found_through_a_quarantine_are_read_as_the_load_reads_them(tables: dict[str, str]) -> None:
@@ -211,7 +215,7 @@ def test_keys_found_through_a_quarantine_are_read_as_the_load_reads_them(tables:
     write_deltalake(uris["lineitem"], pa.table({"l_orderkey": [500, 501], "l_part": ["0", "0"]}), mode="append")
     write_deltalake(uris["lineitem_q"], pa.table({"l_orderkey": ["500", "00501", "0017", "5000", "x1"]}))
     subject = with_quarantines(SUBJECT, {"orders": "orders_q", "lineitem": "lineitem_q"})
-    by_table = {one.table: one for one in locate(subject, 3, uris)}
+    by_table = {location.table: location for location in locate(subject, 3, uris)}
     assert by_table["orders_q"].rows == 3
     assert by_table["lineitem"].predicate == "`l_orderkey` IN (15, 16, 17, 18, 19, 500, 501)"
     assert by_table["lineitem_q"].rows == 4
@@ -222,20 +226,20 @@ def test_names_that_look_like_numbers_are_other_persons(tmp_path: Path) -> None:
     for uri in tables.values():
         write_deltalake(uri, pa.table({"key": ["17", "017"]}))
     subject = subject_from_config({"id_type": "string", "rows": [{"table": "t", "key": "key"}]})
-    assert [one.rows for one in locate(with_quarantines(subject, {"t": "q"}), "17", tables)] == [1, 1]
+    assert [location.rows for location in locate(with_quarantines(subject, {"t": "q"}), "17", tables)] == [1, 1]
 
 
 def test_a_quarantine_that_does_not_exist_holds_nothing(tables: dict[str, str]) -> None:
     located = locate(with_quarantines(SUBJECT, {"orders": "orders_q"}), 3, tables)
-    assert [one.table for one in located] == ["customer", "orders", "lineitem"]
+    assert [location.table for location in located] == ["customer", "orders", "lineitem"]
 
 
 def test_a_string_subject_is_quoted(tmp_path: Path) -> None:
     nasty = "o'hara\\' OR 1=1 --"
     write_deltalake(tmp_path / "t", pa.table({"weird name": [nasty, "other", None], "n": [1, 2, 3]}))
     subject = subject_from_config({"id_type": "string", "rows": [{"table": "t", "key": "weird name"}]})
-    assert [one.rows for one in locate(subject, nasty, {"t": str(tmp_path / "t")})] == [1]
-    assert [one.rows for one in locate(subject, "' OR '1'='1", {"t": str(tmp_path / "t")})] == [0]
+    assert [location.rows for location in locate(subject, nasty, {"t": str(tmp_path / "t")})] == [1]
+    assert [location.rows for location in locate(subject, "' OR '1'='1", {"t": str(tmp_path / "t")})] == [0]
 
 
 @pytest.mark.parametrize("wrong", ["", "abc", None, "1 OR 1=1"])

@@ -21,8 +21,8 @@ def test_a_digest_is_that_of_the_content(tmp_path: Path, size: int) -> None:
     content = bytes(range(256)) * (size // 256 + 1)
     (tmp_path / "a b=c").mkdir()
     (tmp_path / "a b=c" / "x").write_bytes(content[:size])
-    (found,) = file_digests(open_store(tmp_path), ["a b=c/x", "gone"])
-    assert found == FileDigest("a b=c/x", size, hashlib.sha256(content[:size]).hexdigest())
+    (digest,) = file_digests(open_store(tmp_path), ["a b=c/x", "gone"])
+    assert digest == FileDigest("a b=c/x", size, hashlib.sha256(content[:size]).hexdigest())
 
 
 @pytest.fixture
@@ -34,13 +34,13 @@ def deleted(tmp_path: Path) -> Path:
 
 
 def test_a_purge_notes_files_before_it_deletes_them(deleted: Path) -> None:
-    seen: list[tuple[Sequence[str], list[bool]]] = []
+    calls: list[tuple[Sequence[str], list[bool]]] = []
     report = purge(
         str(deleted),
         "n = 1",
-        before_delete=lambda paths: seen.append((paths, [(deleted / path).exists() for path in paths])),
+        before_delete=lambda paths: calls.append((paths, [(deleted / path).exists() for path in paths])),
     )
-    assert seen == [(list(report.files), [True])]
+    assert calls == [(list(report.files), [True])]
     assert not (deleted / report.files[0]).exists()
 
 

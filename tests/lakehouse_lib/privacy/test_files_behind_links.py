@@ -49,13 +49,13 @@ def purged(root: Path, **options: dict[str, str]) -> PurgeResult:
 
 def holding_1(folder: Path) -> set[Path]:
     """The regular files below the folder, under any name, that have the row."""
-    found = set()
+    files = set()
     for file in folder.rglob("*"):
         if stat.S_ISREG(file.lstat().st_mode) and file.read_bytes()[:4] == b"PAR1":
             columns = pq.ParquetFile(file)
             if "id" in columns.schema_arrow.names and 1 in columns.read(columns=["id"])["id"].to_pylist():
-                found.add(file)
-    return found
+                files.add(file)
+    return files
 
 
 def moved_folder(root: Path, place: Path) -> str:

@@ -26,7 +26,7 @@ def keys(*parts: ColumnKeys | RecordLines) -> PersonKeys:
 
 
 @pytest.mark.parametrize(
-    ("known", "found", "covers"),
+    ("older_keys", "newer_keys", "covers"),
     [
         (keys(), keys(), True),
         (keys(longs(1)), keys(), True),
@@ -49,8 +49,8 @@ def keys(*parts: ColumnKeys | RecordLines) -> PersonKeys:
         (keys(lines((1, 10**9))), keys(lines((7, 10**8))), True),
     ],
 )
-def test_covers(known: PersonKeys, found: PersonKeys, covers: bool) -> None:
-    assert known.covers(found) is covers
+def test_covers(older_keys: PersonKeys, newer_keys: PersonKeys, covers: bool) -> None:
+    assert older_keys.covers(newer_keys) is covers
 
 
 @pytest.mark.parametrize(
@@ -81,5 +81,7 @@ def test_json_and_back_is_the_same(person: PersonKeys) -> None:
 )
 def test_the_condition_is_true_of_exactly_these(person: PersonKeys, expected: list[Any]) -> None:
     table = "select n as k, 's' as _source, 'f' as _file, n as _line from range(40) as t(n)"
-    found = duckdb.sql(f"select k from ({table}) where {person.sql().replace('`', chr(34)).replace(chr(92), chr(39))}")
-    assert sorted(row[0] for row in found.fetchall()) == expected
+    matches = duckdb.sql(
+        f"select k from ({table}) where {person.sql().replace('`', chr(34)).replace(chr(92), chr(39))}"
+    )
+    assert sorted(row[0] for row in matches.fetchall()) == expected

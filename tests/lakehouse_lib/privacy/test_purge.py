@@ -42,13 +42,13 @@ def table(tmp_path: Path) -> Path:
 
 def rows_of_3(root: Path) -> dict[str, int]:
     """The number of matching rows in each file, read by pyarrow."""
-    found = {}
+    counts = {}
     for file in parquet_files(root):
         column = pq.ParquetFile(file).read(columns=["customer"])["customer"]
         rows = pc.sum(pc.equal(column.cast(pa.string()), "3")).as_py()
         if rows:
-            found[str(file.relative_to(root.resolve()))] = rows
-    return found
+            counts[str(file.relative_to(root.resolve()))] = rows
+    return counts
 
 
 def test_a_purge_takes_the_files_that_hold_the_rows_and_no_other(table: Path) -> None:
@@ -112,9 +112,9 @@ def test_an_object_that_goes_meanwhile_holds_nothing(table: Path, monkeypatch: p
     (table / "_temporary" / "task_0001").write_bytes(b"PAR1")
 
     def list_and_lose(store: ObjectStore) -> pa.Table:
-        found = list_objects(store)
+        objects = list_objects(store)
         (table / "_temporary" / "task_0001").unlink(missing_ok=True)
-        return found
+        return objects
 
     monkeypatch.setattr("lakehouse_lib.privacy.purge.list_objects", list_and_lose)
     assert prove(str(table), "customer = 99").clean

@@ -38,17 +38,17 @@ def quarantine(root: Path, rows: list[dict[str, object]]) -> str:
 
 def located(uri: str, subject_id: object = 17, id_type: str = "long") -> Located:
     rows = [{"table": "q", "key": "key", "quarantine": True}]
-    (one,) = locate(subject_from_config({"id_type": id_type, "rows": rows}), subject_id, {"q": uri})
-    return one
+    (location,) = locate(subject_from_config({"id_type": id_type, "rows": rows}), subject_id, {"q": uri})
+    return location
 
 
 def test_records_are_counted_and_those_with_the_key_as_a_whole_field_named(tmp_path: Path) -> None:
-    one = located(quarantine(tmp_path / "q", ROWS))
-    assert one.rows == 1
-    assert one.unattributed is not None
-    assert one.unattributed.records == 7
-    assert one.unattributed.mentions == 4
-    assert one.unattributed.places == ("b.csv line 2", "b.csv line 3", "b.csv line 4", "b.csv line 8")
+    location = located(quarantine(tmp_path / "q", ROWS))
+    assert location.rows == 1
+    assert location.unattributed is not None
+    assert location.unattributed.records == 7
+    assert location.unattributed.mentions == 4
+    assert location.unattributed.places == ("b.csv line 2", "b.csv line 3", "b.csv line 4", "b.csv line 8")
 
 
 def test_the_predicates_are_true_of_exactly_these_records_for_others_too(tmp_path: Path) -> None:
@@ -102,12 +102,12 @@ def test_a_file_with_its_columns_elsewhere_is_named_by_its_lines(tmp_path: Path)
     moved: list[dict[str, object]] = [{"key": f"{'x' * 60} {n}", "_column": "other"} for n in range(20_000)]
     moved[5]["key"] = "18"
     uri = quarantine(tmp_path / "q", [*ROWS, *moved, {"key": "x", "_column": "other", "_source": "o'ther"}])
-    one = located(uri)
-    assert one.unattributed is not None
-    assert (one.rows, one.unattributed.records, one.unattributed.mentions) == (1, 7 + 20_000, 5)
-    assert len(one.unattributed.predicate) < 1000
-    assert prove(uri, one.unattributed.predicate).rows == 7 + 20_000
-    assert DeltaTable(uri).delete(one.unattributed.predicate.replace("`", '"').replace("\\'", "''"))[
+    location = located(uri)
+    assert location.unattributed is not None
+    assert (location.rows, location.unattributed.records, location.unattributed.mentions) == (1, 7 + 20_000, 5)
+    assert len(location.unattributed.predicate) < 1000
+    assert prove(uri, location.unattributed.predicate).rows == 7 + 20_000
+    assert DeltaTable(uri).delete(location.unattributed.predicate.replace("`", '"').replace("\\'", "''"))[
         "num_deleted_rows"
     ] == (7 + 20_000)
 

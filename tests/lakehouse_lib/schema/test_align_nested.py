@@ -38,41 +38,41 @@ _TYPES = st.recursive(
 
 def _values(kind: pa.DataType) -> st.SearchStrategy[Any]:
     types = pa.types
-    found: st.SearchStrategy[Any]
+    strategy: st.SearchStrategy[Any]
     if types.is_struct(kind):
-        found = st.fixed_dictionaries({one.name: _values(one.type) for one in kind})
+        strategy = st.fixed_dictionaries({member.name: _values(member.type) for member in kind})
     elif types.is_map(kind):
-        found = st.lists(st.tuples(st.text(max_size=2), _values(kind.item_type)), max_size=2)
+        strategy = st.lists(st.tuples(st.text(max_size=2), _values(kind.item_type)), max_size=2)
     elif types.is_fixed_size_list(kind):
-        found = st.lists(_values(kind.value_type), min_size=2, max_size=2)
+        strategy = st.lists(_values(kind.value_type), min_size=2, max_size=2)
     elif types.is_nested(kind):
-        found = st.lists(_values(kind.value_type), max_size=2)
+        strategy = st.lists(_values(kind.value_type), max_size=2)
     elif types.is_integer(kind):
-        found = st.integers(0, 100)
+        strategy = st.integers(0, 100)
     elif types.is_null(kind):
-        found = st.none()
+        strategy = st.none()
     else:
         texts = st.sampled_from(["", "a", "a text longer than a view's twelve bytes"])
-        found = texts.map(str.encode) if kind == pa.binary_view() else texts
-    return st.none() | found
+        strategy = texts.map(str.encode) if kind == pa.binary_view() else texts
+    return st.none() | strategy
 
 
 def _hidden(array: pa.Array, keep: Sequence[bool]) -> pa.Array:
     """The rows with nulls, under which the members' values stay in memory."""
-    kind, kept = array.type, pa.array(keep)
+    kind, validity = array.type, pa.array(keep)
     if pa.types.is_struct(kind):
-        return pa.StructArray.from_arrays(array.flatten(), fields=list(kind), mask=_not(kept))
+        return pa.StructArray.from_arrays(array.flatten(), fields=list(kind), mask=_not(validity))
     if pa.types.is_map(kind):
         members = [pa.StructArray.from_arrays([array.keys, array.items], fields=[kind.key_field, kind.item_field])]
     elif pa.types.is_nested(kind):
         members = [array.values]
     else:
         return array
-    return pa.Array.from_buffers(kind, len(array), [kept.buffers()[1], *_own_buffers(array)], children=members)
+    return pa.Array.from_buffers(kind, len(array), [validity.buffers()[1], *_own_buffers(array)], children=members)
 
 
-def _not(kept: pa.Array) -> pa.Array:
-    return pa.array([not one for one in kept.to_pylist()])
+def _not(mask: pa.Array) -> pa.Array:
+    return pa.array([not flag for flag in mask.to_pylist()])
 
 
 def _own_buffers(array: pa.Array) -> list[pa.Buffer | None]:

@@ -25,7 +25,7 @@ def columns(draw: st.DrawFn) -> tuple[pa.Array, int]:
     encoding = draw(
         st.sampled_from(["plain", "dictionary", "runs", "list", "large list", "list view", "struct", "map"])
     )
-    size = sum(len(one or "") for one in values)
+    size = sum(len(value or "") for value in values)
     if encoding == "plain" or not values:
         return plain, size
     if encoding == "dictionary":
@@ -80,7 +80,7 @@ _FIXED = pa.array([b"abcd", None, b"efgh", b"ijkl"], pa.binary(4))
         (pa.DictionaryArray.from_arrays(pa.array([0, 2, None, 3, 3], pa.int8()), _FIXED), 16),
         (pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5, 6], pa.int32()), _FIXED), 20),
     ],
-    ids=lambda one: str(getattr(one, "type", one)),
+    ids=lambda value: str(getattr(value, "type", value)),
 )
 def test_binaries_of_one_size_have_a_weight(column, size):
     assert weight(column) == size

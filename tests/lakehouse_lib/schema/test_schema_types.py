@@ -33,16 +33,16 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 
 
 def fields(types):
-    one = st.tuples(NAMES, types, st.booleans(), METADATA)
-    distinct = st.lists(one, min_size=1, max_size=4, unique_by=lambda it: it[0].lower())
+    field_arguments = st.tuples(NAMES, types, st.booleans(), METADATA)
+    distinct = st.lists(field_arguments, min_size=1, max_size=4, unique_by=lambda arguments: arguments[0].lower())
     return distinct.map(lambda many: [Field(*each) for each in many])
 
 
 TYPES = st.recursive(
     st.sampled_from(PRIMITIVES).map(PrimitiveType),
     lambda inner: (
-        st.tuples(inner, st.booleans()).map(lambda it: ArrayType(*it))
-        | st.tuples(inner, inner, st.booleans()).map(lambda it: MapType(*it))
+        st.tuples(inner, st.booleans()).map(lambda arguments: ArrayType(*arguments))
+        | st.tuples(inner, inner, st.booleans()).map(lambda arguments: MapType(*arguments))
         | fields(inner).map(StructType)
     ),
     max_leaves=5,
@@ -54,9 +54,9 @@ def test_json_round_trip_and_delta_rs(schema):
     again = Schema.from_json(schema.to_json())
     assert again == schema
     assert [field.metadata for field in again] == [field.metadata for field in schema]
-    theirs = deltalake.Schema.from_json(schema.to_json())
-    assert json.loads(theirs.to_json()) == json.loads(schema.to_json())
-    assert Schema.from_json(theirs.to_json()) == schema
+    delta_rs_schema = deltalake.Schema.from_json(schema.to_json())
+    assert json.loads(delta_rs_schema.to_json()) == json.loads(schema.to_json())
+    assert Schema.from_json(delta_rs_schema.to_json()) == schema
     assert pickle.loads(pickle.dumps(schema)) == schema
 
 
@@ -64,8 +64,8 @@ def test_json_round_trip_and_delta_rs(schema):
 def test_arrow_round_trip_and_delta_rs(schema):
     bare = Schema.from_arrow(schema.to_arrow())
     assert bare.to_arrow().equals(schema.to_arrow())
-    theirs = pa.schema(deltalake.Schema.from_json(bare.to_json()))
-    assert Schema.from_arrow(theirs) == bare
+    delta_rs_schema = pa.schema(deltalake.Schema.from_json(bare.to_json()))
+    assert Schema.from_arrow(delta_rs_schema) == bare
     assert Schema.from_json(deltalake.Schema.from_arrow(bare.to_arrow()).to_json()) == bare
 
 

@@ -174,7 +174,7 @@ def test_which_columns():
 @pytest.mark.parametrize("kind", sorted(set(VALUES) - {"binary", "boolean"}))
 def test_reads_what_delta_rs_writes(kind, tmp_path):
 
-    values = [one for one in VALUES[kind] if one == one]
+    values = [value for value in VALUES[kind] if value == value]
     column = array(values, kind)
     deltalake.write_deltalake(str(tmp_path), pa.table({"x": column}))
     log = (tmp_path / "_delta_log" / f"{0:020}.json").read_text().splitlines()
@@ -196,7 +196,7 @@ def test_odd_statistics_are_unknown_and_harm_no_other_row():
         '{"maxValues":{"x":99999999999999999999}}',
         '{"minValues":{"x":9},"maxValues":{"x":1}}', '{"minValues":{"x":true}}', '{"nullCount":{"x":null}}',
     ]  # fmt: skip
-    mixed = [text for one in odd for text in (good, one)] * 7
+    mixed = [text for odd_text in odd for text in (good, odd_text)] * 7
     bounds = bounds_of_x(mixed, PrimitiveType("long"))
     count = len(mixed) // 2
     for array_, value in ((bounds.min, 1), (bounds.max, 3), (bounds.null_count, 0), (bounds.num_records, 2)):

@@ -17,7 +17,7 @@ def shown(values: pa.Array) -> list[object]:
     """The JSON values of these bounds, each the bound of a file."""
     structs = pa.StructArray.from_arrays([pa.StructArray.from_arrays([values], ["x"])], ["minValues"])
     stats = stats_json(pa.chunked_array([pa.nulls(len(values), pa.string())]), pa.chunked_array([structs]))
-    return [json.loads(one)["minValues"].get("x") for one in stats.to_pylist()]
+    return [json.loads(text)["minValues"].get("x") for text in stats.to_pylist()]
 
 
 @pytest.mark.parametrize(("unit", "ticks"), [("s", 1), ("ms", 10**3), ("us", 10**6)])

@@ -12,15 +12,15 @@ from lakehouse_lib.store.concurrent import at_once
 def test_answers_come_in_order_and_from_so_many_threads(tmp_path, monkeypatch, is_remote, threads):
     monkeypatch.setattr(LocalStore, "is_remote", is_remote)
     met = threading.Barrier(threads)
-    asked = []
+    thread_ids = []
 
     def ask(item):
-        asked.append(threading.get_ident())
+        thread_ids.append(threading.get_ident())
         met.wait(30)  # nobody continues before so many have arrived
         return item * 2
 
     assert at_once(LocalStore(str(tmp_path)), ask, range(32)) == list(range(0, 64, 2))
-    assert len(set(asked)) == threads
+    assert len(set(thread_ids)) == threads
 
 
 @pytest.mark.parametrize("is_remote", [False, True])

@@ -55,8 +55,8 @@ def test_put_if_match_moves_a_counter_without_losing_a_step(store):
 
     def add_one(_):
         while True:
-            seen = store.read("counter")
-            if store.put_if_match("counter", str(int(seen) + 1).encode(), seen):
+            content = store.read("counter")
+            if store.put_if_match("counter", str(int(content) + 1).encode(), content):
                 return
 
     with ThreadPoolExecutor(8) as pool:
@@ -121,11 +121,11 @@ def test_who_is_forked_meanwhile_keeps_no_lock(store, monkeypatch):
 def test_a_lock_that_somebody_keeps_is_not_waited_for_for_ever(store, monkeypatch):
     store.put("log/a", b"1")
     monkeypatch.setattr(local, "_LOCK_PATIENCE_SECONDS", 0.1)
-    theirs = os.open(f"{store.root}/log", os.O_RDONLY)
-    fcntl.flock(theirs, fcntl.LOCK_EX)
+    descriptor = os.open(f"{store.root}/log", os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
     with pytest.raises(StoreError, match=r"kept .*/log locked for 0.1 s.*lslocks"):
         store.put_if_match("log/a", b"2", b"1")
-    os.close(theirs)
+    os.close(descriptor)
     assert store.put_if_match("log/a", b"2", b"1")
 
 
@@ -260,7 +260,7 @@ def test_a_walk_sees_a_log_that_is_a_link_and_follows_no_other(tmp_path):
     (tmp_path / "table" / "inner" / "up").symlink_to("../..")
     (tmp_path / "table" / "gone").symlink_to("nowhere")
     (tmp_path / "opened").symlink_to("table")
-    walked = {one.path: one.link for one in LocalStore(str(tmp_path / "opened")).walk()}
+    walked = {meta.path: meta.link for meta in LocalStore(str(tmp_path / "opened")).walk()}
     assert walked == {
         "inner/file": "",
         "inner/_delta_log/00.json": "",
@@ -296,7 +296,7 @@ def test_files_of_allowed_folders_are_read_and_never_touched(tmp_path):
     for outside in (str(tmp_path / "secret"), f"{other}/../secret", f"{other}2/file", str(other)):
         with pytest.raises(PathOutsideTableError):
             store.read(outside)
-    assert [one.name for one in other.iterdir()] == ["file"]
+    assert [child.name for child in other.iterdir()] == ["file"]
     assert (other / "file").read_bytes() == b"theirs"
 
 

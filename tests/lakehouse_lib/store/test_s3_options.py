@@ -13,12 +13,12 @@ SECRET = "hunter2-secret"
 KEYS = {"access_key_id": "me", "secret_access_key": SECRET}
 
 
-def options(given=None, **environment):
-    return S3Options.of(given or {}, "s3://bucket/t", environment)
+def options(settings=None, **environment):
+    return S3Options.of(settings or {}, "s3://bucket/t", environment)
 
 
 @pytest.mark.parametrize(
-    "given",
+    "settings",
     [
         {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_SESSION_TOKEN": "t", "AWS_REGION": "x-1"},
         {"aws_access_key_id": "me", "aws_secret_access_key": SECRET, "aws_token": "t", "aws_default_region": "x-1"},
@@ -26,9 +26,9 @@ def options(given=None, **environment):
         {**KEYS, "token": "t", "region": "x-1", "AWS_REGION": "x-1"},
     ],
 )
-def test_one_option_has_several_names(given):
-    found = options(given, AWS_REGION="other-1")
-    assert (found.access_key_id, found.secret_access_key, found.session_token, found.region) == (
+def test_one_option_has_several_names(settings):
+    s3_options = options(settings, AWS_REGION="other-1")
+    assert (s3_options.access_key_id, s3_options.secret_access_key, s3_options.session_token, s3_options.region) == (
         "me",
         SECRET,
         "t",
@@ -37,7 +37,7 @@ def test_one_option_has_several_names(given):
 
 
 def test_the_environment_is_read_where_no_option_says_it_and_its_credentials_are_left_to_boto3():
-    found = options(
+    s3_options = options(
         AWS_REGION="x-1",
         AWS_DEFAULT_REGION="y-1",
         AWS_ENDPOINT_URL="http://127.0.0.1:9000/",
@@ -46,7 +46,7 @@ def test_the_environment_is_read_where_no_option_says_it_and_its_credentials_are
         AWS_ACCESS_KEY_ID="me",
         AWS_SECRET_ACCESS_KEY=SECRET,
     )
-    assert found == S3Options(region="x-1", endpoint_url="http://127.0.0.1:9000", virtual_hosted_style=True)
+    assert s3_options == S3Options(region="x-1", endpoint_url="http://127.0.0.1:9000", virtual_hosted_style=True)
     assert options({"endpoint": "https://s3.example"}, AWS_ENDPOINT_URL="http://x").endpoint_url == "https://s3.example"
 
 
@@ -58,12 +58,12 @@ def test_keys_that_are_given_are_used_whatever_the_environment_says_of_signature
 
 
 def test_times_have_units():
-    found = options({"timeout": "500ms", "connect_timeout": "2", "retry_timeout": "1.5m"})
-    assert (found.timeout, found.connect_timeout, found.retry_timeout) == (0.5, 2.0, 90.0)
+    s3_options = options({"timeout": "500ms", "connect_timeout": "2", "retry_timeout": "1.5m"})
+    assert (s3_options.timeout, s3_options.connect_timeout, s3_options.retry_timeout) == (0.5, 2.0, 90.0)
 
 
 @pytest.mark.parametrize(
-    ("given", "what"),
+    ("settings", "what"),
     [
         ({"secret": SECRET}, "'secret' is unknown"),
         ({"AWS_BUCKET_NAME": "x"}, "'AWS_BUCKET_NAME' is unknown.*Known are access_key_id"),
@@ -106,9 +106,9 @@ def test_times_have_units():
         ({3: "x"}, "3 is unknown"),
     ],
 )
-def test_an_option_that_makes_no_sense_is_named(given, what):
+def test_an_option_that_makes_no_sense_is_named(settings, what):
     with pytest.raises(InvalidArgumentError, match=what) as caught:
-        options(given)
+        options(settings)
     assert SECRET not in str(caught.value)
 
 
@@ -184,13 +184,13 @@ def test_the_error_of_a_location_without_secrets_quotes_it(uri):
 def test_secrets_travel_and_are_not_shown(monkeypatch):
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     store = open_store("s3a://bucket/t", {**KEYS, "session_token": "token-of-mine"})
-    there = pickle.loads(pickle.dumps(store))
-    assert there == store == open_store("s3://bucket/t")
-    assert there.root == "s3://bucket/t"
-    for text in (repr(there), repr(there._options), str(vars(there)), str(vars(there._client))):
+    copy = pickle.loads(pickle.dumps(store))
+    assert copy == store == open_store("s3://bucket/t")
+    assert copy.root == "s3://bucket/t"
+    for text in (repr(copy), repr(copy._options), str(vars(copy)), str(vars(copy._client))):
         assert SECRET not in text
         assert "token-of-mine" not in text
-    assert there._options.secret_access_key == SECRET
+    assert copy._options.secret_access_key == SECRET
     assert open_store("s3://bucket/t", {"endpoint_url": "https://elsewhere"}) != store
 
 

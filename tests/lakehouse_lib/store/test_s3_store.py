@@ -118,9 +118,9 @@ def test_a_server_that_refuses_no_put_gets_no_commit(s3_server, store, answers):
 def test_the_probe_is_made_once_a_bucket_and_may_stay_where_nothing_may_be_deleted(s3_server, store):
     with s3_server.interfering(at_first(9, Answer.error(403, "AccessDenied"), verb="DELETE")):
         assert store.put_if_absent("_delta_log/0.json", b"x")
-    (left,) = [one.path for one in store.walk() if one.path != "_delta_log/0.json"]
+    (left,) = [meta.path for meta in store.walk() if meta.path != "_delta_log/0.json"]
     assert left.startswith("_delta_log/.conditional-put-")
-    assert [one.path for one in store.list_from("_delta_log", "0")] == ["_delta_log/0.json"]
+    assert [meta.path for meta in store.list_from("_delta_log", "0")] == ["_delta_log/0.json"]
     s3_server.counted()
     assert open_store(f"{store.root}-2", s3_server.options).put_if_absent("_delta_log/0.json", b"x")
     assert s3_server.counted() == {"PUT": 1}
@@ -225,7 +225,7 @@ def test_errors_of_single_keys(s3_server, store, times):
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         (Answer.error(403, "InvalidAccessKeyId"), r"InvalidAccessKeyId.*does not know the access key.*AWS_ACCESS_KEY"),
         (Answer.error(403, "SignatureDoesNotMatch"), r"SignatureDoesNotMatch.*secret key does not belong"),
@@ -248,8 +248,8 @@ def test_errors_of_single_keys(s3_server, store, times):
     ],
     ids=lambda value: value.status if isinstance(value, Answer) else "",
 )
-def test_an_error_says_what_to_do(s3_server, store, answer, told):
-    with s3_server.interfering(at_first(9, answer, verb="LIST")), pytest.raises(StoreError, match=told) as caught:
+def test_an_error_says_what_to_do(s3_server, store, answer, message):
+    with s3_server.interfering(at_first(9, answer, verb="LIST")), pytest.raises(StoreError, match=message) as caught:
         list(store.list_from("_delta_log"))
     assert s3_server.counted()["LIST"] <= 2  # boto3 looks up the bucket's region
     assert store.root in str(caught.value)
@@ -281,11 +281,11 @@ def test_credentials_of_the_environment(s3_server, location, monkeypatch):
     store.put("x", b"1")
     with store.open_output("y") as sink:
         sink.write(b"2")
-    assert all("from-the-environment" in one.headers["authorization"] for one in s3_server.requests)
+    assert all("from-the-environment" in request.headers["authorization"] for request in s3_server.requests)
 
 
 @pytest.mark.parametrize(
-    ("variables", "with_keys", "told"),
+    ("variables", "with_keys", "message"),
     [
         ({"AWS_REGION": "no region"}, True, r"AWS_REGION is 'no region'.*eu-central-1"),
         ({"AWS_DEFAULT_REGION": "no_region"}, False, r"AWS_DEFAULT_REGION is 'no_region'.*eu-central-1"),
@@ -307,11 +307,11 @@ def test_credentials_of_the_environment(s3_server, location, monkeypatch):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
 )
-def test_surroundings_that_make_no_sense(s3_server, location, monkeypatch, tmp_path, variables, with_keys, told):
+def test_surroundings_that_make_no_sense(s3_server, location, monkeypatch, tmp_path, variables, with_keys, message):
     (tmp_path / "broken").write_text(f"aws_secret_access_key = {SECRET}\n[default\n")
     (tmp_path / "region").write_text("[default]\nregion = of no kind\n")
     dropped = ("region",) if with_keys else ("region", "access_key_id", "secret_access_key")
-    options = {name: one for name, one in s3_server.options.items() if not name.endswith(dropped)}
+    options = {name: option for name, option in s3_server.options.items() if not name.endswith(dropped)}
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
@@ -322,7 +322,7 @@ def test_surroundings_that_make_no_sense(s3_server, location, monkeypatch, tmp_p
         lambda store: store.open_output("x"),
         lambda store: store.put_if_absent("x", b""),
     ):
-        with pytest.raises(DeltaError, match=told) as caught:
+        with pytest.raises(DeltaError, match=message) as caught:
             act(open_store(location, options))
         assert location in str(caught.value)
         assert SECRET not in "".join(traceback.format_exception(caught.value))
@@ -343,10 +343,10 @@ def test_nobody_listens(location, s3_server):
 def test_nobody_answers(location, s3_server):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        given = {**s3_server.options, "aws_endpoint_url": url, "retry_timeout": "0.5", "timeout": "0.4"}
+        options = {**s3_server.options, "aws_endpoint_url": url, "retry_timeout": "0.5", "timeout": "0.4"}
         started = time.monotonic()
         with pytest.raises(StoreError, match=rf"{url} does not answer \(ReadTimeoutError\)"):
-            open_store(location, given).read("x")
+            open_store(location, options).read("x")
         assert time.monotonic() - started < 15
 
 
@@ -386,10 +386,10 @@ def test_a_secure_line_that_breaks_within_an_object_is_asked_again(store):
     answers = [urllib3.exceptions.SSLError("bad record"), b"all of it"]
 
     def breaking(_client):
-        found = answers.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        return found
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     assert store._client.ask("x", breaking) == b"all of it"
 
@@ -404,9 +404,9 @@ def test_connections_of_options_that_nobody_uses_any_more_are_given_up(location,
         other = {**s3_server.options, "aws_session_token": f"token{number}"}
         assert open_store(location, other).read("x") == b"1"
         assert first.read("x") == b"1"
-    (kept,) = s3_client._connections.values()
-    assert len(kept) == s3_client._MOST_KEPT
-    assert first._options in kept
+    (connections,) = s3_client._connections.values()
+    assert len(connections) == s3_client._MOST_KEPT
+    assert first._options in connections
 
 
 def test_a_server_that_was_silent_until_the_deadline_is_asked_once_a_request(location, s3_server):
@@ -416,8 +416,8 @@ def test_a_server_that_was_silent_until_the_deadline_is_asked_once_a_request(loc
         store = open_store(location, {**s3_server.options, "aws_endpoint_url": url, "retry_timeout": "2"})
         started = time.monotonic()
         for number in range(20):
-            told = "tried once, because it did not answer before" if number else "tried for 2 s"
-            with pytest.raises(StoreError, match=f"does not answer.*{told}"):
+            message = "tried once, because it did not answer before" if number else "tried for 2 s"
+            with pytest.raises(StoreError, match=f"does not answer.*{message}"):
                 store.read("x")
         assert time.monotonic() - started < 20
 
@@ -437,8 +437,8 @@ def test_listings_go_on_over_pages(s3_server, store):
         return forward()
 
     with s3_server.interfering(three_a_page):
-        assert [one.path for one in store.list_from("_delta_log", f"{2:020d}")] == names[2:]
-        assert {one.path for one in store.walk()} == {*names, "_delta_log/sub/x"}
+        assert [meta.path for meta in store.list_from("_delta_log", f"{2:020d}")] == names[2:]
+        assert {meta.path for meta in store.walk()} == {*names, "_delta_log/sub/x"}
         assert s3_server.counted()["LIST"] >= 6
 
 
@@ -455,7 +455,7 @@ def test_the_server_is_not_asked_for_what_is_before_a_listing(s3_server, store, 
         return answer
 
     with s3_server.interfering(interfere):
-        listed = [one.path for one in store.list_from(names.LOG, names.first_name(version))]
+        listed = [meta.path for meta in store.list_from(names.LOG, names.first_name(version))]
     assert listed == [names.commit(number) for number in range(version, 12)]
     assert answered == [len(listed)]
 
@@ -491,8 +491,8 @@ def test_objects_that_mark_folders_are_no_objects(s3_server, store):
         client.put_object(Bucket="bucket", Key=prefix + name, Body=b"")
     client.close()
     store.put("_delta_log/0.json", b"")
-    assert [one.path for one in store.walk()] == ["_delta_log/0.json"]
-    assert [one.path for one in store.list_from("_delta_log")] == ["_delta_log/0.json"]
+    assert [meta.path for meta in store.walk()] == ["_delta_log/0.json"]
+    assert [meta.path for meta in store.list_from("_delta_log")] == ["_delta_log/0.json"]
 
 
 def test_keys_that_no_path_names_are_listed_by_their_location_and_never_touched(s3_server, store):
@@ -500,7 +500,7 @@ def test_keys_that_no_path_names_are_listed_by_their_location_and_never_touched(
     prefix = store.root.removeprefix("s3://bucket/")
     others._client.ask("x", lambda client: client.put_object(Bucket="bucket", Key=f"{prefix}//old.parquet", Body=b"1"))
     store.put("file", b"")
-    assert {one.path for one in store.walk()} == {"file", f"{store.root}//old.parquet"}
+    assert {meta.path for meta in store.walk()} == {"file", f"{store.root}//old.parquet"}
     for verb in (store.read, lambda path: store.delete_many([path])):
         with pytest.raises(PathOutsideTableError):
             verb(f"{store.root}//old.parquet")
@@ -529,7 +529,7 @@ def test_a_table_may_be_a_whole_bucket(s3_server):
     assert store.put_if_absent("_delta_log/0.json", b"x")
     with store.open_output("a/b") as sink:
         sink.write(b"y")
-    assert {one.path for one in store.walk()} == {"_delta_log/0.json", "a/b"}
+    assert {meta.path for meta in store.walk()} == {"_delta_log/0.json", "a/b"}
     store.delete_many(["_delta_log/0.json", "a/b"])
 
 
@@ -577,15 +577,15 @@ def test_a_single_writer_needs_no_condition(alone, s3_server):
     assert not alone.put_if_absent("_delta_log/0.json", b"other")
     assert alone.read("_delta_log/0.json") == b"0"
     assert alone.put_if_absent("_delta_log/1.json", b"1")
-    assert all("if-none-match" not in one.headers for one in s3_server.requests)
+    assert all("if-none-match" not in request.headers for request in s3_server.requests)
 
 
-@pytest.mark.parametrize("found", ["when read", "by the next commit", "at once"])
-def test_a_foreign_overwrite_of_ours_is_found(alone, s3_server, location, found):
+@pytest.mark.parametrize("moment", ["when read", "by the next commit", "at once"])
+def test_a_foreign_overwrite_of_ours_is_found(alone, s3_server, location, moment):
     foreign = open_store(location, s3_server.options)
     assert alone.put_if_absent("_delta_log/0.json", b"ours")
     name = "_delta_log/1.json"
-    if found != "at once":
+    if moment != "at once":
         name = "_delta_log/0.json"
         foreign.put(name, b"theirs")
     else:
@@ -593,7 +593,7 @@ def test_a_foreign_overwrite_of_ours_is_found(alone, s3_server, location, found)
         put = alone.put
         alone.put = lambda path, data: (put(path, data), foreign.put(path, b"theirs"))
     with pytest.raises(StoreError, match=rf"{name}, which this process has put, was overwritten by another.*history"):
-        alone.read(name) if found == "when read" else alone.put_if_absent("_delta_log/1.json", b"ours, too")
+        alone.read(name) if moment == "when read" else alone.put_if_absent("_delta_log/1.json", b"ours, too")
 
 
 def test_a_foreign_overwrite_of_what_was_put_without_an_answer_is_found(s3_server, location):

@@ -33,7 +33,7 @@ def test_an_endpoint_in_a_profile_is_no_endpoint_of_half_a_table(s3_server, loca
     (tmp_path / "config").write_text(f"[default]\n{section.format(url=s3_server.url)}\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     options = {
-        name: one for name, one in s3_server.options.items() if name not in ("aws_endpoint_url", "aws_allow_http")
+        name: value for name, value in s3_server.options.items() if name not in ("aws_endpoint_url", "aws_allow_http")
     }
     for act in (lambda store: store.put_if_absent("x", b""), lambda store: store.open_output("x")):
         with pytest.raises(InvalidArgumentError, match=f"profile.*has an endpoint_url.*{location}.*storage option"):
@@ -74,21 +74,21 @@ def test_a_proxy_that_boto3_takes_is_taken_for_data_files(s3_server, monkeypatch
     monkeypatch.setenv("http_proxy", s3_server.url)
     monkeypatch.setenv("no_proxy", "")
     options = {**s3_server.options, "aws_endpoint_url": "http://nowhere.invalid", "retry_timeout": "2"}
-    asked = []
+    hosts = []
 
     def go_between(_request, forward, environ):
-        asked.append(environ["HTTP_HOST"])
+        hosts.append(environ["HTTP_HOST"])
         environ["HTTP_HOST"] = s3_server.url.removeprefix("http://")
         return forward()
 
     with s3_server.interfering(go_between):
         store = open_store("s3://bucket/behind-a-proxy", options)
         assert store.put_if_absent("log", b"1")
-        by_boto3 = len(asked)
+        by_boto3 = len(hosts)
         with store.open_output("data") as sink:
             sink.write(b"2")
-    assert set(asked) == {"nowhere.invalid"}
-    assert len(asked) > by_boto3 > 0
+    assert set(hosts) == {"nowhere.invalid"}
+    assert len(hosts) > by_boto3 > 0
 
 
 def test_a_lock_that_a_thread_holds_at_a_fork_is_free_in_the_child(s3_server, location):

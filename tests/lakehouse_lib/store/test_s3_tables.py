@@ -40,20 +40,21 @@ def test_every_verb_with_delta_rs_beside_us(s3_server, location):
 )
 def test_what_others_wrote_reads_as_it_does_on_a_disk(s3_server, location, name):
     upload(TABLES / name, location, s3_server.options)
-    here, there = DeltaTable(TABLES / name), DeltaTable(location, storage_options=s3_server.options)
-    for version in range(oldest_version(here.store), here.version() + 1):
-        here.load_as_version(version)
-        there.load_as_version(version)
-        assert there.to_pyarrow_table().equals(here.to_pyarrow_table())
-        assert there.get_add_actions(flatten=True).equals(here.get_add_actions(flatten=True))
+    local, remote = DeltaTable(TABLES / name), DeltaTable(location, storage_options=s3_server.options)
+    for version in range(oldest_version(local.store), local.version() + 1):
+        local.load_as_version(version)
+        remote.load_as_version(version)
+        assert remote.to_pyarrow_table().equals(local.to_pyarrow_table())
+        assert remote.get_add_actions(flatten=True).equals(local.get_add_actions(flatten=True))
 
 
 @pytest.mark.parametrize("name", ["change_data_feed", "change_data_feed_vectors"])
 def test_change_data_reads_as_it_does_on_a_disk(s3_server, location, name):
     upload(TABLES / name, location, s3_server.options)
-    here, there = DeltaTable(TABLES / name), DeltaTable(location, storage_options=s3_server.options)
-    columns = [one for one in here.load_cdf().schema.names if one != "_commit_timestamp"]  # the times of the uploads
-    assert there.load_cdf(columns=columns).read_all().equals(here.load_cdf(columns=columns).read_all())
+    local, remote = DeltaTable(TABLES / name), DeltaTable(location, storage_options=s3_server.options)
+    # The times are those of the uploads.
+    columns = [name for name in local.load_cdf().schema.names if name != "_commit_timestamp"]
+    assert remote.load_cdf(columns=columns).read_all().equals(local.load_cdf(columns=columns).read_all())
 
 
 def test_paths_that_name_the_bucket_are_files_of_the_table(s3_server, location):
@@ -104,8 +105,8 @@ def test_what_each_verb_asks_of_the_server(s3_server, location):
     CACHE.clear()
     count("open by a checkpoint", lambda: DeltaTable(location, storage_options=options))
     more = {
-        name: {verb: number for verb, number in found.items() if number > REQUESTS[name].get(verb, 0)}
-        for name, found in counted.items()
+        name: {verb: number for verb, number in verbs.items() if number > REQUESTS[name].get(verb, 0)}
+        for name, verbs in counted.items()
     }
     assert {name: verbs for name, verbs in more.items() if verbs} == {}, counted
 
@@ -136,7 +137,7 @@ def test_of_a_large_file_the_columns_that_are_asked_for_are_read(s3_server, loca
     noise = np.random.default_rng(0)
     large = pa.table({"id": range(count), "a": noise.random(count), "b": noise.random(count)})
     write_deltalake(location, large, storage_options=s3_server.options, target_file_size=1 << 30)
-    assert {one.verb for one in s3_server.requests if one.key.endswith(".parquet")} == {"POST", "PUT"}  # in parts
+    assert {call.verb for call in s3_server.requests if call.key.endswith(".parquet")} == {"POST", "PUT"}  # in parts
     table = DeltaTable(location, storage_options=s3_server.options)
     for columns, filters, expected, reads in (
         (["b"], None, large.select(["b"]), 4),
@@ -153,12 +154,12 @@ def test_a_server_that_refuses_a_part_of_a_data_file_says_what_to_do(s3_server, 
     noise = pa.table({"id": range(100_000), "a": np.random.default_rng(0).random(100_000)})
     write_deltalake(location, noise, storage_options=s3_server.options)
     table = DeltaTable(location, storage_options=s3_server.options)
-    asked = []
+    requests = []
 
     def interfere(request, forward, _environ):
         if request.verb == "GET" and request.key.endswith(".parquet"):
-            asked.append(request)
-            if len(asked) > 1:  # the first request is boto3's, for the end of the file
+            requests.append(request)
+            if len(requests) > 1:  # the first request is boto3's, for the end of the file
                 return Answer.error(403, "AccessDenied")
         return forward()
 
@@ -208,12 +209,12 @@ def test_a_server_that_fails_while_a_data_file_is_written_leaves_the_table_as_it
             return Answer.error(status, code)
         return forward()
 
-    told = rf"part-.*cannot be written.*table s3://.*{hint}"
-    with s3_server.interfering(interfere), pytest.raises(StoreError, match=told):
+    message = rf"part-.*cannot be written.*table s3://.*{hint}"
+    with s3_server.interfering(interfere), pytest.raises(StoreError, match=message):
         write_deltalake(location, rows(100), mode="append", storage_options=s3_server.options)
     table = DeltaTable(location, storage_options=s3_server.options)
     assert table.version() == 0
-    assert len([one for one in table.store.walk() if one.path.endswith(".parquet")]) == 1
+    assert len([meta for meta in table.store.walk() if meta.path.endswith(".parquet")]) == 1
 
 
 def test_a_commit_that_is_throttled_for_too_long_says_so(s3_server, location, monkeypatch):
@@ -224,8 +225,8 @@ def test_a_commit_that_is_throttled_for_too_long_says_so(s3_server, location, mo
         return Answer.error(503, "SlowDown") if request.verb == "PUT" and "_delta_log" in request.key else forward()
 
     options = {**s3_server.options, "retry_timeout": "100ms"}
-    told = r"did not confirm the commit.*S3 answered SlowDown.*tried for 0.1 s.*history\(\) shows"
-    with s3_server.interfering(interfere), pytest.raises(CommitUnknownError, match=told):
+    message = r"did not confirm the commit.*S3 answered SlowDown.*tried for 0.1 s.*history\(\) shows"
+    with s3_server.interfering(interfere), pytest.raises(CommitUnknownError, match=message):
         write_deltalake(location, rows(100), mode="append", storage_options=options)
 
 
@@ -256,17 +257,17 @@ def test_a_table_remade_within_the_second_is_another_one(s3_server, location):
     options = s3_server.options
     write_deltalake(location, rows(0), storage_options=options)
     table = DeltaTable(location, storage_options=options)
-    table.store.delete_many([one.path for one in table.store.walk()])
+    table.store.delete_many([meta.path for meta in table.store.walk()])
     write_deltalake(location, rows(100), storage_options=options)
-    before = sorted(one.path for one in table.store.walk())
+    before = sorted(meta.path for meta in table.store.walk())
     for verb in (table.update_incremental, lambda: write_deltalake(table, rows(200), mode="append"), table.delete):
         with pytest.raises(TableNotFoundError, match=f"DELTA_TABLE_NOT_FOUND.*table {location}"):
             verb()
-    assert sorted(one.path for one in table.store.walk()) == before
+    assert sorted(meta.path for meta in table.store.walk()) == before
 
 
 def test_credentials_may_come_into_the_environment_later(s3_server, location, monkeypatch):
-    options = {name: one for name, one in s3_server.options.items() if "key" not in name}
+    options = {name: value for name, value in s3_server.options.items() if "key" not in name}
     with pytest.raises(StoreError, match="no credentials"):
         write_deltalake(location, rows(0), storage_options=options)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")

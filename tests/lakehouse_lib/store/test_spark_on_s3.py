@@ -36,17 +36,19 @@ def test_a_dataframe_is_one_put_a_file_and_nothing_is_copied(s3_server, location
         "id", "concat('shop ', id % 3) AS shop", "timestamp_seconds(id) AS time", "array(struct(id AS a)) AS nested"
     )
     write_deltalake(location, frame, partition_by="shop", storage_options=s3_server.options, engine=engine)
-    puts = [one for one in s3_server.requests if one.verb == "PUT"]
-    assert sum(one.key.endswith(".parquet") for one in puts) == 6  # two tasks with rows of three shops
-    assert not any("x-amz-copy-source" in one.headers or "_temporary" in one.key for one in s3_server.requests)
+    puts = [request for request in s3_server.requests if request.verb == "PUT"]
+    assert sum(request.key.endswith(".parquet") for request in puts) == 6  # two tasks with rows of three shops
+    assert not any(
+        "x-amz-copy-source" in request.headers or "_temporary" in request.key for request in s3_server.requests
+    )
     table = DeltaTable(location, storage_options=s3_server.options)
-    seen = table.to_pyarrow_table().sort_by("id").to_pylist()
+    table_rows = table.to_pyarrow_table().sort_by("id").to_pylist()
     expected = sorted(frame.toArrow().cast(table.to_pyarrow_table().schema).to_pylist(), key=lambda row: row["id"])
-    assert seen == expected
+    assert table_rows == expected
     assert theirs(location, s3_server.options) == list(range(100))
-    stats = [json.loads(one) for one in table.snapshot.files["stats"].to_pylist()]
-    assert sum(one["numRecords"] for one in stats) == 100
-    assert min(one["minValues"]["id"] for one in stats) == 0
+    stats = [json.loads(text) for text in table.snapshot.files["stats"].to_pylist()]
+    assert sum(body["numRecords"] for body in stats) == 100
+    assert min(body["minValues"]["id"] for body in stats) == 0
 
 
 def test_partitions_by_time_say_it_in_utc(s3_server, location, spark, engine):
@@ -64,7 +66,7 @@ def test_a_null_where_none_may_be_leaves_nothing_behind(s3_server, location, spa
     frame = spark.sql("SELECT if(id = 70, NULL, id) AS id FROM range(0, 100, 1, 1)")
     with pytest.raises(SchemaMismatchError, match="id"):
         write_deltalake(table, frame, mode="append", engine=engine)
-    assert [one.path for one in table.store.walk() if one.path.endswith(".parquet")] == []
+    assert [meta.path for meta in table.store.walk() if meta.path.endswith(".parquet")] == []
     assert DeltaTable(location, storage_options=s3_server.options).version() == 0
 
 
@@ -86,7 +88,7 @@ KEYS = {"access_key_id": "the-id", "secret_access_key": "the-secret"}
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("options", "expected"),
     [
         ({}, {}),
         ({"region": "eu-central-1"}, {"endpoint.region": "eu-central-1"}),
@@ -131,10 +133,10 @@ KEYS = {"access_key_id": "the-id", "secret_access_key": "the-secret"}
         ),
     ],
 )
-def test_storage_options_as_hadoop_calls_them(monkeypatch, given, expected):
+def test_storage_options_as_hadoop_calls_them(monkeypatch, options, expected):
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.delenv(name, raising=False)
-    store = open_store("s3://lake/orders", {**given, "allowed_roots": "s3://other/source s3://lake/source"})
+    store = open_store("s3://lake/orders", {**options, "allowed_roots": "s3://other/source s3://lake/source"})
     assert properties(store) == {
         f"fs.s3a.bucket.{bucket}.{name}": value for bucket in ("lake", "other") for name, value in expected.items()
     }

@@ -42,7 +42,7 @@ class TestTrialStore(StoreContract):
         return open_store(LOCATION, {"folder": str(tmp_path)})
 
 
-def theirs(folder: str) -> list[int]:
+def delta_rs_ids(folder: str) -> list[int]:
     return sorted(deltalake.DeltaTable(folder).to_pyarrow_table()["id"].to_pylist())
 
 
@@ -51,22 +51,22 @@ def test_every_verb(options, folder):
     write_deltalake(LOCATION, rows(100), mode="append", storage_options=options)
     table = DeltaTable(LOCATION, storage_options=options)
     assert isinstance(table.store, TrialStore)
-    assert ids(table.to_pyarrow_table()) == list(range(200)) == theirs(folder)
+    assert ids(table.to_pyarrow_table()) == list(range(200)) == delta_rs_ids(folder)
     assert table.delete("id >= 150 OR shop = 'shop 1'")["num_deleted_rows"] == 88
-    assert ids(table.to_pyarrow_table()) == theirs(folder)
+    assert ids(table.to_pyarrow_table()) == delta_rs_ids(folder)
     assert table.optimize.compact()["numFilesRemoved"] > 0
     write_deltalake(table, rows(1000, 4000), mode="append")
     assert table.optimize.z_order(["id"], target_size=3_000)["numFilesAdded"] > 0
-    assert ids(table.to_pyarrow_table()) == theirs(folder)
+    assert ids(table.to_pyarrow_table()) == delta_rs_ids(folder)
     dataset = table.to_pyarrow_dataset()
     assert dataset.to_table(filter=(pc.field("shop") == "shop 2") & (pc.field("id") < 50)).num_rows == 12
-    assert all(one.startswith(f"{LOCATION}/shop=shop ") for one in table.file_uris())
+    assert all(uri.startswith(f"{LOCATION}/shop=shop ") for uri in table.file_uris())
     table.create_checkpoint()
-    stored = len([one for one in table.store.walk() if one.path.endswith(".parquet")])
+    stored = len([meta for meta in table.store.walk() if meta.path.endswith(".parquet")])
     gone = table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
     assert len(gone) > 0
-    assert len([one for one in table.store.walk() if one.path.endswith(".parquet")]) == stored - len(gone)
-    assert ids(DeltaTable(LOCATION, storage_options=options).to_pyarrow_table()) == theirs(folder)
+    assert len([meta for meta in table.store.walk() if meta.path.endswith(".parquet")]) == stored - len(gone)
+    assert ids(DeltaTable(LOCATION, storage_options=options).to_pyarrow_table()) == delta_rs_ids(folder)
     assert DeltaTable(LOCATION, 1, options).version() == 1
     assert table.repair(dry_run=True)
     assert prove(LOCATION, "id = 3", storage_options=options).rows == 1
@@ -114,16 +114,16 @@ def test_spark_reads_and_writes(options, folder, spark, renames):
     frame = spark.range(0, 100, 1, 2).selectExpr("id", "concat('shop ', id % 3) AS shop")
     write_deltalake(LOCATION, frame, partition_by="shop", storage_options=options, engine=engine)
     paths = DeltaTable(LOCATION, storage_options=options).file_uris()
-    assert all(("spark_write" in one) == (renames == "true") for one in paths)
+    assert all(("spark_write" in path) == (renames == "true") for path in paths)
     write_deltalake(LOCATION, frame.selectExpr("id + 100 AS id", "shop"), mode="append", storage_options=options)
     table = DeltaTable(LOCATION, storage_options=options, engine=engine)
-    assert theirs(folder) == list(range(200))
+    assert delta_rs_ids(folder) == list(range(200))
     assert sorted(row.id for row in table.to_spark(spark).where("shop = 'shop 2'").collect()) == [
         number for number in range(200) if number % 100 % 3 == 2
     ]
     assert table.delete("id >= 150")["num_deleted_rows"] == 50
     assert table.optimize.compact()["numFilesRemoved"] > 0
-    assert sorted(row.id for row in table.to_spark(spark).collect()) == list(range(150)) == theirs(folder)
+    assert sorted(row.id for row in table.to_spark(spark).collect()) == list(range(150)) == delta_rs_ids(folder)
 
 
 def test_spark_reads_files_of_allowed_roots(options, spark, tmp_path):
@@ -172,5 +172,5 @@ def test_a_folder_beside_the_others_is_enough(tmp_path):
         "print(store.open_store('trial://shelf/t', {'folder': '/f'}).root)\n"
         "assert 'boto3' not in sys.modules\n"
     )
-    found = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert found.stdout == "trial://shelf/t\n"
+    process = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert process.stdout == "trial://shelf/t\n"

@@ -36,7 +36,7 @@ class TrialStore:
 
     def __init__(self, location: str, options: Mapping[str, str]) -> None:
         self.root = f"trial://{'/'.join(parse(location)[1:]).replace('//', '/')}".rstrip("/")
-        self.allowed_roots = tuple(one for one in options.get("allowed_roots", "").split("|") if one)
+        self.allowed_roots = tuple(root for root in options.get("allowed_roots", "").split("|") if root)
         self._options = dict(options)
 
     def __eq__(self, other: object) -> bool:
@@ -79,16 +79,16 @@ class TrialStore:
 
     def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
         place = self._own(folder) if folder else self._place(self.root)
-        found = place.iterdir() if place.is_dir() else ()
-        for one in sorted(found, key=lambda one: one.name):
-            if one.is_file() and one.name >= start and not one.name.endswith((".aside", ".lock")):
-                yield from self._metas(one)
+        children = place.iterdir() if place.is_dir() else ()
+        for path in sorted(children, key=lambda path: path.name):
+            if path.is_file() and path.name >= start and not path.name.endswith((".aside", ".lock")):
+                yield from self._metas(path)
 
     def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
         place = self._own(folder) if folder else self._place(self.root)
-        for one in place.rglob("*") if place.is_dir() else ():
-            if one.is_file() and not one.name.endswith((".aside", ".lock")):
-                yield from self._metas(one)
+        for path in place.rglob("*") if place.is_dir() else ():
+            if path.is_file() and not path.name.endswith((".aside", ".lock")):
+                yield from self._metas(path)
 
     def delete_many(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -132,7 +132,7 @@ class TrialStore:
         return self._place(self.root) / path
 
     def _readable(self, path: str) -> Path:
-        allowed = any(path.startswith(f"{one}/") for one in self.allowed_roots) and ".." not in path.split("/")
+        allowed = any(path.startswith(f"{root}/") for root in self.allowed_roots) and ".." not in path.split("/")
         return self._place(path) if allowed else self._own(path)
 
     def _put_aside(self, path: str, data: bytes) -> Path:
