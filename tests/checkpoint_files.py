@@ -105,7 +105,9 @@ def parquet(
             for name, fields in members.items()
         ]
     )
-    rows = pa.Table.from_pylist([{name: _pairs(body, name) for name, body in one.items()} for one in actions], schema)
+    rows = pa.Table.from_pylist(
+        [{name: _pairs(body, name) for name, body in action.items()} for action in actions], schema
+    )
     out = io.BytesIO()
     pq.write_table(rows, out, row_group_size=row_group, write_statistics=statistics)
     return out.getvalue()

@@ -26,7 +26,7 @@ Reader = Callable[[int], pa.Table]
 
 
 @dataclass
-class Told:
+class Records:
     """The content of the ledgers of all writers.
 
     Attributes:
@@ -43,24 +43,24 @@ class Told:
     idle: set[str] = field(default_factory=set)
 
 
-def told(ledgers: Iterable[Path]) -> Told:
+def read_ledgers(ledgers: Iterable[Path]) -> Records:
     """Read the ledgers."""
-    found = Told()
+    records = Records()
     for path in ledgers:
         for line in path.read_text().splitlines():
             body = json.loads(line)
             if "begin" in body:
                 operation = Operation(*body["begin"])
-                found.begun[operation.name] = operation
+                records.begun[operation.name] = operation
             elif "done" in body:
-                found.done[body["done"]] = body["version"]
+                records.done[body["done"]] = body["version"]
             elif "refused" in body:
-                found.refused[body["refused"]] = body["error"]
+                records.refused[body["refused"]] = body["error"]
             elif "failed" in body:
-                found.failed[body["failed"]] = body["error"]
+                records.failed[body["failed"]] = body["error"]
             else:
-                found.idle.add(body["idle"])
-    return found
+                records.idle.add(body["idle"])
+    return records
 
 
 @dataclass
@@ -102,7 +102,7 @@ def judge(
         readers: further readers: name -> a function that returns the rows of a version.
     """
     verdict = Verdict()
-    stories = told(ledgers)
+    stories = read_ledgers(ledgers)
     committed = _committed(table, stories, verdict)
     expected = _replayed(stories, committed, verdict)
     if verdict.violations:
@@ -118,15 +118,15 @@ def judge(
     return verdict
 
 
-def _committed(table: Path, stories: Told, verdict: Verdict) -> dict[int, str]:
+def _committed(table: Path, stories: Records, verdict: Verdict) -> dict[int, str]:
     """Names of the operations by their versions, from the log."""
     log = table / "_delta_log"
-    found = sorted(int(path.stem) for path in log.glob("*.json") if path.stem.isdigit())
-    verdict.versions = len(found)
-    if found != list(range(len(found))):
-        verdict.violations.append(f"the versions {found} are not contiguous")
+    numbers = sorted(int(path.stem) for path in log.glob("*.json") if path.stem.isdigit())
+    verdict.versions = len(numbers)
+    if numbers != list(range(len(numbers))):
+        verdict.violations.append(f"the versions {numbers} are not contiguous")
     names: dict[int, str] = {}
-    for version in found[1:]:
+    for version in numbers[1:]:
         lines = (log / f"{version:020d}.json").read_text().splitlines()
         try:
             info = next(body["commitInfo"] for body in map(json.loads, lines) if "commitInfo" in body)
@@ -150,7 +150,7 @@ def _committed(table: Path, stories: Told, verdict: Verdict) -> dict[int, str]:
     return names
 
 
-def _replayed(stories: Told, committed: Mapping[int, str], verdict: Verdict) -> dict[int, dict[int, int]]:
+def _replayed(stories: Records, committed: Mapping[int, str], verdict: Verdict) -> dict[int, dict[int, int]]:
     """The rows of each version, id -> slot, by replaying the operations."""
     rows: dict[int, int] = {}
     versions: dict[int, dict[int, int]] = {0: {}}
@@ -181,11 +181,14 @@ def _read(table: Path, expected: Mapping[int, Mapping[int, int]], more: Mapping[
         }
         for version, rows in expected.items():
             verdict.looked_at += 1
-            wanted = Counter(rows.items())
+            expected_rows = Counter(rows.items())
             for who, read in readers.items():
-                found = read(version)
-                seen = Counter(zip(found["id"].to_pylist(), found["slot"].to_pylist(), strict=True))
-                for what, difference in (("lacks", wanted - seen), ("has one too many of", seen - wanted)):
+                content = read(version)
+                actual_rows = Counter(zip(content["id"].to_pylist(), content["slot"].to_pylist(), strict=True))
+                for what, difference in (
+                    ("lacks", expected_rows - actual_rows),
+                    ("has one too many of", actual_rows - expected_rows),
+                ):
                     if difference:
                         some = sorted(difference)[:3]
                         verdict.violations.append(
@@ -204,7 +207,7 @@ def _check_checkpoints(table: Path, verdict: Verdict) -> None:
     alone = table.with_name(f"{table.name}-commits-alone")
     shutil.copytree(log, alone / "_delta_log", ignore=shutil.ignore_patterns("*.parquet", "_last_checkpoint"))
     try:
-        with_checkpoint, without = (sorted(DeltaTable(one).files()["path"].to_pylist()) for one in (table, alone))
+        with_checkpoint, without = (sorted(DeltaTable(folder).files()["path"].to_pylist()) for folder in (table, alone))
         if with_checkpoint != without:
             verdict.violations.append(
                 f"the checkpoint has {len(with_checkpoint)} files; expected {len(without)} files by the commits"

@@ -38,12 +38,12 @@ def file(number, **more):
 
 def record_reads(monkeypatch):
     """Record (leaf, row group) of every later read of a checkpoint."""
-    seen = []
+    reads = []
     real = part._read
 
     def read(file, block, leaves):
-        seen.extend((".".join(leaf), block) for leaf in leaves)
+        reads.extend((".".join(leaf), block) for leaf in leaves)
         return real(file, block, leaves)
 
     monkeypatch.setattr(part, "_read", read)
-    return seen
+    return reads

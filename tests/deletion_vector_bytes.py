@@ -84,7 +84,7 @@ def delete_by_vector(root: Path, vectors: Mapping[str, dict[str, Any]]) -> int:
     version = len(commits)
     adds: dict[str, dict[str, Any]] = {}
     versions: dict[str, Any] = {}
-    for line in (one for commit in commits for one in commit.read_text().splitlines()):
+    for line in (text for commit in commits for text in commit.read_text().splitlines()):
         action = json.loads(line)
         versions = action.get("protocol", versions)
         if "add" in action:

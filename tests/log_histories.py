@@ -79,7 +79,7 @@ class PastLog:
                 paths = [checkpoints.put_classic(self.store, version, top)]
             else:
                 paths = [checkpoints.put_v2(self.store, version, kind, top)]
-            paths += [f"{file_names.SIDECARS}/{one['sidecar']['path']}" for one in refs]
+            paths += [f"{file_names.SIDECARS}/{ref['sidecar']['path']}" for ref in refs]
         for path in paths:
             self.date(path, version)
         return paths
@@ -106,7 +106,7 @@ class PastLog:
 
     def listing(self) -> list[str]:
         return sorted(
-            one.path for folder in (file_names.LOG, file_names.SIDECARS) for one in self.store.list_from(folder)
+            meta.path for folder in (file_names.LOG, file_names.SIDECARS) for meta in self.store.list_from(folder)
         )
 
     def _head(self) -> list[dict[str, Any]]:
@@ -123,12 +123,14 @@ def at(day: float) -> int:
     return int(BEGINNING + day * DAY)
 
 
-def seen(store: LocalStore, version: int | None) -> tuple[Any, ...] | type[DeltaError]:
+def state_at(store: LocalStore, version: int | None) -> tuple[Any, ...] | type[DeltaError]:
     """The state that a reader reads at a version, without the cache; the error's class if it cannot be read."""
     CACHE.clear()
     try:
         snapshot = load_snapshot(store, version)
-        transactions = sorted((one.app_id, one.version) for one in snapshot.transactions.values())
+        transactions = sorted(
+            (transaction.app_id, transaction.version) for transaction in snapshot.transactions.values()
+        )
         paths = sorted(snapshot.files["path"].to_pylist())
         return (snapshot.version, paths, transactions, snapshot.metadata, snapshot.protocol, snapshot.timestamp)
     except DeltaError as error:
@@ -136,7 +138,7 @@ def seen(store: LocalStore, version: int | None) -> tuple[Any, ...] | type[Delta
 
 
 def all_seen(store: LocalStore, versions: Iterable[int]) -> dict[int, Any]:
-    return {version: seen(store, version) for version in versions}
+    return {version: state_at(store, version) for version in versions}
 
 
 def weekly(configuration: dict[str, str] | None = None) -> Metadata:

@@ -18,7 +18,7 @@ def days(*numbers: int | None) -> pa.Array:
 
 def midnights(*numbers: int | None, zone: str | None = None) -> pa.Array:
     """The midnights of these days."""
-    micros = pa.array([None if one is None else one * 86_400_000_000 for one in numbers], pa.int64())
+    micros = pa.array([None if number is None else number * 86_400_000_000 for number in numbers], pa.int64())
     return micros.cast(pa.timestamp("us", zone))
 
 

@@ -90,11 +90,11 @@ class Log:
     def _remove(self, number: int) -> dict[str, object]:
         body = self.live.pop(number)
         more = {"deletionTimestamp": self.version, "size": body["size"]}
-        known = body.get("deletionVector")
-        if known is not None:
-            more["deletionVector"] = known
+        descriptor = body.get("deletionVector")
+        if descriptor is not None:
+            more["deletionVector"] = descriptor
         removed = remove(spelled(number, self.version + 1), **more)
-        self.gone[number, known["offset"] if known is not None else None] = removed["remove"]
+        self.gone[number, descriptor["offset"] if descriptor is not None else None] = removed["remove"]
         return removed
 
 

@@ -91,9 +91,9 @@ class S3Server:
 
     def counted(self) -> dict[str, int]:
         """The number of requests by verb since the last call."""
-        found = Counter(one.verb for one in self.requests)
+        verbs = Counter(request.verb for request in self.requests)
         self.requests.clear()
-        return dict(sorted(found.items()))
+        return dict(sorted(verbs.items()))
 
     @contextmanager
     def interfering(self, interfere: Interfere) -> Iterator[None]:
@@ -120,9 +120,9 @@ class S3Server:
         return [answer.body]
 
     def _ask(self, environ: dict[str, Any]) -> Answer:
-        told: list[Any] = []
-        body = b"".join(self._app(environ, lambda status, headers, exc_info=None: told.extend((status, headers))))
-        return Answer(told[0], told[1], body)
+        response: list[Any] = []
+        body = b"".join(self._app(environ, lambda status, headers, exc_info=None: response.extend((status, headers))))
+        return Answer(response[0], response[1], body)
 
 
 @contextmanager

@@ -71,7 +71,7 @@ class StoreContract:
         assert not store.put_if_absent("_delta_log/0.json", b"2")
         assert not store.put_if_absent("_delta_log/0.json", b"1")
         assert store.read("_delta_log/0.json") == b"1"
-        assert [one.path for one in store.walk()] == ["_delta_log/0.json"]
+        assert [meta.path for meta in store.walk()] == ["_delta_log/0.json"]
 
     def test_put_if_absent_has_one_winner_in_every_race(self, store):
         for number in range(self.rounds):
@@ -100,8 +100,8 @@ class StoreContract:
 
         def add_one(_):
             while True:
-                seen = store.read("counter")
-                if store.put_if_match("counter", str(int(seen) + 1).encode(), seen):
+                content = store.read("counter")
+                if store.put_if_match("counter", str(int(content) + 1).encode(), content):
                     return
 
         with ThreadPoolExecutor(4) as pool:
@@ -127,22 +127,22 @@ class StoreContract:
             store.put(f"_delta_log/{name}", b"")
         for version in (0, 8, 9, 10, 11, 12, 99, 100, 101):
             start = f"{version:020d}"
-            wanted = [f"_delta_log/{name}" for name in [*names, "_last_checkpoint"] if name >= start]
-            assert [one.path for one in store.list_from("_delta_log", start)] == wanted
+            expected = [f"_delta_log/{name}" for name in [*names, "_last_checkpoint"] if name >= start]
+            assert [meta.path for meta in store.list_from("_delta_log", start)] == expected
 
     def test_walk_has_everything_below(self, store):
         names = {"a", "b/c", "b/d/e", "b2/f", "_delta_log/0.json"}
         for name in names:
             store.put(name, b"x")
-        assert {one.path for one in store.walk()} == names
-        assert {one.path for one in store.walk("b")} == {"b/c", "b/d/e"}
+        assert {meta.path for meta in store.walk()} == names
+        assert {meta.path for meta in store.walk("b")} == {"b/c", "b/d/e"}
 
     @pytest.mark.parametrize("name", ODD_NAMES)
     def test_a_name_is_what_it_is(self, store, name):
         assert store.put_if_absent(f"dir/{name}", b"x")
         assert store.read(f"dir/{name}") == b"x"
         assert store.head(f"dir/{name}").size == 1
-        assert [one.path for one in store.walk()] == [f"dir/{name}"]
+        assert [meta.path for meta in store.walk()] == [f"dir/{name}"]
         with store.open_output(f"{name}.2") as sink:
             sink.write(b"yy")
         with store.open_input(f"{name}.2") as source:
@@ -155,7 +155,7 @@ class StoreContract:
         for name in names:
             store.put(name, b"")
         store.delete_many(iter([*names[:10], names[0], "d/gone"]))
-        assert sorted(one.path for one in store.walk()) == ["d/10", "d/11"]
+        assert sorted(meta.path for meta in store.walk()) == ["d/10", "d/11"]
 
     @pytest.mark.parametrize("size", [0, 10, 600 << 10, 12 << 20])
     def test_a_data_file_is_written_and_read_anywhere(self, store, size):
@@ -198,9 +198,9 @@ class StoreContract:
         assert list(store.walk()) == []
 
     def test_a_store_travels_to_a_worker(self, store):
-        there = pickle.loads(pickle.dumps(store))
-        assert there == store
-        assert hash(there) == hash(store)
-        assert there.root == store.root
-        there.put("x", b"1")
+        copy = pickle.loads(pickle.dumps(store))
+        assert copy == store
+        assert hash(copy) == hash(store)
+        assert copy.root == store.root
+        copy.put("x", b"1")
         assert store.read("x") == b"1"

@@ -29,10 +29,10 @@ def ids(table: pa.Table) -> list[int]:
     return sorted(table["id"].to_pylist())
 
 
-def theirs(uri: str, options: Mapping[str, str], version: int | None = None) -> list[int]:
+def delta_rs_ids(uri: str, options: Mapping[str, str], version: int | None = None) -> list[int]:
     """The ids that delta-rs reads."""
-    found = deltalake.DeltaTable(uri, version=version, storage_options=delta_rs_options(options)).to_pyarrow_table()
-    return sorted(found["id"].to_pylist())
+    table = deltalake.DeltaTable(uri, version=version, storage_options=delta_rs_options(options)).to_pyarrow_table()
+    return sorted(table["id"].to_pylist())
 
 
 def every_verb(uri: str, options: dict[str, str]) -> None:
@@ -42,7 +42,7 @@ def every_verb(uri: str, options: dict[str, str]) -> None:
 
     def check(table: DeltaTable) -> None:
         expected[table.version()] = ids(table.to_pyarrow_table())
-        assert theirs(uri, options) == expected[table.version()]
+        assert delta_rs_ids(uri, options) == expected[table.version()]
 
     assert not DeltaTable.is_deltatable(uri, options)
     write_deltalake(uri, rows(0), partition_by="shop", storage_options=options)
@@ -67,19 +67,23 @@ def every_verb(uri: str, options: dict[str, str]) -> None:
     write_deltalake(table, rows(2000, 40), mode="append")
     check(table)
     assert pc.sum(pc.greater_equal(table.to_pyarrow_table()["id"], 1000)).as_py() == 80
-    assert [one["version"] for one in table.history()] == list(range(table.version(), -1, -1))
+    assert [entry["version"] for entry in table.history()] == list(range(table.version(), -1, -1))
 
     assert table.optimize.z_order(["id"], target_size=3_000)["numFilesAdded"] > 0
     check(table)
     table.create_checkpoint()
     assert ids(DeltaTable(uri, storage_options=options).to_pyarrow_table()) == expected[table.version()]
-    for version, there in expected.items():
-        assert ids(DeltaTable(uri, version, options).to_pyarrow_table()) == there == theirs(uri, options, version)
+    for version, expected_ids in expected.items():
+        assert (
+            ids(DeltaTable(uri, version, options).to_pyarrow_table())
+            == expected_ids
+            == delta_rs_ids(uri, options, version)
+        )
 
     dataset = table.to_pyarrow_dataset()
     assert ids(dataset.to_table(columns=["id"])) == expected[table.version()]
     assert dataset.to_table(filter=(pc.field("shop") == "shop 2") & (pc.field("id") < 50)).num_rows == 12
-    assert all(one.startswith((f"{uri}/shop=shop%20", f"{uri}/shop=shop ")) for one in table.file_uris())
+    assert all(file_uri.startswith((f"{uri}/shop=shop%20", f"{uri}/shop=shop ")) for file_uri in table.file_uris())
     assert table.count() == len(expected[table.version()])
     assert table.health().to_dict()
     assert table.detail()["location"] == uri
@@ -88,7 +92,7 @@ def every_verb(uri: str, options: dict[str, str]) -> None:
     gone = table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
     assert gone
     assert live == set(table.file_uris())
-    stored = [one.path for one in table.store.walk() if not one.path.startswith("_delta_log/")]
+    stored = [meta.path for meta in table.store.walk() if not meta.path.startswith("_delta_log/")]
     assert {f"{uri}/{path}" for path in stored} == live
     check(table)
     write_deltalake(table, rows(0, 10), mode="overwrite")

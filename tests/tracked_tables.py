@@ -51,17 +51,17 @@ def ids_on_disk(root: Path, key: str = "id") -> dict[int, tuple[int, int]]:
     """For each live row, by its key: its row id and row commit version (PROTOCOL.md, Reader Requirements)."""
     snapshot = load_snapshot(LocalStore(str(root)))
     names = [snapshot.configuration.get(name) for name in list(STABLE)[1:]]
-    found: dict[int, tuple[int, int]] = {}
+    row_ids: dict[int, tuple[int, int]] = {}
     for file in snapshot.files.to_pylist():
         table = pq.ParquetFile(root / file["path"]).read()
-        told = [table[name].to_pylist() if name in table.column_names else [None] * len(table) for name in names]
+        columns = [table[name].to_pylist() if name in table.column_names else [None] * len(table) for name in names]
         deleted = deletion_vector.load(snapshot.store, file["deletionVector"])
-        for place, (value, row, version) in enumerate(zip(table[key].to_pylist(), *told, strict=True)):
+        for place, (value, row, version) in enumerate(zip(table[key].to_pylist(), *columns, strict=True)):
             if place not in deleted:
-                assert value not in found
-                found[value] = (
+                assert value not in row_ids
+                row_ids[value] = (
                     file["baseRowId"] + place if row is None else row,
                     file["defaultRowCommitVersion"] if version is None else version,
                 )
-    assert len({row for row, _ in found.values()}) == len(found)
-    return found
+    assert len({row for row, _ in row_ids.values()}) == len(row_ids)
+    return row_ids

@@ -66,10 +66,10 @@ class ApiRun:
         from airflow.utils.state import DagRunState, TaskInstanceState
         from sqlalchemy import select
 
-        known = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(self.dag))
+        scheduler_dag = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(self.dag))
         with create_session() as session:
             run = session.scalar(select(DagRun).where(DagRun.dag_id == self.dag_id, DagRun.run_id == self.run_id))
-            run.dag = known
+            run.dag = scheduler_dag
             if run.state == DagRunState.QUEUED:
                 run.state = DagRunState.RUNNING
                 session.commit()

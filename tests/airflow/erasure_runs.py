@@ -111,9 +111,9 @@ class Run:
 
     def locate(self) -> dict[str, dict[str, Any]]:
         """Locate the person, let ann approve, and return the plan's entries by table."""
-        found = self.look()
+        entries = self.look()
         self.answer()
-        return found
+        return entries
 
     def look(self) -> dict[str, dict[str, Any]]:
         locate = LakehouseLocateSubjectOperator(task_id="locate", subject="customer")

@@ -103,9 +103,9 @@ MOMENTS = (
     Moment("spark-submit looks for its classes", "both", command="org.apache.spark.launcher.Main"),
     Moment("the JVM starts", "task", command="org.apache.spark.deploy.SparkSubmit"),
     Moment("the driver starts", "supervisor", command="spark_jobs/delete_rows.py"),
-    Moment("the driver opens the table", "task", request=lambda one: one.verb == "LIST"),
-    Moment("a Python worker reads", "supervisor", request=lambda one: one.verb == "GET" and _is_data(one)),
-    Moment("a Python worker writes", "both", request=lambda one: one.verb == "PUT" and _is_data(one)),
+    Moment("the driver opens the table", "task", request=lambda request: request.verb == "LIST"),
+    Moment("a Python worker reads", "supervisor", request=lambda request: request.verb == "GET" and _is_data(request)),
+    Moment("a Python worker writes", "both", request=lambda request: request.verb == "PUT" and _is_data(request)),
     Moment("the commit is on its way", "task", request=_is_commit),
     Moment("the commit is done", "supervisor", request=_is_commit, answered=True),
 )
@@ -120,8 +120,8 @@ class Scene:
         self.uri = f"s3://lake/{folder.name}"
         self.options = s3.options | {"aws_secret_access_key": SECRET, "retry_timeout": "5s"}
         temporary, conf, dags = (self.folder / name for name in ("tmp", "conf", "dags"))
-        for one in (temporary, conf, dags):
-            one.mkdir(parents=True)
+        for directory in (temporary, conf, dags):
+            directory.mkdir(parents=True)
         (conf / "spark-defaults.conf").write_text(_SPARK_CONF.format(temporary=temporary))
         (dags / "killed.py").write_text(_DAG)
         aws = {"endpoint_url": s3.url, "aws_allow_http": True, "region_name": "us-east-1", "retry_timeout": "5"}
@@ -203,10 +203,10 @@ class Scene:
         """A local copy of the table: delta-rs holds Python's lock while it waits for a server, and the server is in
         this process."""
         store = open_store(self.uri, self.options)
-        for found in store.walk():
-            file = self._copy / found.path
+        for meta in store.walk():
+            file = self._copy / meta.path
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(store.read(found.path))
+            file.write_bytes(store.read(meta.path))
         return DeltaTable(self._copy)
 
     @contextmanager
@@ -235,21 +235,21 @@ class Scene:
                     return True
         return False
 
-    def _alive(self, known: set[psutil.Process], worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    def _alive(self, processes: set[psutil.Process], worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
         worker.poll()
-        return [one for one in known | self._processes(worker) if _lives(one)]
+        return [process for process in processes | self._processes(worker) if _lives(process)]
 
     def _processes(self, worker: subprocess.Popen[bytes]) -> set[psutil.Process]:
         """The worker, the processes that it started, and all others with its environment."""
-        found = set()
+        processes = set()
         with suppress(psutil.NoSuchProcess):
             supervisor = psutil.Process(worker.pid)
-            found = {supervisor, *supervisor.children(recursive=True)}
+            processes = {supervisor, *supervisor.children(recursive=True)}
         for process in psutil.process_iter():
             with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
                 if process.environ().get("SCENE") == str(self.folder):
-                    found.add(process)
-        return found
+                    processes.add(process)
+        return processes
 
     def _log(self) -> str:
         return (self.folder / "log").read_text(errors="replace")[-3000:]

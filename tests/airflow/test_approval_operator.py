@@ -41,9 +41,9 @@ def set_policy(registry_file: Path, **policy: Any) -> None:
 @pytest.fixture
 def questions(tables: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The questions that Airflow was given to show."""
-    given: list[dict[str, Any]] = []
-    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **question: given.append(question))
-    return given
+    details: list[dict[str, Any]] = []
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **question: details.append(question))
+    return details
 
 
 def ask(run: Run) -> TaskAwaitingInput:

@@ -182,9 +182,9 @@ print(json.dumps({"plugins": names, "errors": errors, "dags": sorted(bag.dags), 
         assert done.returncode == 0, done.stderr + done.stdout
         return dict(json.loads(done.stdout.splitlines()[-1]))
 
-    found = run(other_packages, ROOT)
-    assert found["plugins"] == [["lakehouse", "$PLUGINS_FOLDER/lakehouse_plugin.py", ["Lakehouse"]]]
-    assert (found["errors"], found["dags"], found["broken"]) == ({}, list(DAGS), "")
+    result = run(other_packages, ROOT)
+    assert result["plugins"] == [["lakehouse", "$PLUGINS_FOLDER/lakehouse_plugin.py", ["Lakehouse"]]]
+    assert (result["errors"], result["dags"], result["broken"]) == ({}, list(DAGS), "")
     without = run(other_packages)
     assert (without["dags"], "No module named 'lakehouse_lib'" in without["broken"]) == ([], True)
 

@@ -169,19 +169,19 @@ def test_line_items_of_an_order_in_quarantine_are_reached(registry_file: Path, e
     assert not {2, 12, 50} & set(on_disk(tables / "lineitem", "l_orderkey"))
     for table, key in (("orders_quarantine", "o_orderkey"), ("lineitem_quarantine", "l_orderkey")):
         assert read_delta_rs(tables / table)[key].drop_null().to_pylist() == ["60"]
-    kept = [
+    raw_texts = [
         text
         for table in ("orders_quarantine", "lineitem_quarantine")
         for file in parquet_files(tables / table)
         for text in pa.parquet.read_table(file)["_raw"].drop_null().to_pylist()
     ]
-    assert sorted(kept) == (["70,9,surplus"] if erase_mentions else ["50|half", "70,2,surplus", "70,9,surplus"])
+    assert sorted(raw_texts) == (["70,9,surplus"] if erase_mentions else ["50|half", "70,2,surplus", "70,9,surplus"])
 
     plan = ledger().read(run.xcom("locate")["request"], "plan")
-    found = {entry["table"]: entry["unattributed"] for entry in plan["tables"]}
-    assert [found["lineitem_quarantine"][what] for what in ("records", "mentions", "erased")] == [2, 1, erase_mentions]
-    assert [found["orders_quarantine"][what] for what in ("records", "mentions")] == [1, 1]
-    assert found["lineitem"] is None
+    counts = {entry["table"]: entry["unattributed"] for entry in plan["tables"]}
+    assert [counts["lineitem_quarantine"][what] for what in ("records", "mentions", "erased")] == [2, 1, erase_mentions]
+    assert [counts["orders_quarantine"][what] for what in ("records", "mentions")] == [1, 1]
+    assert counts["lineitem"] is None
     report = run.xcom("report")
     left = {
         "lineitem_quarantine": {"records": 1 if erase_mentions else 2, "mentions": 0 if erase_mentions else 1},

@@ -155,10 +155,10 @@ def test_keys_of_requests_that_no_one_answers_do_not_stay(
     unanswered.look()
     approved.locate()
     now = datetime.now(UTC)
-    for days, there in ((30.9, True), (31.1, False)):
+    for days, stays in ((30.9, True), (31.1, False)):
         monkeypatch.setattr(locate, "timezone", SimpleNamespace(utcnow=lambda days=days: now + timedelta(days=days)))
         Run(1).look()
-        assert (folder / unanswered.request / "keys.json").exists() is there
+        assert (folder / unanswered.request / "keys.json").exists() is stays
     with pytest.raises(AirflowFailException, match="is over and its keys are deleted"):
         unanswered.answer()
     approved.finish()
@@ -174,12 +174,12 @@ def test_keys_of_a_subject_that_was_removed_do_not_stay(
     body["subjects"]["buyer"] = body["subjects"].pop("customer")
     registry_file.write_text(json.dumps(body))
     now = datetime.now(UTC)
-    for days, there in ((30.9, True), (31.1, False)):
+    for days, stays in ((30.9, True), (31.1, False)):
         monkeypatch.setattr(locate, "timezone", SimpleNamespace(utcnow=lambda days=days: now + timedelta(days=days)))
         other = Run(1)
         other.context["params"]["buyer_id"] = 1
         locate.LakehouseLocateSubjectOperator(task_id="locate", subject="buyer").execute(other.context)
-        assert (folder / unanswered.request / "keys.json").exists() is there
+        assert (folder / unanswered.request / "keys.json").exists() is stays
     assert (folder / approved.request / "keys.json").exists()
 
 

@@ -133,9 +133,9 @@ def commits(tables: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 def test_the_id_is_only_where_the_docs_say_and_goes_from_there_as_they_say(erased: Erased) -> None:
     person = erased.person
-    found = [(table, column, text) for table, column, text in erased.database if names_person(text, person)]
-    assert [hit for hit in found if hit[:2] not in LEFT] == []
-    assert {hit[:2] for hit in found} == LEFT
+    hits = [(table, column, text) for table, column, text in erased.database if names_person(text, person)]
+    assert [hit for hit in hits if hit[:2] not in LEFT] == []
+    assert {hit[:2] for hit in hits} == LEFT
 
     assert [line for line in erased.output.splitlines() if names_person(line, person)] == []
     for file in (path for path in (HOME / "logs").rglob("*") if path.is_file()):

@@ -74,8 +74,8 @@ def test_a_forged_answer_is_refused(tables: Path) -> None:
 def test_an_edited_pointer_is_refused(tables: Path, edited: Any, reason: str) -> None:
     run = Run()
     run.locate()
-    known = run.left["locate"]
-    run.left["locate"] = {**known, **edited} if edited == {"digest": "0" * 64} else edited
+    pointer = run.left["locate"]
+    run.left["locate"] = {**pointer, **edited} if edited == {"digest": "0" * 64} else edited
     refuses(tables, run, reason)
 
 

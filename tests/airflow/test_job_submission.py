@@ -269,9 +269,9 @@ def test_a_task_that_is_killed_before_its_job_begins_starts_none(
     operator = LakehouseOptimizeOperator(task_id="t", table="orders")
     at_work = getattr(operator, moment)
 
-    def terminated(*given: Any) -> Any:  # Airflow's handler of SIGTERM calls on_kill, and the task continues
+    def terminated(*args: Any) -> Any:  # Airflow's handler of SIGTERM calls on_kill, and the task continues
         operator.on_kill()
-        return at_work(*given)
+        return at_work(*args)
 
     monkeypatch.setattr(operator, moment, terminated)
     with pytest.raises(AirflowException, match="was not started, because its task was killed"):
@@ -286,8 +286,8 @@ def test_a_task_that_is_killed_while_its_job_begins_kills_it(
     running = submission()
     start = subprocess.Popen
 
-    def terminated(*given: Any, **options: Any) -> Any:
-        process = start(*given, **options)
+    def terminated(*args: Any, **options: Any) -> Any:
+        process = start(*args, **options)
         running.on_kill()  # the submission does not know the process yet
         return process
 

@@ -126,8 +126,8 @@ def test_a_report_names_the_first_only(registry_file: Path) -> None:
     write_deltalake(table, pa.table({"o_custkey": names, "one": [1] * 30}), partition_by=["o_custkey"])
     for file in table.rglob("*.parquet"):
         file.unlink()
-    found = LakehouseRepairOperator(task_id="t", table="orders").execute({})["found"]["files_removed"]
-    assert (found["count"], len(found["first"])) == (30, 20)
+    files_removed = LakehouseRepairOperator(task_id="t", table="orders").execute({})["found"]["files_removed"]
+    assert (files_removed["count"], len(files_removed["first"])) == (30, 20)
 
 
 def test_what_cannot_be_mended_fails_the_task_and_is_told(orders: Path) -> None:

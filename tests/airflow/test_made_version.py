@@ -48,7 +48,7 @@ def another_writer(orders: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 def operation(table: Path, version: int) -> str:
     """The operation of a version, as delta-rs reads its commit."""
-    return next(one["operation"] for one in DeltaTable(table).history() if one["version"] == version)
+    return next(entry["operation"] for entry in DeltaTable(table).history() if entry["version"] == version)
 
 
 @pytest.mark.usefixtures("another_writer")
@@ -100,13 +100,13 @@ def test_an_aggregate_names_its_own_commit(
 
     write = lakehouse_lib.write_deltalake
 
-    def before_another(*given: Any, **options: Any) -> None:
-        write(*given, **options)
+    def before_another(*arguments: Any, **options: Any) -> None:
+        write(*arguments, **options)
         write_deltalake(output, OTHERS, mode="append")
 
     monkeypatch.setattr(lakehouse_lib, "write_deltalake", before_another)
-    given = ["--input", f"orders={orders}", "--sql-file", str(query), "--output", str(output)]
-    options: Namespace = aggregate.arguments().parse_args([*given, "--app-id", "report", "--app-version", "2"])
+    command_line = ["--input", f"orders={orders}", "--sql-file", str(query), "--output", str(output)]
+    options: Namespace = aggregate.arguments().parse_args([*command_line, "--app-id", "report", "--app-version", "2"])
     run: Any = aggregate.prepare(options)
     assert run(spark)["version"] == 0
     assert DeltaTable(output).version() == 1

@@ -23,11 +23,11 @@ class Service:
     def __init__(self, life: float = HOUR) -> None:
         self.life = life
         self.now = 1_800_000_000.0
-        self.asked = 0
+        self.calls = 0
 
     def ask(self) -> SessionKeys:
-        self.asked += 1
-        keys = {"aws_access_key_id": f"ASIA{self.asked}", "aws_secret_access_key": SECRET}
+        self.calls += 1
+        keys = {"aws_access_key_id": f"ASIA{self.calls}", "aws_secret_access_key": SECRET}
         return SessionKeys.until(self.now + self.life, keys, "eu-central-1")
 
     def key(self, inputs: object = "a") -> str:
@@ -36,10 +36,10 @@ class Service:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Service:
-    found = Service()
+    stub = Service()
     monkeypatch.setattr(session_keys, "_answers", OrderedDict())
-    monkeypatch.setattr("lakehouse_airflow.connections.session_keys.time.time", lambda: found.now)
-    return found
+    monkeypatch.setattr("lakehouse_airflow.connections.session_keys.time.time", lambda: stub.now)
+    return stub
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_other_inputs_get_other_keys(service: Service) -> None:
         for role in ({}, {"DurationSeconds": 900}, {"Tags": [{"Key": "k", "Value": "v"}]})
         for sts in (None, "https://sts")
     ]
-    found = [service.key(one) for one in inputs]
-    assert len(set(found)) == len(inputs)
-    assert [service.key(json.loads(json.dumps(one))) for one in inputs] == found
+    keys = [service.key(arguments) for arguments in inputs]
+    assert len(set(keys)) == len(inputs)
+    assert [service.key(json.loads(json.dumps(arguments))) for arguments in inputs] == keys
 
 
 def test_what_failed_is_not_remembered(service: Service) -> None:
@@ -104,10 +104,10 @@ class CountingLock:
 
 def test_one_of_many_threads_asks_and_all_are_told(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     all_wait = threading.Event()
-    asked = []
+    callers = []
 
     def slow() -> SessionKeys:
-        asked.append(threading.get_ident())
+        callers.append(threading.get_ident())
         assert all_wait.wait(120)
         # A thread does not wait for the keys of another role either.
         assert service.key("other").startswith("ASIA")
@@ -118,19 +118,19 @@ def test_one_of_many_threads_asks_and_all_are_told(service: Service, monkeypatch
         raise AirflowFailException("refused")
 
     def of_eight(ask: Callable[[], SessionKeys]) -> list[Any]:
-        asked.clear()
+        callers.clear()
         all_wait.clear()
         monkeypatch.setattr(session_keys, "_lock", CountingLock(8, all_wait.set))
         with ThreadPoolExecutor(8) as pool:
             answers = [pool.submit(shared_keys, ask.__name__, ask) for _ in range(8)]
-            return [one.exception() or one.result() for one in answers]
+            return [answer.exception() or answer.result() for answer in answers]
 
-    given = of_eight(slow)
-    assert len(asked) == 1
-    assert all(one is given[0] for one in given)
+    answers = of_eight(slow)
+    assert len(callers) == 1
+    assert all(answer is answers[0] for answer in answers)
     refused = of_eight(refuse)
-    assert len(asked) == 1
-    assert [str(one) for one in refused] == ["refused"] * 8
+    assert len(callers) == 1
+    assert [str(error) for error in refused] == ["refused"] * 8
 
 
 def test_a_few_are_kept_the_last_ones_used(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,7 @@ def test_a_few_are_kept_the_last_ones_used(service: Service, monkeypatch: pytest
         service.key(other)
         assert service.key("a") == first
     assert len(session_keys._answers) == 3
-    assert (service.asked, service.key("b"), service.asked) == (5, "ASIA6", 6)
+    assert (service.calls, service.key("b"), service.calls) == (5, "ASIA6", 6)
 
 
 def test_a_forked_child_asks_for_itself(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

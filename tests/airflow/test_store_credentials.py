@@ -177,8 +177,8 @@ def test_a_role_is_assumed_once_for_all_looks_of_a_process(
                 table="s3://lake/looked_at", lakehouse_conn_id="shop_s3", poke_interval=60, **waiting
             )
             assert trigger._version() == 0
-        by = {one.headers["authorization"].partition("Credential=")[2].partition("/")[0] for one in s3.requests}
-        return [one.verb for one in s3.requests].count("POST"), {key for key in by if key.startswith("ASIA")}
+        by = {request.headers["authorization"].partition("Credential=")[2].partition("/")[0] for request in s3.requests}
+        return [request.verb for request in s3.requests].count("POST"), {key for key in by if key.startswith("ASIA")}
 
     times, first = look()
     assert (times, len(first)) == (1, 1)
@@ -199,8 +199,8 @@ def test_a_profile_is_read_anew_each_time(connection: Any, tmp_path: Path, monke
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
     for secret in (SECRET, f"rotated+{SECRET}"):
         file.write_text(f"[shop]\naws_access_key_id = {KEY}\naws_secret_access_key = {secret}\n")
-        found = aws(None, None, profile_name="shop", region_name="us-east-1")
-        assert found == {"aws_access_key_id": KEY, "aws_secret_access_key": secret, "aws_region": "us-east-1"}
+        credentials = aws(None, None, profile_name="shop", region_name="us-east-1")
+        assert credentials == {"aws_access_key_id": KEY, "aws_secret_access_key": secret, "aws_region": "us-east-1"}
 
 
 def test_a_table_on_disk_gets_none_of_it(connection: Any, registry_file: Path) -> None:
@@ -277,13 +277,13 @@ def test_an_erasure_in_s3_goes_by_the_connection(
     monkeypatch.setattr(hitl, "upsert_hitl_detail", put_hitl_detail)
     run = Run()
     located = run.locate()
-    assert {name: found["rows"] for name, found in located.items()} == {"customer": 1, "orders": 1, "lineitem": 2}
+    assert {name: entry["rows"] for name, entry in located.items()} == {"customer": 1, "orders": 1, "lineitem": 2}
     for name, place in run.places().items():
         DeltaTable(hook.uri(name), storage_options=options).delete(place.keys.sql())
     purged = run.purge()
     assert {name: report["files"] for name, report in purged["tables"].items()} == dict.fromkeys(rows, 1)
     report = run.report()
-    assert [found["after"]["rows"] for found in report["tables"].values()] == [0, 0, 0]
+    assert [entry["after"]["rows"] for entry in report["tables"].values()] == [0, 0, 0]
     record = ledger().read(run.request, "record")
     assert [len(entry["files_removed"]) for entry in record["tables"]] == [1, 1, 1]
     for secret in (SECRET, LEDGER_KEY):
@@ -295,19 +295,19 @@ def test_an_erasure_in_s3_goes_by_the_connection(
 @contextmanager
 def watched_command_lines() -> Iterator[set[bytes]]:
     """Record every command line on this machine that every user can see, during the block."""
-    seen: set[bytes] = set()
+    command_lines: set[bytes] = set()
     done = threading.Event()
 
     def look() -> None:
         while not done.wait(0.2):
             for process in Path("/proc").glob("[0-9]*"):
                 with suppress(OSError):
-                    seen.add((process / "cmdline").read_bytes())
+                    command_lines.add((process / "cmdline").read_bytes())
 
     thread = threading.Thread(target=look)
     thread.start()
     try:
-        yield seen
+        yield command_lines
     finally:
         done.set()
         thread.join()
@@ -350,25 +350,25 @@ def test_a_dag_keeps_tables_in_s3_and_the_secret_to_itself(
     assert (opened.version(), len(opened.files())) == (3, 1)
     # With these credentials only.
     assert s3.requests
-    assert all(f"Credential={KEY}/" in one.headers["authorization"] for one in s3.requests)
-    assert {one.headers["x-amz-security-token"] for one in s3.requests} == {TOKEN}
+    assert all(f"Credential={KEY}/" in request.headers["authorization"] for request in s3.requests)
+    assert {request.headers["x-amz-security-token"] for request in s3.requests} == {TOKEN}
 
     assert any(b"spark_jobs/compact.py" in line for line in command_lines)
-    (seen,) = map(json.loads, (tmp_path / "seen.jsonl").read_text().splitlines())
-    assert seen["argv"][-2:] == ["--storage-options-file", "private:storage-options-file"]
-    assert seen["input"].startswith("/memfd:")
+    (submission,) = map(json.loads, (tmp_path / "seen.jsonl").read_text().splitlines())
+    assert submission["argv"][-2:] == ["--storage-options-file", "private:storage-options-file"]
+    assert submission["input"].startswith("/memfd:")
     assert list(scratch.iterdir()) == []
     # In this test the connection comes from the environment, the only place that may contain it.
-    assert seen["environment"].pop("AIRFLOW_CONN_SHOP_S3")
+    assert submission["environment"].pop("AIRFLOW_CONN_SHOP_S3")
     printed = capfd.readouterr()
     assert "Spark-Submit cmd: " in printed.out + printed.err
-    kept = [file for file in HOME.rglob("*") if file.is_file()]
-    assert any(file.name == "airflow.db" for file in kept)  # XComs, rendered fields, links, the DAG itself
+    files = [file for file in HOME.rglob("*") if file.is_file()]
+    assert any(file.name == "airflow.db" for file in files)  # XComs, rendered fields, links, the DAG itself
     places = {
         "log": (printed.out + printed.err).encode(),
         "command lines": b"\n".join(command_lines),
-        "arguments, environment": json.dumps(seen).encode(),
-        **{str(file): file.read_bytes() for file in kept},
+        "arguments, environment": json.dumps(submission).encode(),
+        **{str(file): file.read_bytes() for file in files},
     }
     for secret in (SECRET, TOKEN):
         for written in (secret.encode(), json.dumps(secret)[1:-1].replace("/", "\\/").encode()):

@@ -73,8 +73,8 @@ def test_it_waits_while_the_table_is_missing(tmp_path: Path) -> None:
 
 def test_poking_returns_the_version(tmp_path: Path) -> None:
     commit(tmp_path / "t", 0, 1, 2)
-    found = sensor(tmp_path / "t", deferrable=False, baseline_version="1").execute({})
-    assert found == {"table": str(tmp_path / "t"), "version": 2, "baseline_version": 1}
+    result = sensor(tmp_path / "t", deferrable=False, baseline_version="1").execute({})
+    assert result == {"table": str(tmp_path / "t"), "version": 2, "baseline_version": 1}
 
 
 def test_without_a_baseline_it_waits_for_the_next_version(tmp_path: Path) -> None:
@@ -248,29 +248,29 @@ def test_an_error_fails_the_task_whatever_soft_fail_says(tmp_path: Path, soft_fa
 
 def test_soft_fail_skips_when_nothing_came_in_time(tmp_path: Path) -> None:
     commit(tmp_path / "t", 0)
-    for known in ({"baseline_version": 0}, {"target_version": "1"}, {}):
+    for versions in ({"baseline_version": 0}, {"target_version": "1"}, {}):
         with pytest.raises(AirflowSkipException):
-            sensor(tmp_path / "t", deferrable=True, soft_fail=True, **known).resume_execution(*TIMED_OUT, {})
+            sensor(tmp_path / "t", deferrable=True, soft_fail=True, **versions).resume_execution(*TIMED_OUT, {})
         with pytest.raises(AirflowSensorTimeout):
-            sensor(tmp_path / "t", deferrable=True, **known).resume_execution(*TIMED_OUT, {})
+            sensor(tmp_path / "t", deferrable=True, **versions).resume_execution(*TIMED_OUT, {})
         with pytest.raises(AirflowSkipException):
-            sensor(tmp_path / "t", deferrable=False, soft_fail=True, **known).execute({})
+            sensor(tmp_path / "t", deferrable=False, soft_fail=True, **versions).execute({})
 
 
-@pytest.mark.parametrize("known", [{"baseline_version": "0"}, {"target_version": 1}, {}])
+@pytest.mark.parametrize("versions", [{"baseline_version": "0"}, {"target_version": 1}, {}])
 def test_a_store_that_still_fails_when_the_time_is_over_is_no_skip(
-    tmp_path: Path, failing_store: pytest.MonkeyPatch, known: dict[str, Any]
+    tmp_path: Path, failing_store: pytest.MonkeyPatch, versions: dict[str, Any]
 ) -> None:
     commit(tmp_path / "t", 0, 1)
-    waiting = sensor(tmp_path / "t", deferrable=True, soft_fail=True, **known)
+    waiting = sensor(tmp_path / "t", deferrable=True, soft_fail=True, **versions)
     with pytest.raises(AirflowException, match=r"DELTA_STORE_ERROR.* _delta_log: Permission denied") as error:
         waiting.resume_execution(*TIMED_OUT, {})
     assert type(error.value) is AirflowException  # which is retried
     failing_store.undo()
-    if known:  # the baseline was rendered as text
-        baseline = 0 if "baseline_version" in known else None
-        found = {"table": str(tmp_path / "t"), "version": 1, "baseline_version": baseline}
-        assert waiting.resume_execution(*TIMED_OUT, {}) == found
+    if versions:  # the baseline was rendered as text
+        baseline = 0 if "baseline_version" in versions else None
+        expected = {"table": str(tmp_path / "t"), "version": 1, "baseline_version": baseline}
+        assert waiting.resume_execution(*TIMED_OUT, {}) == expected
 
 
 def test_never_fail_is_taken_at_its_word(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from lakehouse_lib import write_deltalake
 PAGE = (Path(__file__).parents[2] / "docs/operators.md").read_text()
 
 
-def told(operator: type) -> str:
+def section_of(operator: type) -> str:
     section = re.search(rf"^### {operator.__name__}\n(.*?)(?=^##)", PAGE, re.MULTILINE | re.DOTALL)
     assert section is not None
     return section[1]
@@ -41,14 +41,14 @@ def table(registry_file: Path) -> str:
 )
 def test_the_page_has_the_keys_of_a_result(table: str, operator: Any) -> None:
     result = operator(task_id="t", table=table).execute({})
-    keys = re.search(r"Returns\s+`\{([^}]+)\}`", told(operator))
+    keys = re.search(r"Returns\s+`\{([^}]+)\}`", section_of(operator))
     assert keys is not None, f"docs/operators.md does not say what {operator.__name__} returns"
     assert re.findall(r'"(\w+)"', keys[1]) == list(result)
 
 
 def test_the_page_has_the_keys_of_a_summary() -> None:
     every = {"version": 1, "files_deleted": 1, "metrics": {"numAddedFiles": 1, "numRemovedFiles": 1}}
-    named = set(re.findall(r"`(\w+)`", told(LakehouseSummaryOperator)))
+    named = set(re.findall(r"`(\w+)`", section_of(LakehouseSummaryOperator)))
     assert set(_numbers(every) or {}) <= named
 
 

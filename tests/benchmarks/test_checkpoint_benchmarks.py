@@ -17,16 +17,21 @@ def test_checkpoints_are_measured_and_written(tmp_path, capsys):
     for text in (*histories.TITLES.values(), "1,000 files", "peak MB", "delta-rs / ours, synced"):
         assert text in shown
     results = tmp_path / "checkpoint-results"
-    found = json.loads((results / "checkpoints.json").read_text())["result"]["histories"]
-    counts = {name: {who: one["count"] for who, one in contestants.items()} for name, contestants in found.items()}
-    assert {name: set(told.values()) for name, told in counts.items()} == {
+    by_history = json.loads((results / "checkpoints.json").read_text())["result"]["histories"]
+    counts = {
+        name: {who: measurement["count"] for who, measurement in contestants.items()}
+        for name, contestants in by_history.items()
+    }
+    assert {name: set(numbers.values()) for name, numbers in counts.items()} == {
         "classic": {1050},
         "full": {1050},
         "appended": {1060},
         "together": {1040},
         "scattered": {1040},
     }
-    assert not any(one["missing"] for contestants in found.values() for one in contestants.values())
+    assert not any(
+        measurement["missing"] for contestants in by_history.values() for measurement in contestants.values()
+    )
     doc = tmp_path / "large-tables.md"
     doc.write_text("<!-- checkpoints -->\n<!-- /checkpoints -->")
     page.fill_page(doc, results, show)

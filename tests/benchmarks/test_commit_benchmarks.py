@@ -36,11 +36,11 @@ def test_a_small_benchmark_runs_and_reports(tmp_path, capsys, monkeypatch):
     ):
         assert text in shown
     assert "failed" not in "".join(path.read_text() for path in (tmp_path / "commit-results").iterdir())
-    kept = json.loads((tmp_path / "commit-results" / "sizes.json").read_text())
-    asked = kept["result"]["100"]["questions"]["size"]["contestants"]
-    assert {one["count"] for one in asked.values()} == {tables.CHECKPOINT + tables.COMMITS + 9}
+    record = json.loads((tmp_path / "commit-results" / "sizes.json").read_text())
+    contestants = record["result"]["100"]["questions"]["size"]["contestants"]
+    assert {measurement["count"] for measurement in contestants.values()} == {tables.CHECKPOINT + tables.COMMITS + 9}
     docs = tmp_path / "page.md"
-    docs.write_text("\n".join(f"<!-- {one} -->\n<!-- /{one} -->" for one in report._SHOWN))
+    docs.write_text("\n".join(f"<!-- {section} -->\n<!-- /{section} -->" for section in report._SHOWN))
     page.fill_page(docs, tmp_path / "commit-results", report.show)
     assert docs.read_text().count("Median of 1") == len(report._SHOWN)
 

@@ -61,7 +61,7 @@ def test_opening_is_measured_and_written(tmp_path, capsys):
     docs = tmp_path / "docs"
     docs.mkdir()
     sections = ("open", "commits", "refresh", "partitions", "growth")
-    (docs / "benchmarks.md").write_text("\n".join(f"<!-- {one} -->\n<!-- /{one} -->" for one in sections))
+    (docs / "benchmarks.md").write_text("\n".join(f"<!-- {section} -->\n<!-- /{section} -->" for section in sections))
     page.write(tmp_path / "log-results", docs)
     written = (docs / "benchmarks.md").read_text()
     assert written.count("Median of 1") == len(sections)
@@ -74,7 +74,7 @@ def test_scans_are_measured_beside_plain_spark(spark, tmp_path):
     table = scan.make(tmp_path, 8)
     assert scan.make(tmp_path, 8) == table
     result = scan.measure(spark, table, 8, 1)
-    assert all(len(one["ours"]) == len(one["cpu"]["plain"]) == 1 for one in result["questions"])
+    assert all(len(question["ours"]) == len(question["cpu"]["plain"]) == 1 for question in result["questions"])
     shown = report.show("scan", result)
     assert "8 files, 16,000 rows" in shown
     assert "Plain Parquet lists the folder each time" in shown
@@ -91,18 +91,18 @@ def test_different_answers_are_no_result(tmp_path, monkeypatch):
     table = tables.make(tmp_path, tables.Shape(100))
     question = contest.Question("uris", "open")
 
-    def told(measured, name, *_):
+    def answer(measured, name, *_):
         measured.add({"seconds": 1, "peak_mb": 1, "count": 1, "digest": name}, 1)
 
-    monkeypatch.setattr(contest, "_ask", told)
+    monkeypatch.setattr(contest, "_ask", answer)
     with pytest.raises(SystemExit, match="the answers differ"):
         contest.contest(table, [question], ["ours", "delta-rs"], 1)
 
 
 def test_a_contestant_that_fails_is_told(tmp_path):
     table = tables.make(tmp_path, tables.Shape(100))
-    found = contest.contest(table, [contest.Question("prune", "", ("no_such = 1",))], ["ours"], 2)
-    assert found["prune"]["ours"].missing.startswith("failed (exit code 1")
+    results = contest.contest(table, [contest.Question("prune", "", ("no_such = 1",))], ["ours"], 2)
+    assert results["prune"]["ours"].missing.startswith("failed (exit code 1")
     assert "no_such" in (tmp_path / "ours.log").read_text()
 
 
@@ -115,8 +115,8 @@ def test_every_section_has_its_place_on_the_page():
 
 
 def test_a_plot_holds_what_was_measured():
-    asked = {"contestants": {"ours": {"cold": [0.5]}, "delta-rs": {"cold": []}}}
-    drawn = plot.growth({"1000": {"questions": dict.fromkeys(("uris", "files", "prune"), asked)}})
+    question = {"contestants": {"ours": {"cold": [0.5]}, "delta-rs": {"cold": []}}}
+    drawn = plot.growth({"1000": {"questions": dict.fromkeys(("uris", "files", "prune"), question)}})
     assert drawn.count("<polyline") == 3
     assert "delta-rs" not in drawn
 
@@ -129,6 +129,6 @@ def test_too_few_files_are_refused(capsys):
 
 def test_results_are_plain_values(tmp_path):
     assert main(["--rounds", "1", "--files", "100", "--home", str(tmp_path), "--only", "refresh"]) == 0
-    kept = json.loads((tmp_path / "log-results" / "refresh.json").read_text())
-    assert kept["rounds"] == 1
-    assert kept["result"]["files"] == 150
+    record = json.loads((tmp_path / "log-results" / "refresh.json").read_text())
+    assert record["rounds"] == 1
+    assert record["result"]["files"] == 150

@@ -191,8 +191,8 @@ def test_a_loaded_table_with_too_few_versions_is_found(home: Home) -> None:
 
 
 def test_readers_that_see_other_rows_are_found(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = checks.readers.READERS["we"]
-    monkeypatch.setitem(checks.readers.READERS, "we", lambda connection, path, version: ours(connection, path, 0))
+    reader = checks.readers.READERS["we"]
+    monkeypatch.setitem(checks.readers.READERS, "we", lambda connection, path, version: reader(connection, path, 0))
     problems = checks.readers_agree(home).problems
     assert [problem.split()[0] for problem in problems] == ["customer", "lineitem", "orders"]
 

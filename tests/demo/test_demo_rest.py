@@ -28,7 +28,7 @@ ANSWERS = {
 
 
 class Airflow(ThreadingHTTPServer):
-    seen: list[tuple[str, str, str | None]]
+    requests: list[tuple[str, str, str | None]]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -36,7 +36,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.server.seen.append((self.command, self.path, self.headers.get("Authorization")))
+        self.server.requests.append((self.command, self.path, self.headers.get("Authorization")))
         status, body = ANSWERS.get((self.command, self.path), (404, {"detail": "Not Found"}))
         self.send_response(status)
         self.end_headers()
@@ -51,7 +51,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def airflow() -> Iterator[Airflow]:
     with Airflow(("127.0.0.1", 0), Handler) as server:
-        server.seen = []
+        server.requests = []
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server
@@ -67,8 +67,8 @@ def api(airflow: Airflow) -> AirflowApi:
 def test_the_token_is_fetched_once_and_sent_with_every_call(airflow: Airflow, api: AirflowApi) -> None:
     assert api.dag_ids() == {"one"}
     assert api.dag_ids() == {"one"}
-    assert [seen[0] for seen in airflow.seen] == ["POST", "GET", "GET"]
-    assert {seen[2] for seen in airflow.seen[1:]} == {"Bearer token"}
+    assert [request[0] for request in airflow.requests] == ["POST", "GET", "GET"]
+    assert {request[2] for request in airflow.requests[1:]} == {"Bearer token"}
 
 
 def test_no_proxy_sees_the_password(api: AirflowApi, monkeypatch: pytest.MonkeyPatch) -> None:

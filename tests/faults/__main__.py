@@ -28,7 +28,7 @@ def main() -> int:
     commits = kills = unanswered = violations = 0
     for number in range(tables):
         folder = Path(tempfile.mkdtemp(prefix="lakehouse-storm-"))
-        found = storm(
+        result = storm(
             folder,
             commits=-(-options.commits // tables),
             kills=-(-options.kills // tables),
@@ -36,19 +36,19 @@ def main() -> int:
             seed=seed + number,
             versions=10,
         )
-        commits += found.verdict.versions - 1
-        kills += found.killed + found.died
-        unanswered += found.verdict.unanswered
-        violations += len(found.verdict.violations)
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.verdict.kinds.items()))
+        commits += result.verdict.versions - 1
+        kills += result.killed + result.died
+        unanswered += result.verdict.unanswered
+        violations += len(result.verdict.violations)
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(result.verdict.kinds.items()))
         print(
-            f"table {number + 1}: {found.verdict.versions - 1} commits ({kinds}), {found.verdict.unanswered} of them "
-            f"never answered, {found.killed} killed, {found.died} dead at a step, {found.seconds:.0f} s",
+            f"table {number + 1}: {result.verdict.versions - 1} commits ({kinds}), {result.verdict.unanswered} of them "
+            f"never answered, {result.killed} killed, {result.died} dead at a step, {result.seconds:.0f} s",
             flush=True,
         )
-        for one in found.verdict.violations:
-            print(f"  VIOLATION: {one}")
-        if found.verdict.violations:
+        for violation in result.verdict.violations:
+            print(f"  VIOLATION: {violation}")
+        if result.verdict.violations:
             print(f"  kept in {folder}", flush=True)
         else:
             shutil.rmtree(folder)

@@ -24,9 +24,9 @@ _PRELOADED = [
 
 def context() -> ForkServerContext:
     """The context of all processes of these tests."""
-    found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(_PRELOADED)
-    return found
+    forkserver = multiprocessing.get_context("forkserver")
+    forkserver.set_forkserver_preload(_PRELOADED)
+    return forkserver
 
 
 def in_a_process(scene: Callable[..., Any], *arguments: Any, seconds: float = 120) -> Any:
@@ -35,22 +35,22 @@ def in_a_process(scene: Callable[..., Any], *arguments: Any, seconds: float = 12
     Raises:
         AssertionError: the scene failed, or gave no result after so many seconds.
     """
-    here, there = context().Pipe(duplex=False)
-    process = context().Process(target=_play, args=(there, scene, arguments), daemon=True)
+    receiver, sender = context().Pipe(duplex=False)
+    process = context().Process(target=_play, args=(sender, scene, arguments), daemon=True)
     process.start()
-    there.close()
+    sender.close()
     try:
-        if not here.poll(seconds):
+        if not receiver.poll(seconds):
             raise AssertionError(f"{scene.__name__} had no answer after {seconds} s")
         try:
-            kind, answer = here.recv()
+            kind, answer = receiver.recv()
         except EOFError:
             process.join()
             raise AssertionError(f"{scene.__name__} died with exit code {process.exitcode}") from None
     finally:
         process.kill()
         process.join()
-        here.close()
+        receiver.close()
     if kind == "failed":
         raise AssertionError(f"in {scene.__name__}:\n{answer}")
     return answer

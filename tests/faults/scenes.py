@@ -26,7 +26,7 @@ NOBODY = 65534
 def rows(number: int, count: int = 200) -> pa.Table:
     """Rows of append ``number``: unique ids, and text that takes space."""
     ids = range(number * count, (number + 1) * count)
-    return pa.table({"id": list(ids), "text": [f"{one:040d}" for one in ids]})
+    return pa.table({"id": list(ids), "text": [f"{row_id:040d}" for row_id in ids]})
 
 
 class Tried(NamedTuple):
@@ -34,13 +34,13 @@ class Tried(NamedTuple):
 
     Attributes:
         error: the verb's error; "" if it succeeded.
-        ours: whether the error is a DeltaError.
+        is_delta_error: whether the error is a DeltaError.
         version: the table's version afterwards.
     """
 
     verb: str
     error: str
-    ours: bool
+    is_delta_error: bool
     version: int
 
 
@@ -64,14 +64,15 @@ class Filled(NamedTuple):
     Attributes:
         fault: how the disk was limited.
         tried: the results of appends, with ever more space.
-        rows: the ids that our reader and delta-rs read in the end, and the ids of the appends that succeeded.
+        our_ids, delta_rs: the ids that our reader and delta-rs read in the end.
+        expected: the ids of the appends that succeeded.
         freed: whether an append succeeded once there was space.
         left_over: objects in the log's folder that were not part of the log while the disk was full.
     """
 
     fault: str
     tried: list[Tried]
-    ours: list[int]
+    our_ids: list[int]
     delta_rs: list[int]
     expected: list[int]
     freed: Tried
@@ -92,17 +93,19 @@ def fill_disk(folder: Path, limit_files: bool = False) -> Filled:
     written, tried = [0], []
     for number in range(1, 40):
         with _room(folder, number // 2 * page if mounted else number * 512, mounted):
-            found = attempt(table, "append", lambda number=number: write_deltalake(table, rows(number), mode="append"))
-        tried.append(found)
-        written += [] if found.error else [number]
+            result = attempt(table, "append", lambda number=number: write_deltalake(table, rows(number), mode="append"))
+        tried.append(result)
+        written += [] if result.error else [number]
     left_over = sorted(path.name for path in (table / "_delta_log").iterdir() if path.name.endswith(".tmp"))
     number = 1000
     freed = attempt(table, "append", lambda: write_deltalake(table, rows(number), mode="append"))
     written += [] if freed.error else [number]
-    ours, peer = (sorted(one["id"].to_pylist()) for one in (DeltaTable(table).to_pyarrow_table(), _peer(table)))
-    expected = [one for number in written for one in rows(number)["id"].to_pylist()]
+    our_ids, peer = (
+        sorted(content["id"].to_pylist()) for content in (DeltaTable(table).to_pyarrow_table(), _peer(table))
+    )
+    expected = [row_id for number in written for row_id in rows(number)["id"].to_pylist()]
     fault = "a tmpfs of 1 MiB" if mounted else "RLIMIT_FSIZE"
-    return Filled(fault, tried, ours, peer, sorted(expected), freed, left_over)
+    return Filled(fault, tried, our_ids, peer, sorted(expected), freed, left_over)
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def storm(
     versions: int = 5,
     place: Place | None = None,
     spoil: Callable[[], None] | None = None,
-    told: Callable[[int, int], None] = lambda commits, kills: None,
+    report: Callable[[int, int], None] = lambda commits, kills: None,
 ) -> Storm:
     """Write at least so many commits while at least so many processes are killed, then compare.
 
@@ -75,7 +75,7 @@ def storm(
         versions: the number of versions that all readers read in the end.
         place: the table's location, if it is elsewhere.
         spoil: see ``writer.work``.
-        told: called with the progress about every second.
+        report: called with the progress about every second.
 
     Raises:
         AssertionError: a writer failed, or there was no progress.
@@ -100,7 +100,7 @@ def storm(
             if crew.killed < kills * min(1.0, (latest + 1) / commits) / 2 or latest >= commits:
                 crew.kill_one()
             if now - heard > 1:
-                told(latest, crew.killed + crew.died)
+                report(latest, crew.killed + crew.died)
                 heard = now
         crew.finish()
     finally:
@@ -144,7 +144,7 @@ class _Crew:
         self._working.append((process, dies_at is not None))
 
     def replace_dead(self) -> None:
-        for process, dies in [one for one in self._working if one[0].exitcode is not None]:
+        for process, dies in [worker for worker in self._working if worker[0].exitcode is not None]:
             self._working.remove((process, dies))
             self._count(process, dies)
             self.hire()

@@ -25,10 +25,10 @@ JUMPS = [0.0, -HOUR, -3 * DAY, +2 * HOUR, -400 * DAY, 0.0, +400 * DAY, -1.0, 0.0
 def test_commits_stay_in_the_order_of_their_versions(tmp_path: Path) -> None:
     table = tmp_path / "t"
     tried = in_a_process(scenes.commit_while_the_clock_jumps, table, JUMPS)
-    assert [(one.error, one.version) for one in tried] == [("", number) for number in range(len(JUMPS))]
-    told = DeltaTable(table).history()
-    assert [entry["version"] for entry in told] == list(range(len(JUMPS)))[::-1]
-    expected = [one for number in range(len(JUMPS)) for one in scenes.rows(number)["id"].to_pylist()]
+    assert [(attempt.error, attempt.version) for attempt in tried] == [("", number) for number in range(len(JUMPS))]
+    history = DeltaTable(table).history()
+    assert [entry["version"] for entry in history] == list(range(len(JUMPS)))[::-1]
+    expected = [row_id for number in range(len(JUMPS)) for row_id in scenes.rows(number)["id"].to_pylist()]
     for read in (read_delta_rs, read_duckdb, lambda uri: DeltaTable(uri).to_pyarrow_table().sort_by("id")):
         assert read(table)["id"].to_pylist() == expected
     # Each version has a later time than the version before, by at least a millisecond (delta-spark's rule).
@@ -36,8 +36,8 @@ def test_commits_stay_in_the_order_of_their_versions(tmp_path: Path) -> None:
     for version in range(len(JUMPS)):
         written = (table / "_delta_log" / f"{version:020d}.json").stat().st_mtime_ns // 1_000_000
         moment = max(written, moment + 1)
-        found = DeltaTable(table, timestamp=dt.datetime.fromtimestamp(moment / 1000, dt.UTC))
-        assert found.version() == version
+        past_table = DeltaTable(table, timestamp=dt.datetime.fromtimestamp(moment / 1000, dt.UTC))
+        assert past_table.version() == version
 
 
 def test_vacuum_takes_no_file_that_a_version_or_a_writer_needs(tmp_path: Path) -> None:
@@ -66,9 +66,11 @@ def test_vacuum_takes_no_file_that_a_version_or_a_writer_needs(tmp_path: Path) -
         assert forgotten.exists() == (gone != {forgotten.name})
         assert read_delta_rs(table).equals(before), offset
         assert parquet_files(table) - {unfinished, forgotten} == live
-    told = [(one["operation"], one["operationParameters"].get("status")) for one in DeltaTable(table).history(4)]
+    operations = [
+        (entry["operation"], entry["operationParameters"].get("status")) for entry in DeltaTable(table).history(4)
+    ]
     failed = [("VACUUM END", "FAILED"), ("VACUUM START", None)]
-    assert told == [("VACUUM END", "COMPLETED"), ("VACUUM START", None), *failed]
+    assert operations == [("VACUUM END", "COMPLETED"), ("VACUUM START", None), *failed]
 
 
 def test_a_clock_beyond_all_calendars_is_told(tmp_path: Path) -> None:

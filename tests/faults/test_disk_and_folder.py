@@ -24,16 +24,16 @@ MAY_NOT = ("append", "overwrite", "delete", "delete all", "compact", "z_order", 
 def test_a_full_disk_costs_the_append_that_met_it_and_nothing_else(
     tmp_path: Path, limit_files: bool, record_property: pytest.FixtureRequest
 ) -> None:
-    found = in_a_process(scenes.fill_disk, tmp_path, limit_files)
-    record_property("fault", found.fault)  # type: ignore[operator]
-    failed = [one for one in found.tried if one.error]
-    assert failed, found.fault
-    assert [one for one in failed if not one.ours] == []
-    assert all(str(tmp_path / "table") in one.error for one in failed)
-    assert [one for one in found.tried if not one.error], found.fault
-    assert found.freed.error == ""
-    assert found.ours == found.delta_rs == found.expected
-    assert found.left_over == []
+    result = in_a_process(scenes.fill_disk, tmp_path, limit_files)
+    record_property("fault", result.fault)  # type: ignore[operator]
+    failed = [attempt for attempt in result.tried if attempt.error]
+    assert failed, result.fault
+    assert [attempt for attempt in failed if not attempt.is_delta_error] == []
+    assert all(str(tmp_path / "table") in attempt.error for attempt in failed)
+    assert [attempt for attempt in result.tried if not attempt.error], result.fault
+    assert result.freed.error == ""
+    assert result.our_ids == result.delta_rs == result.expected
+    assert result.left_over == []
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def open_folder() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="lakehouse-"))
     folder.chmod(0o777)
     yield folder
-    for path in [folder, *(one for one in folder.rglob("*") if one.is_dir())]:
+    for path in [folder, *(child for child in folder.rglob("*") if child.is_dir())]:
         path.chmod(0o777)
     shutil.rmtree(folder)
 
@@ -68,14 +68,14 @@ def test_a_table_that_may_not_be_written(open_folder: Path, what: str) -> None:
         forbid(table / "_delta_log")
     forbid(elsewhere)
     tried = in_a_process(scenes.write_where_it_is_forbidden, table, elsewhere)
-    said = {one.verb: one for one in tried}
+    said = {attempt.verb: attempt for attempt in tried}
     for verb in MAY_NOT:
         assert "Permission denied" in said[verb].error, verb
-        assert said[verb].ours, said[verb].error
+        assert said[verb].is_delta_error, said[verb].error
         assert str(elsewhere / "new" if verb == "create" else table) in said[verb].error
     assert said["read"].error == ""
-    assert said["vacuum"].ours
-    assert {one.version for one in tried} == {2, -1}
+    assert said["vacuum"].is_delta_error
+    assert {attempt.version for attempt in tried} == {2, -1}
     # No version refers to the files that were written before the failed commit.
     assert read_delta_rs(table).equals(before)
     assert sorted(path.name for path in (table / "_delta_log").glob("*.json")) == [f"{n:020d}.json" for n in range(3)]

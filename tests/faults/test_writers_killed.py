@@ -21,13 +21,13 @@ pytestmark = pytest.mark.slow
 
 
 def test_what_was_acknowledged_survives(tmp_path: Path) -> None:
-    found = storm(tmp_path, commits=60, kills=12, versions=3, seed=5)
-    assert found.verdict.violations == []
-    assert found.verdict.versions > 60
-    assert found.killed + found.died >= 12
-    assert found.killed
-    assert found.verdict.kinds["append"] > 20
-    assert found.verdict.looked_at == 3
+    result = storm(tmp_path, commits=60, kills=12, versions=3, seed=5)
+    assert result.verdict.violations == []
+    assert result.verdict.versions > 60
+    assert result.killed + result.died >= 12
+    assert result.killed
+    assert result.verdict.kinds["append"] > 20
+    assert result.verdict.looked_at == 3
 
 
 def forget_who_was_first() -> None:
@@ -44,8 +44,8 @@ def forget_who_was_first() -> None:
 
 
 def test_a_store_that_lets_two_win_is_found_out(tmp_path: Path) -> None:
-    found = storm(tmp_path, commits=20, kills=0, versions=2, seed=5, spoil=forget_who_was_first)
-    assert any("is not in the log" in one for one in found.verdict.violations)
+    result = storm(tmp_path, commits=20, kills=0, versions=2, seed=5, spoil=forget_who_was_first)
+    assert any("is not in the log" in violation for violation in result.verdict.violations)
 
 
 @pytest.fixture
@@ -53,11 +53,11 @@ def run(tmp_path: Path) -> tuple[Path, Path]:
     """A table with five appends and a delete, and its writer's ledger."""
     table, ledger = tmp_path / "table", tmp_path / "0.ledger"
     DeltaTable.create(table, SCHEMA, configuration={"delta.checkpointInterval": "3"})
-    kept, store = Ledger(ledger), LocalStore(str(table), fsync=False)
+    writer_ledger, store = Ledger(ledger), LocalStore(str(table), fsync=False)
     steps = [Operation(f"0-{n}", "append", 10 * n, 100 * n) for n in range(5)] + [Operation("0-5", "delete", 0, 100)]
     for operation in steps:
-        kept.begin(operation)
-        kept.acknowledge(operation, do(store, operation))
+        writer_ledger.begin(operation)
+        writer_ledger.acknowledge(operation, do(store, operation))
     return table, ledger
 
 
@@ -74,7 +74,7 @@ def test_a_good_run_is_good(run: tuple[Path, Path]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "told"),
+    ("harm", "message"),
     [
         ("lost", "0-5 was acknowledged as version 6 but is not in the log"),
         ("gap", "are not contiguous"),
@@ -90,10 +90,10 @@ def test_a_good_run_is_good(run: tuple[Path, Path]) -> None:
         ("hint", "_last_checkpoint points to version 90"),
     ],
 )
-def test_every_harm_is_noticed(run: tuple[Path, Path], harm: str, told: str) -> None:
+def test_every_harm_is_noticed(run: tuple[Path, Path], harm: str, message: str) -> None:
     table, ledger = run
     five, six, seven = (commit(table, version) for version in (5, 6, 7))
-    kept = Ledger(ledger)
+    writer_ledger = Ledger(ledger)
     if harm == "lost":
         six.unlink()
     elif harm == "gap":
@@ -109,8 +109,8 @@ def test_every_harm_is_noticed(run: tuple[Path, Path], harm: str, told: str) -> 
     elif harm == "never begun":
         seven.write_text(_renamed(six, "elsewhere"))
     elif harm == "refused":
-        kept.begin(Operation("0-6", "append", 60, 600))
-        kept.refuse(Operation("0-6", "append"), ConcurrentAppendError("somebody was first"))
+        writer_ledger.begin(Operation("0-6", "append", 60, 600))
+        writer_ledger.refuse(Operation("0-6", "append"), ConcurrentAppendError("somebody was first"))
         seven.write_text(_renamed(six, "0-6"))
     elif harm == "rows lost":
         lines = five.read_text().splitlines()
@@ -120,7 +120,7 @@ def test_every_harm_is_noticed(run: tuple[Path, Path], harm: str, told: str) -> 
         path = _added(five)
         shutil.copy(table / path, table / "copied.parquet")
         seven.write_text(_renamed(five, "0-6").replace(path, "copied.parquet"))
-        kept.begin(Operation("0-6", "compact"))
+        writer_ledger.begin(Operation("0-6", "compact"))
     elif harm == "deleted too little":
         lines = six.read_text().splitlines()
         six.write_text("\n".join(line for line in lines if '"remove"' not in line) + "\n")
@@ -130,7 +130,7 @@ def test_every_harm_is_noticed(run: tuple[Path, Path], harm: str, told: str) -> 
         shutil.copy(earlier, later)
     elif harm == "hint":
         (table / "_delta_log" / "_last_checkpoint").write_text('{"version": 90, "size": 1}')
-    assert any(told in one for one in judge(table, [ledger], versions=9).violations)
+    assert any(message in violation for violation in judge(table, [ledger], versions=9).violations)
 
 
 def _without_checkpoints(table: Path) -> None:

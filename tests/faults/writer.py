@@ -51,7 +51,7 @@ def work(
     """
     if spoil is not None:
         spoil()
-    kept = Ledger(ledger)
+    writer_ledger = Ledger(ledger)
     store = open_store(table, options)
     chance = random.Random(f"{seed}/{number}/waits")
     parent = os.getppid()
@@ -61,23 +61,23 @@ def work(
         if stop.exists() or os.getppid() != parent:  # the parent process may be dead
             return
         time.sleep(chance.uniform(0, pause))
-        kept.begin(operation)
+        writer_ledger.begin(operation)
         try:
             version = do(store, operation)
         except CommitFailedError as error:
-            kept.refuse(operation, error)
+            writer_ledger.refuse(operation, error)
             time.sleep(chance.uniform(0, 0.05))
         except StoreError as error:
-            kept.fail(operation, error)
+            writer_ledger.fail(operation, error)
         except TableNotFoundError as error:  # after a double win, a writer finds another commit in place of its own
             if spoil is None:
                 raise
-            kept.fail(operation, error)
+            writer_ledger.fail(operation, error)
         else:
             if version is None:
-                kept.idle(operation)
+                writer_ledger.idle(operation)
             else:
-                kept.acknowledge(operation, version)
+                writer_ledger.acknowledge(operation, version)
 
 
 def do(store: ObjectStore, operation: Operation) -> int | None:
@@ -99,7 +99,7 @@ def _die(table: str, step: int) -> None:
 
     def before(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal left
-        if event in _STEPS and any(str(one).startswith(table) for one in arguments[:2]):
+        if event in _STEPS and any(str(argument).startswith(table) for argument in arguments[:2]):
             left -= 1
             if left < 0:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -28,18 +28,18 @@ def main() -> int:
         f"seed {seed}: {options.inputs:,} inputs from {len(tables)} tables, {options.processes} processes", flush=True
     )
 
-    def found(finding: runner.Finding) -> None:
+    def report(finding: runner.Finding) -> None:
         print(finding, flush=True)
-        one = choose(seed, finding.number, tables)
-        if one.table is not None and one.changed:
-            print(f"    kept in {spoil(one, _FOLDER / 'found' / f'{seed}-{finding.number}')}", flush=True)
+        case = choose(seed, finding.number, tables)
+        if case.table is not None and case.changed:
+            print(f"    kept in {spoil(case, _FOLDER / 'found' / f'{seed}-{finding.number}')}", flush=True)
 
     total = runner.Tally()
     begun = time.monotonic()
     end = options.first + options.inputs
     for first in range(options.first, end, _STEP):
         numbers = range(first, min(first + _STEP, end))
-        tally = runner.run(seed, numbers, tables, processes=options.processes, found=found)
+        tally = runner.run(seed, numbers, tables, processes=options.processes, report=report)
         total.kinds += tally.kinds
         total.findings += tally.findings
         total.slowest = max(total.slowest, tally.slowest)

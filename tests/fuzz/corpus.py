@@ -179,7 +179,7 @@ def _sidecars(root: Path) -> None:
             ("stats", pa.string()),
         ]
     )
-    bodies = [one["add"] | {"partitionValues": []} for one in files]
+    bodies = [action["add"] | {"partitionValues": []} for action in files]
     name = "3a0d65cd-4056-49b8-937b-95f9e3ee90e5.parquet"
     pq.write_table(pa.table({"add": pa.array(bodies, kind)}), folder / name)
     sidecar = {"path": name, "sizeInBytes": (folder / name).stat().st_size, "modificationTime": 1_700_000_000_000}

@@ -93,7 +93,7 @@ def judge(
     """
     note("us")
     try:
-        ours = ask_us(root, version, grows=grows)
+        our_answer = ask_us(root, version, grows=grows)
         note("us: changes")
         if version is None:
             _or_refused(lambda: ask_us_about_changes(root))
@@ -104,19 +104,19 @@ def judge(
     note("others")
     if witnesses is None:
         return Verdict("answer")
-    verdict = _compared(root, ours, witnesses.rows(root, version))
+    verdict = _compared(root, our_answer, witnesses.rows(root, version))
     if verdict.kind != "contradicted":
         return verdict
-    if sound is not None and _same(ours, ask_us(sound, version, grows=False)):
+    if sound is not None and _same(our_answer, ask_us(sound, version, grows=False)):
         return Verdict("answer")
     # The other readers take protocol and metadata from a checksum without comparing it with the log, which counts.
     with _without_checksums(root):
-        verdict = _compared(root, ours, witnesses.rows(root, version))
+        verdict = _compared(root, our_answer, witnesses.rows(root, version))
     if verdict.kind != "contradicted":
         return verdict
     # The other readers read a file's rows as often as the file is in a checkpoint. The commits are right.
     with _without_doubled_checkpoints(root) as is_any:
-        return _compared(root, ours, witnesses.rows(root, version)) if is_any else verdict
+        return _compared(root, our_answer, witnesses.rows(root, version)) if is_any else verdict
 
 
 @contextmanager
@@ -157,7 +157,7 @@ def judge_predicate(root: Path, sql: str, witnesses: Witnesses, note: Callable[[
     """The same for a predicate on a valid table."""
     note("us")
     try:
-        ours = ask_us_about(root, sql)
+        our_answer = ask_us_about(root, sql)
     except DeltaError as error:
         return _refusal(error)
     except Exception as error:
@@ -165,7 +165,7 @@ def judge_predicate(root: Path, sql: str, witnesses: Witnesses, note: Callable[[
     if "\\" in sql:  # Spark and this library treat it as an escape in a text, the others as a normal character
         return Verdict("answer")
     note("others")
-    return _compared(root, ours, witnesses.matching(root, sql))
+    return _compared(root, our_answer, witnesses.matching(root, sql))
 
 
 def judge_schema(text: str, note: Callable[[str], None]) -> Verdict:
@@ -248,8 +248,8 @@ def _grown(snapshot: Snapshot) -> None:
         return
     grown = older.update()
     assert grown.version == snapshot.version, "update() came to another version"
-    ours, theirs = (sorted(one.files["path"].to_pylist()) for one in (snapshot, grown))
-    assert ours == theirs, f"update() came to other files: {ours} and {theirs}"
+    paths, grown_paths = (sorted(state.files["path"].to_pylist()) for state in (snapshot, grown))
+    assert paths == grown_paths, f"update() came to other files: {paths} and {grown_paths}"
     assert grown.schema == snapshot.schema, "update() came to another schema"
 
 
@@ -275,15 +275,17 @@ def _value(value: Any) -> Any:
     return {key: _value(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def _compared(root: Path, ours: Answer, theirs: list[list[Answer]]) -> Verdict:
-    delta_rs, duck = theirs
-    agreed = [one for one in delta_rs for other in duck if _same(one, other)]
-    if not agreed or any(_same(ours, one) for one in agreed):
+def _compared(root: Path, our_answer: Answer, their_answers: list[list[Answer]]) -> Verdict:
+    delta_rs, duck = their_answers
+    agreed = [answer for answer in delta_rs for other in duck if _same(answer, other)]
+    if not agreed or any(_same(our_answer, answer) for answer in agreed):
         return Verdict("answer")
     # Neither reader has Spark's legacy calendar, so their days do not count.
-    if _of_old_calendar(root) and any(_same(_without_old_days(ours), _without_old_days(one)) for one in agreed):
+    if _of_old_calendar(root) and any(
+        _same(_without_old_days(our_answer), _without_old_days(answer)) for answer in agreed
+    ):
         return Verdict("answer")
-    return Verdict("contradicted", _difference(ours, agreed[0]))
+    return Verdict("contradicted", _difference(our_answer, agreed[0]))
 
 
 def _of_old_calendar(root: Path) -> bool:
@@ -297,18 +299,18 @@ def _without_old_days(answer: Answer) -> Answer:
     return Answer(answer.names, answer.count, sorted(rows, key=repr))
 
 
-def _same(one: Answer, other: Answer) -> bool:
-    if (one.names, one.count) != (other.names, other.count):
+def _same(answer: Answer, other: Answer) -> bool:
+    if (answer.names, answer.count) != (other.names, other.count):
         return False
-    return one.rows is None or other.rows is None or one.rows == other.rows
+    return answer.rows is None or other.rows is None or answer.rows == other.rows
 
 
-def _difference(ours: Answer, theirs: Answer) -> str:
-    if ours.names != theirs.names:
-        return f"columns {ours.names!r:.150}, theirs {theirs.names!r:.150}"
-    if ours.count != theirs.count:
-        return f"{ours.count} rows, theirs {theirs.count}"
-    pairs = [(a, b) for a, b in zip(ours.rows, theirs.rows, strict=True) if a != b]
+def _difference(our_answer: Answer, their_answer: Answer) -> str:
+    if our_answer.names != their_answer.names:
+        return f"columns {our_answer.names!r:.150}, theirs {their_answer.names!r:.150}"
+    if our_answer.count != their_answer.count:
+        return f"{our_answer.count} rows, theirs {their_answer.count}"
+    pairs = [(a, b) for a, b in zip(our_answer.rows, their_answer.rows, strict=True) if a != b]
     return f"{len(pairs)} rows differ: {pairs[0][0]!r:.200} is {pairs[0][1]!r:.200}"
 
 

@@ -273,10 +273,10 @@ def _cell(rng: random.Random, table: pa.Table, index: int) -> tuple[str, pa.Tabl
     """One field of one action: removed, with another type, or with another value."""
     field = table.schema.field(index)
     rows = table.column(index).to_pylist(maps_as_pydicts="lossy")
-    there = [n for n, row in enumerate(rows) if isinstance(row, dict) and row]
-    if not there or not pa.types.is_struct(field.type):
+    places = [n for n, row in enumerate(rows) if isinstance(row, dict) and row]
+    if not places or not pa.types.is_struct(field.type):
         return "nothing", table
-    at = rng.choice(there)
+    at = rng.choice(places)
     key = rng.choice(sorted(rows[at]))
     value = rng.choice((None, rng.choice(_TEXTS[:30]), rng.choice(_NUMBERS[:12]), "same"))
     kind = field.type

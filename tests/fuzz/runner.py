@@ -63,13 +63,13 @@ def run(
     corpus: list[Path],
     *,
     processes: int = 1,
-    found: Callable[[Finding], None] = lambda _: None,
+    report: Callable[[Finding], None] = lambda _: None,
     time_limit: float = TIME_LIMIT,
 ) -> Tally:
     """Read the tables of these numbers and collect the verdicts.
 
     Args:
-        found: called with each finding at once.
+        report: called with each finding at once.
         time_limit: the most seconds for an input.
     """
     tally, waiting = Tally(), iter(numbers)
@@ -91,7 +91,7 @@ def run(
                     verdict = Verdict("hung" if worker.phase.startswith("us") else "no opinion", worker.phase)
                 if verdict is None:
                     continue
-                _count(tally, worker, verdict, found)
+                _count(tally, worker, verdict, report)
                 if verdict.kind in ("hung", "crashed", "no opinion") or worker.done >= _RENEW:
                     _stop(worker)
                     worker = workers[index] = _start(seed, corpus, scratch)
@@ -109,12 +109,12 @@ def run(
 
 def _start(seed: int, corpus: list[Path], scratch: Path) -> _Worker:
     context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
+    parent_end, child_end = context.Pipe()
     folder = Path(tempfile.mkdtemp(dir=scratch))
-    process = context.Process(target=work, args=(there, seed, corpus, folder), daemon=True)
+    process = context.Process(target=work, args=(child_end, seed, corpus, folder), daemon=True)
     process.start()
-    there.close()
-    return _Worker(process, here, folder)
+    child_end.close()
+    return _Worker(process, parent_end, folder)
 
 
 def _stop(worker: _Worker) -> None:
@@ -136,27 +136,29 @@ def _give(worker: _Worker, numbers: Iterable[int]) -> bool:
 
 def _news(worker: _Worker) -> Verdict | None:
     try:
-        what, told = worker.connection.recv()
+        what, content = worker.connection.recv()
     except (EOFError, OSError):
         worker.process.join()
-        ours = not worker.phase.startswith("others")
-        return Verdict("crashed" if ours else "no opinion", f"exit code {worker.process.exitcode} in {worker.phase}")
+        in_our_reader = not worker.phase.startswith("others")
+        return Verdict(
+            "crashed" if in_our_reader else "no opinion", f"exit code {worker.process.exitcode} in {worker.phase}"
+        )
     if what == "done":
-        assert isinstance(told, Verdict)
-        return told
+        assert isinstance(content, Verdict)
+        return content
     if what == "said":
-        worker.said = told
+        worker.said = content
     else:
-        worker.phase = told
-    worker.begun = time.monotonic() if what == "said" or told == "others" else worker.begun
+        worker.phase = content
+    worker.begun = time.monotonic() if what == "said" or content == "others" else worker.begun
     return None
 
 
-def _count(tally: Tally, worker: _Worker, verdict: Verdict, found: Callable[[Finding], None]) -> None:
+def _count(tally: Tally, worker: _Worker, verdict: Verdict, report: Callable[[Finding], None]) -> None:
     worker.done += 1
     tally.kinds[verdict.kind] += 1
     tally.slowest = max(tally.slowest, time.monotonic() - worker.begun) if worker.phase == "us" else tally.slowest
     if verdict.kind not in GOOD:
         finding = Finding(worker.number, worker.said, verdict)
         tally.findings.append(finding)
-        found(finding)
+        report(finding)

@@ -34,9 +34,9 @@ def test_every_table_of_the_corpus_is_read_as_the_others_read_it(tables: list[Pa
         phases: list[str] = []
         assert judges.judge(table, None, witnesses, phases.append, grows=True).kind == "answer", table.name
         assert phases == ["us", "us: changes", "others"]
-    asked = [witnesses.rows(table, None) for table in tables]
+    readings = [witnesses.rows(table, None) for table in tables]
     # Each of them has unsupported features, such as void columns.
-    assert sum(1 for answers in asked if all(answers)) >= len(tables) * 9 // 10
+    assert sum(1 for answers in readings if all(answers)) >= len(tables) * 9 // 10
 
 
 def test_spoiled_tables_get_an_answer_or_an_error_of_our_tree(tables: list[Path]) -> None:
@@ -57,13 +57,13 @@ def test_the_same_number_is_the_same_input(tables: list[Path]) -> None:
 def test_what_is_spoiled_is_mended(tables: list[Path], tmp_path: Path) -> None:
     spoiled = 0
     for number in range(60):
-        one = worker.choose(SEED, number, tables)
-        if one.table is None or not one.changed:
+        case = worker.choose(SEED, number, tables)
+        if case.table is None or not case.changed:
             continue
-        root = worker.spoil(one, tmp_path)
-        spoiled += _contents(root) != _contents(one.table)
-        worker.mend(one, tmp_path)
-        assert _contents(root) == _contents(one.table)
+        root = worker.spoil(case, tmp_path)
+        spoiled += _contents(root) != _contents(case.table)
+        worker.mend(case, tmp_path)
+        assert _contents(root) == _contents(case.table)
     assert spoiled > 20
 
 
@@ -136,12 +136,15 @@ def test_a_checksum_is_no_testimony_against_the_log(tables: list[Path], tmp_path
 def test_nobody_is_contradicted_by_those_who_do_not_know_the_old_calendar() -> None:
     table = Path("tests/data/delta_spark/tables/legacy_calendar")
     right, wrong = datetime(900, 1, 1, tzinfo=UTC), datetime(900, 1, 5, tzinfo=UTC)
-    ours, theirs = (judges.Answer(("id", "ts"), 1, [(3, ts)]) for ts in (right, wrong))
-    assert judges._compared(table, ours, [[theirs], [theirs]]).kind == "answer"
+    our_answer, their_answer = (judges.Answer(("id", "ts"), 1, [(3, ts)]) for ts in (right, wrong))
+    assert judges._compared(table, our_answer, [[their_answer], [their_answer]]).kind == "answer"
     other = judges.Answer(("id", "ts"), 1, [(4, wrong)])
-    assert judges._compared(table, ours, [[other], [other]]).kind == "contradicted"
+    assert judges._compared(table, our_answer, [[other], [other]]).kind == "contradicted"
     assert (
-        judges._compared(Path("tests/data/delta_spark/tables/primitives"), ours, [[theirs], [theirs]]).kind != "answer"
+        judges._compared(
+            Path("tests/data/delta_spark/tables/primitives"), our_answer, [[their_answer], [their_answer]]
+        ).kind
+        != "answer"
     )
 
 

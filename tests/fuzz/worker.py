@@ -84,13 +84,13 @@ def choose(seed: int, number: int, corpus: list[Path]) -> Input:
     )
 
 
-def spoil(one: Input, folder: Path) -> Path:
+def spoil(case: Input, folder: Path) -> Path:
     """A corrupted copy of the input's table below ``folder``; an earlier copy is restored first."""
-    assert one.table is not None
-    root = folder / one.table.name
+    assert case.table is not None
+    root = folder / case.table.name
     if not root.exists():
-        shutil.copytree(one.table, root)
-    for path, data in one.changed.items():
+        shutil.copytree(case.table, root)
+    for path, data in case.changed.items():
         target = root / path
         if data is None:
             target.unlink(missing_ok=True)
@@ -100,11 +100,11 @@ def spoil(one: Input, folder: Path) -> Path:
     return root
 
 
-def mend(one: Input, folder: Path) -> None:
+def mend(case: Input, folder: Path) -> None:
     """Undo ``spoil``."""
-    assert one.table is not None
-    for path in one.changed:
-        original, target = one.table / path, folder / one.table.name / path
+    assert case.table is not None
+    for path in case.changed:
+        original, target = case.table / path, folder / case.table.name / path
         if original.exists():
             target.write_bytes(original.read_bytes())
         else:
@@ -122,8 +122,8 @@ def work(connection: Connection, seed: int, corpus: list[Path], scratch: Path) -
     # Rust prints each panic there; panics in this library come back as verdicts.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     while (number := connection.recv()) is not None:
-        one = choose(seed, number, corpus)
-        connection.send(("said", one.said))
+        case = choose(seed, number, corpus)
+        connection.send(("said", case.said))
         before = _peak(reset=True)
         peaks: list[int] = []
 
@@ -133,7 +133,7 @@ def work(connection: Connection, seed: int, corpus: list[Path], scratch: Path) -
             connection.send(("phase", phase))
 
         try:
-            verdict = _judged(one, scratch, witnesses, note)
+            verdict = _judged(case, scratch, witnesses, note)
         except Exception as error:  # an error of a reader is a verdict, so this error is the fuzzer's own
             verdict = Verdict("fuzzer", f"{type(error).__name__}: {error}")
         used = (peaks[0] if peaks else _peak()) - before
@@ -142,24 +142,24 @@ def work(connection: Connection, seed: int, corpus: list[Path], scratch: Path) -
         connection.send(("done", verdict))
 
 
-def _judged(one: Input, scratch: Path, witnesses: Witnesses, note: object) -> Verdict:
+def _judged(case: Input, scratch: Path, witnesses: Witnesses, note: object) -> Verdict:
     assert callable(note)
-    if one.schema is not None:
-        return judge_schema(one.schema, note)
+    if case.schema is not None:
+        return judge_schema(case.schema, note)
     try:
-        root = spoil(one, scratch)
-        if one.sql is not None:
-            return judge_predicate(root, one.sql, witnesses, note)
+        root = spoil(case, scratch)
+        if case.sql is not None:
+            return judge_predicate(root, case.sql, witnesses, note)
         alone = not any(root.glob("_delta_log/*.checkpoint.*")) and not any(root.glob("_delta_log/*.compacted.json"))
-        grows = one.version is None and alone
+        grows = case.version is None and alone
         CACHE.clear()  # objects of a log never change, except here
         # The other readers read commits that a compaction replaces. If only one of the two is corrupted, their answers
         # do not count.
         same_log = not any(root.glob("_delta_log/*.compacted.json"))
-        sound = one.table if all(map(_SAID_TWICE.search, one.changed)) else None
-        return judge(root, one.version, witnesses if same_log else None, note, grows=grows, sound=sound)
+        sound = case.table if all(map(_SAID_TWICE.search, case.changed)) else None
+        return judge(root, case.version, witnesses if same_log else None, note, grows=grows, sound=sound)
     finally:
-        mend(one, scratch)
+        mend(case, scratch)
 
 
 def _peak(*, reset: bool = False) -> int:
@@ -167,6 +167,6 @@ def _peak(*, reset: bool = False) -> int:
     if reset:
         Path("/proc/self/clear_refs").write_text("5")
     status = Path("/proc/self/status").read_text()
-    found = re.search(r"VmHWM:\s+(\d+) kB", status)
-    assert found is not None
-    return int(found[1]) * 1024
+    match = re.search(r"VmHWM:\s+(\d+) kB", status)
+    assert match is not None
+    return int(match[1]) * 1024

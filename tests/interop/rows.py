@@ -62,7 +62,7 @@ SCHEMA = pa.schema(
 def rows(start: int, count: int) -> pa.Table:
     """``count`` rows with ids from ``start``; the id determines every other value."""
 
-    def one(i: int) -> dict[str, object]:
+    def row(i: int) -> dict[str, object]:
         empty = i % 7 == 0
         return {
             "id": i,
@@ -83,4 +83,4 @@ def rows(start: int, count: int) -> pa.Table:
             "nested": None if empty else {"a": i, "b": None if i % 2 else {"c": "x" * (i % 5)}},
         }
 
-    return pa.Table.from_pylist([one(i) for i in range(start, start + count)], schema=SCHEMA)
+    return pa.Table.from_pylist([row(i) for i in range(start, start + count)], schema=SCHEMA)

@@ -37,8 +37,8 @@ def public(module: Any) -> dict[str, Any]:
     return {name: getattr(module, name) for name in module.__all__}
 
 
-THEIRS = package("deltalake", "deltalake.schema")
-OURS = package("lakehouse_lib", "lakehouse_lib.schema")
+DELTA_RS = package("deltalake", "deltalake.schema")
+LAKEHOUSE = package("lakehouse_lib", "lakehouse_lib.schema")
 
 
 def example(function: Example) -> Example:
@@ -59,7 +59,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("overwrite", [11, 22], ["aa", "bb"]),
     ):
         rows = pd.DataFrame({"num": numbers, "letter": shown})
-        THEIRS.write_deltalake(letters, rows, mode=mode, name="letters", description="numbers and letters")
+        DELTA_RS.write_deltalake(letters, rows, mode=mode, name="letters", description="numbers and letters")
     days = pa.table(
         {
             "value": ["1", "2", "3", "6", "7", "5", "4"],
@@ -68,13 +68,13 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "day": ["1", "3", "5", "20", "20", "4", "5"],
         }
     )
-    THEIRS.write_deltalake(str(root / "days"), days, partition_by=["year", "month", "day"])
+    DELTA_RS.write_deltalake(str(root / "days"), days, partition_by=["year", "month", "day"])
     feed = str(root / "feed")
     on = {"delta.enableChangeDataFeed": "true"}
-    THEIRS.write_deltalake(feed, pa.table({"id": [1, 2, 3, 4], "name": ["a", "b", "c", "d"]}), configuration=on)
-    THEIRS.DeltaTable(feed).update(updates={"name": "'z'"}, predicate="id > 2")
-    THEIRS.DeltaTable(feed).delete("id = 1")
-    THEIRS.write_deltalake(feed, pa.table({"id": [5], "name": ["e"]}), mode="append")
+    DELTA_RS.write_deltalake(feed, pa.table({"id": [1, 2, 3, 4], "name": ["a", "b", "c", "d"]}), configuration=on)
+    DELTA_RS.DeltaTable(feed).update(updates={"name": "'z'"}, predicate="id > 2")
+    DELTA_RS.DeltaTable(feed).delete("id = 1")
+    DELTA_RS.write_deltalake(feed, pa.table({"id": [5], "name": ["e"]}), mode="append")
     for log in root.glob("*/_delta_log"):
         for version, commit in enumerate(sorted(log.glob("0*.json"))):
             os.utime(commit, (1_700_000_000 + 60 * version,) * 2)
@@ -198,21 +198,28 @@ def a_table_that_is_not_there(m: Any, root: str) -> Any:
 
 @example
 def metadata(m: Any, root: str) -> Any:
-    found = m.DeltaTable(f"{root}/letters").metadata()
-    shown = (found.id, found.name, found.description, found.partition_columns, found.created_time, found.configuration)
-    return str(found), shown
+    table_metadata = m.DeltaTable(f"{root}/letters").metadata()
+    shown = (
+        table_metadata.id,
+        table_metadata.name,
+        table_metadata.description,
+        table_metadata.partition_columns,
+        table_metadata.created_time,
+        table_metadata.configuration,
+    )
+    return str(table_metadata), shown
 
 
 @example
 def the_protocol(m: Any, root: str) -> Any:
-    found = m.DeltaTable(f"{root}/feed").protocol()
-    return tuple(found), found.min_reader_version, found.min_writer_version, found.writer_features
+    protocol = m.DeltaTable(f"{root}/feed").protocol()
+    return tuple(protocol), protocol.min_reader_version, protocol.min_writer_version, protocol.writer_features
 
 
 @example
 def the_schema(m: Any, root: str) -> Any:
     schema = m.DeltaTable(f"{root}/letters").schema()
-    return repr(schema), [(one.name, one.type.type, one.nullable, one.metadata) for one in schema.fields]
+    return repr(schema), [(field.name, field.type.type, field.nullable, field.metadata) for field in schema.fields]
 
 
 @example
@@ -242,7 +249,7 @@ def the_history(m: Any, root: str) -> Any:
 
 @example
 def the_end_of_the_history(m: Any, root: str) -> Any:
-    return [(one["version"], one["operation"]) for one in m.DeltaTable(f"{root}/feed").history(2)]
+    return [(entry["version"], entry["operation"]) for entry in m.DeltaTable(f"{root}/feed").history(2)]
 
 
 @example
@@ -311,7 +318,7 @@ def file_uris_by_filters(m: Any, root: str) -> Any:
     either = [[("year", "=", "2021")], [("year", "=", "2020"), ("month", ">=", "10")]]
     among = [("month", "in", ["1", "4"])]
     outside = [("month", "not in", ("1", "4"))]
-    return [sorted(table.file_uris(file_pruning_predicate=one)) for one in (both, either, among, outside)]
+    return [sorted(table.file_uris(file_pruning_predicate=filters)) for filters in (both, either, among, outside)]
 
 
 @example
@@ -321,13 +328,13 @@ def file_uris_by_a_data_column(m: Any, root: str) -> Any:
 
 @example
 def partitions(m: Any, root: str) -> Any:
-    return sorted(m.DeltaTable(f"{root}/days").partitions(), key=lambda one: sorted(one.items()))
+    return sorted(m.DeltaTable(f"{root}/days").partitions(), key=lambda partition: sorted(partition.items()))
 
 
 @example
 def partitions_by_a_condition(m: Any, root: str) -> Any:
-    found = m.DeltaTable(f"{root}/days").partitions(file_pruning_predicate="year = '2020'")
-    return sorted(found, key=lambda one: sorted(one.items()))
+    matches = m.DeltaTable(f"{root}/days").partitions(file_pruning_predicate="year = '2020'")
+    return sorted(matches, key=lambda partition: sorted(partition.items()))
 
 
 @example
@@ -401,8 +408,8 @@ def a_dataset_of_large_types(m: Any, root: str) -> Any:
 
 @example
 def duckdb_over_a_dataset(m: Any, root: str) -> Any:
-    found = duckdb.arrow(m.DeltaTable(f"{root}/days").to_pyarrow_dataset())
-    return sorted(found.filter("year = '2021' and value > '4'").project("value").fetchall())
+    relation = duckdb.arrow(m.DeltaTable(f"{root}/days").to_pyarrow_dataset())
+    return sorted(relation.filter("year = '2021' and value > '4'").project("value").fetchall())
 
 
 @example
@@ -425,8 +432,8 @@ def polars_of_an_arrow_table(m: Any, root: str) -> Any:
 @example
 def polars_over_a_dataset(m: Any, root: str) -> Any:
     lazy = pl.scan_pyarrow_dataset(m.DeltaTable(f"{root}/days").to_pyarrow_dataset())
-    found = lazy.filter(pl.col("year") < "2021").group_by("year", "month").agg(pl.len()).collect()
-    return sorted(found.rows())
+    frame = lazy.filter(pl.col("year") < "2021").group_by("year", "month").agg(pl.len()).collect()
+    return sorted(frame.rows())
 
 
 @example
@@ -487,13 +494,13 @@ def the_feed_out_of_range(m: Any, root: str) -> Any:
 @example
 def primitive_types(m: Any, root: str) -> Any:
     kinds = [m.PrimitiveType(name) for name in ("integer", "string", "decimal(10,2)", "timestamp_ntz", "binary")]
-    return [(repr(one), one.to_json(), m.PrimitiveType.from_json(one.to_json()) == one) for one in kinds]
+    return [(repr(kind), kind.to_json(), m.PrimitiveType.from_json(kind.to_json()) == kind) for kind in kinds]
 
 
 @example
 def array_types(m: Any, root: str) -> Any:
     kinds = [m.ArrayType(m.PrimitiveType("integer")), m.ArrayType("integer", contains_null=False)]
-    return [(repr(one), one.type, repr(one.element_type), one.contains_null, one.to_json()) for one in kinds]
+    return [(repr(kind), kind.type, repr(kind.element_type), kind.contains_null, kind.to_json()) for kind in kinds]
 
 
 @example
@@ -507,8 +514,8 @@ def map_types(m: Any, root: str) -> Any:
         m.MapType(m.PrimitiveType("integer"), m.PrimitiveType("string")),
         m.MapType("integer", "string", value_contains_null=False),
     ]
-    shown = [(repr(one), repr(one.key_type), repr(one.value_type), one.value_contains_null) for one in kinds]
-    return shown, [one.to_json() for one in kinds], [m.MapType.from_json(one.to_json()) == one for one in kinds]
+    shown = [(repr(kind), repr(kind.key_type), repr(kind.value_type), kind.value_contains_null) for kind in kinds]
+    return shown, [kind.to_json() for kind in kinds], [m.MapType.from_json(kind.to_json()) == kind for kind in kinds]
 
 
 @example
@@ -517,7 +524,7 @@ def fields(m: Any, root: str) -> Any:
     # For a nested value delta-rs 1.6.6 returns the JSON, contrary to its documentation.
     noted = m.Field("my_col", "integer", metadata={"custom_metadata": 2})
     text = '{"name": "col", "type": "integer", "nullable": true, "metadata": {}}'
-    shown = [(repr(one), one.name, repr(one.type), one.nullable, one.metadata) for one in (plain, noted)]
+    shown = [(repr(field), field.name, repr(field.type), field.nullable, field.metadata) for field in (plain, noted)]
     return shown, plain.to_json(), repr(m.Field.from_json(text)), pa.field(plain.to_arrow())
 
 
@@ -542,7 +549,7 @@ def types_in_arrow(m: Any, root: str) -> Any:
 @example
 def types_from_arrow(m: Any, root: str) -> Any:
     arrow: Iterable[pa.DataType] = (pa.int64(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
-    return [repr(m.PrimitiveType.from_arrow(one)) for one in arrow]
+    return [repr(m.PrimitiveType.from_arrow(kind)) for kind in arrow]
 
 
 @example
@@ -557,5 +564,5 @@ def an_empty_table(m: Any, root: str) -> Any:
 @pytest.mark.filterwarnings("ignore:.*is deprecated; use `filters`:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:`partitions` is deprecated:DeprecationWarning")
 def test_the_same_code_gives_the_same(name: str, tables: Path) -> None:
-    ours, theirs = (EXAMPLES[name](m, str(tables)) for m in (OURS, THEIRS))
-    assert ours == theirs
+    our_result, delta_rs_result = (EXAMPLES[name](m, str(tables)) for m in (LAKEHOUSE, DELTA_RS))
+    assert our_result == delta_rs_result

@@ -30,8 +30,8 @@ def test_files_at_every_version_are_those_of_delta_rs(name: str) -> None:
     assert oldest is not None
     for version in range(oldest, latest.version + 1):
         snapshot = load_snapshot(store, version)
-        ours = {root / path for path in file_paths.decode_all(snapshot.files["path"], store).to_pylist()}
-        assert ours == files_delta_rs(root, version), version
+        our_paths = {root / path for path in file_paths.decode_all(snapshot.files["path"], store).to_pylist()}
+        assert our_paths == files_delta_rs(root, version), version
     if oldest:
         with pytest.raises(VersionNotFoundError, match=f"{oldest - 1}"):
             load_snapshot(store, oldest - 1)

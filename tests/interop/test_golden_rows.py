@@ -23,9 +23,9 @@ def expected(name: str) -> pa.Table:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_latest_version_holds_the_rows_spark_read(name: str) -> None:
-    ours = plain(DeltaTable(GOLDEN / name / "delta").to_pyarrow_table())
-    theirs = plain(expected(name).select(ours.column_names))
-    if ours.schema != theirs.schema:  # Parquet's INT96 has no zone, but Spark's timestamps have one
-        theirs = plain(theirs.cast(ours.schema))
-    assert ours.num_rows == theirs.num_rows
-    assert ours.to_pylist() == theirs.to_pylist()
+    our_rows = plain(DeltaTable(GOLDEN / name / "delta").to_pyarrow_table())
+    spark_rows = plain(expected(name).select(our_rows.column_names))
+    if our_rows.schema != spark_rows.schema:  # Parquet's INT96 has no zone, but Spark's timestamps have one
+        spark_rows = plain(spark_rows.cast(our_rows.schema))
+    assert our_rows.num_rows == spark_rows.num_rows
+    assert our_rows.to_pylist() == spark_rows.to_pylist()

@@ -39,9 +39,9 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def assert_read(table: Path) -> None:
     expected = {CHECKPOINT: set(range(6)), 6: set(range(7)), 7: set(range(8)), 8: set(range(8)) - {2}}
     for version, ids in expected.items():
-        ours = plain(DeltaTable(table, version=version).to_pyarrow_table())
-        assert set(ours["id"].to_pylist()) == ids
-        assert ours.equals(read_delta_rs(table, version))
+        our_rows = plain(DeltaTable(table, version=version).to_pyarrow_table())
+        assert set(our_rows["id"].to_pylist()) == ids
+        assert our_rows.equals(read_delta_rs(table, version))
     assert plain(DeltaTable(table).to_pyarrow_table()).equals(read_delta_rs(table))
     assert read_duckdb(table).equals(read_delta_rs(table))
 

@@ -259,7 +259,7 @@ def _maps(value: Any, kind: pa.DataType) -> Any:
     if value is None:
         return None
     if pa.types.is_struct(kind):
-        return {one.name: _maps(value.get(one.name), one.type) for one in kind}
+        return {member.name: _maps(value.get(member.name), member.type) for member in kind}
     return list(value.items()) if pa.types.is_map(kind) else value
 
 
@@ -283,7 +283,7 @@ def test_a_classic_checkpoint_with_statistics_as_columns_only(tmp_path: Path, en
     parsed = pa.struct(
         [("numRecords", pa.int64()), ("minValues", bounds), ("maxValues", bounds), ("nullCount", bounds)]
     )
-    kind = pa.struct([*(one for one in ADD if one.name != "stats"), pa.field("stats_parsed", parsed)])
+    kind = pa.struct([*(member for member in ADD if member.name != "stats"), pa.field("stats_parsed", parsed)])
     adds = [ids(tmp_path, f"{n}.parquet", 10 * n, 10 * n + 1) for n in range(3)]
     for n, add in enumerate(adds):
         low, high = {"id": 10 * n}, {"id": 10 * n + 1}

@@ -27,10 +27,10 @@ BOTH: list[tuple[str, Callable[..., Any], Callable[..., Any]]] = [
     ("DeltaTable", deltalake.DeltaTable, DeltaTable),
     ("CommitProperties", deltalake.CommitProperties, lakehouse_lib.CommitProperties),
     *(
-        (name, getattr(theirs, name), getattr(ours, name))
-        for theirs, ours in ((deltalake.DeltaTable, DeltaTable), (TheirOptimizer, TableOptimizer))
-        for name in sorted(vars(theirs))
-        if not name.startswith("_") and callable(getattr(theirs, name)) and hasattr(ours, name)
+        (name, getattr(their_class, name), getattr(our_class, name))
+        for their_class, our_class in ((deltalake.DeltaTable, DeltaTable), (TheirOptimizer, TableOptimizer))
+        for name in sorted(vars(their_class))
+        if not name.startswith("_") and callable(getattr(their_class, name)) and hasattr(our_class, name)
     ),
 ]
 
@@ -41,7 +41,7 @@ def public(home: object) -> set[str]:
 
 def parameters(verb: Callable[..., Any]) -> Iterator[inspect.Parameter]:
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return (one for one in inspect.signature(verb).parameters.values() if one.kind not in kinds)
+    return (parameter for parameter in inspect.signature(verb).parameters.values() if parameter.kind not in kinds)
 
 
 def named_in(text: str) -> set[str]:
@@ -54,23 +54,23 @@ def test_every_name_that_is_not_here_is_on_the_page() -> None:
     assert missing - named_in(NOT_HERE) == set()
 
 
-@pytest.mark.parametrize(("name", "theirs", "ours"), BOTH, ids=[name for name, _, _ in BOTH])
+@pytest.mark.parametrize(("name", "their_verb", "our_verb"), BOTH, ids=[name for name, _, _ in BOTH])
 def test_arguments_are_theirs_or_the_page_says_so(
-    name: str, theirs: Callable[..., Any], ours: Callable[..., Any]
+    name: str, their_verb: Callable[..., Any], our_verb: Callable[..., Any]
 ) -> None:
-    here = {one.name for one in parameters(ours)}
-    missing = {one.name for one in parameters(theirs)} - here
+    here = {parameter.name for parameter in parameters(our_verb)}
+    missing = {parameter.name for parameter in parameters(their_verb)} - here
     assert missing - named_in(NOT_HERE) == set(), f"arguments of {name}"
     by_place = [
-        [one.name for one in parameters(verb) if one.kind is not inspect.Parameter.KEYWORD_ONLY]
-        for verb in (theirs, ours)
+        [parameter.name for parameter in parameters(verb) if parameter.kind is not inspect.Parameter.KEYWORD_ONLY]
+        for verb in (their_verb, our_verb)
     ]
     assert by_place[1] == by_place[0][: len(by_place[1])]
 
 
 def test_what_the_page_says_is_not_here_is_not() -> None:
     cells = "\n".join(line.split("|")[2] for line in NOT_HERE.splitlines() if line.count("|") > 3)
-    here = {one.name for _, _, verb in BOTH for one in parameters(verb)}
+    here = {parameter.name for _, _, verb in BOTH for parameter in parameters(verb)}
     here |= public(DeltaTable) | set(lakehouse_lib.__all__)
     # Arguments that only some verbs lack, which are listed with the verbs.
     assert named_in(cells) & here == {"predicate", "commit_properties", "filesystem", "full"}

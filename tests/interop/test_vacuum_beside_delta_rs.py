@@ -19,14 +19,14 @@ def test_the_same_files_go(tmp_path: Path, partition: str | None) -> None:
     for start in (0, 20, 40, 60):
         mode = "overwrite" if start == 40 else "append"
         deltalake.write_deltalake(root, rows(start, 20), mode=mode, partition_by=[partition] if partition else None)
-    theirs = deltalake.DeltaTable(root)
-    theirs.delete("id % 3 = 0")
-    theirs.optimize.compact()
-    theirs.create_checkpoint()
+    delta_rs_table = deltalake.DeltaTable(root)
+    delta_rs_table.delete("id % 3 = 0")
+    delta_rs_table.optimize.compact()
+    delta_rs_table.create_checkpoint()
     (root / "leftover.parquet").write_bytes(b"x")
     (root / "_hidden").mkdir()
     (root / "_hidden" / "a.parquet").write_bytes(b"x")
-    expected = theirs.vacuum(0, dry_run=True, enforce_retention_duration=False, full=True)
-    ours = vacuum(load_snapshot(open_store(root)), retention_hours=0, enforce_retention_duration=False)
+    expected = delta_rs_table.vacuum(0, dry_run=True, enforce_retention_duration=False, full=True)
+    result = vacuum(load_snapshot(open_store(root)), retention_hours=0, enforce_retention_duration=False)
     assert len(expected) >= 4
-    assert set(ours.files) == set(expected)
+    assert set(result.files) == set(expected)

@@ -29,10 +29,10 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     partition_by = [request.param] if request.param else None
     write_deltalake(root, rows(0, 40), partition_by=partition_by)
     write_deltalake(root, rows(40, 30), mode="append")
-    theirs = deltalake.DeltaTable(root)
-    theirs.delete("id % 5 = 1")
-    theirs.optimize.compact()
-    theirs.create_checkpoint()
+    delta_rs_table = deltalake.DeltaTable(root)
+    delta_rs_table.delete("id % 5 = 1")
+    delta_rs_table.optimize.compact()
+    delta_rs_table.create_checkpoint()
     write_deltalake(root, rows(100, 25), mode="overwrite")
     write_deltalake(root, rows(0, 40), mode="append")
     return root
@@ -40,20 +40,20 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def test_we_read_every_version_as_they_do_and_maintain_it(table: Path) -> None:
     for version in range(deltalake.DeltaTable(table).version() + 1):
-        ours = plain(DeltaTable(table, version=version).to_pyarrow_table())
-        assert ours.equals(read_delta_rs(table, version)), version
+        our_rows = plain(DeltaTable(table, version=version).to_pyarrow_table())
+        assert our_rows.equals(read_delta_rs(table, version)), version
     before = read_delta_rs(table)
 
-    ours = DeltaTable(table)
-    ours.optimize.compact()
+    our_table = DeltaTable(table)
+    our_table.optimize.compact()
     assert read_delta_rs(table).equals(before)
-    ours.delete("id = 110 OR id = 7")
-    kept = [row for row in before.to_pylist() if row["id"] not in (110, 7)]
-    assert read_delta_rs(table).to_pylist() == kept
-    ours.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
-    ours.create_checkpoint()
+    our_table.delete("id = 110 OR id = 7")
+    expected = [row for row in before.to_pylist() if row["id"] not in (110, 7)]
+    assert read_delta_rs(table).to_pylist() == expected
+    our_table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    our_table.create_checkpoint()
     assert parquet_files(table) == files_delta_rs(table)
-    assert read_delta_rs(table).to_pylist() == kept
+    assert read_delta_rs(table).to_pylist() == expected
     assert read_duckdb(table).equals(read_delta_rs(table))
     assert plain(DeltaTable(table).to_pyarrow_table()).equals(read_delta_rs(table))
 
@@ -125,31 +125,31 @@ def schemas_that_grow_and_change(root: Path) -> None:
     write_deltalake(root, ids(0, 2))
     append(root, ids(2, 4, s=pa.array([{"a": 1}, None])), schema_mode="merge")
     append(root, ids(4, 5, s=pa.array([{"a": 2, "b": "x"}])), schema_mode="merge")
-    theirs = deltalake.DeltaTable(root)
-    theirs.alter.add_columns([Field("late", "date"), Field("l", "string")])
+    delta_rs_table = deltalake.DeltaTable(root)
+    delta_rs_table.alter.add_columns([Field("late", "date"), Field("l", "string")])
     append(root, ids(5, 6, l=pa.array(["y"])), schema_mode="merge")
-    theirs.update_incremental()
-    theirs.alter.set_column_metadata("id", {"comment": "the key"})
+    delta_rs_table.update_incremental()
+    delta_rs_table.alter.set_column_metadata("id", {"comment": "the key"})
     write_deltalake(root, pa.table({"other": [0.5]}), mode="overwrite", schema_mode="overwrite")
 
 
 @written
 def update_merge_and_delete(root: Path) -> None:
     write_deltalake(root, ids(0, 20, v=pa.array(["a"] * 20), part=pa.array(["p", "q"] * 10)), partition_by=["part"])
-    theirs = deltalake.DeltaTable(root)
-    theirs.update(updates={"v": "'u'", "part": "'r'"}, predicate="id < 3")
-    theirs.delete("part = 'q' AND id > 10")
+    delta_rs_table = deltalake.DeltaTable(root)
+    delta_rs_table.update(updates={"v": "'u'", "part": "'r'"}, predicate="id < 3")
+    delta_rs_table.delete("part = 'q' AND id > 10")
     source = pa.table({"id": [4, 5, 50], "v": ["m"] * 3, "part": ["p", "p", None]})
     (
-        theirs.merge(source, "target.id = source.id", source_alias="source", target_alias="target")
+        delta_rs_table.merge(source, "target.id = source.id", source_alias="source", target_alias="target")
         .when_matched_update_all(predicate="target.id = 4")
         .when_matched_delete(predicate="target.id = 5")
         .when_not_matched_insert_all()
         .when_not_matched_by_source_delete(predicate="target.id = 19")
         .execute()
     )
-    theirs.optimize.z_order(["id", "v"])
-    theirs.restore(1)
+    delta_rs_table.optimize.z_order(["id", "v"])
+    delta_rs_table.restore(1)
 
 
 @written
@@ -162,11 +162,11 @@ def partitions_replaced(root: Path) -> None:
 @written
 def constraints_that_come_and_go(root: Path) -> None:
     write_deltalake(root, ids(1, 3))
-    theirs = deltalake.DeltaTable(root)
-    theirs.alter.add_constraint({"positive": "id > 0"})
+    delta_rs_table = deltalake.DeltaTable(root)
+    delta_rs_table.alter.add_constraint({"positive": "id > 0"})
     append(root, ids(3, 4))
-    theirs.update_incremental()
-    theirs.alter.drop_constraint("positive")
+    delta_rs_table.update_incremental()
+    delta_rs_table.alter.drop_constraint("positive")
     append(root, ids(-1, 0))
 
 
@@ -191,12 +191,12 @@ def changes_kept(root: Path) -> None:
     settings = {"delta.enableChangeDataFeed": "true"}
     parts = pa.array(["p", "q"] * 5)
     write_deltalake(root, ids(0, 10, v=pa.array(["a"] * 10), part=parts), partition_by=["part"], configuration=settings)
-    theirs = deltalake.DeltaTable(root)
-    theirs.update(updates={"v": "'u'"}, predicate="id < 3")
-    theirs.delete("id = 4")
+    delta_rs_table = deltalake.DeltaTable(root)
+    delta_rs_table.update(updates={"v": "'u'"}, predicate="id < 3")
+    delta_rs_table.delete("id = 4")
     source = pa.table({"id": [6, 70], "v": ["m", "m"], "part": ["p", "r"]})
     (
-        theirs.merge(source, "target.id = source.id", source_alias="source", target_alias="target")
+        delta_rs_table.merge(source, "target.id = source.id", source_alias="source", target_alias="target")
         .when_matched_update_all()
         .when_not_matched_insert_all()
         .execute()
@@ -210,9 +210,9 @@ def checkpoints_and_a_clean_up(root: Path) -> None:
     write_deltalake(root, ids(0, 2), configuration=settings)
     for n in range(7):
         append(root, ids(10 * n, 10 * n + 2))
-    theirs = deltalake.DeltaTable(root)
-    theirs.create_checkpoint()
-    theirs.cleanup_metadata()
+    delta_rs_table = deltalake.DeltaTable(root)
+    delta_rs_table.create_checkpoint()
+    delta_rs_table.cleanup_metadata()
     append(root, ids(100, 101))
 
 
@@ -220,26 +220,26 @@ def checkpoints_and_a_clean_up(root: Path) -> None:
 def logs_compacted(root: Path) -> None:
     for n in range(6):
         append(root, ids(10 * n, 10 * n + 2))
-    theirs = deltalake.DeltaTable(root)
-    theirs.delete("id = 31")
-    theirs.compact_logs(1, 4)
-    theirs.compact_logs(5, 6)
+    delta_rs_table = deltalake.DeltaTable(root)
+    delta_rs_table.delete("id = 31")
+    delta_rs_table.compact_logs(1, 4)
+    delta_rs_table.compact_logs(5, 6)
 
 
 @written
 def statistics_of_few_columns(root: Path) -> None:
     write_deltalake(root, rows(0, 20), configuration={"delta.dataSkippingNumIndexedCols": "2"})
-    theirs = deltalake.DeltaTable(root)
-    theirs.alter.set_table_properties({"delta.dataSkippingStatsColumns": "text"})
+    delta_rs_table = deltalake.DeltaTable(root)
+    delta_rs_table.alter.set_table_properties({"delta.dataSkippingStatsColumns": "text"})
     append(root, rows(20, 20))
 
 
 @written
 def features_listed(root: Path) -> None:
     write_deltalake(root, ids(0, 2), configuration={"delta.appendOnly": "true"})
-    theirs = deltalake.DeltaTable(root)
+    delta_rs_table = deltalake.DeltaTable(root)
     for feature in (TableFeatures.AppendOnly, TableFeatures.ChangeDataFeed, TableFeatures.CheckConstraints):
-        theirs.alter.add_feature(feature, allow_protocol_versions_increase=True)
+        delta_rs_table.alter.add_feature(feature, allow_protocol_versions_increase=True)
     append(root, ids(2, 3))
 
 
@@ -269,9 +269,9 @@ def parquet_converted(root: Path) -> None:
 @written
 def files_vacuumed(root: Path) -> None:
     write_deltalake(root, ids(0, 9))
-    theirs = deltalake.DeltaTable(root)
-    theirs.delete("id = 1")
-    theirs.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    delta_rs_table = deltalake.DeltaTable(root)
+    delta_rs_table.delete("id = 1")
+    delta_rs_table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
 
 
 def as_others_read_it(root: Path, version: int, third: duckdb.DuckDBPyConnection) -> pa.Table | None:
@@ -304,13 +304,13 @@ def test_every_version_on_both_engines(name: str, tables: dict[str, Path], engin
     compared = 0
     with duckdb_delta() as third:
         for version in range(deltalake.DeltaTable(root).version() + 1):
-            theirs = as_others_read_it(root, version, third)
-            if theirs is None:
+            their_rows = as_others_read_it(root, version, third)
+            if their_rows is None:
                 continue
             table = DeltaTable(root, version=version)
-            ours = collected(engine.read(table.snapshot, None, None))
-            assert difference(ours, theirs) == "", version
-            assert table.count() == theirs.num_rows
+            our_rows = collected(engine.read(table.snapshot, None, None))
+            assert difference(our_rows, their_rows) == "", version
+            assert table.count() == their_rows.num_rows
             compared += 1
     assert compared
     assert DeltaTable(root).version() == version
@@ -320,12 +320,12 @@ def test_every_version_on_both_engines(name: str, tables: dict[str, Path], engin
 def test_schema_protocol_and_properties_at_every_version(name: str, tables: dict[str, Path]) -> None:
     for version in range(deltalake.DeltaTable(tables[name]).version() + 1):
         try:
-            theirs = deltalake.DeltaTable(tables[name], version=version)
+            delta_rs_table = deltalake.DeltaTable(tables[name], version=version)
         except DeltaError:
             continue
-        ours = DeltaTable(tables[name], version=version)
-        assert names_and_types(json.loads(ours.schema().to_json())) == names_and_types(
-            json.loads(theirs.schema().to_json())
+        our_table = DeltaTable(tables[name], version=version)
+        assert names_and_types(json.loads(our_table.schema().to_json())) == names_and_types(
+            json.loads(delta_rs_table.schema().to_json())
         )
-        assert ours.metadata().configuration == theirs.metadata().configuration
-        assert list(ours.snapshot.partition_columns) == theirs.metadata().partition_columns
+        assert our_table.metadata().configuration == delta_rs_table.metadata().configuration
+        assert list(our_table.snapshot.partition_columns) == delta_rs_table.metadata().partition_columns

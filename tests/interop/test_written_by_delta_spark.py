@@ -29,7 +29,7 @@ def test_there_are_tables() -> None:
     assert len(TABLES) > 25
 
 
-def seen(table: Written, engine: Engine) -> list[Version]:
+def versions_to_read(table: Written, engine: Engine) -> list[Version]:
     """The versions to read: all on Arrow; on Spark, which is slower, the last version of each schema."""
     readable = [version for version in table.versions if version.rows is not None]
     return readable if engine.name == "arrow" else list({version.schema: version for version in readable}.values())
@@ -38,13 +38,13 @@ def seen(table: Written, engine: Engine) -> list[Version]:
 @pytest.mark.parametrize("name", TABLES)
 def test_rows_and_schema(name: str, engine: Engine) -> None:
     table = TABLES[name]
-    for version in seen(table, engine):
+    for version in versions_to_read(table, engine):
         assert version.rows is not None
-        theirs = rows_of(version.rows)
-        ours = DeltaTable(table.path, version=version.number)
-        assert names_and_types(json.loads(ours.schema().to_json())) == version.schema
-        assert difference(collected(engine.read(ours.snapshot, None, None)), theirs) == "", version
-        assert ours.count() == theirs.num_rows
+        spark_rows = rows_of(version.rows)
+        our_table = DeltaTable(table.path, version=version.number)
+        assert names_and_types(json.loads(our_table.schema().to_json())) == version.schema
+        assert difference(collected(engine.read(our_table.snapshot, None, None)), spark_rows) == "", version
+        assert our_table.count() == spark_rows.num_rows
 
 
 @pytest.mark.parametrize("name", [name for name, table in TABLES.items() if any(v.refused for v in table.versions)])
@@ -59,16 +59,16 @@ def test_versions_that_are_gone_are_refused(name: str) -> None:
 def test_changes(name: str, engine: Engine) -> None:
     table = TABLES[name]
     assert table.changes is not None
-    ours = collected(DeltaTable(table.path, engine=engine).load_cdf(starting_version=table.changes_from))
+    our_changes = collected(DeltaTable(table.path, engine=engine).load_cdf(starting_version=table.changes_from))
     # Without in-commit timestamps a commit's time is that of its file, which a checkout does not keep.
-    assert difference(ours.drop(["_commit_timestamp"]), rows_of(table.changes).drop(["_commit_timestamp"])) == ""
+    assert difference(our_changes.drop(["_commit_timestamp"]), rows_of(table.changes).drop(["_commit_timestamp"])) == ""
 
 
 def test_history_and_time_travel_by_the_times_in_commits() -> None:
     table = TABLES["in_commit_timestamps"]
-    ours = {commit["version"]: commit for commit in DeltaTable(table.path).history()}
+    commits = {commit["version"]: commit for commit in DeltaTable(table.path).history()}
     for version in table.versions:
-        commit = ours[version.number]
+        commit = commits[version.number]
         assert (commit["timestamp"], commit["operation"]) == (version.timestamp, version.operation)
         moment = EPOCH + timedelta(milliseconds=version.timestamp or 0)
         assert DeltaTable(table.path, timestamp=moment).version() == version.number

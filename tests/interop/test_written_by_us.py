@@ -16,11 +16,11 @@ from tests.peers import duckdb_delta, files_delta_rs, parquet_files, plain, read
 def assert_all_read_the_same(root: Path, expected: dict[int, pa.Table] | None = None) -> None:
     with duckdb_delta() as connection:
         for version in range(DeltaTable(root).version() + 1):
-            ours = plain(DeltaTable(root, version=version).to_pyarrow_table())
-            assert ours.equals(read_delta_rs(root, version)), version
-            assert ours.equals(read_duckdb(root, version, connection)), version
+            our_rows = plain(DeltaTable(root, version=version).to_pyarrow_table())
+            assert our_rows.equals(read_delta_rs(root, version)), version
+            assert our_rows.equals(read_duckdb(root, version, connection)), version
             if expected is not None and version in expected:
-                assert ours.equals(plain(expected[version])), version
+                assert our_rows.equals(plain(expected[version])), version
 
 
 @pytest.mark.parametrize("partition", [None, *PARTITION_COLUMNS])
@@ -39,14 +39,16 @@ def test_every_version_of_a_tables_life(tmp_path: Path, partition: str | None) -
     table.optimize.z_order(["id"])
     table.delete("id >= 100")
     both = pa.concat_tables([first, second])
-    kept = pa.Table.from_pylist([r for r in both.to_pylist() if r["id"] % 5 != 1 and r["id"] != 64], schema=both.schema)
+    rows_left = pa.Table.from_pylist(
+        [r for r in both.to_pylist() if r["id"] % 5 != 1 and r["id"] != 64], schema=both.schema
+    )
     assert_all_read_the_same(
         root,
         {
             0: first,
             1: both,
-            2: kept,
-            3: kept,
+            2: rows_left,
+            3: rows_left,
             4: third,
             5: pa.concat_tables([third, first]),
             DeltaTable(root).version(): first,

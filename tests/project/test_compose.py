@@ -42,24 +42,24 @@ def test_it_is_valid_by_the_compose_specification() -> None:
 
 
 def test_one_service_builds_the_image_and_the_others_use_it() -> None:
-    ours = {name: service for name, service in SERVICES.items() if service["image"].startswith("lakehouse:")}
-    assert set(SERVICES) - set(ours) == {"postgres"}
-    assert len({service["image"] for service in ours.values()}) == 1
-    assert [name for name, service in ours.items() if "build" in service] == ["migrate"]
-    policies = {name: service["pull_policy"] for name, service in ours.items()}
+    our_services = {name: service for name, service in SERVICES.items() if service["image"].startswith("lakehouse:")}
+    assert set(SERVICES) - set(our_services) == {"postgres"}
+    assert len({service["image"] for service in our_services.values()}) == 1
+    assert [name for name, service in our_services.items() if "build" in service] == ["migrate"]
+    policies = {name: service["pull_policy"] for name, service in our_services.items()}
     assert policies.pop("migrate") == "build"
     assert set(policies.values()) == {"never"}
 
 
 def test_every_variable_has_a_default_or_stops_with_what_to_say() -> None:
-    for found in VARIABLE.finditer(TEXT):
-        assert found["how"] in (":-", ":?"), found[0]
-        assert found["rest"], found[0]
+    for variable in VARIABLE.finditer(TEXT):
+        assert variable["how"] in (":-", ":?"), variable[0]
+        assert variable["rest"], variable[0]
 
 
 def test_no_secret_has_a_default() -> None:
-    required = {found["name"] for found in VARIABLE.finditer(TEXT) if found["how"] == ":?"}
-    defaulted = {found["name"] for found in VARIABLE.finditer(TEXT) if found["how"] == ":-"}
+    required = {variable["name"] for variable in VARIABLE.finditer(TEXT) if variable["how"] == ":?"}
+    defaulted = {variable["name"] for variable in VARIABLE.finditer(TEXT) if variable["how"] == ":-"}
     secret = re.compile(r"PASSWORD|SECRET|KEY|USERS")
     assert not [name for name in defaulted if secret.search(name)]
     assert {name for name in required if secret.search(name)} == {
@@ -83,10 +83,10 @@ def test_no_secret_has_a_default() -> None:
 
 def test_the_example_lists_every_variable_and_works_for_none_that_is_required() -> None:
     listed = dict(re.findall(r"^#?([A-Z_]+)=(.*)$", EXAMPLE, re.MULTILINE))
-    used = {found["name"]: found for found in VARIABLE.finditer(TEXT)}
+    used = {variable["name"]: variable for variable in VARIABLE.finditer(TEXT)}
     assert set(listed) == set(used)
-    for name, found in used.items():
-        assert listed[name] == ("" if found["how"] == ":?" else found["rest"]), name
+    for name, variable in used.items():
+        assert listed[name] == ("" if variable["how"] == ":?" else variable["rest"]), name
 
 
 def test_everything_published_is_published_on_this_machine_only() -> None:
@@ -136,8 +136,8 @@ def test_the_image_has_the_folders_that_volumes_are_mounted_on() -> None:
 def test_the_dockerfile_copies_only_what_is_there_and_not_ignored() -> None:
     copies = re.findall(r"^COPY (.+) \S+$", (ROOT / "docker/Dockerfile").read_text(), re.MULTILINE)
     sources = {source for line in copies for source in line.split()}
-    kept = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    assert sources == kept
+    exceptions = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert sources == exceptions
     assert [source for source in sources if not (ROOT / source).exists()] == []
 
 
@@ -208,7 +208,7 @@ def test_the_spark_cluster_starts_as_written_and_wants_the_secret(tmp_path: Path
     here = {**ports, "spark-master": "127.0.0.1", "spark://spark-master:7077": f"spark://127.0.0.1:{ports['7077']}"}
 
     def command(service: str, *more: str) -> list[str]:
-        line = [VARIABLE.sub(lambda found: found["rest"], part) for part in SERVICES[service]["command"]]
+        line = [VARIABLE.sub(lambda variable: variable["rest"], part) for part in SERVICES[service]["command"]]
         line = [here.get(part, part).replace("/tmp/spark-work", str(tmp_path / "work")) for part in line]
         return [str(BIN / line[0]), line[1], *more, *line[2:]]
 
@@ -220,18 +220,18 @@ def test_the_spark_cluster_starts_as_written_and_wants_the_secret(tmp_path: Path
         path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
         return os.environ | {"PATH": path, "SPARK_CONF_DIR": str(folder), "SPARK_LOCAL_IP": "127.0.0.1"}
 
-    ours = configured("ours", "one")
-    theirs = configured("theirs", "another")
+    our_environment = configured("ours", "one")
+    foreign_environment = configured("theirs", "another")
     log = tmp_path / "log"
     with ExitStack() as cluster:
-        master = cluster.enter_context(running(command("spark-master"), log, ours))
+        master = cluster.enter_context(running(command("spark-master"), log, our_environment))
         page = f"http://127.0.0.1:{ports['8080']}/json/"
         wait_until(lambda: status(page) is not None, master)
         local = ("--host", "127.0.0.1")
         stranger = command("spark-worker", *local)
         stranger[stranger.index(ports["8081"])] = "0"
-        cluster.enter_context(running(stranger, tmp_path / "stranger", theirs))
-        worker = cluster.enter_context(running(command("spark-worker", *local), tmp_path / "worker", ours))
+        cluster.enter_context(running(stranger, tmp_path / "stranger", foreign_environment))
+        worker = cluster.enter_context(running(command("spark-worker", *local), tmp_path / "worker", our_environment))
         wait_until(lambda: status(f"http://127.0.0.1:{ports['8081']}/json/") is not None, master, worker)
         wait_until(lambda: "Failed to connect to master" in (tmp_path / "stranger").read_text(), master)
         wait_until(lambda: (status(page) or {"aliveworkers": 0})["aliveworkers"] > 0, master, worker)

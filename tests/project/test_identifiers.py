@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("lakehouse_lib", "spark_jobs", "plugins", "dags", "demo", "benchmarks")
+FOLDERS = ("lakehouse_lib", "spark_jobs", "plugins", "dags", "demo", "benchmarks", "tests")
 PRONOUNS = frozenset(["it", "mine", "one", "ones", "ours", "that", "them", "theirs", "there", "this", "those"])
 PARTICIPLES = frozenset(["asked", "found", "given", "heeded", "kept", "known", "meant", "seen", "told", "wanted"])
 #: Keys of results, which old records contain.

@@ -42,9 +42,9 @@ def programs(tmp_path: Path) -> Path:
     folder = tmp_path / "programs"
     folder.mkdir()
     for name in ("make", "sh", "awk", "echo"):
-        found = shutil.which(name)
-        assert found is not None
-        (folder / name).symlink_to(found)
+        program = shutil.which(name)
+        assert program is not None
+        (folder / name).symlink_to(program)
     return folder
 
 
@@ -53,7 +53,7 @@ def test_help_is_the_default_and_lists_every_target_with_a_text(fresh: Path) -> 
     assert phony is not None
     done = run(["make"], fresh)
     assert done.returncode == 0, done.stderr
-    listed = {found[1]: found[2] for found in re.finditer(r"^  make (\S+) +(\S.*)$", done.stdout, re.MULTILINE)}
+    listed = {match[1]: match[2] for match in re.finditer(r"^  make (\S+) +(\S.*)$", done.stdout, re.MULTILINE)}
     assert set(listed) == set(phony[1].split())
     assert {"demo", "test", "up", "down", "lint", "clean", "bench"} <= set(listed)
     assert len(done.stdout.splitlines()) == len(listed)
@@ -65,19 +65,19 @@ def test_a_machine_without_python_and_java_is_told_so_and_left_as_it_was(
 ) -> None:
     before = sorted(fresh.rglob("*"))
     done = run(["make", target], fresh, PATH=str(programs))
-    told = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("make")]
     assert done.returncode != 0
-    assert len(told) == 2
-    assert told[0].startswith("lakehouse needs Python 3.11 to 3.14")
-    assert "apt install python3" in told[0]
-    assert told[1].startswith("lakehouse needs Java 17 or newer")
-    assert "apt install openjdk" in told[1]
+    assert len(lines) == 2
+    assert lines[0].startswith("lakehouse needs Python 3.11 to 3.14")
+    assert "apt install python3" in lines[0]
+    assert lines[1].startswith("lakehouse needs Java 17 or newer")
+    assert "apt install openjdk" in lines[1]
     assert done.stdout == ""
     assert sorted(fresh.rglob("*")) == before
 
 
 @pytest.mark.parametrize(
-    ("python", "java", "told"),
+    ("python", "java", "message"),
     [
         ((3, 10), "17.0.15", "lakehouse needs Python 3.11 to 3.14"),
         ((3, 15), "17.0.15", "lakehouse needs Python 3.11 to 3.14"),
@@ -89,7 +89,7 @@ def test_a_machine_without_python_and_java_is_told_so_and_left_as_it_was(
     ],
 )
 def test_versions_are_compared(
-    fresh: Path, programs: Path, python: tuple[int, int], java: str, told: str | None
+    fresh: Path, programs: Path, python: tuple[int, int], java: str, message: str | None
 ) -> None:
     # The real interpreter runs the check with another version number.
     script(
@@ -99,12 +99,12 @@ def test_versions_are_compared(
     script(programs / "java", f"""echo 'openjdk version "{java}" 2025-04-15' >&2""")
     done = run(["make", "prerequisites"], fresh, PATH=str(programs))
     lines = [line for line in done.stderr.splitlines() if not line.startswith("make")]
-    if told is None:
+    if message is None:
         assert (done.returncode, lines) == (0, [])
     else:
         assert done.returncode != 0
         assert len(lines) == 1
-        assert lines[0].startswith(told)
+        assert lines[0].startswith(message)
 
 
 def test_java_home_goes_before_the_path(fresh: Path, programs: Path, tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ def test_the_callers_environment_does_not_reach_the_recipes(fresh: Path) -> None
     with (fresh / "Makefile").open("a") as makefile:
         makefile.write("\nshow:\n\t@env\n")
     names = ("PYTHONPATH", "PYTHONWARNINGS", "SPARK_HOME", "PYSPARK_PYTHON", "AIRFLOW_HOME", "VIRTUAL_ENV")
-    theirs = dict.fromkeys(names, "theirs")
-    done = run(["make", "show"], fresh, AIRFLOW__CORE__DAGS_FOLDER="theirs", PIP_INDEX_URL="kept", **theirs)
+    variables = dict.fromkeys(names, "theirs")
+    done = run(["make", "show"], fresh, AIRFLOW__CORE__DAGS_FOLDER="theirs", PIP_INDEX_URL="kept", **variables)
     assert done.returncode == 0, done.stderr
     assert "theirs" not in done.stdout
     assert "PIP_INDEX_URL=kept" in done.stdout

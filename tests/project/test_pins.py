@@ -10,8 +10,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 LOCK = (ROOT / "requirements.lock").read_text()
 PINS = {
-    canonicalize_name(found["name"]): found["version"]
-    for found in re.finditer(r"^(?P<name>[A-Za-z0-9._-]+)(\[.*\])?==(?P<version>[^ ]+)", LOCK, re.MULTILINE)
+    canonicalize_name(pin["name"]): pin["version"]
+    for pin in re.finditer(r"^(?P<name>[A-Za-z0-9._-]+)(\[.*\])?==(?P<version>[^ ]+)", LOCK, re.MULTILINE)
 }
 
 
@@ -37,14 +37,14 @@ def test_every_requirement_of_the_project_is_pinned_to_a_version_it_allows() -> 
     project = settings["project"]
     extras = project["optional-dependencies"]
     assert {"spark", "airflow", "quality", "dev"} <= set(extras)
-    wanted = [
+    requirements = [
         *project["dependencies"],
         *(line for lines in extras.values() for line in lines),
         *settings["build-system"]["requires"],
     ]
     unmet = [
         line
-        for line in wanted
+        for line in requirements
         if PINS.get(canonicalize_name(Requirement(line).name)) is None
         or not Requirement(line).specifier.contains(PINS[canonicalize_name(Requirement(line).name)])
     ]

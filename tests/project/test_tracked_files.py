@@ -28,15 +28,15 @@ def tracked() -> list[Path]:
 
 
 def test_no_file_names_a_machine_path_or_a_package_registry() -> None:
-    found = []
+    violations = []
     for file in tracked():
         # Data files of other projects stay unchanged.
         if not file.is_file() or file.is_relative_to(ROOT / "tests/data"):
             continue
         for number, line in enumerate(file.read_bytes().splitlines(), 1):
             if MACHINE.search(line) or REGISTRY.search(line):
-                found.append(f"{file.relative_to(ROOT)}:{number}: {line[:100]!r}")
-    assert found == []
+                violations.append(f"{file.relative_to(ROOT)}:{number}: {line[:100]!r}")
+    assert violations == []
 
 
 def test_what_a_run_leaves_is_ignored() -> None:

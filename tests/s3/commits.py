@@ -22,7 +22,7 @@ from tests.faults.storm import Place, storm
 from tests.interop.commits.interleave import interleave
 from tests.s3.racer import ROWS
 from tests.s3.server import Proxy, options_of
-from tests.table_on_s3 import ids, rows, theirs
+from tests.table_on_s3 import delta_rs_ids, ids, rows
 
 
 @contextmanager
@@ -42,15 +42,15 @@ def racers(
         for number, kind in enumerate(kinds)
     ]
     try:
-        for one in started:
-            assert one.stdout is not None
-            assert one.stdout.readline() == "ready\n"
+        for process in started:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
         yield started
-        assert [one.wait(120) for one in started] == [0] * len(started)
+        assert [process.wait(120) for process in started] == [0] * len(started)
     finally:
-        for one in started:
-            one.kill()
-            one.communicate()
+        for process in started:
+            process.kill()
+            process.communicate()
 
 
 def go(process: subprocess.Popen[str]) -> None:
@@ -68,9 +68,9 @@ def check_commits(location: str, options: dict[str, str], starts: list[int]) -> 
     """Check that every acknowledged commit, and every version, exists exactly once."""
     table = DeltaTable(location, storage_options=options)
     expected = sorted(number for start in starts for number in range(start, start + ROWS))
-    assert ids(table.to_pyarrow_table()) == expected == theirs(location, options)
-    named = [file_names.parse(one.path) for one in table.store.list_from(file_names.LOG, "0")]
-    versions = [one.version for one in named if one is not None and one.kind == "commit"]
+    assert ids(table.to_pyarrow_table()) == expected == delta_rs_ids(location, options)
+    named = [file_names.parse(meta.path) for meta in table.store.list_from(file_names.LOG, "0")]
+    versions = [name.version for name in named if name is not None and name.kind == "commit"]
     assert versions == list(range(len(starts)))
 
 
@@ -80,13 +80,13 @@ def test_one_process_wins_each_put(server, location, count):
     store = open_store(location, server.options)
     with racers(location, server.options, ["put"] * count, rounds) as processes:
         winners = []
-        for one in range(rounds):
+        for version in range(rounds):
             for process in processes:
                 go(process)
             results = [said(process) for process in processes]
             assert results.count("won") == 1, results
             winner = results.index("won")
-            assert store.read(f"_delta_log/{one:020d}.json") == bytes([winner]) * 50_000
+            assert store.read(f"_delta_log/{version:020d}.json") == bytes([winner]) * 50_000
             winners.append(winner)
     print(f"{rounds} races of {count} processes, one winner each; won by {len(set(winners))} of them")
 
@@ -110,12 +110,12 @@ def test_processes_append_to_one_table_and_nothing_is_lost(server, location, kin
 
 def test_our_commits_among_those_of_delta_rs(server, tmp_path):
     # `make interop-commits-s3` is the long form.
-    found = interleave(tmp_path, {"ours": 2, "delta-rs": 2}, commits=60, versions=3, seed=3, server=server)
-    assert found.verdict.violations == []
-    assert found.verdict.versions > 60
-    assert min(found.commits.values()) >= 6
-    assert found.told.failed == {}
-    print(f"{found.verdict.versions - 1} commits in {found.seconds:.1f} s: {found.commits}")
+    result = interleave(tmp_path, {"ours": 2, "delta-rs": 2}, commits=60, versions=3, seed=3, server=server)
+    assert result.verdict.violations == []
+    assert result.verdict.versions > 60
+    assert min(result.commits.values()) >= 6
+    assert result.records.failed == {}
+    print(f"{result.verdict.versions - 1} commits in {result.seconds:.1f} s: {result.commits}")
 
 
 def test_an_answer_that_gets_lost_after_the_server_has_stored_the_commit(server, location):
@@ -154,7 +154,7 @@ def test_any_answer_may_get_lost(server, location):
         assert table.delete("id < 30")["num_deleted_rows"] == 30
     assert len(lost) > 10
     table = DeltaTable(location, storage_options=server.options)
-    assert ids(table.to_pyarrow_table()) == list(range(30, 120)) == theirs(location, server.options)
+    assert ids(table.to_pyarrow_table()) == list(range(30, 120)) == delta_rs_ids(location, server.options)
     assert table.version() == 13
 
 
@@ -165,10 +165,10 @@ def test_the_server_is_killed_and_started_again_in_mid_commit(server, location):
 
     def write(number: int) -> None:
         try:
-            for one in range(100):
+            for step in range(100):
                 if done.is_set():
                     return
-                start = (number * 100 + one) * ROWS
+                start = (number * 100 + step) * ROWS
                 write_deltalake(location, rows(start, ROWS), mode="append", storage_options=server.options)
                 committed.append(start)
         except BaseException as error:
@@ -176,8 +176,8 @@ def test_the_server_is_killed_and_started_again_in_mid_commit(server, location):
 
     write_deltalake(location, rows(10**6, ROWS), storage_options=server.options)
     writers = [threading.Thread(target=write, args=(number,)) for number in range(3)]
-    for one in writers:
-        one.start()
+    for writer in writers:
+        writer.start()
     for _ in range(4):
         time.sleep(1)
         server.stop(kill=True)
@@ -185,8 +185,8 @@ def test_the_server_is_killed_and_started_again_in_mid_commit(server, location):
         server.start()
     time.sleep(1)
     done.set()
-    for one in writers:
-        one.join()
+    for writer in writers:
+        writer.join()
     assert not failed, failed
     assert len(committed) > 5
     check_commits(location, server.options, [10**6, *committed])
@@ -210,14 +210,14 @@ def test_writers_that_are_killed_lose_nothing(server, location, tmp_path, spoil)
     """Acknowledged commits exist once; a writer with the broken store is found."""
     place = Place(location, server.objects / location.removeprefix("s3://"), server.options)
     kills = 0 if spoil else 24
-    found = storm(tmp_path, commits=24, kills=kills, processes=6, versions=3, seed=5, place=place, spoil=spoil)
+    result = storm(tmp_path, commits=24, kills=kills, processes=6, versions=3, seed=5, place=place, spoil=spoil)
     if spoil:
-        assert any("is not in the log" in one for one in found.verdict.violations)
+        assert any("is not in the log" in violation for violation in result.verdict.violations)
         return
-    assert found.killed == kills
-    assert found.verdict.violations == []
-    assert found.verdict.versions > 24
-    assert found.verdict.looked_at == 3
+    assert result.killed == kills
+    assert result.verdict.violations == []
+    assert result.verdict.versions > 24
+    assert result.verdict.looked_at == 3
 
 
 def test_a_server_behind_which_conditions_get_lost_is_refused(server, location, monkeypatch):
@@ -234,7 +234,7 @@ def test_a_server_behind_which_conditions_get_lost_is_refused(server, location, 
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"aws_secret_access_key": "not-it"}, "SignatureDoesNotMatch.*secret key does not belong"),
         ({"aws_access_key_id": "nobody"}, "InvalidAccessKeyId.*does not know|No user exists with the provided"),
@@ -243,9 +243,9 @@ def test_a_server_behind_which_conditions_get_lost_is_refused(server, location, 
     ],
     ids=["secret", "key", "region", "none"],
 )
-def test_wrong_credentials_and_regions_say_what_to_do(server, location, wrong, told):
+def test_wrong_credentials_and_regions_say_what_to_do(server, location, wrong, message):
     options = {name: value for name, value in {**server.options, **wrong}.items() if value is not None}
-    with pytest.raises(StoreError, match=told) as caught:
+    with pytest.raises(StoreError, match=message) as caught:
         write_deltalake(location, rows(0), storage_options=options)
     assert "not it" not in str(caught.value)
     with pytest.raises(StoreError, match="NoSuchBucket"):

@@ -14,8 +14,8 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Versity]:
-    with running(tmp_path_factory.mktemp("versitygw")) as found:
-        yield found
+    with running(tmp_path_factory.mktemp("versitygw")) as gateway:
+        yield gateway
 
 
 @pytest.fixture(autouse=True)

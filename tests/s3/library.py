@@ -24,10 +24,10 @@ from lakehouse_lib.privacy.purge import prove, purge
 from lakehouse_lib.privacy.subject import subject_from_config
 from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.store import open_store
-from tests.table_on_s3 import every_verb, ids, theirs
+from tests.table_on_s3 import delta_rs_ids, every_verb, ids
 
 TABLES = Path(__file__).parents[1] / "data" / "delta_spark" / "tables"
-NAMES = sorted(one.name for one in TABLES.iterdir() if (one / "_delta_log").is_dir())
+NAMES = sorted(folder.name for folder in TABLES.iterdir() if (folder / "_delta_log").is_dir())
 
 
 def test_every_verb(server, location):
@@ -40,11 +40,11 @@ def test_what_delta_spark_wrote_reads_as_it_does_on_a_disk(server, location, nam
     for file in (TABLES / name).rglob("*"):
         if file.is_file():
             store.put(file.relative_to(TABLES / name).as_posix(), file.read_bytes())
-    here, there = DeltaTable(TABLES / name), DeltaTable(location, storage_options=server.options)
-    for version in range(oldest_version(here.store), here.version() + 1):
-        here.load_as_version(version)
-        there.load_as_version(version)
-        assert shown(there) == shown(here)
+    original, copy = DeltaTable(TABLES / name), DeltaTable(location, storage_options=server.options)
+    for version in range(oldest_version(original.store), original.version() + 1):
+        original.load_as_version(version)
+        copy.load_as_version(version)
+        assert shown(copy) == shown(original)
 
 
 def shown(table: DeltaTable) -> str:
@@ -61,7 +61,7 @@ SCHEMA = Schema([Field("id", "long", nullable=False), Field("customer", "long"),
 def ingest(store, quarantine, landing, number):
     """Load a batch without the quality gate: rows staged in S3, rejected rows in quarantine, two commits."""
     engine, intents = ArrowEngine(), IntentLog(store, "erp")
-    (file,) = (fingerprint(landing, one) for one in scan(landing).values())
+    (file,) = (fingerprint(landing, entry) for entry in scan(landing).values())
     assert intents.put(Intent(number, (file,), {}))
     origin, prefix = Origin("erp", number, file.name), intents.staging(number, "run")
     schema = SCHEMA.to_arrow()
@@ -93,37 +93,37 @@ def test_what_the_demo_does_with_the_library(server, location, tmp_path):
     for number in range(3):
         landing = tmp_path / str(number)
         landing.mkdir()
-        lines = [f"{number * 100 + one},{one % 4},{one}.50" for one in range(40)]
+        lines = [f"{number * 100 + row},{row % 4},{row}.50" for row in range(40)]
         (landing / "sales.csv").write_text("\n".join(["id,customer,price", *lines, f"{number},3,cheap", ",1,2"]) + "\n")
         ingest(store, quarantine, landing, number)
         if number == 1:
             assert DeltaTable(sales, storage_options=options).optimize.compact()["numFilesRemoved"] == 8
     table = DeltaTable(sales, storage_options=options)
-    everybody = sorted(number * 100 + one for number in range(3) for one in range(40))
-    assert ids(table.to_pyarrow_table()) == everybody == theirs(sales, options)
+    everybody = sorted(number * 100 + row_id for number in range(3) for row_id in range(40))
+    assert ids(table.to_pyarrow_table()) == everybody == delta_rs_ids(sales, options)
     assert DeltaTable(refused, storage_options=options).count() == 6
     assert table.transaction_version("erp") == 2
 
     assert table.optimize.z_order(["price"])["numFilesRemoved"] == 8
     table.create_checkpoint()
-    assert ids(table.to_pyarrow_table()) == everybody == theirs(sales, options)
+    assert ids(table.to_pyarrow_table()) == everybody == delta_rs_ids(sales, options)
     before = table.version()
 
     subject = subject_from_config({"id_type": "long", "rows": [{"table": "sales", "key": "customer"}]})
-    (found,) = locate(subject, 3, {"sales": sales}, storage_options={"sales": options})
-    assert found.rows == 30
-    assert table.delete(found.predicate)["num_deleted_rows"] == 30
-    report = purge(sales, found.predicate, writer_grace=timedelta(0), storage_options=options)
+    (place,) = locate(subject, 3, {"sales": sales}, storage_options={"sales": options})
+    assert place.rows == 30
+    assert table.delete(place.predicate)["num_deleted_rows"] == 30
+    report = purge(sales, place.predicate, writer_grace=timedelta(0), storage_options=options)
     assert report.rows >= 60
-    assert prove(sales, found.predicate, storage_options=options).clean
-    left = [one for one in everybody if one % 4 != 3]
-    assert ids(table.to_pyarrow_table()) == left == theirs(sales, options)
+    assert prove(sales, place.predicate, storage_options=options).clean
+    left = [row_id for row_id in everybody if row_id % 4 != 3]
+    assert ids(table.to_pyarrow_table()) == left == delta_rs_ids(sales, options)
     with pytest.raises(ObjectNotFoundError):
         DeltaTable(sales, before, options).to_pyarrow_table()
 
     gone = table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
     assert gone
-    stored = [one.path for one in store.walk() if not one.path.startswith("_")]
+    stored = [meta.path for meta in store.walk() if not meta.path.startswith("_")]
     assert {f"{sales}/{path}" for path in stored} == set(table.file_uris())
     write_deltalake(table, pa.table({"id": [1000], "customer": [0], "price": [Decimal("1.00")]}), mode="append")
     table.create_checkpoint()
@@ -131,11 +131,11 @@ def test_what_the_demo_does_with_the_library(server, location, tmp_path):
     expired = cleanup(table.snapshot, dry_run=False, now=datetime.now(UTC) + timedelta(days=40))
     assert f"_delta_log/{0:020d}.json" in expired.files
     again = DeltaTable(sales, storage_options=options)
-    assert ids(again.to_pyarrow_table()) == sorted([*left, 1000]) == theirs(sales, options)
+    assert ids(again.to_pyarrow_table()) == sorted([*left, 1000]) == delta_rs_ids(sales, options)
     with pytest.raises(VersionNotFoundError):
         DeltaTable(sales, 0, options)
     at = DeltaTable(sales, timestamp=datetime.fromtimestamp(moment / 1000, UTC), storage_options=options)
     assert at.version() == latest
-    found = again.repair()
-    assert found["files_removed"] == []
+    repairs = again.repair()
+    assert repairs["files_removed"] == []
     assert again.health().to_dict()

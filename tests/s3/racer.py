@@ -23,14 +23,14 @@ def main(what: str, location: str, number: int, rounds: int) -> None:
     store.put_if_absent(f"warm/{number}", b"")
     say("ready")
     if what == "put":
-        for one in range(rounds):
+        for version in range(rounds):
             sys.stdin.readline()
-            won = store.put_if_absent(f"_delta_log/{one:020d}.json", bytes([number]) * 50_000)
+            won = store.put_if_absent(f"_delta_log/{version:020d}.json", bytes([number]) * 50_000)
             say("won" if won else "lost")
         return
     sys.stdin.readline()
-    for one in range(rounds):
-        start = (number * rounds + one) * ROWS
+    for step in range(rounds):
+        start = (number * rounds + step) * ROWS
         if what == "append":
             patient = CommitProperties(max_commit_retries=500)
             write_deltalake(location, rows(start, ROWS), mode="append", commit_properties=patient)

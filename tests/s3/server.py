@@ -31,8 +31,8 @@ class Versity:
 
     def __init__(self, folder: Path) -> None:
         self._data, self._log = folder / "data", folder / "log"
-        for one in (self._data, self._log.parent):
-            one.mkdir(exist_ok=True)
+        for directory in (self._data, self._log.parent):
+            directory.mkdir(exist_ok=True)
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             self.port: int = taken.getsockname()[1]
@@ -115,8 +115,8 @@ class Proxy:
     def __init__(
         self, port: int, *, lose: Callable[[str, str], bool] | None = None, strip: tuple[str, ...] = ()
     ) -> None:
-        self._seen: list[str] = []
-        of_this = {"port": port, "lose": staticmethod(lose or _never), "strip": strip, "seen": self._seen.append}
+        self._verbs: list[str] = []
+        of_this = {"port": port, "lose": staticmethod(lose or _never), "strip": strip, "record": self._verbs.append}
         handler = type("_Handler", (_Handler,), of_this)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
@@ -129,8 +129,8 @@ class Proxy:
 
     def counted(self) -> dict[str, int]:
         """The number of requests by verb since the last call."""
-        found = [self._seen.pop() for _ in range(len(self._seen))]
-        return dict(sorted(Counter(found).items()))
+        verbs = [self._verbs.pop() for _ in range(len(self._verbs))]
+        return dict(sorted(Counter(verbs).items()))
 
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
@@ -147,10 +147,10 @@ class _Handler(BaseHTTPRequestHandler):
     port = 0
     strip: tuple[str, ...] = ()
     lose: Callable[[str, str], bool] = staticmethod(_never)
-    seen: Callable[[str], None]
+    record: Callable[[str], None]
 
     def _pass_on(self) -> None:
-        self.seen(self._verb())
+        self.record(self._verb())
         body = self._body()
         headers = {name: value for name, value in self.headers.items() if name.lower() != "expect"}
         if any(name.lower() in self.strip for name in headers):
@@ -206,8 +206,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _signed_anew(self, headers: dict[str, str], body: bytes) -> dict[str, str]:
         signed = ("authorization", "x-amz-date", "x-amz-content-sha256", "amz-sdk-invocation-id", "amz-sdk-request")
-        kept = {name: value for name, value in headers.items() if name.lower() not in (*self.strip, *signed)}
-        request = AWSRequest(self.command, f"http://{self.headers['Host']}{self.path}", kept, body)
+        rest = {name: value for name, value in headers.items() if name.lower() not in (*self.strip, *signed)}
+        request = AWSRequest(self.command, f"http://{self.headers['Host']}{self.path}", rest, body)
         S3SigV4Auth(Credentials(KEY, SECRET), "s3", REGION).add_auth(request)
         return dict(request.headers.items())
 

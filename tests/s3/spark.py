@@ -20,7 +20,7 @@ from lakehouse_lib.store import open_store
 from tests.s3.server import KEY, SECRET, Proxy, options_of
 from tests.s3.spark_session import session
 from tests.spark_jobs.loading import PRICE_RULE, Shop
-from tests.table_on_s3 import ids, rows, theirs
+from tests.table_on_s3 import delta_rs_ids, ids, rows
 
 pytestmark = [
     pytest.mark.timeout(1800),  # Spark first copies Amazon's SDK (0.7 GB), and two sessions share a busy machine
@@ -34,16 +34,16 @@ TABLES = Path(__file__).parents[1] / "data" / "delta_spark" / "tables"
 
 
 @pytest.fixture(scope="session")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def spark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of Spark's log and events."""
     return tmp_path_factory.mktemp("told-by-spark")
 
 
 @pytest.fixture(scope="session")
-def spark(told: Path) -> Iterator[SparkSession]:
-    found = session(told)
-    yield found
-    found.stop()
+def spark(spark_folder: Path) -> Iterator[SparkSession]:
+    spark_session = session(spark_folder)
+    yield spark_session
+    spark_session.stop()
 
 
 def by_spark(spark: SparkSession, table: DeltaTable) -> list[int]:
@@ -56,19 +56,19 @@ def test_every_verb_of_the_engine(server, location, spark):
     write_deltalake(location, frame, partition_by="shop", storage_options=options, engine=engine)
     write_deltalake(location, rows(200), mode="append", storage_options=options)
     table = DeltaTable(location, storage_options=options, engine=engine)
-    assert by_spark(spark, table) == list(range(300)) == theirs(location, options)
+    assert by_spark(spark, table) == list(range(300)) == delta_rs_ids(location, options)
     assert table.optimize.compact()["numFilesRemoved"] > 4
-    assert by_spark(spark, table) == list(range(300)) == theirs(location, options)
+    assert by_spark(spark, table) == list(range(300)) == delta_rs_ids(location, options)
     assert table.delete("id >= 250 OR shop = 'shop 1'")["num_deleted_rows"] == 113
-    left = [one for one in range(250) if one % 4 != 1]
-    assert by_spark(spark, table) == left == theirs(location, options)
+    left = [number for number in range(250) if number % 4 != 1]
+    assert by_spark(spark, table) == left == delta_rs_ids(location, options)
     write_deltalake(location, rows(1000, 40), mode="append", storage_options=options)
     left += range(1000, 1040)
     assert table.optimize.z_order(["id"])["numFilesRemoved"] > 4
-    assert by_spark(spark, table) == left == theirs(location, options)
-    found = table.to_spark(spark, ["id", "shop"], filters="shop = 'shop 2' AND id < 50").collect()
-    assert sorted((row.id, row.shop) for row in found) == [(one, "shop 2") for one in range(2, 50, 4)]
-    assert all(one.startswith("s3a://bucket/") for one in table.to_spark(spark).inputFiles())
+    assert by_spark(spark, table) == left == delta_rs_ids(location, options)
+    matches = table.to_spark(spark, ["id", "shop"], filters="shop = 'shop 2' AND id < 50").collect()
+    assert sorted((row.id, row.shop) for row in matches) == [(number, "shop 2") for number in range(2, 50, 4)]
+    assert all(uri.startswith("s3a://bucket/") for uri in table.to_spark(spark).inputFiles())
 
 
 @pytest.mark.parametrize("name", ["deletion_vectors_checkpointed", "mapping_by_id", "partition_by_string"])
@@ -77,10 +77,10 @@ def test_what_delta_spark_wrote_reads_as_it_does_on_a_disk(server, location, spa
     for file in (TABLES / name).rglob("*"):
         if file.is_file():
             store.put(file.relative_to(TABLES / name).as_posix(), file.read_bytes())
-    here = DeltaTable(TABLES / name).to_spark(spark)
-    there = DeltaTable(location, storage_options=server.options).to_spark(spark)
-    assert here.schema == there.schema
-    assert sorted(map(repr, here.collect())) == sorted(map(repr, there.collect()))
+    original = DeltaTable(TABLES / name).to_spark(spark)
+    copy = DeltaTable(location, storage_options=server.options).to_spark(spark)
+    assert original.schema == copy.schema
+    assert sorted(map(repr, original.collect())) == sorted(map(repr, copy.collect()))
 
 
 def test_what_the_hadoop_committer_copies_and_we_do_not(server, location, spark):
@@ -89,7 +89,7 @@ def test_what_the_hadoop_committer_copies_and_we_do_not(server, location, spark)
     frame = spark.range(0, 1000, 1, 4).selectExpr("id", "concat('shop ', id % 4) AS shop", "id / 3.0D AS amount")
     with Proxy(server.port) as proxy:
         options = options_of(proxy.url)
-        found = {}
+        counts = {}
         for version in ("1", "2"):
             committer = {
                 "mapreduce.fileoutputcommitter.algorithm.version": version,
@@ -98,15 +98,15 @@ def test_what_the_hadoop_committer_copies_and_we_do_not(server, location, spark)
             store = open_store("s3://committers/table", options)
             writer = frame.write.options(**properties(store), **committer).partitionBy("shop")
             writer.parquet(f"s3a://committers/hadoop-{version}")
-            found[f"Hadoop's committer, algorithm {version}"] = proxy.counted()
+            counts[f"Hadoop's committer, algorithm {version}"] = proxy.counted()
         write_deltalake(location, frame, partition_by="shop", storage_options=options, engine=SparkEngine(spark))
-        ours = found["the library, its commit included"] = proxy.counted()
-    for what, requests in found.items():
+        our_counts = counts["the library, its commit included"] = proxy.counted()
+    for what, requests in counts.items():
         print(f"16 files by {what}: {sum(requests.values())} requests, {requests}")
-    assert found["Hadoop's committer, algorithm 2"]["COPY"] == 16
-    assert found["Hadoop's committer, algorithm 1"]["COPY"] == 32
-    assert "COPY" not in ours
-    assert ours["PUT"] <= 16 + 1 + 2  # the first commit of a process to a bucket tests the bucket by two puts
+    assert counts["Hadoop's committer, algorithm 2"]["COPY"] == 16
+    assert counts["Hadoop's committer, algorithm 1"]["COPY"] == 32
+    assert "COPY" not in our_counts
+    assert our_counts["PUT"] <= 16 + 1 + 2  # the first commit of a process to a bucket tests the bucket by two puts
 
 
 def test_a_load_into_a_bucket(server, location, spark, tmp_path):
@@ -119,11 +119,11 @@ def test_a_load_into_a_bucket(server, location, spark, tmp_path):
     shop.land("a.csv", "1,1.50,one", "2,-2.00,below", "x,1.00,no id")
     assert Load(source).run(spark).to_dict()["rows_quarantined"] == 2
     shop.land("b.csv", "3,3.50,three")
-    assert [one["files"] for one in Load(source).run(spark).batches] == [["b.csv"]]
-    assert theirs(table, server.options) == [1, 3]
+    assert [batch["files"] for batch in Load(source).run(spark).batches] == [["b.csv"]]
+    assert delta_rs_ids(table, server.options) == [1, 3]
     reasons = DeltaTable(refused, storage_options=server.options).to_pyarrow_table()["_line"].to_pylist()
     assert sorted(reasons) == [3, 4]
-    left = [one.path for one in open_store(table, server.options).walk("_ingest") if one.path.endswith(".parquet")]
+    left = [meta.path for meta in open_store(table, server.options).walk("_ingest") if meta.path.endswith(".parquet")]
     assert left == []
     assert Load(source).nothing_to_do() is not None
 
@@ -138,7 +138,7 @@ def test_a_bucket_has_one_set_of_options_an_application(server, location, spark)
         assert ids(table.to_pyarrow_table()) == list(range(100))
 
 
-def test_no_secret_is_told_anywhere(server, location, spark, told, capfd):
+def test_no_secret_is_told_anywhere(server, location, spark, spark_folder, capfd):
     options, engine = server.options, SparkEngine(spark)
     write_deltalake(location, spark.range(0, 100), storage_options=options, engine=engine)
     table = DeltaTable(location, storage_options=options, engine=engine)
@@ -147,22 +147,22 @@ def test_no_secret_is_told_anywhere(server, location, spark, told, capfd):
     frame.explain(extended=True)
     assert table.delete("id < 7")["num_deleted_rows"] == 7
     settings = [repr(spark.sparkContext.getConf().getAll()), repr(spark.sql("SET -v").collect())]
-    commands = [one.read_bytes().decode(errors="replace") for one in Path("/proc").glob("[0-9]*/cmdline")]
-    assert any("org.apache.spark.deploy.SparkSubmit" in one for one in commands)
+    commands = [file.read_bytes().decode(errors="replace") for file in Path("/proc").glob("[0-9]*/cmdline")]
+    assert any("org.apache.spark.deploy.SparkSubmit" in command for command in commands)
     spoken = capfd.readouterr()
-    written = [one.read_text(errors="replace") for one in told.rglob("*") if one.is_file()]
-    assert any("SparkListenerSQLExecutionStart" in one for one in written)
-    assert any(" INFO " in one for one in written)
+    written = [file.read_text(errors="replace") for file in spark_folder.rglob("*") if file.is_file()]
+    assert any("SparkListenerSQLExecutionStart" in text for text in written)
+    assert any(" INFO " in text for text in written)
     for text in (*written, *settings, *commands, spoken.out, spoken.err, repr(table), repr(engine)):
         assert SECRET not in text
 
 
-def test_credentials_of_the_environment(server, location, told):
+def test_credentials_of_the_environment(server, location, spark_folder):
     write_deltalake(location, rows(0), storage_options=server.options)
     credentials = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
     place = {"AWS_ENDPOINT_URL": server.url, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.s3.spark_session", location, str(told / "another")],
+        [sys.executable, "-m", "tests.s3.spark_session", location, str(spark_folder / "another")],
         env={**os.environ, **credentials, **place},
         capture_output=True,
         text=True,
@@ -173,6 +173,6 @@ def test_credentials_of_the_environment(server, location, told):
     for text in (
         done.stdout,
         done.stderr,
-        *(one.read_text() for one in (told / "another").rglob("*") if one.is_file()),
+        *(file.read_text() for file in (spark_folder / "another").rglob("*") if file.is_file()),
     ):
         assert SECRET not in text

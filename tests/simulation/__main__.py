@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from tests.simulation.campaign import Tally, campaign, shorten, told
+from tests.simulation.campaign import Tally, campaign, history_lines, shorten
 from tests.simulation.hunting import hunt_all
 from tests.simulation.mutants import MUTANTS, violation_of
 from tests.simulation.record import Record, RecordError, code_of_worlds, open_record
@@ -57,8 +57,8 @@ def _simulate(first: int, count: int, processes: int, file: Path | None) -> int:
         console.print(str(error), markup=False)
         return 2
     except KeyboardInterrupt:
-        kept = "run the same command to continue" if file is not None else "RECORD=file keeps the results"
-        console.print(f"interrupted; {kept}", markup=False)
+        advice = "run the same command to continue" if file is not None else "RECORD=file keeps the results"
+        console.print(f"interrupted; {advice}", markup=False)
         return 130
 
 
@@ -94,7 +94,7 @@ def _sit(record: Record, processes: int) -> int:
     for seed, _ in sorted(total.violations)[:_SHORTENED]:
         plan, report = shorten(seed)
         console.print(f"\nseed {seed}, in its shortest form: {report.violation}\n{plan}", markup=False)
-        for line in told(report.history):
+        for line in history_lines(report.history):
             console.print(line, markup=False)
     if total.violations:
         console.print("replay: python -m tests.simulation --replay SEED")
@@ -104,7 +104,7 @@ def _sit(record: Record, processes: int) -> int:
 def _replay(seed: int) -> int:
     report = run(seed)
     console.print(str(plan_of(seed)), markup=False)
-    for line in told(report.history):
+    for line in history_lines(report.history):
         console.print(line, markup=False)
     console.print(f"digest {report.digest}")
     console.print(report.violation or "no violation", markup=False)
@@ -115,24 +115,24 @@ def _explore(limit: int, processes: int) -> int:
     broken = orders = cut = 0
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         numbers = range(len(PAIRS) + len(TRIPLES))
-        for found in pool.map(explored, numbers, [limit] * len(numbers)):
-            calm = found.calm
-            broken += len(found.violations)
-            orders += calm.orders + found.faulty_orders
-            cut += found.cut > 0 or not calm.is_complete
+        for result in pool.map(explored, numbers, [limit] * len(numbers)):
+            calm = result.calm
+            broken += len(result.violations)
+            orders += calm.orders + result.faulty_orders
+            cut += result.cut > 0 or not calm.is_complete
             console.print(
-                f"{found.name}: {calm.orders:,}{'' if calm.is_complete else '+'} orders of up to "
+                f"{result.name}: {calm.orders:,}{'' if calm.is_complete else '+'} orders of up to "
                 f"{max(calm.calls.values())} calls each ({calm.abandoned:,} given up as repeated), "
-                f"{found.faulty_orders:,} with one of {found.faults:,} faults"
-                f"{f'; cut after {limit // 20:,} orders each: {found.cut:,} of these' if found.cut else ''}"
+                f"{result.faulty_orders:,} with one of {result.faults:,} faults"
+                f"{f'; cut after {limit // 20:,} orders each: {result.cut:,} of these' if result.cut else ''}"
                 f"{'' if calm.is_complete or calm.violation else f'; cut after {limit:,} without a fault'}",
                 markup=False,
             )
             for outcomes, number in calm.outcomes.most_common():
                 console.print(f"{number:>12,}  {', '.join(outcomes)}", markup=False)
-            for fault, what, history in found.violations[:_SHORTENED]:
+            for fault, what, history in result.violations[:_SHORTENED]:
                 console.print(f"with {fault}: {what}", markup=False)
-                for line in told(history):
+                for line in history_lines(history):
                     console.print(line, markup=False)
     console.print(f"{orders:,} distinct orders, {broken} violations; {cut} of {len(numbers)} scenarios were cut")
     return 1 if broken else 0

@@ -111,16 +111,16 @@ class Actor:
 
     def _is_explained(self, error: DeltaError) -> bool:
         """Whether other actors' commits, or the actor's own clock, explain the error."""
-        known = self.snapshot
+        snapshot = self.snapshot
         match error:
             case CommitFailedError():
                 return True  # the ledger checks whether the conflict was real
             case RetentionError():
                 return self.was_ahead
             case TableNotFoundError():
-                return known is not None and known.metadata.id != self.ledger.table_id
+                return snapshot is not None and snapshot.metadata.id != self.ledger.table_id
             case VersionNotFoundError() | UnreadableCheckpointError():
-                return known is not None and not self._knows(known, self.ledger.is_kept)
+                return snapshot is not None and not self._knows(snapshot, self.ledger.is_kept)
         return False
 
     @property
@@ -133,7 +133,7 @@ class Actor:
     def create(self, configuration: Mapping[str, str]) -> None:
         create_table(self.store, SCHEMA, configuration=configuration)
 
-    def found(self, configuration: Mapping[str, str]) -> None:
+    def create_if_absent(self, configuration: Mapping[str, str]) -> None:
         """Create the table, unless another actor was first."""
         try:
             self.create(configuration)
@@ -174,10 +174,10 @@ class Actor:
 
     def share(self) -> None:
         """Deliver a batch that other actors also deliver, all as one application."""
-        known = self._opened()
-        written = known.transactions.get("shared")
+        snapshot = self._opened()
+        written = snapshot.transactions.get("shared")
         batch = 0 if written is None else written.version + self._random.choice((0, 1))
-        self.change("append", known, rows=self._new_rows(), transaction=Transaction("shared", batch))
+        self.change("append", snapshot, rows=self._new_rows(), transaction=Transaction("shared", batch))
 
     def count(self) -> None:
         """Increase a counter in the table's properties."""
@@ -238,8 +238,8 @@ class Actor:
             elif choice < 0.7:
                 self.snapshot = self.snapshot.update()
         except DeltaError as error:
-            known = self.snapshot
-            is_replaced = known is not None and known.metadata.id != self.ledger.table_id
+            snapshot = self.snapshot
+            is_replaced = snapshot is not None and snapshot.metadata.id != self.ledger.table_id
             if not (self.store.trouble or (is_replaced and isinstance(error, TableNotFoundError))):
                 raise Violation(f"{self.name} cannot open the table: {error!r}") from error
             raise
@@ -248,7 +248,7 @@ class Actor:
     def _read(self, snapshot: Snapshot) -> None:
         rows = self._rows(snapshot, snapshot.files)
         if rows is not None and self._knows(snapshot, lambda _: True):
-            self.ledger.seen(snapshot.version, rows)
+            self.ledger.check_rows(snapshot.version, rows)
 
     def _knows(self, snapshot: Snapshot, is_so: Callable[[int], bool]) -> bool:
         """Whether the version belongs to the present table, and the condition is true for it."""
@@ -286,22 +286,22 @@ class Actor:
             predicate = _where(key)
             work.read(predicate)
             files = snapshot.prune(predicate)
-            found, ids = self._held(snapshot, files) or ({}, {})
-            if not any(k == key for k, _ in found.values()):
+            rows, ids = self._held(snapshot, files) or ({}, {})
+            if not any(k == key for k, _ in rows.values()):
                 return None
             removes = files
             # A changed row keeps its id and gets a new row commit version.
-            ids = {one: (row, None if found[one][0] == key else version) for one, (row, version) in ids.items()}
-            written = {one: (k, v + (k == key)) for one, (k, v) in found.items() if kind == "increment" or k != key}
+            ids = {name: (row, None if rows[name][0] == key else version) for name, (row, version) in ids.items()}
+            written = {name: (k, v + (k == key)) for name, (k, v) in rows.items() if kind == "increment" or k != key}
         elif kind == "overwrite":
             work.read(None)
             removes = snapshot.files
         elif kind == "insert":
             work.read(None if key is None else _where(key))
-            found = self._rows(snapshot, snapshot.files if key is None else snapshot.prune(_where(key)))
-            if found is None:
+            rows = self._rows(snapshot, snapshot.files if key is None else snapshot.prune(_where(key)))
+            if rows is None:
                 return None
-            written = derived(operation, found)
+            written = derived(operation, rows)
         elif kind == "compact":
             files = snapshot.files
             if len(files) < 2:
@@ -350,7 +350,7 @@ class Actor:
 
     def _stored(self, rows: Rows, ids: RowIds, *, data_change: bool) -> pa.Table:
         path = f"part-{uuid.uuid4()}.parquet"
-        data = json.dumps({one: (*row, *ids.get(one, ())) for one, row in rows.items()}).encode()
+        data = json.dumps({name: (*row, *ids.get(name, ())) for name, row in rows.items()}).encode()
         self.store.put(path, data)
         keys = [key for key, _ in rows.values()]
         stats = {
@@ -366,8 +366,8 @@ class Actor:
             "dataChange": data_change,
             "stats": json.dumps(stats),
         }
-        known = {name: arrow_values.column([value], FILE_SCHEMA.field(name).type) for name, value in said.items()}
-        return pa.Table.from_arrays(list((_FILE | known).values()), schema=FILE_SCHEMA)
+        columns = {name: arrow_values.column([value], FILE_SCHEMA.field(name).type) for name, value in said.items()}
+        return pa.Table.from_arrays(list((_FILE | columns).values()), schema=FILE_SCHEMA)
 
     def _rows(self, snapshot: Snapshot, files: pa.Table) -> Rows | None:
         """The rows of some of its files; None if the files are gone and may be gone."""
@@ -380,15 +380,15 @@ class Actor:
         ids: dict[str, tuple[int, int | None]] = {}
         for path, base, version in zip(*(files[name].to_pylist() for name in _PLACED), strict=True):
             try:
-                found = json.loads(self.store.read(path))
+                content = json.loads(self.store.read(path))
             except ObjectNotFoundError as error:
                 if self._knows(snapshot, self.ledger.is_promised):
                     raise Violation(f"version {snapshot.version} cannot be read: {error}") from error
                 self.outcomes.append("vacuumed")
                 return None
-            rows |= {one: (key, value) for one, (key, value, *_) in found.items()}
+            rows |= {name: (key, value) for name, (key, value, *_) in content.items()}
             if base is not None:
-                ids |= row_ids(found, base, version)
+                ids |= row_ids(content, base, version)
         return rows, ids
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, as_
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from tests.simulation.founding import Founded, Founding, found
+from tests.simulation.founding import Founded, Founding, found_table
 from tests.simulation.runs import Plan, Report, plan_of, run, without
 from tests.simulation.world import Step
 
@@ -53,7 +53,7 @@ class Tally:
         self.violations += other.violations
 
 
-def tally(first: int, count: int, made: Callable[[Founding], Founded] = found) -> Tally:
+def tally(first: int, count: int, made: Callable[[Founding], Founded] = found_table) -> Tally:
     """Run some seeds in this process.
 
     Args:
@@ -70,7 +70,7 @@ def _piece(first: int, count: int) -> Tally:
     return tally(first, count, _found_once)
 
 
-_found_once = lru_cache(_TABLES)(found)
+_found_once = lru_cache(_TABLES)(found_table)
 
 
 def campaign(first: int, count: int, processes: int, done: Container[int] = frozenset()) -> Iterator[tuple[int, Tally]]:
@@ -86,10 +86,10 @@ def campaign(first: int, count: int, processes: int, done: Container[int] = froz
         for start in starts:
             pending[pool.submit(_piece, start, min(_CHUNK, first + count - start))] = start
             if len(pending) >= 4 * processes:
-                for one in wait(pending, return_when=FIRST_COMPLETED).done:
-                    yield pending.pop(one), one.result()
-        for one in as_completed(pending):
-            yield pending[one], one.result()
+                for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                    yield pending.pop(future), future.result()
+        for future in as_completed(pending):
+            yield pending[future], future.result()
 
 
 def shorten(seed: int, tries: int = 8) -> tuple[Plan, Report]:
@@ -105,9 +105,9 @@ def shorten(seed: int, tries: int = 8) -> tuple[Plan, Report]:
     while simpler:
         simpler = False
         for smaller in without(plan):
-            found = _any_violation(smaller, tries)
-            if found is not None:
-                plan, best = found
+            failure = _any_violation(smaller, tries)
+            if failure is not None:
+                plan, best = failure
                 simpler = True
                 break
     for number in range(tries):
@@ -128,7 +128,7 @@ def _any_violation(plan: Plan, tries: int) -> tuple[Plan, Report] | None:
     return None
 
 
-def told(history: list[Step]) -> Iterator[str]:
+def history_lines(history: list[Step]) -> Iterator[str]:
     """The history with one line for each call."""
     for number, (call, fate) in enumerate(history):
         what = [] if fate.effect == 1 else ["not done" if fate.effect == 0 else f"done {fate.effect} times"]

@@ -87,7 +87,7 @@ class Seeded:
             awake.remove(chosen)
         else:
             chosen = awake[0] if awake else self._chosen(calls)
-        self._paused = {one: left - 1 for one, left in self._paused.items() if left > 1}
+        self._paused = {name: left - 1 for name, left in self._paused.items() if left > 1}
         return chosen
 
     def _chosen(self, calls: list[Call]) -> int:

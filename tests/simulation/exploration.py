@@ -111,7 +111,7 @@ class _Search:
             sleeping: dict[str, Call] = {}
             if self._turns and self._reduce:
                 last = self._turns[-1]
-                sleeping = {one: call for one, call in last.sleeping.items() if independent(call, last.chosen)}
+                sleeping = {name: call for name, call in last.sleeping.items() if independent(call, last.chosen)}
             awake = [call for call in calls if call.actor not in sleeping]
             if not awake:
                 raise _Repeated
@@ -167,7 +167,9 @@ class _Stage:
         bucket = Bucket(ledger.watch)
         bucket.objects = dict(self._bucket.objects)
         actors: dict[str, Actor] = {}
-        self.is_in_trouble = lambda root: any(one.store.trouble for one in actors.values() if one.store.root == root)
+        self.is_in_trouble = lambda root: any(
+            actor.store.trouble for actor in actors.values() if actor.store.root == root
+        )
         CACHE.clear()  # otherwise a run would call the store less often than the run before
         for name in self._scenario.actors:
             actors[name] = Actor(name, SimulatedStore(world, bucket, name), ledger)
@@ -179,9 +181,9 @@ class _Stage:
         try:
             world.run({name: lambda name=name: self._scenario.actors[name](actors[name]) for name in actors})  # type: ignore[misc]
             world.chooser = Seeded(0, CALM)
-            seen = len(world.history)
+            length = len(world.history)
             world.run({"auditor": lambda: audit(auditor)})
-            del world.history[seen:]
+            del world.history[length:]
         except _Repeated:
             raise
         except Exception as error:
@@ -204,24 +206,24 @@ def explore(
         fault: the fault in each order.
         reduce: leave out orders that only swap independent calls.
     """
-    stage, search, found = _Stage(scenario), _Search(fault, reduce=reduce), Exploration()
+    stage, search, result = _Stage(scenario), _Search(fault, reduce=reduce), Exploration()
     hooks: AbstractContextManager[object] = (
         nullcontext() if scenario.with_hooks else mock.patch.object(optimistic_transaction, "run_hooks")
     )
     with hooks_watched(lambda _, root: stage.is_in_trouble(root)), remembered(), hooks:
-        while limit is None or found.orders < limit:
+        while limit is None or result.orders < limit:
             try:
                 world, actors = stage.play(search)
-                found.orders += 1
-                found.shapes.add(shape([step.call for step in world.history]))
-                found.outcomes[tuple(outcome for actor in actors.values() for outcome in actor.outcomes)] += 1
+                result.orders += 1
+                result.shapes.add(shape([step.call for step in world.history]))
+                result.outcomes[tuple(outcome for actor in actors.values() for outcome in actor.outcomes)] += 1
             except _Repeated:
-                found.abandoned += 1
+                result.abandoned += 1
             except _Failure as failure:
-                found.violation = (failure.what, list(failure.history))
-                return found
-            found.calls |= search.made
+                result.violation = (failure.what, list(failure.history))
+                return result
+            result.calls |= search.made
             if not search.advance():
-                found.is_complete = True
+                result.is_complete = True
                 break
-    return found
+    return result

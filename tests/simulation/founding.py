@@ -56,7 +56,7 @@ class FoundingError(Exception):
         self.what, self.history = what, history
 
 
-def found(founding: Founding) -> Founded:
+def found_table(founding: Founding) -> Founded:
     """Create the table.
 
     Raises:
@@ -69,8 +69,8 @@ def found(founding: Founding) -> Founded:
 
     def work() -> None:
         founder.create(dict(founding.configuration))
-        for one in founding.works:
-            founder.do(*one)
+        for step in founding.works:
+            founder.do(*step)
 
     with hooks_watched(_is_never_explained), remembered() as memory:
         try:

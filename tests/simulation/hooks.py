@@ -22,7 +22,7 @@ def hooks_watched(is_explained: Callable[[DeltaError, str], bool]) -> Iterator[N
         is_explained: whether the store of this root has failed, or the error has another explanation.
     """
 
-    def told(message: str, *arguments: object, **_named: object) -> None:
+    def warn(message: str, *arguments: object, **_named: object) -> None:
         error = sys.exc_info()[1]
         if isinstance(error, Violation):
             raise error
@@ -33,7 +33,7 @@ def hooks_watched(is_explained: Callable[[DeltaError, str], bool]) -> Iterator[N
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        with mock.patch.object(post_commit.logger, "warning", told):
+        with mock.patch.object(post_commit.logger, "warning", warn):
             yield
     finally:
         logging.disable(before)

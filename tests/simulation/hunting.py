@@ -72,12 +72,12 @@ def hunt_all(mutants: Sequence[Mutant], worlds: Worlds, first: int, console: Con
     alive = 0
     for mutant in mutants:
         begun = time.monotonic()
-        found = hunt(mutant, worlds, first)
-        if found.seed is None:
-            found = hunt(mutant, worlds, first, verbs=mutant.verbs)
-        alive += found.seed is None
-        what = "-" if found.violation is None else found.violation.strip().splitlines()[-1][:110]
-        table.add_row(mutant.name, str(found.seed), str(found.tried), f"{time.monotonic() - begun:.1f}", what)
+        result = hunt(mutant, worlds, first)
+        if result.seed is None:
+            result = hunt(mutant, worlds, first, verbs=mutant.verbs)
+        alive += result.seed is None
+        what = "-" if result.violation is None else result.violation.strip().splitlines()[-1][:110]
+        table.add_row(mutant.name, str(result.seed), str(result.tried), f"{time.monotonic() - begun:.1f}", what)
     console.print(table, markup=False)
     console.print(f"{len(mutants) - alive} of {len(mutants)} found, within {BUDGET:,} seeds of each kind")
     return alive

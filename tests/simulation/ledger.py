@@ -44,7 +44,7 @@ class State(NamedTuple):
     moment: int = -1  # in-commit timestamp, ms
     ids: Mapping[str, int] = {}  # the first row id of each file
     highest: int = -1
-    kept: Mapping[str, tuple[int, int]] = {}  # each row's id and row commit version
+    ids_by_row: Mapping[str, tuple[int, int]] = {}  # each row's id and row commit version
     operation: Mapping[str, Any] = NOTHING
 
 
@@ -147,20 +147,20 @@ class Ledger:
 
     def newest_checkpoint(self) -> list[str]:
         """All objects that are needed to read the newest checkpoint."""
-        path, (_, sidecars) = max(self._checkpoints.items(), key=lambda one: one[1][0])
-        return [path, *sorted(f"{file_names.SIDECARS}/{one.rsplit('/', 1)[-1]}" for one in sidecars)]
+        path, (_, sidecars) = max(self._checkpoints.items(), key=lambda checkpoint: checkpoint[1][0])
+        return [path, *sorted(f"{file_names.SIDECARS}/{sidecar.rsplit('/', 1)[-1]}" for sidecar in sidecars)]
 
     def torn(self, path: str) -> None:
         """Forget a checkpoint that has lost half its bytes, because no version can be read from it."""
         name = path.rsplit("/", 1)[-1]
         self._sidecars.pop(name, None)
         self._checkpoints = {
-            one: (version, sidecars)
-            for one, (version, sidecars) in self._checkpoints.items()
-            if one != path and name not in {sidecar.rsplit("/", 1)[-1] for sidecar in sidecars}
+            checkpoint: (version, sidecars)
+            for checkpoint, (version, sidecars) in self._checkpoints.items()
+            if checkpoint != path and name not in {sidecar.rsplit("/", 1)[-1] for sidecar in sidecars}
         }
 
-    def seen(self, version: int, rows: Rows) -> None:
+    def check_rows(self, version: int, rows: Rows) -> None:
         """Check the rows that a reader has read."""
         if not 0 <= version < len(self.states) or rows != self.states[version].rows:
             raise Violation(f"a reader of version {version} found {dict(rows)}")
@@ -172,13 +172,13 @@ class Ledger:
     def is_kept(self, version: int) -> bool:
         """Whether the log must still have a version: it was the latest at the cutoff's midnight, or is newer."""
         if self.terms.others_clean_up:
-            return version >= max((known for known, _ in self._checkpoints.values()), default=0)
+            return version >= max((number for number, _ in self._checkpoints.values()), default=0)
         since = self.now() - self.terms.log_retention
         return self._replaced_at(version) > since - since % _DAY
 
     def _commit(self, version: int, path: str, data: bytes) -> None:
         if version != len(self.states):
-            if self.terms.others_clean_up and any(version < known for known, _ in self._checkpoints.values()):
+            if self.terms.others_clean_up and any(version < number for number, _ in self._checkpoints.values()):
                 return  # no reader could read it: its writer must not report it as committed
             raise Violation(f"commit {version} is put when {len(self.states) - 1} is the latest version")
         actions = actions_of(data)
@@ -225,17 +225,19 @@ class Ledger:
         moment = self._moment(version, before, actions)
         ids, highest = self._ids(version, before, actions)
         ids = {path: first for path, first in ids.items() if path in files}
-        kept = self._kept(version, before, actions, rows)
-        return State(frozenset(files), rows, applications, tombstones, count, self.now(), moment, ids, highest, kept)
+        ids_by_row = self._ids_by_row(version, before, actions, rows)
+        return State(
+            frozenset(files), rows, applications, tombstones, count, self.now(), moment, ids, highest, ids_by_row
+        )
 
     def _moment(self, version: int, before: State, actions: Mapping[str, list[Any]]) -> int:
         """Check that in-commit timestamps rise, with every clock."""
-        told = actions["commitInfo"][0].get("inCommitTimestamp")
-        if not self.terms.has_times and told is None:
+        timestamp = actions["commitInfo"][0].get("inCommitTimestamp")
+        if not self.terms.has_times and timestamp is None:
             return before.moment
-        if not self.terms.has_times or next(iter(actions)) != "commitInfo" or not told > before.moment:
-            raise Violation(f"version {version} was committed at {told}, after {before.moment}")
-        return int(told)
+        if not self.terms.has_times or next(iter(actions)) != "commitInfo" or not timestamp > before.moment:
+            raise Violation(f"version {version} was committed at {timestamp}, after {before.moment}")
+        return int(timestamp)
 
     def _ids(self, version: int, before: State, actions: Mapping[str, list[Any]]) -> tuple[Mapping[str, int], int]:
         """Check that every row id is new, and that the high water mark is right."""
@@ -247,46 +249,46 @@ class Ledger:
                 raise Violation(f"version {version} assigns ids after {highest} to {body}")
             ids[body["path"]] = body["baseRowId"]
             highest = body["baseRowId"] + len(self._data[body["path"]]) - 1
-        told = [json.loads(body["configuration"]) for body in actions.get("domainMetadata", [])]
-        if [one["rowIdHighWaterMark"] for one in told] != ([highest] if highest > before.highest else []):
-            raise Violation(f"version {version} has the high water mark {told}; expected {highest}")
+        domains = [json.loads(body["configuration"]) for body in actions.get("domainMetadata", [])]
+        if [domain["rowIdHighWaterMark"] for domain in domains] != ([highest] if highest > before.highest else []):
+            raise Violation(f"version {version} has the high water mark {domains}; expected {highest}")
         return ids, highest
 
-    def _kept(
+    def _ids_by_row(
         self, version: int, before: State, actions: Mapping[str, list[Any]], rows: Rows
     ) -> Mapping[str, tuple[int, int]]:
         """Check that each row keeps its id, and has the version that inserted or last changed it."""
         if not self.terms.has_row_ids:
             return {}
-        kept = {one: known for one, known in before.kept.items() if one in rows}
+        ids_by_row = {name: ids for name, ids in before.ids_by_row.items() if name in rows}
         for body in actions.get("add", []):
-            for one, (row, own) in row_ids(self._raw[body["path"]], body["baseRowId"], version).items():
-                old, came = kept.get(one, (row, version))
-                if (row, own) != (old, came if before.rows.get(one) == rows[one] else version):
-                    raise Violation(f"version {version} has {one} with the id {row} of {own}, not {old} of {came}")
-                kept[one] = (row, own)
-        if len({row for row, _ in kept.values()}) < len(rows):
-            raise Violation(f"version {version} has rows with the same id: {kept}")
-        return kept
+            for name, (row, own) in row_ids(self._raw[body["path"]], body["baseRowId"], version).items():
+                old, came = ids_by_row.get(name, (row, version))
+                if (row, own) != (old, came if before.rows.get(name) == rows[name] else version):
+                    raise Violation(f"version {version} has {name} with the id {row} of {own}, not {old} of {came}")
+                ids_by_row[name] = (row, own)
+        if len({row for row, _ in ids_by_row.values()}) < len(rows):
+            raise Violation(f"version {version} has rows with the same id: {ids_by_row}")
+        return ids_by_row
 
-    def _explain(self, version: int, operation: Mapping[str, Any], read: int, before: Rows, found: Rows) -> None:
+    def _explain(self, version: int, operation: Mapping[str, Any], read: int, before: Rows, after: Rows) -> None:
         """Find the operation's place in the serial order."""
         if operation["kind"] == "insert":
             self._reading.append(version)
-        if applied(operation, before) == found:
+        if applied(operation, before) == after:
             self.serial.append((version, operation))
             return
-        if self.terms.reorders_appends and found == self._unseeing(operation, read, before):
-            for later in _some_of([one for one in self.serial if one[0] > read]):
-                order = [*(one for one in self.serial if one not in later), (version, operation), *later]
-                if replayed((one for _, one in order), self._rows_before) == found:
+        if self.terms.reorders_appends and after == self._unseeing(operation, read, before):
+            for later in _some_of([entry for entry in self.serial if entry[0] > read]):
+                order = [*(entry for entry in self.serial if entry not in later), (version, operation), *later]
+                if replayed((step for _, step in order), self._rows_before) == after:
                     self.serial = order
                     return
             if self._may_have_seen_it(read, version):
                 self._reading.append(version)
-                self.serial, self._rows_before = [], dict(found)
+                self.serial, self._rows_before = [], dict(after)
                 return
-        raise Violation(f"version {version}, {operation}: {_difference(found, applied(operation, before))}")
+        raise Violation(f"version {version}, {operation}: {_difference(after, applied(operation, before))}")
 
     def _may_have_seen_it(self, read: int, version: int) -> bool:
         """Whether an operation after ``read`` may have seen the blind append without seeing ``version``; then these
@@ -297,28 +299,28 @@ class Ledger:
     def _unseeing(self, operation: Mapping[str, Any], read: int, before: Rows) -> Rows:
         """The result of an operation that sees everything before it except the blind appends since it began."""
         since = (state.operation for state in self.states[read + 1 :])
-        unseen = {row for one in since if one["kind"] == "append" for row in one["rows"]}
-        seen = {one: row for one, row in before.items() if one not in unseen}
-        return {**applied(operation, seen), **{one: row for one, row in before.items() if one in unseen}}
+        unseen = {row for later in since if later["kind"] == "append" for row in later["rows"]}
+        visible = {name: row for name, row in before.items() if name not in unseen}
+        return {**applied(operation, visible), **{name: row for name, row in before.items() if name in unseen}}
 
     def _checkpoint(self, version: int, path: str, data: bytes) -> None:
         if version >= len(self.states):
             raise Violation(f"a checkpoint is put for version {version}, which is not committed")
-        found, state = checkpoint_of(path, data, self._sidecar), self.states[version]
-        if found.files != state.files:
-            raise Violation(f"the checkpoint of version {version} has the files {sorted(found.files)}")
-        if found.applications != state.applications:
-            raise Violation(f"the checkpoint of version {version} has the transactions {found.applications}")
-        if found.ids != state.ids or found.highest != state.highest:
-            raise Violation(f"the checkpoint of version {version} has the ids {found.ids}, up to {found.highest}")
-        known = {path: when for path, when in state.tombstones.items() if path not in state.files}
-        forgotten = {path for path, when in known.items() if when > self.now() - self.terms.retention}
-        forgotten -= found.tombstones.keys()
-        if forgotten or not found.tombstones.items() <= known.items():
+        contents, state = checkpoint_of(path, data, self._sidecar), self.states[version]
+        if contents.files != state.files:
+            raise Violation(f"the checkpoint of version {version} has the files {sorted(contents.files)}")
+        if contents.applications != state.applications:
+            raise Violation(f"the checkpoint of version {version} has the transactions {contents.applications}")
+        if contents.ids != state.ids or contents.highest != state.highest:
+            raise Violation(f"the checkpoint of version {version} has the ids {contents.ids}, up to {contents.highest}")
+        tombstones = {path: when for path, when in state.tombstones.items() if path not in state.files}
+        forgotten = {path for path, when in tombstones.items() if when > self.now() - self.terms.retention}
+        forgotten -= contents.tombstones.keys()
+        if forgotten or not contents.tombstones.items() <= tombstones.items():
             raise Violation(
-                f"the checkpoint of version {version} has the tombstones {found.tombstones}; expected {known}"
+                f"the checkpoint of version {version} has the tombstones {contents.tombstones}; expected {tombstones}"
             )
-        self._checkpoints[path] = (version, frozenset(found.sidecars))
+        self._checkpoints[path] = (version, frozenset(contents.sidecars))
 
     def _sidecar(self, name: str) -> bytes:
         if name not in self._sidecars:
@@ -342,13 +344,13 @@ class Ledger:
         version = json.loads(data)["version"]
         if version < self._hint:
             raise Violation(f"_last_checkpoint goes back from {self._hint} to {version}")
-        if not any(version <= known for known, _ in self._checkpoints.values()):
+        if not any(version <= number for number, _ in self._checkpoints.values()):
             raise Violation(f"_last_checkpoint points to {version}, which has no checkpoint")
         self._hint = version
 
     def _data_file(self, path: str, data: bytes) -> None:
         self._raw[path] = json.loads(data)
-        rows = {one: (key, value) for one, (key, value, *_) in self._raw[path].items()}
+        rows = {name: (key, value) for name, (key, value, *_) in self._raw[path].items()}
         if self._data.setdefault(path, rows) != rows:
             raise Violation(f"the data file {path} is written twice")
 
@@ -359,11 +361,11 @@ class Ledger:
         if path.startswith(f"{file_names.LOG}/"):
             self._log_deleted(path)
             return
-        known = [version for version, state in enumerate(self.states) if path in state.files]
-        for version in known:
+        versions = [version for version, state in enumerate(self.states) if path in state.files]
+        for version in versions:
             if self.is_promised(version):
                 raise Violation(f"{path} is deleted while version {version} may still be read")
-        if not known and since > self.now() - self.terms.retention:
+        if not versions and since > self.now() - self.terms.retention:
             raise Violation(f"{path} is deleted before its writer could commit it")
 
     def _log_deleted(self, path: str) -> None:
@@ -372,24 +374,24 @@ class Ledger:
             if self.is_kept(version) and not self._can_be_built(version):
                 raise Violation(f"{path} is deleted, so version {version} can no longer be read")
         name = path.rsplit("/", 1)[-1]
-        if any(name in {one.rsplit("/", 1)[-1] for one in needed} for _, needed in self._checkpoints.values()):
+        if any(name in {sidecar.rsplit("/", 1)[-1] for sidecar in needed} for _, needed in self._checkpoints.values()):
             raise Violation(f"the sidecar {name} is deleted, which a checkpoint needs")
 
     def _can_be_built(self, version: int) -> bool:
-        base = max((known for known, _ in self._checkpoints.values() if known <= version), default=-1)
+        base = max((number for number, _ in self._checkpoints.values() if number <= version), default=-1)
         return all(file_names.commit(number) in self._stored for number in range(base + 1, version + 1))
 
     def _replaced_at(self, version: int) -> float:
         return self.states[version + 1].written if version + 1 < len(self.states) else float("inf")
 
 
-def _some_of(ones: list[_Placed]) -> Iterator[tuple[_Placed, ...]]:
+def _some_of(entries: list[_Placed]) -> Iterator[tuple[_Placed, ...]]:
     """Every choice of some of these in their order, small choices first."""
-    for count in range(1, len(ones) + 1):
-        yield from combinations(ones, count)
+    for count in range(1, len(entries) + 1):
+        yield from combinations(entries, count)
 
 
-def _difference(found: Rows, wanted: Rows) -> str:
-    lost = {one: row for one, row in wanted.items() if found.get(one) != row}
-    more = {one: row for one, row in found.items() if wanted.get(one) != row}
+def _difference(actual: Rows, expected: Rows) -> str:
+    lost = {name: row for name, row in expected.items() if actual.get(name) != row}
+    more = {name: row for name, row in actual.items() if expected.get(name) != row}
     return f"wanted {lost}, found {more}"

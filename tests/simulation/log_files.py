@@ -38,11 +38,11 @@ class Contents:
 
 def actions_of(data: bytes) -> dict[str, list[Any]]:
     """The bodies of a commit's actions by their names."""
-    found: dict[str, list[Any]] = {}
+    bodies: dict[str, list[Any]] = {}
     for line in data.splitlines():
         for kind, body in json.loads(line).items():
-            found.setdefault(kind, []).append(body)
-    return found
+            bodies.setdefault(kind, []).append(body)
+    return bodies
 
 
 def checkpoint_of(path: str, data: bytes, sidecar: Callable[[str], bytes]) -> Contents:
@@ -59,8 +59,8 @@ def _collect(contents: Contents, path: str, data: bytes) -> None:
         rows: list[Mapping[str, Any]] = [json.loads(line) for line in data.splitlines()]
     else:
         file = pq.ParquetFile(io.BytesIO(data))
-        there = {".".join(file.schema.column(number).path.split(".")[:2]) for number in range(len(file.schema))}
-        rows = file.read(columns=[name for name in _COLUMNS if name in there]).to_pylist()
+        columns = {".".join(file.schema.column(number).path.split(".")[:2]) for number in range(len(file.schema))}
+        rows = file.read(columns=[name for name in _COLUMNS if name in columns]).to_pylist()
     for row in rows:
         if (add := row.get("add")) and add.get("path"):
             contents.files.add(add["path"])

@@ -110,7 +110,9 @@ def _refused_without_need(
 
 
 def _all_blind(attempt: Attempt, winners: Sequence[CommitActions], store: ObjectStore) -> CommitFailedError | None:
-    return find_conflict(attempt, [replace(one, info={**one.info, "isBlindAppend": True}) for one in winners], store)
+    return find_conflict(
+        attempt, [replace(winner, info={**winner.info, "isBlindAppend": True}) for winner in winners], store
+    )
 
 
 def _one_version_more(*arguments: Any) -> int | None:

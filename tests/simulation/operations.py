@@ -22,9 +22,9 @@ def applied(operation: Mapping[str, Any], rows: Rows) -> Rows:
         case "append":
             return {**rows, **_own(operation)}
         case "increment":
-            return {one: (k, v + (k == key)) for one, (k, v) in rows.items()}
+            return {name: (k, v + (k == key)) for name, (k, v) in rows.items()}
         case "delete":
-            return {one: (k, v) for one, (k, v) in rows.items() if k != key}
+            return {name: (k, v) for name, (k, v) in rows.items() if k != key}
         case "overwrite":
             return _own(operation)
         case "insert":
@@ -37,11 +37,11 @@ def applied(operation: Mapping[str, Any], rows: Rows) -> Rows:
 
 def row_ids(stored: Mapping[str, Sequence[int | None]], base: int, version: int) -> dict[str, tuple[int, int]]:
     """The row ids of a file's rows: the stored ids, else the ids from the row's position and the file's first id."""
-    found = {}
-    for place, (one, (_, _, *kept)) in enumerate(stored.items()):
-        row, own = kept or (None, None)
-        found[one] = (base + place if row is None else row, version if own is None else own)
-    return found
+    ids = {}
+    for place, (name, (_, _, *stored_ids)) in enumerate(stored.items()):
+        row, own = stored_ids or (None, None)
+        ids[name] = (base + place if row is None else row, version if own is None else own)
+    return ids
 
 
 def derived(operation: Mapping[str, Any], rows: Rows) -> dict[str, tuple[int, int]]:
@@ -49,7 +49,7 @@ def derived(operation: Mapping[str, Any], rows: Rows) -> dict[str, tuple[int, in
     increments included.
     """
     count = sum(v + 1 for k, v in rows.values() if operation["key"] in (None, k))
-    return {one: (k, count) for one, (k, _) in _own(operation).items()}
+    return {name: (k, count) for name, (k, _) in _own(operation).items()}
 
 
 def replayed(operations: Iterable[Mapping[str, Any]], rows: Rows) -> Rows:
@@ -60,4 +60,4 @@ def replayed(operations: Iterable[Mapping[str, Any]], rows: Rows) -> Rows:
 
 
 def _own(operation: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
-    return {one: (k, v) for one, (k, v) in operation["rows"].items()}
+    return {name: (k, v) for name, (k, v) in operation["rows"].items()}

@@ -121,13 +121,14 @@ def _lock_of(path: Path) -> Path:
 def _read(path: Path, first: int, count: int) -> Record:
     try:
         said = json.loads(path.read_text())
-        told = {name: said[name] for name in _identity(first, count)}
+        identity = {name: said[name] for name in _identity(first, count)}
     except (ValueError, KeyError, TypeError) as error:
         raise RecordError(f"{path} is not a valid record: {error}") from error
-    for name, ours in _identity(first, count).items():
-        if told[name] != ours:
+    for name, expected in _identity(first, count).items():
+        if identity[name] != expected:
             raise RecordError(
-                f"{path} has the {name} {told[name]}; expected {ours}: delete it to start again, or pass another file"
+                f"{path} has the {name} {identity[name]}; expected {expected}: "
+                "delete it to start again, or pass another file"
             )
     total = Tally(
         said["seeds"],

@@ -105,7 +105,7 @@ def _is_repeated(attempt: Attempt, versions: Sequence[Version], named: int) -> b
     if attempt.transaction is None or not attempt.read <= named < len(versions):
         return False
     name = attempt.transaction.app_id
-    known = versions[named].applications.get(name, -1)
+    batch = versions[named].applications.get(name, -1)
     if named == attempt.read:
-        return known >= attempt.transaction.version
-    return known != versions[named - 1].applications.get(name, -1)
+        return batch >= attempt.transaction.version
+    return batch != versions[named - 1].applications.get(name, -1)

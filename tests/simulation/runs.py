@@ -13,7 +13,7 @@ from lakehouse_lib.errors import DeltaError, RetentionError
 from lakehouse_lib.snapshot import load_snapshot
 from tests.simulation.actors import VERBS, Actor
 from tests.simulation.choosers import CALM, WEATHERS, Seeded, Weather
-from tests.simulation.founding import Founded, Founding, FoundingError, Work, found
+from tests.simulation.founding import Founded, Founding, FoundingError, Work, found_table
 from tests.simulation.hooks import hooks_watched
 from tests.simulation.ledger import Ledger, Terms, Violation
 from tests.simulation.other_engine import AT_ONCE, overtake
@@ -115,7 +115,7 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
     others_clean_up = not is_old and remade is None and random.Random(f"{seed} others").random() < 0.03
     if others_clean_up:
         people = {
-            name: tuple(one if one.verb in _BESIDE_OTHERS else one._replace(verb="append") for one in works)
+            name: tuple(work if work.verb in _BESIDE_OTHERS else work._replace(verb="append") for work in works)
             for name, works in people.items()
         }
         people[actors[0]] = (Work("overtake", f"{seed} overtake"),)
@@ -168,7 +168,7 @@ def founding_of(plan: Plan) -> Founding:
     return Founding(tuple(configuration_of(plan).items()), terms, plan.founding)
 
 
-def run(plan: Plan | int, made: Callable[[Founding], Founded] = found) -> Report:
+def run(plan: Plan | int, made: Callable[[Founding], Founded] = found_table) -> Report:
     """Run a world.
 
     Args:
@@ -203,11 +203,11 @@ def run(plan: Plan | int, made: Callable[[Founding], Founded] = found) -> Report
 
     def live(person: Actor, works: tuple[Work, ...]) -> Callable[[], None]:
         def work() -> None:
-            for one in works:
-                if one.verb == "overtake":
-                    person.attempt(one.verb, lambda: overtake(person))
+            for step in works:
+                if step.verb == "overtake":
+                    person.attempt(step.verb, lambda: overtake(person))
                 else:
-                    person.do(*one)
+                    person.do(*step)
 
         return work
 
@@ -216,14 +216,14 @@ def run(plan: Plan | int, made: Callable[[Founding], Founded] = found) -> Report
         ledger = Ledger(lambda: world.now, founding.terms)
         bucket.objects.clear()
         bucket.watch = ledger.watch
-        for one in (founder, auditor, *(person for person, _ in people)):
-            one.ledger = ledger
+        for actor in (founder, auditor, *(person for person, _ in people)):
+            actor.ledger = ledger
         founder.create(configuration_of(plan))
         for work in plan.remade or ():
             founder.do(*work)
 
     violation = None
-    people_by_root = {one.store.root: one for one in (founder, auditor, *(person for person, _ in people))}
+    people_by_root = {actor.store.root: actor for actor in (founder, auditor, *(person for person, _ in people))}
 
     def is_explained(error: DeltaError, root: str) -> bool:
         if isinstance(error, RetentionError):

@@ -71,7 +71,7 @@ def _count(actor: Actor) -> None:
 
 
 def _create(actor: Actor) -> None:
-    actor.found(_PROPERTIES)
+    actor.create_if_absent(_PROPERTIES)
 
 
 def _attempted(kind: str, act: Act) -> Act:
@@ -101,7 +101,7 @@ def _scenario(acts: str, *, interval: int = 1000, reorders_appends: bool = False
     level = "WriteSerializable" if reorders_appends else "Serializable"
     properties = {**_PROPERTIES, "delta.checkpointInterval": str(interval), "delta.isolationLevel": level}
 
-    def found(founder: Actor) -> None:
+    def prepare(founder: Actor) -> None:
         if "create" in chosen:
             return
         founder.create(properties)
@@ -113,7 +113,7 @@ def _scenario(acts: str, *, interval: int = 1000, reorders_appends: bool = False
     return Scenario(
         acts + suffix + (", WriteSerializable" if reorders_appends else ""),
         {name: _attempted(kind, kinds[kind]) for name, kind in zip("abc", chosen, strict=False)},
-        found,
+        prepare,
         reorders_appends,
         with_hooks,
     )
@@ -124,7 +124,7 @@ def _commits_on_an_expired_version() -> Scenario:
     free, but must not be used a second time.
     """
 
-    def found(founder: Actor) -> None:
+    def prepare(founder: Actor) -> None:
         founder.create(_PROPERTIES)
         for number in range(6):
             founder.snapshot = None
@@ -138,14 +138,14 @@ def _commits_on_an_expired_version() -> Scenario:
         actor.change("append", actor.snapshot, rows={f"{actor.name}'s": (0, 0)})
 
     actors = {"a": _attempted("append", append), "b": _attempted("cleanup", Actor.cleanup)}
-    return Scenario("append 0 on an expired version | cleanup", actors, found, with_hooks=False, version=1)
+    return Scenario("append 0 on an expired version | cleanup", actors, prepare, with_hooks=False, version=1)
 
 
 def _cleans_up_to_a_torn_checkpoint() -> Scenario:
     """The newest checkpoint before the cutoff has lost half its bytes, so its version can only be read from the
     commits."""
 
-    def found(founder: Actor) -> None:
+    def prepare(founder: Actor) -> None:
         founder.create(_PROPERTIES)
         for number in range(4):
             founder.snapshot = None
@@ -154,7 +154,7 @@ def _cleans_up_to_a_torn_checkpoint() -> Scenario:
         founder.store.world.sleep_for_hours(50)
 
     actors = {"a": _attempted("append", _append(0)), "b": _attempted("cleanup", Actor.cleanup)}
-    return Scenario("append 0 | cleanup up to a torn checkpoint", actors, found)
+    return Scenario("append 0 | cleanup up to a torn checkpoint", actors, prepare)
 
 
 def _commits_beside_another_engine() -> Scenario:
@@ -162,12 +162,12 @@ def _commits_beside_another_engine() -> Scenario:
     nothing may be reported as committed there.
     """
 
-    def found(founder: Actor) -> None:
+    def prepare(founder: Actor) -> None:
         founder.create({**_PROPERTIES, **AT_ONCE})
         founder.change("append", founder.at_hand, rows={"founder's": (0, 0)})
 
     actors = {"a": _attempted("append", _append(0)), "b": _attempted("overtake", overtake)}
-    return Scenario("append 0 | overtake", actors, found, with_hooks=False, others_clean_up=True)
+    return Scenario("append 0 | overtake", actors, prepare, with_hooks=False, others_clean_up=True)
 
 
 PAIRS = (
@@ -255,9 +255,9 @@ def explored(number: int, limit: int) -> Explored:
     if calm.violation is not None:
         violations.append((None, *calm.violation))
     if scenario in PAIRS:
-        for fault, found in with_one_fault(scenario, limit=max(limit // 20, 1)):
-            orders, faults = orders + found.orders, faults + 1
-            cut += not found.is_complete and found.violation is None
-            if found.violation is not None:
-                violations.append((fault, *found.violation))
+        for fault, exploration in with_one_fault(scenario, limit=max(limit // 20, 1)):
+            orders, faults = orders + exploration.orders, faults + 1
+            cut += not exploration.is_complete and exploration.violation is None
+            if exploration.violation is not None:
+                violations.append((fault, *exploration.violation))
     return Explored(scenario.name, calm, orders, faults, cut, violations)

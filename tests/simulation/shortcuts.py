@@ -73,13 +73,13 @@ class Memory:
 
 
 @contextmanager
-def remembered(known: Memory | None = None) -> Iterator[Memory]:
+def remembered(base: Memory | None = None) -> Iterator[Memory]:
     """Parse each object only once within the block. The library's own cache is empty at its beginning.
 
     Args:
-        known: earlier parsed content, which is not changed.
+        base: earlier parsed content, which is not changed.
     """
-    memory = Memory() if known is None else Memory(dict(known.commits), dict(known.files), dict(known.footers))
+    memory = Memory() if base is None else Memory(dict(base.commits), dict(base.files), dict(base.footers))
     commits, files, footers = memory.commits, memory.files, memory.footers
 
     def parsed(data: bytes, version: int, table: str) -> Any:

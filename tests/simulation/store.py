@@ -47,15 +47,15 @@ class Bucket:
 
     def listed(self, now: float, stale: float, some: int) -> list[ObjectMeta]:
         """The content of a listing, sorted by path."""
-        seen = dict(self.objects)
+        objects = dict(self.objects)
         if stale:
-            young = [path for path, one in seen.items() if one.modified > now - stale]
-            ghosts = [path for path, (_, when) in self.gone.items() if when > now - stale and path not in seen]
+            young = [path for path, stored in objects.items() if stored.modified > now - stale]
+            ghosts = [path for path, (_, when) in self.gone.items() if when > now - stale and path not in objects]
             for path in young:
                 if _chosen(path, some):
-                    del seen[path]
-            seen |= {path: self.gone[path][0] for path in ghosts if _chosen(path, some)}
-        return [_meta(path, seen[path]) for path in sorted(seen)]
+                    del objects[path]
+            objects |= {path: self.gone[path][0] for path in ghosts if _chosen(path, some)}
+        return [_meta(path, objects[path]) for path in sorted(objects)]
 
 
 class SimulatedStore:
@@ -81,8 +81,8 @@ class SimulatedStore:
 
     def head(self, path: str) -> ObjectMeta | None:
         def look() -> ObjectMeta | None:
-            found = self.bucket.objects.get(path)
-            return None if found is None else _meta(path, found)
+            stored = self.bucket.objects.get(path)
+            return None if stored is None else _meta(path, stored)
 
         return self._call("head", path, look)
 
@@ -103,8 +103,8 @@ class SimulatedStore:
 
     def put_if_match(self, path: str, data: bytes, expected: bytes | None) -> bool:
         def put() -> bool:
-            found = self.bucket.objects.get(path)
-            if (None if found is None else found.data) != expected:
+            stored = self.bucket.objects.get(path)
+            if (None if stored is None else stored.data) != expected:
                 return False
             self._set(path, data)
             return True
@@ -187,8 +187,8 @@ class SimulatedStore:
         return self.bucket.objects[path]
 
 
-def _meta(path: str, one: Stored) -> ObjectMeta:
-    return ObjectMeta(path, len(one.data), int(one.modified), one.tag)
+def _meta(path: str, stored: Stored) -> ObjectMeta:
+    return ObjectMeta(path, len(stored.data), int(stored.modified), stored.tag)
 
 
 def _chosen(path: str, some: int) -> bool:

@@ -19,7 +19,7 @@ from lakehouse_lib.log import file_names as names
 from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.transaction.commit_base import Predecessor
 from tests.simulation import founding
-from tests.simulation.campaign import campaign, shorten, tally, told
+from tests.simulation.campaign import campaign, history_lines, shorten, tally
 from tests.simulation.exploration import explore
 from tests.simulation.hunting import Mutant, hunt
 from tests.simulation.ledger import Ledger
@@ -37,7 +37,7 @@ _SCENARIOS = {scenario.name: scenario for scenario in (*PAIRS, *TRIPLES)}
 
 
 def test_a_table_that_is_made_once_makes_no_difference() -> None:
-    made = lru_cache(founding.found)
+    made = lru_cache(founding.found_table)
     assert tally(0, 30, made) == tally(0, 30)
     assert tally(0, 30, made) == tally(0, 30)
     assert made.cache_info().hits > 30
@@ -115,9 +115,9 @@ def test_leaving_out_orders_leaves_out_no_outcome() -> None:
 
 def test_every_order_with_every_fault_of_a_call() -> None:
     orders = 0
-    for fault, found in with_one_fault(_SCENARIOS["create | create"]):
-        assert found.violation is None, fault
-        orders += found.orders
+    for fault, exploration in with_one_fault(_SCENARIOS["create | create"]):
+        assert exploration.violation is None, fault
+        orders += exploration.orders
     assert orders > 100
 
 
@@ -143,28 +143,30 @@ def test_rows_that_are_copied_without_their_ids_are_found(monkeypatch: pytest.Mo
 _RETRY = next(mutant for mutant in MUTANTS if mutant.name.startswith("retry"))
 
 
-@pytest.mark.parametrize("mutant", [one for one in MUTANTS if one is not _RETRY], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize(
+    "mutant", [mutant for mutant in MUTANTS if mutant is not _RETRY], ids=lambda mutant: mutant.name
+)
 def test_a_bug_is_found(mutant: Mutant) -> None:
-    found = hunt(mutant, violation_of, verbs=mutant.verbs)
-    assert found.seed is not None
-    assert run(plan_of(found.seed, mutant.verbs)).violation is None
+    result = hunt(mutant, violation_of, verbs=mutant.verbs)
+    assert result.seed is not None
+    assert run(plan_of(result.seed, mutant.verbs)).violation is None
 
 
 def test_every_order_finds_a_retry_that_does_not_check_again() -> None:
     scenario = _SCENARIOS["count | append 0 | count"]
     with _RETRY.alive():
-        found = explore(scenario)
-    assert found.violation is not None
-    assert "counts 1 after 1" in found.violation[0]
+        exploration = explore(scenario)
+    assert exploration.violation is not None
+    assert "counts 1 after 1" in exploration.violation[0]
     assert explore(scenario).violation is None
 
 
 def test_every_order_of_three_writers() -> None:
-    found = explore(_SCENARIOS["delete 0 | append 0 | append 0, WriteSerializable"])
-    assert found.violation is None
-    assert found.is_complete
-    assert found.orders == len(found.shapes) > 50
-    assert set(found.outcomes) == {("committed",) * 3}
+    exploration = explore(_SCENARIOS["delete 0 | append 0 | append 0, WriteSerializable"])
+    assert exploration.violation is None
+    assert exploration.is_complete
+    assert exploration.orders == len(exploration.shapes) > 50
+    assert set(exploration.outcomes) == {("committed",) * 3}
 
 
 def test_an_order_that_is_none_comes_of_who_reads_what_was_appended_blindly() -> None:
@@ -173,30 +175,30 @@ def test_an_order_that_is_none_comes_of_who_reads_what_was_appended_blindly() ->
     assert explore(scenario).violation is None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Ledger, "_may_have_seen_it", lambda *_: False)
-        found = explore(scenario)
-    assert found.violation is not None
-    assert "'kind': 'delete'" in found.violation[0]
+        exploration = explore(scenario)
+    assert exploration.violation is not None
+    assert "'kind': 'delete'" in exploration.violation[0]
 
 
 def test_a_cut_scenario_says_so() -> None:
-    found = explored([*_SCENARIOS].index("create | create"), 20)
-    assert not found.calm.is_complete or found.cut
-    assert 0 < found.cut <= found.faults
+    result = explored([*_SCENARIOS].index("create | create"), 20)
+    assert not result.calm.is_complete or result.cut
+    assert 0 < result.cut <= result.faults
 
 
 def test_what_is_found_is_made_shorter() -> None:
     mutant = MUTANTS[0]
-    found = hunt(mutant, violation_of)
-    assert found.seed is not None
+    result = hunt(mutant, violation_of)
+    assert result.seed is not None
     with mutant.alive():
-        before = run(found.seed)
-        plan, report = shorten(found.seed, tries=2)
+        before = run(result.seed)
+        plan, report = shorten(result.seed, tries=2)
         again = run(plan)
     assert report.violation is not None
     assert again.digest == report.digest
     assert report.calls < before.calls
-    assert len(list(told(report.history))) == report.calls
-    assert run(found.seed).violation is None
+    assert len(list(history_lines(report.history))) == report.calls
+    assert run(result.seed).violation is None
 
 
 class _Script:
@@ -219,15 +221,15 @@ def _store(*fates: Fate) -> tuple[World, SimulatedStore]:
 
 def test_a_late_put_comes_after_its_error() -> None:
     world, store = _store(Fate(0, "error", late=True))
-    seen = []
+    answers = []
 
     def work() -> None:
         with pytest.raises(StoreError):
             store.put_if_absent("x", b"1")
-        seen.append(store.head("x"))
+        answers.append(store.head("x"))
 
     world.run({"a": work})
-    assert seen == [None]
+    assert answers == [None]
     assert store.bucket.objects["x"].data == b"1"
 
 
@@ -253,7 +255,7 @@ def test_a_put_that_is_done_twice_is_refused() -> None:
 
 def test_a_listing_may_be_behind() -> None:
     world, store = _store(Fate(), Fate(), Fate(), Fate(), Fate(stale=1000), Fate())
-    seen = []
+    listings = []
 
     def work() -> None:
         store.put("old", b"")
@@ -261,10 +263,10 @@ def test_a_listing_may_be_behind() -> None:
         store.put("new", b"")
         store.put("young", b"")
         store.delete_many(["old"])
-        seen.extend([[meta.path for meta in store.walk()] for _ in range(2)])
+        listings.extend([[meta.path for meta in store.walk()] for _ in range(2)])
 
     world.run({"a": work})
-    assert seen == [["old"], ["new", "young"]]
+    assert listings == [["old"], ["new", "young"]]
 
 
 def test_who_is_dead_cleans_nothing_up() -> None:

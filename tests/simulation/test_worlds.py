@@ -49,11 +49,11 @@ def test_a_seed_replays_in_another_process() -> None:
     ],
 )
 def test_every_order_of_two_writers(name: str, outcomes: int) -> None:
-    found = explore(_SCENARIOS[name])
-    assert found.violation is None
-    assert found.is_complete
-    assert found.orders == len(found.shapes)
-    assert len(found.outcomes) == outcomes
+    exploration = explore(_SCENARIOS[name])
+    assert exploration.violation is None
+    assert exploration.is_complete
+    assert exploration.orders == len(exploration.shapes)
+    assert len(exploration.outcomes) == outcomes
 
 
 def test_calm_worlds_know_no_store_errors() -> None:

@@ -13,16 +13,16 @@ _READS = ("read", "head", "list")
 _EVERYTHING = "overtake"
 
 
-def independent(one: Call, other: Call) -> bool:
+def independent(call: Call, other: Call) -> bool:
     """Whether the order of two calls of different actors has no effect."""
-    if _EVERYTHING in (one.verb, other.verb):
+    if _EVERYTHING in (call.verb, other.verb):
         return False
-    if one.verb in _READS and other.verb in _READS:
+    if call.verb in _READS and other.verb in _READS:
         return True
-    if one.verb == "list" or other.verb == "list":
-        listing, change = (one, other) if one.verb == "list" else (other, one)
+    if call.verb == "list" or other.verb == "list":
+        listing, change = (call, other) if call.verb == "list" else (other, call)
         return bool(listing.path) and not change.path.startswith(f"{listing.path}/")
-    return one.path != other.path
+    return call.path != other.path
 
 
 def shape(calls: Sequence[Call]) -> int:

@@ -135,13 +135,13 @@ class World:
 
     def was_ahead(self, actor: str, since: int) -> bool:
         """Whether the actor's clock was ahead since the call with this number."""
-        told = [
+        clocks = [
             (number, step.fate.clock)
             for number, step in enumerate(self.history)
             if step.call.actor == actor and step.fate.clock is not None
         ]
-        before = [clock for number, clock in told if number < since]
-        return any(clock < 0 for clock in (*before[-1:], *(clock for number, clock in told if number >= since)))
+        before = [clock for number, clock in clocks if number < since]
+        return any(clock < 0 for clock in (*before[-1:], *(clock for number, clock in clocks if number >= since)))
 
     def die(self) -> NoReturn:
         """End the present actor; its later calls (in ``finally``) do not reach the store."""
@@ -174,7 +174,7 @@ class World:
 
     def _step(self) -> None:
         names = sorted(self._waiting)
-        calls = [self._waiting[one][1] for one in names] + [call for call, _ in self._late]
+        calls = [self._waiting[name][1] for name in names] + [call for call, _ in self._late]
         chosen = self.chooser.actor(calls)
         if chosen >= len(names):
             self._do_late(chosen - len(names))
@@ -236,10 +236,10 @@ class World:
                 setattr(module, name, original)
 
 
-def _in_this_thread(ours: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+def _in_this_thread(replacement: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     """Threads of earlier tests in this process keep the real clock."""
     here = threading.get_ident()
-    return lambda *arguments: ours(*arguments) if threading.get_ident() == here else original(*arguments)
+    return lambda *arguments: replacement(*arguments) if threading.get_ident() == here else original(*arguments)
 
 
 def _mortal(work: Callable[[], None]) -> Callable[[], None]:

@@ -102,8 +102,8 @@ def test_a_job_reads_what_an_operator_writes(name: str) -> None:
     assert vars(parser.parse_args(command_line(parameters, values))) == {**values, "storage_options": {}}
     required = {parameter.name: value_of(parameter) for parameter in parameters if parameter.required}
     defaults = {parameter.name: parameter.default for parameter in parameters} | required
-    for given in (required, defaults, {**dict.fromkeys(values), **required}):
-        assert vars(parser.parse_args(command_line(parameters, given))) == {**defaults, "storage_options": {}}
+    for settings in (required, defaults, {**dict.fromkeys(values), **required}):
+        assert vars(parser.parse_args(command_line(parameters, settings))) == {**defaults, "storage_options": {}}
     for parameter in required:
         with pytest.raises(InvalidArgumentError, match="required"):
             parser.parse_args(command_line(parameters, {**required, parameter: None}))

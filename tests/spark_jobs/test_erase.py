@@ -41,7 +41,7 @@ def test_the_first_delete_that_fails_is_the_last_one(spark: Any, tmp_path: Path)
 
     # Run it again when the table may lose rows: finished deletes change nothing.
     run = job(tmp_path / "deletes.json", [delete(table) for table in (tables[0], tables[2])])
-    assert [one["version"] for one in run(spark)["tables"]] == [None, 1]
+    assert [entry["version"] for entry in run(spark)["tables"]] == [None, 1]
     assert DeltaTable(tables[2]).to_pyarrow_table()["a"].to_pylist() == [1, 3]
 
 

@@ -208,9 +208,9 @@ def test_two_runs_at_once_load_a_batch_once(spark: SparkSession, shop: Shop, mon
     shop.land("a.csv", "1,5,x", "bad,5,x")
     judge = Batch._judge
 
-    def overtaken(ours: Batch, *arguments: Any) -> Any:
+    def overtaken(batch: Batch, *arguments: Any) -> Any:
         monkeypatch.setattr(Batch, "_judge", judge)
-        verdict = judge(ours, *arguments)
+        verdict = judge(batch, *arguments)
         Load(shop.source()).run(spark)
         return verdict
 
@@ -223,10 +223,10 @@ def test_two_runs_at_once_load_a_batch_once(spark: SparkSession, shop: Shop, mon
 
 def test_loser_of_the_intent_stops(spark: SparkSession, shop: Shop) -> None:
     shop.land("a.csv", "1,5,x")
-    ours = Load(shop.source())
+    loser = Load(shop.source())
     load(spark, shop)
     with pytest.raises(ConcurrentTransactionError, match="another run of source 'erp' has begun batch 0"):
-        ours.run(spark)
+        loser.run(spark)
     assert shop.ids() == [1]
 
 
@@ -285,8 +285,8 @@ def test_giving_up_loses_to_a_run_that_has_decided_to_load(
     decide = Batch._decide_to_load
     refusals: list[str] = []
 
-    def too_late(ours: Batch, refused: Any) -> None:
-        decide(ours, refused)
+    def too_late(batch: Batch, refused: Any) -> None:
+        decide(batch, refused)
         with pytest.raises(IngestError, match="cannot be given up") as refusal:
             Load(shop.source()).give_up()
         refusals.append(str(refusal.value))
@@ -406,7 +406,7 @@ def test_a_row_that_no_partition_can_hold_does_not_block_the_source(spark: Spark
     shop.land("1.csv", f"1,1,{'x' * 300},", "2,1,y,", "3,1,z,9999-12-31T23:59:59-12:00", header="id,price,note,at")
     shop.land("2.csv", "4,1,é,2020-01-01T00:00:00Z", header="id,price,note,at")
     result = load(spark, shop, schema=schema, partition_by=("note", "at"))
-    assert [(one["rows_loaded"], one["rows_quarantined"]) for one in result.batches] == [(1, 2), (1, 0)]
+    assert [(batch["rows_loaded"], batch["rows_quarantined"]) for batch in result.batches] == [(1, 2), (1, 0)]
     assert shop.ids() == [2, 4]
     assert shop.quarantined() == [
         ("1.csv", 2, "note", "makes a folder name of more than 255 bytes"),
@@ -419,5 +419,5 @@ def test_a_partition_text_that_reads_like_the_folder_of_a_null_is_loaded_as_it_i
 ) -> None:
     shop.land("1.csv", "1,1,__HIVE_DEFAULT_PARTITION__", "2,1,", "3,1,/__HIVE_DEFAULT_PARTITION__")
     load(spark, shop, partition_by=("note",))
-    found = DeltaTable(str(shop.table)).to_pyarrow_table(columns=["id", "note"]).sort_by("id")
-    assert found["note"].to_pylist() == ["__HIVE_DEFAULT_PARTITION__", None, "/__HIVE_DEFAULT_PARTITION__"]
+    table = DeltaTable(str(shop.table)).to_pyarrow_table(columns=["id", "note"]).sort_by("id")
+    assert table["note"].to_pylist() == ["__HIVE_DEFAULT_PARTITION__", None, "/__HIVE_DEFAULT_PARTITION__"]

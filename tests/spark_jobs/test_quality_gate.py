@@ -55,22 +55,22 @@ def judged(spark: SparkSession, rows: DataFrame, *rules: dict[str, Any]) -> dict
     everything = [tuple(row) for row in rows.collect()]
     failing = [] if verdict.failing is None else verdict.failing.collect()
     assert len(failing) == verdict.rows_failing
-    found = {
+    violations_by_row = {
         everything.index(tuple(row)[:4]): [(each["column"], each["rule"]) for each in row[VIOLATIONS]]
         for row in failing
     }
     passing = sorted(everything.index(tuple(row)) for row in verdict.passing.collect())
-    assert sorted([*found, *passing]) == list(range(len(everything)))
+    assert sorted([*violations_by_row, *passing]) == list(range(len(everything)))
     counts: dict[str, int] = {}
-    for violations in found.values():
+    for violations in violations_by_row.values():
         for _, identity in violations:
             counts[identity] = counts.get(identity, 0) + 1
     assert counts == verdict.broken
-    return found
+    return violations_by_row
 
 
 def test_row_rules_name_each_row_and_rule_in_the_order_of_the_columns(spark: SparkSession, rows: DataFrame) -> None:
-    found = judged(
+    violations = judged(
         spark,
         rows,
         rule("expect_column_values_to_be_in_set", "known flag", column="flag", value_set=["A", "B"]),
@@ -79,7 +79,7 @@ def test_row_rules_name_each_row_and_rule_in_the_order_of_the_columns(spark: Spa
         rule("expect_column_values_to_not_be_null", "has a flag", column="flag"),
         rule("expect_table_row_count_to_be_between", "some rows", min_value=1),
     )
-    assert found == {
+    assert violations == {
         1: [("id", "one id"), ("price", "price not negative")],
         2: [("id", "one id"), ("price", "price not negative"), ("flag", "known flag")],
         3: [("flag", "has a flag")],
@@ -87,7 +87,7 @@ def test_row_rules_name_each_row_and_rule_in_the_order_of_the_columns(spark: Spa
 
 
 def test_rules_about_two_columns_and_some_of_the_rows(spark: SparkSession, rows: DataFrame) -> None:
-    found = judged(
+    violations = judged(
         spark,
         rows,
         rule("expect_column_pair_values_a_to_be_greater_than_b", "price above id", column_A="price", column_B="id",
@@ -95,7 +95,7 @@ def test_rules_about_two_columns_and_some_of_the_rows(spark: SparkSession, rows:
         rule("expect_column_values_to_be_in_set", "flag B", column="flag", value_set=["B"],
              row_condition=where("day", ">=", "2024-01-01")),
     )  # fmt: skip
-    assert found == {
+    assert violations == {
         0: [("flag", "flag B")],
         1: [("price", "price above id")],
         2: [("price", "price above id")],

@@ -10,7 +10,7 @@ import time
 from rich.console import Console
 from rich.progress import Progress
 
-from tests.simulation.campaign import told
+from tests.simulation.campaign import history_lines
 from tests.simulation.hunting import hunt_all
 from tests.verb_simulation.campaign import Tally, campaign
 from tests.verb_simulation.mutants import MUTANTS, violation_of
@@ -60,7 +60,7 @@ def _simulate(first: int, count: int, processes: int) -> int:
 def _replay(seed: int) -> int:
     report = run(seed)
     console.print(str(plan_of(seed)), markup=False)
-    for line in told(report.history):
+    for line in history_lines(report.history):
         console.print(line, markup=False)
     console.print(report.violation or "no violation", markup=False)
     return 1 if report.violation else 0

@@ -29,7 +29,7 @@ from lakehouse_lib.protocol.table_properties import TARGET_FILE_SIZE
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
-from tests.verb_simulation.history import Asked, Violation
+from tests.verb_simulation.history import OperationPlan, Violation
 from tests.verb_simulation.store import ParquetStore
 
 KEYS, PARTS = 4, 2
@@ -63,7 +63,7 @@ class Stories:
         groups: rewrite -> the files of each of its groups.
     """
 
-    asked: dict[str, Asked] = field(default_factory=dict)
+    plans: dict[str, OperationPlan] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
     gone: dict[str, int] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
@@ -149,7 +149,7 @@ class Actor:
             {"id": self._new_id(), "key": self._random.randrange(KEYS), "part": self._random.randrange(PARTS)}
             for _ in range(self._random.choice((1, 3, 8)))
         ]
-        self._ask(name, Asked(mode, {row["id"]: (row["key"], row["part"]) for row in rows}))
+        self._ask(name, OperationPlan(mode, {row["id"]: (row["key"], row["part"]) for row in rows}))
         data = incoming(pa.Table.from_pylist(rows, schema=SCHEMA))
         result = write(self.store, data, Write(mode=mode), self._engine, commit_properties=_named(name))
         assert result.version is not None
@@ -157,7 +157,7 @@ class Actor:
 
     def _delete(self, snapshot: Snapshot, name: str) -> None:
         text, goes = self._condition()
-        self._ask(name, Asked("delete", goes=goes))
+        self._ask(name, OperationPlan("delete", goes=goes))
         condition = parse(text, snapshot.schema, table=self.store.root)
         result = delete(snapshot, condition, self._engine, commit_properties=_named(name))
         if result.version is None:
@@ -191,7 +191,7 @@ class Actor:
             new.append({**file, "deletionVector": vector, "stats": stats})
         if not old:
             return
-        self._ask(name, Asked("mark", goes=lambda one, *_: one in gone))
+        self._ask(name, OperationPlan("mark", goes=lambda row_number, *_: row_number in gone))
         transaction = OptimisticTransaction(snapshot, self.store, "DELETE", {})
         transaction.remove(pa.Table.from_pylist(old, schema=snapshot.files.schema))
         marked = [{**file, "dataChange": True} for file in new]
@@ -209,27 +209,27 @@ class Actor:
         self._rewrite(
             "compact",
             name,
-            lambda told: compact(snapshot, self._engine, target_size=size, commit_properties=told),
+            lambda properties: compact(snapshot, self._engine, target_size=size, commit_properties=properties),
         )
 
     def _cluster(self, snapshot: Snapshot, name: str) -> None:
         columns, size = self._random.choice((["key"], ["key", "id"])), self._random.choice((None, 1_000, 3_000))
-        files, wanted = snapshot.files, size or TARGET_FILE_SIZE.default
+        files, file_size = snapshot.files, size or TARGET_FILE_SIZE.default
         parts = partition_codes(files, snapshot.layout)
-        clustered, worn = is_clustered(snapshot, files, columns, wanted), has_many_deleted_rows(files)
+        clustered, worn = is_clustered(snapshot, files, columns, file_size), has_many_deleted_rows(files)
         paths = files["path"].to_pylist()
         self.stories.groups[name] = [
             {paths[row] for row in rows.tolist()}
-            for rows, _ in files_to_cluster(parts, files["size"].to_numpy(), clustered, worn, wanted)
+            for rows, _ in files_to_cluster(parts, files["size"].to_numpy(), clustered, worn, file_size)
         ]
         self._rewrite(
             "cluster",
             name,
-            lambda told: z_order(snapshot, self._engine, columns, target_size=size, commit_properties=told),
+            lambda properties: z_order(snapshot, self._engine, columns, target_size=size, commit_properties=properties),
         )
 
     def _rewrite(self, kind: str, name: str, verb: Callable[[CommitProperties], ChangeResult]) -> None:
-        self._ask(name, Asked(kind))
+        self._ask(name, OperationPlan(kind))
         result = verb(_named(name))
         if result.version is not None:
             self._done(name, result.version)
@@ -256,16 +256,16 @@ class Actor:
         self._rows += 1
         return self._rows
 
-    def _ask(self, name: str, what: Asked) -> None:
-        self.stories.asked[name] = what
+    def _ask(self, name: str, what: OperationPlan) -> None:
+        self.stories.plans[name] = what
 
     def _done(self, name: str, version: int) -> None:
         self.stories.done[name] = version
-        self.outcomes.append(f"{self.stories.asked[name].verb}: committed")
+        self.outcomes.append(f"{self.stories.plans[name].verb}: committed")
 
     def _idle(self, name: str) -> None:
         self.stories.refused.add(name)
-        self.outcomes.append(f"{self.stories.asked[name].verb}: nothing to do")
+        self.outcomes.append(f"{self.stories.plans[name].verb}: nothing to do")
 
     def _outcome(self, verb: str, error: DeltaError) -> None:
         self.outcomes.append(f"{verb}: {type(error).__name__}")

@@ -55,6 +55,10 @@ class Archive:
 
 def _vectors(files: Files) -> set[str]:
     """The files of deletion vectors."""
-    found = (add.get("deletionVector") or {} for add in files.values())
-    named = (uuid.UUID(bytes=from_z85(one["pathOrInlineDv"])) for one in found if one.get("storageType") == "u")
+    descriptors = (add.get("deletionVector") or {} for add in files.values())
+    named = (
+        uuid.UUID(bytes=from_z85(descriptor["pathOrInlineDv"]))
+        for descriptor in descriptors
+        if descriptor.get("storageType") == "u"
+    )
     return {f"deletion_vector_{name}.bin" for name in named}

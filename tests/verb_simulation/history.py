@@ -30,7 +30,7 @@ class Violation(Exception):
 
 
 @dataclass(frozen=True)
-class Asked:
+class OperationPlan:
     """The plan of an actor's operation.
 
     Attributes:
@@ -46,7 +46,7 @@ class Asked:
         if self.verb == "overwrite":
             return self.adds
         goes = self.goes or (lambda *_: False)
-        return {one: row for one, row in rows.items() if not goes(one, *row)} | dict(self.adds)
+        return {row_number: row for row_number, row in rows.items() if not goes(row_number, *row)} | dict(self.adds)
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Reading:
         self._store = store
         self._columns: dict[str, str] = {}
         self._highest = -1
-        self._given: set[int] = set()  # all row ids, those of deleted rows included
+        self._used_ids: set[int] = set()  # all row ids, those of deleted rows included
         self._files: dict[str, Any] = {}
 
     def versions(self) -> list[Version]:
@@ -87,21 +87,23 @@ class Reading:
             Violation: a commit removes a file that is not live, or adds a live file; a file is missing; statistics have
                 another number of rows; a row exists twice; a row's id changes, or is used twice.
         """
-        found: list[Version] = []
+        versions: list[Version] = []
         files: Files = {}
         while True:
-            version = len(found)
+            version = len(versions)
             data = self._objects.get(file_names.commit(version))
             if data is None:
-                return found
+                return versions
             actions = _actions(data)
             self._remember(actions)
             files = replayed(files, data, version)
-            name = next((one["commitInfo"].get("userMetadata") for one in actions if "commitInfo" in one), None)
+            name = next(
+                (action["commitInfo"].get("userMetadata") for action in actions if "commitInfo" in action), None
+            )
             rows, ids = self._rows(files, version)
             new = Version(name or "", files, rows, ids)
-            self._check_ids(found[-1] if found else new, new, version)
-            found.append(new)
+            self._check_ids(versions[-1] if versions else new, new, version)
+            versions.append(new)
 
     def _remember(self, actions: list[dict[str, Any]]) -> None:
         """Remember the names of the row tracking columns, and the high water mark."""
@@ -147,13 +149,15 @@ class Reading:
 
     def _check_ids(self, before: Version, after: Version, version: int) -> None:
         """Check that old rows keep their ids, and that new rows have new ids and this version."""
-        for one, told in after.ids.items():
-            if one not in before.rows or before is after:
-                if told[1] != version or told[0] in self._given:
-                    raise Violation(f"the row {one} is new in version {version}, and {told}")
-            elif before.ids and told != before.ids[one]:
-                raise Violation(f"the row {one} was {before.ids[one]} and is {told} in version {version}")
-        self._given |= {row for row, _ in after.ids.values()}
+        for row_number, identity in after.ids.items():
+            if row_number not in before.rows or before is after:
+                if identity[1] != version or identity[0] in self._used_ids:
+                    raise Violation(f"the row {row_number} is new in version {version}, and {identity}")
+            elif before.ids and identity != before.ids[row_number]:
+                raise Violation(
+                    f"the row {row_number} was {before.ids[row_number]} and is {identity} in version {version}"
+                )
+        self._used_ids |= {row for row, _ in after.ids.values()}
 
     def _read(self, path: str) -> list[dict[str, int]]:
         if path not in self._files:
@@ -161,8 +165,8 @@ class Reading:
             if data is None:
                 raise Violation(f"the log refers to {path}, which was never stored")
             self._files[path] = pq.ParquetFile(io.BytesIO(data)).read(use_threads=False).to_pylist()
-        found: list[dict[str, int]] = self._files[path]
-        return found
+        rows: list[dict[str, int]] = self._files[path]
+        return rows
 
 
 def replayed(files: Files, data: bytes, version: int) -> Files:

@@ -23,19 +23,19 @@ def judge(archive: Archive, store: ParquetStore, stories: Stories) -> list[Versi
     _check_rows(versions, stories)
     _check_answers(versions, stories)
     snapshot = load_snapshot(store)
-    seen = ArrowEngine(1).read(snapshot, None, None).read_all().to_pylist()
-    rows = {row["id"]: (row["key"], row["part"]) for row in seen}
-    if snapshot.version + 1 != len(versions) or rows != versions[-1].rows or len(rows) != len(seen):
-        raise Violation(f"version {snapshot.version} is read as {seen}; expected {versions[-1].rows}")
+    rows_read = ArrowEngine(1).read(snapshot, None, None).read_all().to_pylist()
+    rows = {row["id"]: (row["key"], row["part"]) for row in rows_read}
+    if snapshot.version + 1 != len(versions) or rows != versions[-1].rows or len(rows) != len(rows_read):
+        raise Violation(f"version {snapshot.version} is read as {rows_read}; expected {versions[-1].rows}")
     return versions
 
 
 def _check_rows(versions: list[Version], stories: Stories) -> None:
     for number, (before, after) in enumerate(pairwise(versions), start=1):
-        wanted = stories.asked[after.name].done_to(before.rows) if after.name else before.rows
-        if after.rows != wanted:
-            lost = {one: row for one, row in wanted.items() if after.rows.get(one) != row}
-            more = {one: row for one, row in after.rows.items() if wanted.get(one) != row}
+        expected = stories.plans[after.name].done_to(before.rows) if after.name else before.rows
+        if after.rows != expected:
+            lost = {row_number: row for row_number, row in expected.items() if after.rows.get(row_number) != row}
+            more = {row_number: row for row_number, row in after.rows.items() if expected.get(row_number) != row}
             raise Violation(f"version {number}, {after.name}: lacks {lost}, and has {more}")
         gone = stories.gone.get(after.name)
         if gone is not None and gone != len(before.rows) - len(after.rows):
@@ -43,9 +43,9 @@ def _check_rows(versions: list[Version], stories: Stories) -> None:
 
 
 def _check_answers(versions: list[Version], stories: Stories) -> None:
-    numbers = {one.name: number for number, one in enumerate(versions) if one.name}
-    if len(numbers) != sum(bool(one.name) for one in versions):
-        raise Violation(f"an operation is committed twice: {[one.name for one in versions]}")
+    numbers = {version.name: number for number, version in enumerate(versions) if version.name}
+    if len(numbers) != sum(bool(version.name) for version in versions):
+        raise Violation(f"an operation is committed twice: {[version.name for version in versions]}")
     for name, version in stories.done.items():
         if numbers.get(name) != version:
             raise Violation(f"{name} returned version {version}; expected {numbers.get(name)}")
@@ -56,7 +56,7 @@ def _check_answers(versions: list[Version], stories: Stories) -> None:
             raise Violation(f"{name} got a conflict without a winning commit after version {base}")
     for name, version in stories.idle.items():
         rows = versions[version].rows
-        if stories.asked[name].done_to(rows) != rows:
+        if stories.plans[name].done_to(rows) != rows:
             raise Violation(f"{name} found nothing to do, but there was in version {version}")
 
 
@@ -66,13 +66,13 @@ def _has_lost(name: str, stories: Stories, base: Version, later: list[Version]) 
     Any commit explains that of an overwrite. For a rewrite, commits must have removed a file of each group; rows that
     were deleted by vectors are deleted in its files too. For a delete by vectors, another vector of a file is enough.
     """
-    verb = stories.asked[name].verb
+    verb = stories.plans[name].verb
     if verb == "overwrite":
         return bool(later)
     if verb in ("compact", "cluster"):
-        paths = [{path for path, _ in one.files} for one in later]
-        return all(any(not group <= one for one in paths) for group in stories.groups[name])
-    return any(not base.files.keys() <= one.files.keys() for one in later)
+        paths = [{path for path, _ in version.files} for version in later]
+        return all(any(not group <= live_paths for live_paths in paths) for group in stories.groups[name])
+    return any(not base.files.keys() <= version.files.keys() for version in later)
 
 
 def left_over(archive: Archive, bucket: Bucket) -> list[str]:

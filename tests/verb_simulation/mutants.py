@@ -31,14 +31,14 @@ def _without_marks(self: MarkedGroup, _marks: Sequence[BitMap64], _store: Object
 
 
 def _with_rows_that_were_left_out(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
-    found = {}
+    vectors = {}
     for number, group in groups.items():
         gone, start = BitMap64(), 0
         for (was, now), count in zip(group.vectors, live_records(group.copied).to_pylist(), strict=True):
             gone |= BitMap64([start + place for place in load(store, now) - load(store, was)])
             start += count
-        found[number] = [gone]
-    return found
+        vectors[number] = [gone]
+    return vectors
 
 
 def _in_the_order_of_before(files: Sequence[Any]) -> deletion_vector_rebase._Written:

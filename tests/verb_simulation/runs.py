@@ -95,7 +95,7 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         forgets_places=dice.random() < 0.3,
         interval=dice.choice((1, 2, 3, 100, 100)),
         founding=tuple(founding),
-        weather=dice.choices([one for _, one in WEATHERS], [weight for weight, _ in WEATHERS])[0],
+        weather=dice.choices([weather for _, weather in WEATHERS], [weight for weight, _ in WEATHERS])[0],
         actors=tuple((name, tuple(dice.choices(verbs, weights, k=dice.randint(1, 3)))) for name in people),
     )
 
@@ -114,7 +114,7 @@ def run(plan: Plan | int) -> Report:
         for number, name in enumerate(("founder", *(name for name, _ in plan.actors)))
     )
 
-    def found() -> None:
+    def prepare() -> None:
         _create(founder.store, plan)
         _work(founder, plan.founding, plan.seed)
 
@@ -123,14 +123,14 @@ def run(plan: Plan | int) -> Report:
 
     def is_explained(error: DeltaError, root: str) -> bool:
         table = error.table or root
-        return next(one for one in (founder, *people) if one.store.root == table).is_explained(error)
+        return next(actor for actor in (founder, *people) if actor.store.root == table).is_explained(error)
 
     report = Report(history=world.history)
     bounds = mock.patch.multiple(deletion_vector, _INLINE_BYTES=0 if plan.has_vector_files else 1 << 10)
     memory = mock.patch.multiple(deletion_vector_rebase, _REMEMBERED_ROWS=0 if plan.forgets_places else 1 << 24)
     with hooks_watched(is_explained), remembered(), bounds, memory:
         try:
-            world.run({"founder": found})
+            world.run({"founder": prepare})
             chooser.weather = plan.weather
             world.run(
                 {person.name: live(person, verbs) for person, (_, verbs) in zip(people, plan.actors, strict=True)}

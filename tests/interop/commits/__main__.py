@@ -42,7 +42,7 @@ def main() -> int:
     for peer in peers:
         folder = Path(tempfile.mkdtemp(prefix="lakehouse-commits-"))
         with running(folder / "s3") if options.s3 else nullcontext() as server:
-            found = interleave(
+            result = interleave(
                 folder,
                 CREWS[peer],
                 commits=options.commits,
@@ -51,21 +51,21 @@ def main() -> int:
                 versions=20,
                 server=server,
             )
-        shares = ", ".join(f"{count} of {library}" for library, count in found.commits.items())
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.verdict.kinds.items()))
+        shares = ", ".join(f"{count} of {library}" for library, count in result.commits.items())
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(result.verdict.kinds.items()))
         print(
-            f"beside {peer}{where}, seed {seed}: {found.verdict.versions - 1} commits in {found.seconds:.0f} s "
-            f"({shares}; {kinds}), {found.verdict.looked_at} versions read by all, "
-            f"{len(found.verdict.violations)} violations"
+            f"beside {peer}{where}, seed {seed}: {result.verdict.versions - 1} commits in {result.seconds:.0f} s "
+            f"({shares}; {kinds}), {result.verdict.looked_at} versions read by all, "
+            f"{len(result.verdict.violations)} violations"
         )
-        for what, errors in (("refused", found.told.refused), ("failed", found.told.failed)):
+        for what, errors in (("refused", result.records.refused), ("failed", result.records.failed)):
             for (library, error), count in Counter(map(_shortened, errors.items())).most_common(8):
                 print(f"  {what} {count} times, {library}: {error}")
-        for one in found.verdict.violations:
-            print(f"  VIOLATION: {one}")
-        violations += len(found.verdict.violations)
-        missing += max(options.commits - (found.verdict.versions - 1), 0)
-        if found.verdict.violations:
+        for violation in result.verdict.violations:
+            print(f"  VIOLATION: {violation}")
+        violations += len(result.verdict.violations)
+        missing += max(options.commits - (result.verdict.versions - 1), 0)
+        if result.verdict.violations:
             print(f"  kept in {folder}", flush=True)
         else:
             shutil.rmtree(folder)

@@ -23,19 +23,19 @@ REFUSALS = tuple(getattr(delta.exceptions, name) for name in delta.exceptions.__
 
 def work(spark: SparkSession, table: Path, ledger: Path, stop: Path, number: int, seed: int) -> None:
     """Write until the file ``stop`` exists."""
-    kept = Ledger(ledger)
+    writer_ledger = Ledger(ledger)
     parent = os.getppid()
     for operation in operations(number, seed):
         if stop.exists() or os.getppid() != parent:  # the parent process may be dead
             return
-        kept.begin(operation)
+        writer_ledger.begin(operation)
         try:
             if do(spark, table, operation):
-                kept.acknowledge(operation, None)
+                writer_ledger.acknowledge(operation, None)
         except REFUSALS as error:
-            kept.refuse(operation, error)
+            writer_ledger.refuse(operation, error)
         except FAILURES as error:
-            kept.fail(operation, error)
+            writer_ledger.fail(operation, error)
 
 
 def do(spark: SparkSession, table: Path, operation: Operation) -> bool:

@@ -16,10 +16,10 @@ import pyarrow as pa
 from lakehouse_lib.log import latest_version
 from lakehouse_lib.store import open_store
 from lakehouse_lib.table.delta_table import DeltaTable
-from tests.commit_ledger import Reader, Told, Verdict, judge, told
+from tests.commit_ledger import Reader, Records, Verdict, judge, read_ledgers
 from tests.commit_operations import SCHEMA
 from tests.faults.processes import context
-from tests.faults.writer import work as ours
+from tests.faults.writer import work as our_work
 from tests.interop.commits.writers import work as delta_rs
 from tests.peers import read_delta_rs
 from tests.s3.server import Versity
@@ -33,7 +33,7 @@ _PAUSE = 2.0
 
 #: The first number of each library's writers.
 _FIRST = {"ours": 0, "delta-rs": 100, "delta-spark": 200}
-_WORK: dict[str, Callable[..., None]] = {"ours": ours, "delta-rs": delta_rs}
+_WORK: dict[str, Callable[..., None]] = {"ours": our_work, "delta-rs": delta_rs}
 
 
 @dataclass
@@ -42,12 +42,12 @@ class Interleaved:
 
     Attributes:
         commits: the number of commits of each library that its writers have recorded.
-        told: the ledgers of all writers.
+        records: the ledgers of all writers.
     """
 
     commits: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
-    told: Told = field(default_factory=Told)
+    records: Records = field(default_factory=Records)
     verdict: Verdict = field(default_factory=Verdict)
 
 
@@ -115,7 +115,7 @@ def interleave(
         if options is not None:
             readers = _through_the_server(str(table), options)
         verdict = judge(stored, ledgers, versions=versions, seed=seed, readers=readers)
-    return Interleaved(_shares(folder, writers), took, told(ledgers), verdict)
+    return Interleaved(_shares(folder, writers), took, read_ledgers(ledgers), verdict)
 
 
 def _through_the_server(location: str, options: dict[str, str]) -> dict[str, Reader]:
@@ -146,7 +146,7 @@ def _delta_spark(table: Path, log: Path) -> Iterator[dict[str, Reader]]:
             answer = next((line for line in process.stdout if line.startswith('{"version"')), None)
             assert answer is not None, f"delta-spark ended; {log} says why"
             rows = json.loads(answer)["rows"]
-            return pa.table({"id": [one[0] for one in rows], "slot": [one[1] for one in rows]})
+            return pa.table({"id": [row[0] for row in rows], "slot": [row[1] for row in rows]})
 
         try:
             yield {"delta-spark reads": read}
@@ -201,7 +201,7 @@ def _start(
 ) -> _Writer:
     if library == "delta-spark":
         script = Path(__file__).with_name("delta_spark_writer.py")
-        arguments = [str(one) for one in (table, ledger, stop, number, seed)]
+        arguments = [str(argument) for argument in (table, ledger, stop, number, seed)]
         with ledger.with_suffix(".log").open("wb") as log:
             return _Writer(subprocess.Popen([str(PEER), str(script), *arguments], stdout=log, stderr=log))
     process = context().Process(

@@ -21,21 +21,21 @@ from tests.peers import read_delta_rs
 
 @pytest.mark.slow
 def test_nothing_is_lost_beside_delta_rs(tmp_path: Path) -> None:
-    found = interleave(tmp_path, {"ours": 2, "delta-rs": 2}, commits=60, versions=4, seed=3)
-    assert found.verdict.violations == []
-    assert found.verdict.versions > 60
-    assert min(found.commits.values()) >= 6
-    assert found.told.failed == {}
+    result = interleave(tmp_path, {"ours": 2, "delta-rs": 2}, commits=60, versions=4, seed=3)
+    assert result.verdict.violations == []
+    assert result.verdict.versions > 60
+    assert min(result.commits.values()) >= 6
+    assert result.records.failed == {}
 
 
 def test_why_delta_rs_compacts_nothing_here(tmp_path: Path) -> None:
     # delta-rs' conflict check does not notice that another writer compacted the files, so rows double. Ours does.
     for number in range(4):
         write_deltalake(tmp_path, pa.table({"id": [number]}), mode="append")
-    theirs, ours = PeerTable(str(tmp_path)), load_snapshot(LocalStore(str(tmp_path)))
+    peer_table, snapshot = PeerTable(str(tmp_path)), load_snapshot(LocalStore(str(tmp_path)))
     DeltaTable(tmp_path).optimize.compact()
     with pytest.raises(ConcurrentDeleteDeleteError):
-        compact(ours, ArrowEngine())
+        compact(snapshot, ArrowEngine())
     assert read_delta_rs(tmp_path).num_rows == 4
-    theirs.optimize.compact()
+    peer_table.optimize.compact()
     assert read_delta_rs(tmp_path).num_rows == 8, "delta-rs has learnt it: let its writers compact, too"

@@ -28,22 +28,22 @@ def work(
     pause: float = 0.0,
 ) -> None:
     """Write until the file ``stop`` exists, with at most ``pause`` seconds between two operations."""
-    kept = Ledger(ledger)
+    writer_ledger = Ledger(ledger)
     chance = random.Random(f"{seed}/{number}/waits")
     parent = os.getppid()
     for operation in operations(number, seed, compactions=0):
         if stop.exists() or os.getppid() != parent:  # the parent process may be dead
             return
         time.sleep(chance.uniform(0, pause))
-        kept.begin(operation)
+        writer_ledger.begin(operation)
         try:
             if do(str(table), operation, options):
-                kept.acknowledge(operation, None)
+                writer_ledger.acknowledge(operation, None)
         except CommitFailedError as error:
-            kept.refuse(operation, error)
+            writer_ledger.refuse(operation, error)
             time.sleep(chance.uniform(0, 0.05))
         except DeltaError as error:
-            kept.fail(operation, error)
+            writer_ledger.fail(operation, error)
 
 
 def do(table: str, operation: Operation, options: dict[str, str] | None) -> bool:

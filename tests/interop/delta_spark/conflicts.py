@@ -34,15 +34,19 @@ NAMES = {
 _READERS = ("append from a query of *a*", "update *a*", "overwrite")
 #: For each level: the winner, the loser, the loser's outcome here, and in delta-spark.
 INTENDED = {
-    (level, winner, loser, ours, theirs)
+    (level, winner, loser, our_outcome, spark_outcome)
     for level in pages.LEVELS
-    for winner, losers, ours, theirs in (
+    for winner, losers, our_outcome, spark_outcome in (
         # A change of a maintenance property does not change what a concurrent transaction writes.
         ("set upkeep", ("append", *_READERS, "update *b*", "update id > 10"), "", "MetadataChangedError"),
         ("set upkeep", ("compact *a*", "stream's batch", "upgrade protocol"), "", "MetadataChangedError"),
         # The files' statistics show that no id above 10 was added or removed; delta-spark compares partitions.
-        *((one, ("update id > 10",), "", "ConcurrentAppendError") for one in (*_READERS[:2], "compact *a*")),
-        *((one, ("update id > 10",), "", "ConcurrentAppendError") for one in ("append",) if level == "Serializable"),
+        *((winner, ("update id > 10",), "", "ConcurrentAppendError") for winner in (*_READERS[:2], "compact *a*")),
+        *(
+            (winner, ("update id > 10",), "", "ConcurrentAppendError")
+            for winner in ("append",)
+            if level == "Serializable"
+        ),
         # The same conflict: a file that was read is removed, and its replacement may be found first.
         ("overwrite", ("update id > 10",), "ConcurrentDeleteReadError", "ConcurrentAppendError"),
         ("compact *a*", _READERS, "ConcurrentDeleteReadError", "ConcurrentAppendError"),
@@ -65,13 +69,15 @@ def test_every_pair_beside_delta_spark(tmp_path: Path) -> None:
                 "loser": spelled(pages.OPERATIONS[loser], snapshot, "late"),
             }
         )
-    theirs = [NAMES.get(one, one) for one in raced(pairs)]
-    ours = [
+    spark_outcomes = [NAMES.get(name, name) for name in raced(pairs)]
+    our_outcomes = [
         pages.outcome(tmp_path / "ours" / str(number), level, pages.OPERATIONS[winner], pages.OPERATIONS[loser])
         for number, (level, winner, loser) in enumerate(cells)
     ]
     assert {
-        (*cell, our, their) for cell, our, their in zip(cells, ours, theirs, strict=True) if our != their
+        (*cell, our, their)
+        for cell, our, their in zip(cells, our_outcomes, spark_outcomes, strict=True)
+        if our != their
     } == INTENDED
 
 

@@ -21,8 +21,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if not OUTCOMES:
         return
     lines = [["table", "versions", *READERS]]
-    for name, found in OUTCOMES.items():
-        lines.append([name, found.get("versions", ""), *(found.get(reader, "") for reader in READERS)])
+    for name, row in OUTCOMES.items():
+        lines.append([name, row.get("versions", ""), *(row.get(reader, "") for reader in READERS)])
     widths = [max(len(line[index]) for line in lines) for index in range(len(lines[0]))]
     terminalreporter.section("what delta-spark wrote, as others read it")
     for line in lines:

@@ -89,23 +89,23 @@ def names_and_types(kind: Any) -> Any:
     return ("map", names_and_types(kind["keyType"]), names_and_types(kind["valueType"]))
 
 
-def difference(ours: pa.Table, theirs: pa.Table) -> str:
-    """The difference between two tables, or ""; NaN equals NaN, -0.0 differs from 0.0. ``theirs`` is plain already."""
-    if ours.column_names != theirs.column_names:
-        return f"columns {ours.column_names}, not {theirs.column_names}"
-    ours = plain(ours)
-    for name in theirs.column_names:
-        found, wanted = ours.schema.field(name).type, theirs.schema.field(name).type
-        if not same_type(found, wanted):
-            return f"column {name!r} is {found}, not {wanted}"
-    if ours.num_rows != theirs.num_rows:
-        return f"{ours.num_rows} rows, not {theirs.num_rows}"
-    for index, (found, wanted) in enumerate(zip(ours.to_pylist(), theirs.to_pylist(), strict=True)):
-        columns = [name for name in wanted if canonical(found[name]) != canonical(wanted[name])]
+def difference(our_rows: pa.Table, their_rows: pa.Table) -> str:
+    """The difference between two tables, or ""; NaN equals NaN, -0.0 differs from 0.0. ``their_rows`` are plain."""
+    if our_rows.column_names != their_rows.column_names:
+        return f"columns {our_rows.column_names}, not {their_rows.column_names}"
+    our_rows = plain(our_rows)
+    for name in their_rows.column_names:
+        our_type, their_type = our_rows.schema.field(name).type, their_rows.schema.field(name).type
+        if not same_type(our_type, their_type):
+            return f"column {name!r} is {our_type}, not {their_type}"
+    if our_rows.num_rows != their_rows.num_rows:
+        return f"{our_rows.num_rows} rows, not {their_rows.num_rows}"
+    for index, (our_row, their_row) in enumerate(zip(our_rows.to_pylist(), their_rows.to_pylist(), strict=True)):
+        columns = [name for name in their_row if canonical(our_row[name]) != canonical(their_row[name])]
         if columns:
             return (
                 f"row {index}: "
-                + ", ".join(f"{name} = {found[name]!r}, not {wanted[name]!r}" for name in columns)[:400]
+                + ", ".join(f"{name} = {our_row[name]!r}, not {their_row[name]!r}" for name in columns)[:400]
             )
     return ""
 
@@ -120,14 +120,14 @@ def canonical(value: Any) -> str:
     return repr(value)
 
 
-def same_type(one: pa.DataType, other: pa.DataType) -> bool:
+def same_type(first: pa.DataType, second: pa.DataType) -> bool:
     """Whether two types are equal, except for names and nullability of inner fields of lists and maps."""
-    if one.num_fields != other.num_fields or one.id != other.id:
+    if first.num_fields != second.num_fields or first.id != second.id:
         return False
-    if pa.types.is_struct(one):
-        names = [[field.name for field in kind] for kind in (one, other)]
+    if pa.types.is_struct(first):
+        names = [[field.name for field in kind] for kind in (first, second)]
         if names[0] != names[1] and not set(names[0]) == set(names[1]) == VARIANT:
             return False
-    if one.num_fields:
-        return all(same_type(one.field(i).type, other.field(i).type) for i in range(one.num_fields))
-    return bool(one.equals(other))
+    if first.num_fields:
+        return all(same_type(first.field(i).type, second.field(i).type) for i in range(first.num_fields))
+    return bool(first.equals(second))

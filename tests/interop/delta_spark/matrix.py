@@ -72,12 +72,12 @@ def test_conditions(name: str, outcomes: Outcomes) -> None:
     table = TABLES[name]
     version = table.versions[-1]
     assert version.rows is not None
-    theirs = rows_of(version.rows)
+    spark_rows = rows_of(version.rows)
 
-    masks = dict(conditions(theirs))
+    masks = dict(conditions(spark_rows))
 
     def compare(condition: Filter) -> str:
-        return difference(opened(table).to_pyarrow_table(filters=[condition]), theirs.filter(masks[condition]))
+        return difference(opened(table).to_pyarrow_table(filters=[condition]), spark_rows.filter(masks[condition]))
 
     wrong, refused = compared(masks, compare)
     outcomes[name]["conditions"] = summary(len(masks), wrong, refused)
@@ -87,13 +87,13 @@ def test_conditions(name: str, outcomes: Outcomes) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_history_and_time_travel(name: str) -> None:
     table = TABLES[name]
-    seen = [version for version in table.versions if version.timestamp is not None]
+    versions = [version for version in table.versions if version.timestamp is not None]
     try:
-        ours = {commit["version"]: commit for commit in opened(table).history()}
+        commits = {commit["version"]: commit for commit in opened(table).history()}
     except UnsupportedFeatureError:
         return
-    for version in seen:
-        commit = ours[version.number]
+    for version in versions:
+        commit = commits[version.number]
         assert (commit["timestamp"], commit["operation"]) == (version.timestamp, version.operation), version.number
         moment = EPOCH + timedelta(milliseconds=version.timestamp or 0)
         assert opened(table, timestamp=moment).version() == version.number
@@ -104,21 +104,25 @@ def test_changes(name: str, engine: Engine, outcomes: Outcomes) -> None:
     table = TABLES[name]
     assert table.changes is not None
     assert table.changes_from is not None
-    theirs = rows_of(table.changes)
+    spark_changes = rows_of(table.changes)
     spans = [(table.changes_from, table.versions[-1].number)]
     spans += [(version, version) for version in range(table.changes_from, table.versions[-1].number + 1)]
 
     def compare(span: tuple[int, int]) -> str:
         first, last = span
-        ours = changes(table, engine, first, last)
-        wanted = theirs.filter((pc.field("_commit_version") >= first) & (pc.field("_commit_version") <= last))
+        our_changes = changes(table, engine, first, last)
+        expected_changes = spark_changes.filter(
+            (pc.field("_commit_version") >= first) & (pc.field("_commit_version") <= last)
+        )
         # delta-spark was asked once, with the latest schema. An earlier range does not have later columns.
-        return difference(ours, wanted if span == spans[0] else wanted.select(ours.column_names))
+        return difference(
+            our_changes, expected_changes if span == spans[0] else expected_changes.select(our_changes.column_names)
+        )
 
     wrong, refused = compared(spans, compare)
-    found = summary(len(spans), wrong, refused)
+    outcome = summary(len(spans), wrong, refused)
     before = outcomes[name].get("changes")
-    outcomes[name]["changes"] = found if before in (None, found) else f"{before} / {found}"
+    outcomes[name]["changes"] = outcome if before in (None, outcome) else f"{before} / {outcome}"
     assert wrong == []
 
 
@@ -131,11 +135,11 @@ def test_the_third_opinion(name: str, outcomes: Outcomes, third: duckdb.DuckDBPy
     unread: list[int] = []
     for version in readable:
         try:
-            ours = read_duckdb(table.path, version.number, third)
+            duckdb_rows = read_duckdb(table.path, version.number, third)
         except duckdb.Error:
             unread.append(version.number)
             continue
-        if difference(ours, rows_of(version.rows)):
+        if difference(duckdb_rows, rows_of(version.rows)):
             differing.append(version.number)
     same = len(readable) - len(differing) - len(unread)
     parts = [f"{same} same"] if same else []
@@ -161,7 +165,7 @@ def compared(cases: Iterable[Any], compare: Callable[[Any], str]) -> tuple[list[
     for case in cases:
         label = case.number if isinstance(case, Version) else case
         try:
-            found = compare(case)
+            problem = compare(case)
         except UnsupportedFeatureError as error:
             named = [feature for feature in FEATURES if re.search(rf"\b{feature}\b", str(error))]
             refused += [", ".join(named)] if named else []
@@ -170,8 +174,8 @@ def compared(cases: Iterable[Any], compare: Callable[[Any], str]) -> tuple[list[
         except Exception as error:
             wrong.append(f"{label}: {type(error).__name__}: {str(error)[:500]}")
             continue
-        if found:
-            wrong.append(f"{label}: {found}")
+        if problem:
+            wrong.append(f"{label}: {problem}")
     return wrong, refused
 
 
@@ -186,14 +190,14 @@ def summary(total: int, wrong: list[str], refused: list[str]) -> str:
 def version_as_spark_read_it(table: Written, version: Version, engine: Engine) -> str:
     if version.rows is None:
         return refusal(table, version, engine)
-    ours = opened(table, version=version.number)
-    theirs = rows_of(version.rows)
-    schema = names_and_types(json.loads(ours.schema().to_json()))
+    our_table = opened(table, version=version.number)
+    spark_rows = rows_of(version.rows)
+    schema = names_and_types(json.loads(our_table.schema().to_json()))
     if schema != version.schema:
         return f"schema {schema}, not {version.schema}"
-    if ours.count() != theirs.num_rows:
-        return f"counted {ours.count()} rows, not {theirs.num_rows}"
-    return difference(rows(ours, engine), theirs)
+    if our_table.count() != spark_rows.num_rows:
+        return f"counted {our_table.count()} rows, not {spark_rows.num_rows}"
+    return difference(rows(our_table, engine), spark_rows)
 
 
 def opened(table: Written, **how: Any) -> DeltaTable:
@@ -220,17 +224,17 @@ def changes(table: Written, engine: Engine, first: int, last: int) -> pa.Table:
     return collected(opened(table, engine=engine).load_cdf(starting_version=first, ending_version=last))
 
 
-def conditions(theirs: pa.Table) -> Iterator[tuple[Filter, pa.Array]]:
+def conditions(spark_rows: pa.Table) -> Iterator[tuple[Filter, pa.Array]]:
     """Conditions on each column that is not nested, each with the mask of the rows for which it is true."""
-    for name in theirs.column_names:
-        column = theirs[name]
+    for name in spark_rows.column_names:
+        column = spark_rows[name]
         if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
             continue
         yield (name, "=", None), column.is_null()
         floats = pa.types.is_floating(column.type)
         # In Spark, NaN equals itself and is the largest number; in Arrow neither is true.
-        known = column.filter(pc.invert(pc.is_nan(column))) if floats else column.drop_null()
-        values = sorted(set(known.to_pylist()))
+        comparable = column.filter(pc.invert(pc.is_nan(column))) if floats else column.drop_null()
+        values = sorted(set(comparable.to_pylist()))
         for value in {values[0], values[len(values) // 2], values[-1]} if values else ():
             scalar = pa.scalar(value, column.type)
             yield (name, "=", value), pc.equal(column, scalar)

@@ -66,7 +66,7 @@ def main(folder: Path) -> None:
     spark = session(folder)
     try:
         peer = Peer(spark)
-        json.dump([peer.race(one["folder"], one["winner"], one["loser"]) for one in pairs], sys.stdout)
+        json.dump([peer.race(pair["folder"], pair["winner"], pair["loser"]) for pair in pairs], sys.stdout)
     finally:
         spark.stop()
 

@@ -67,8 +67,8 @@ class Peer:
     def row_ids(self, table: str) -> dict[int, tuple[int, int]]:
         """The row id and the row commit version of each row, by its id."""
         columns = "id, _metadata.row_id AS row, _metadata.row_commit_version AS version"
-        found = self.sql(f"SELECT {columns} FROM {table}")
-        return {row["id"]: (row["row"], row["version"]) for row in found}
+        answer = self.sql(f"SELECT {columns} FROM {table}")
+        return {row["id"]: (row["row"], row["version"]) for row in answer}
 
 
 @pytest.fixture(scope="module")
@@ -103,9 +103,9 @@ def assert_all_read(
 def rising_times(path: Path, peer: Peer) -> Iterator[None]:
     """Check after the block that the commit times rise, by delta-spark and by this library."""
     yield
-    ours = [entry["timestamp"] for entry in DeltaTable(path).history()]
-    assert peer.times(f"delta.`{path}`") == ours
-    assert ours == sorted(set(ours), reverse=True)
+    times = [entry["timestamp"] for entry in DeltaTable(path).history()]
+    assert peer.times(f"delta.`{path}`") == times
+    assert times == sorted(set(times), reverse=True)
 
 
 @pytest.mark.timeout(900)
@@ -147,9 +147,9 @@ def test_delta_spark_goes_on_where_we_turned_the_time_on(tmp_path: Path, peer: P
         assert isinstance(transaction.commit(), Committed)
         peer.sql(f"INSERT INTO {table} VALUES (20, 2)")
         write_deltalake(path, rows(30), mode="append")
-    told = {row["key"]: row["value"] for row in peer.sql(f"SHOW TBLPROPERTIES {table}")}
-    assert told["delta.inCommitTimestampEnablementVersion"] == "2"
-    assert told["delta.inCommitTimestampEnablementTimestamp"] == str(peer.times(table)[-3])
+    properties = {row["key"]: row["value"] for row in peer.sql(f"SHOW TBLPROPERTIES {table}")}
+    assert properties["delta.inCommitTimestampEnablementVersion"] == "2"
+    assert properties["delta.inCommitTimestampEnablementTimestamp"] == str(peer.times(table)[-3])
     assert_all_read(path, peer, [*range(21), *range(30, 40)])
 
 
@@ -160,14 +160,16 @@ def test_rows_keep_their_ids_by_turns(tmp_path: Path, peer: Peer) -> None:
         f"CREATE TABLE {table} (id BIGINT, part BIGINT) USING delta PARTITIONED BY (part) "
         "TBLPROPERTIES ('delta.enableRowTracking' = 'true', 'delta.enableInCommitTimestamps' = 'true')"
     )
-    known: dict[int, tuple[int, int]] = {}
+    earlier_ids: dict[int, tuple[int, int]] = {}
 
     def assert_ids_stay(expected: list[int]) -> None:
-        found = peer.row_ids(table)
-        assert sorted(found) == expected
-        assert len({row for row, _ in found.values()}) == len(found)
-        assert {key: found[key] for key in known if key in found} == {k: v for k, v in known.items() if k in found}
-        known.update(found)
+        ids = peer.row_ids(table)
+        assert sorted(ids) == expected
+        assert len({row for row, _ in ids.values()}) == len(ids)
+        assert {key: ids[key] for key in earlier_ids if key in ids} == {
+            k: v for k, v in earlier_ids.items() if k in ids
+        }
+        earlier_ids.update(ids)
 
     with rising_times(path, peer):
         write_deltalake(path, rows(0), mode="append")
@@ -177,7 +179,7 @@ def test_rows_keep_their_ids_by_turns(tmp_path: Path, peer: Peer) -> None:
         DeltaTable(path).delete("part = 2")
         peer.sql(f"DELETE FROM {table} WHERE id = 5")
         peer.sql(f"UPDATE {table} SET part = 1 WHERE id = 6")
-        known.pop(6)  # a changed row gets that version
+        earlier_ids.pop(6)  # a changed row gets that version
         write_deltalake(path, rows(12, 3), mode="append")
         expected = [n for n in range(15) if n != 5] + list(range(30, 40))
         assert_ids_stay(expected)
@@ -204,7 +206,7 @@ def test_rows_that_are_copied_by_turns_keep_their_ids(tmp_path: Path, peer: Peer
         )
     else:
         write_deltalake(path, alternating(0).slice(0, 0), configuration={"delta.enableRowTracking": "true"})
-    known: dict[int, tuple[int, int]] = {}
+    earlier_ids: dict[int, tuple[int, int]] = {}
 
     def steps() -> Iterator[set[int]]:
         """After each step, the rows that it has changed: they keep their ids, and get that version."""
@@ -256,17 +258,19 @@ def test_rows_that_are_copied_by_turns_keep_their_ids(tmp_path: Path, peer: Peer
         yield set()
 
     for changed in steps():
-        found = peer.row_ids(table)
-        assert len({row for row, _ in found.values()}) == len(found)
-        told = pa.table(DeltaTable(path).scan(["id"], row_ids=True))
-        assert found == {key: (row, own) for key, row, own in zip(*(one.to_pylist() for one in told), strict=True)}
-        for key in known.keys() & found.keys():
-            assert found[key][0] == known[key][0]
-            assert found[key][1] == (DeltaTable(path).version() if key in changed else known[key][1])
-        known |= found
+        ids = peer.row_ids(table)
+        assert len({row for row, _ in ids.values()}) == len(ids)
+        columns = pa.table(DeltaTable(path).scan(["id"], row_ids=True))
+        assert ids == {
+            key: (row, own) for key, row, own in zip(*(column.to_pylist() for column in columns), strict=True)
+        }
+        for key in earlier_ids.keys() & ids.keys():
+            assert ids[key][0] == earlier_ids[key][0]
+            assert ids[key][1] == (DeltaTable(path).version() if key in changed else earlier_ids[key][1])
+        earlier_ids |= ids
     gone = {5, 7, 17, 12, 33, 38, 43, 0, 41, 55, 1, 62, 20, 51, 21, 63}
     expected = [n for n in (*range(44), *range(50, 70)) if n not in gone]
-    assert sorted(found) == expected
+    assert sorted(ids) == expected
     # delta-rs' reader of Arrow tables does not support deletion vectors.
     assert_all_read(path, peer, expected, (read_duckdb,) if marks else (read_delta_rs, read_duckdb))
 
@@ -289,16 +293,16 @@ def test_ids_that_we_gave_are_kept_once_delta_spark_keeps_them(tmp_path: Path, p
     DeltaTable(path).delete("id = 5")
     DeltaTable(path).optimize.compact()
     write_deltalake(path, rows(30), mode="append")
-    base = {one["path"]: one["baseRowId"] for one in load_snapshot(LocalStore(str(path))).files.to_pylist()}
+    base = {file["path"]: file["baseRowId"] for file in load_snapshot(LocalStore(str(path))).files.to_pylist()}
     assert sorted(base.values()) == [39, 68]
     version = DeltaTable(path).version()
     peer.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
-    after = {one["path"]: one["baseRowId"] for one in load_snapshot(LocalStore(str(path))).files.to_pylist()}
+    after = {file["path"]: file["baseRowId"] for file in load_snapshot(LocalStore(str(path))).files.to_pylist()}
     assert after == base
     assert DeltaTable(path).version() == version + 1
-    found = peer.row_ids(table)
-    assert sorted(row for row, _ in found.values()) == list(range(39, 78))
-    assert {one for _, one in found.values()} == {version - 1, version}
+    ids = peer.row_ids(table)
+    assert sorted(row for row, _ in ids.values()) == list(range(39, 78))
+    assert {commit_version for _, commit_version in ids.values()} == {version - 1, version}
     assert_all_read(path, peer, [n for n in range(40) if n != 5])
 
 
@@ -322,13 +326,13 @@ def test_a_new_table_has_the_protocol_that_delta_spark_gives_it(
     texts = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
     columns = "(id BIGINT, part BIGINT)"
     peer.sql(f"CREATE TABLE delta.`{tmp_path / 'theirs'}` {columns} USING delta TBLPROPERTIES ({texts})")
-    ours, theirs = (load_snapshot(LocalStore(str(tmp_path / name))) for name in ("ours", "theirs"))
-    if ours.protocol.min_writer_version < 7:
-        assert (ours.protocol.min_reader_version, ours.protocol.min_writer_version) == (1, 4)
-        assert writer_features(theirs.protocol) <= writer_features(ours.protocol)
+    our_snapshot, spark_snapshot = (load_snapshot(LocalStore(str(tmp_path / name))) for name in ("ours", "theirs"))
+    if our_snapshot.protocol.min_writer_version < 7:
+        assert (our_snapshot.protocol.min_reader_version, our_snapshot.protocol.min_writer_version) == (1, 4)
+        assert writer_features(spark_snapshot.protocol) <= writer_features(our_snapshot.protocol)
     else:
-        assert ours.protocol == theirs.protocol
-    assert ours.configuration.keys() <= theirs.configuration.keys()
+        assert our_snapshot.protocol == spark_snapshot.protocol
+    assert our_snapshot.configuration.keys() <= spark_snapshot.configuration.keys()
     write_deltalake(tmp_path / "ours", rows(0), mode="append")
     peer.sql(f"INSERT INTO delta.`{tmp_path / 'ours'}` VALUES (10, 1)")
     assert peer.ids(f"delta.`{tmp_path / 'ours'}`") == list(range(11))
@@ -357,12 +361,12 @@ def test_deletion_vectors_by_turns(
     )
     expected = [set[int]()]
 
-    def ours(condition: str, gone: set[int], vectors: int) -> None:
+    def delete_here(condition: str, gone: set[int], vectors: int) -> None:
         metrics = DeltaTable(path, engine=engine).delete(condition)
         assert (metrics["num_deletion_vectors"], metrics["num_added_files"]) == (vectors, 0)
         expected.append(expected[-1] - gone)
 
-    def theirs(condition: str, gone: set[int]) -> None:
+    def delete_in_spark(condition: str, gone: set[int]) -> None:
         peer.sql(f"DELETE FROM {table} WHERE {condition}")
         expected.append(expected[-1] - gone)
 
@@ -370,24 +374,24 @@ def test_deletion_vectors_by_turns(
         numbers = np.arange(first, first + 100)
         write_deltalake(path, pa.table({"id": numbers, "part": numbers % 2}), mode="append")
         expected.append(expected[-1] | set(numbers.tolist()))
-    ours("id % 10 = 3", set(range(3, 200, 10)), 2)
-    theirs("id IN (5, 101)", {5, 101})
-    ours("id BETWEEN 90 AND 104", set(range(90, 105)), 3)  # 101 and 103 are deleted already
-    ours("part = 0 AND id < 100", set(range(0, 100, 2)), 0)
-    theirs("id IN (1, 7)", {1, 7})
+    delete_here("id % 10 = 3", set(range(3, 200, 10)), 2)
+    delete_in_spark("id IN (5, 101)", {5, 101})
+    delete_here("id BETWEEN 90 AND 104", set(range(90, 105)), 3)  # 101 and 103 are deleted already
+    delete_here("part = 0 AND id < 100", set(range(0, 100, 2)), 0)
+    delete_in_spark("id IN (1, 7)", {1, 7})
     peer.sql(f"INSERT INTO {table} VALUES (300, 1)")
     expected.append(expected[-1] | {300})
-    ours("id >= 190 AND id < 300", set(range(190, 300)), 2)
+    delete_here("id >= 190 AND id < 300", set(range(190, 300)), 2)
     assert DeltaTable(path).version() == len(expected) - 1
     judge = deltalake.QueryBuilder()
     for version, left in enumerate(expected):
-        there = sorted(row["id"] for row in peer.sql(f"SELECT id FROM {table} VERSION AS OF {version}"))
-        assert there == sorted(left)
-        assert sorted(DeltaTable(path, version=version).to_pyarrow_table()["id"].to_pylist()) == there
-        assert read_duckdb(path, version)["id"].to_pylist() == there
+        spark_ids = sorted(row["id"] for row in peer.sql(f"SELECT id FROM {table} VERSION AS OF {version}"))
+        assert spark_ids == sorted(left)
+        assert sorted(DeltaTable(path, version=version).to_pyarrow_table()["id"].to_pylist()) == spark_ids
+        assert read_duckdb(path, version)["id"].to_pylist() == spark_ids
         name = f"version_{version}"
         judge.register(name, deltalake.DeltaTable(path, version=version))
-        assert pa.table(judge.execute(f"SELECT id FROM {name} ORDER BY id").read_all())["id"].to_pylist() == there
+        assert pa.table(judge.execute(f"SELECT id FROM {name} ORDER BY id").read_all())["id"].to_pylist() == spark_ids
     DeltaTable(path, engine=engine).optimize.compact()
     assert_all_read(path, peer, sorted(expected[-1]), (read_duckdb,))
 
@@ -409,7 +413,7 @@ def test_column_mapping_by_turns(tmp_path: Path, peer: Peer, engine: Engine, mod
             DeltaTable.create(path, schema, partition_by=["part"], configuration=properties)
         for first in (0, 10):
             numbers = list(range(first, first + 10))
-            mine = pa.table(
+            batch = pa.table(
                 {
                     "id": numbers,
                     "a b": [{"x y": number, "z": str(number)} for number in numbers],
@@ -417,7 +421,7 @@ def test_column_mapping_by_turns(tmp_path: Path, peer: Peer, engine: Engine, mod
                     "new, column": numbers,
                 }
             )
-            write_deltalake(path, mine, mode="append", schema_mode="merge", engine=engine)
+            write_deltalake(path, batch, mode="append", schema_mode="merge", engine=engine)
             peer.sql(f"INSERT INTO {table} SELECT {first} + 100, struct({first} + 100, 'they'), 1, {first} + 100")
         peer.sql(f"ALTER TABLE {table} ADD COLUMNS (later STRING)")
         peer.sql(f"ALTER TABLE {table} RENAME COLUMN `a b` TO s")
@@ -428,11 +432,11 @@ def test_column_mapping_by_turns(tmp_path: Path, peer: Peer, engine: Engine, mod
         peer.sql(f"DELETE FROM {table} WHERE s.`x y` = 3")
         peer.sql(f"OPTIMIZE {table}")
         for version in range(DeltaTable(path).version() + 1):
-            ours = DeltaTable(path, version=version).to_pyarrow_table().sort_by("id").to_pylist()
-            theirs = peer.sql(f"SELECT to_json(struct(*)) AS row FROM {table} VERSION AS OF {version} ORDER BY id")
+            our_rows = DeltaTable(path, version=version).to_pyarrow_table().sort_by("id").to_pylist()
+            spark_rows = peer.sql(f"SELECT to_json(struct(*)) AS row FROM {table} VERSION AS OF {version} ORDER BY id")
             # Spark leaves nulls out of JSON.
-            present = [{name: value for name, value in row.items() if value is not None} for row in ours]
-            assert present == [json.loads(row["row"]) for row in theirs], version
-        assert [row["id"] for row in ours] == [0, *range(4, 20), 100, 110, 200]
-        assert {row["id"] for row in ours if row["new, column"] == row["id"]} == {0, *range(4, 20), 100, 110}
-        assert [row["later"] for row in ours if row["later"] is not None] == ["text"]
+            present = [{name: value for name, value in row.items() if value is not None} for row in our_rows]
+            assert present == [json.loads(row["row"]) for row in spark_rows], version
+        assert [row["id"] for row in our_rows] == [0, *range(4, 20), 100, 110, 200]
+        assert {row["id"] for row in our_rows if row["new, column"] == row["id"]} == {0, *range(4, 20), 100, 110}
+        assert [row["later"] for row in our_rows if row["later"] is not None] == ["text"]

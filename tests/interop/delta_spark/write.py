@@ -30,15 +30,13 @@ FAILURES = (PySparkException, Py4JJavaError)
 LOG_FILE = re.compile(r"\.?(\d{20})\.(json|crc|checkpoint\..*|\d{20}\.compacted\.json.*)(\.crc)?")
 
 
-def main(folder: Path, wanted: set[str]) -> int:
+def main(folder: Path, names: set[str]) -> int:
     steps_of = scripts()
-    if unknown := wanted - set(steps_of):
+    if unknown := names - set(steps_of):
         raise SystemExit(f"no such table: {', '.join(sorted(unknown))}")
     spark = session(folder)
     try:
-        failed = written(
-            spark, folder, {name: steps for name, steps in steps_of.items() if not wanted or name in wanted}
-        )
+        failed = written(spark, folder, {name: steps for name, steps in steps_of.items() if not names or name in names})
     finally:
         spark.stop()
     print(f"{len(failed)} failed{': ' if failed else ''}{', '.join(failed)}")
@@ -126,8 +124,8 @@ def forget_cached_logs(spark: SparkSession) -> None:
 
 def log_files(log: Path) -> Iterator[tuple[int, Path]]:
     for path in sorted(log.iterdir()):
-        if found := LOG_FILE.fullmatch(path.name):
-            yield int(found[1]), path
+        if match := LOG_FILE.fullmatch(path.name):
+            yield int(match[1]), path
 
 
 def clean(log: Path, before: int) -> None:
@@ -204,8 +202,8 @@ def record(spark: SparkSession, table: Path, expected: Path) -> int:
 def reason(error: Exception) -> str:
     """The line of an exception with the reason, without Java's stack and the folder of the tables."""
     text = re.sub(r"file:/\S*/", "", str(error))
-    found = re.search(r"\[[A-Z_.]{8,}\].*", text)
-    return (found[0] if found else text.splitlines()[0])[:300]
+    match = re.search(r"\[[A-Z_.]{8,}\].*", text)
+    return (match[0] if match else text.splitlines()[0])[:300]
 
 
 def read(spark: SparkSession, table: Path, **options: object) -> DataFrame:

@@ -18,7 +18,7 @@ from lakehouse_lib.transaction import Committed, Conflict
 from tests import checkpoint_files
 from tests.fault_store import FaultStore
 from tests.log_builder import METADATA, PROTOCOL, add, put
-from tests.log_histories import DAY, KINDS, NOT_THERE, WEEK, PastLog, all_seen, at, clean, seen, weekly
+from tests.log_histories import DAY, KINDS, NOT_THERE, WEEK, PastLog, all_seen, at, clean, state_at, weekly
 from tests.peers import read_delta_rs, read_duckdb
 from tests.table_builder import append, commit, create, longs
 
@@ -93,12 +93,12 @@ def test_a_checkpoint_that_cannot_be_read_is_no_base(tmp_path, caplog):
     data[8:60] = bytes(52)  # its footer is still valid
     path.write_bytes(data)
     log.date(file_names.checkpoint(10), 10)
-    before = seen(log.store, 20)
+    before = state_at(log.store, 20)
     with caplog.at_level(logging.WARNING):
         clean(log, 20)
     assert "cannot be read" in caplog.text
     assert versions_of(log, "commit") == list(range(5, 21))
-    assert seen(log.store, 20) == before
+    assert state_at(log.store, 20) == before
 
 
 def test_a_log_with_a_gap_is_left_alone(tmp_path):

@@ -15,7 +15,7 @@ from lakehouse_lib.log.cleanup import clean_up, cutoff, plan_cleanup
 from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint, write_hint
 from lakehouse_lib.snapshot import load_snapshot
 from tests.fault_store import FaultStore
-from tests.log_histories import KINDS, NOT_THERE, PastLog, all_seen, at, clean, seen, weekly
+from tests.log_histories import KINDS, NOT_THERE, PastLog, all_seen, at, clean, state_at, weekly
 
 
 @st.composite
@@ -69,13 +69,13 @@ def test_after_any_part_of_the_deletions_a_kept_version_is_as_it_was(past):
         for number, path in enumerate(deletions):
             log.store.delete_many([path])
             for version in {base, count - 1, chance.randrange(base, count), chance.randrange(base + 1)}:
-                state = seen(log.store, version)
+                state = state_at(log.store, version)
                 assert state == before[version] or (version < base and state is NOT_THERE), (number, path, version)
             assert snapshot.update().version == count - 1
         after = all_seen(log.store, range(count))
         assert {v: after[v] for v in range(base, count)} == {v: before[v] for v in range(base, count)}
         assert all(after[v] is NOT_THERE for v in range(base))
-        assert seen(log.store, None) == before[count - 1]
+        assert state_at(log.store, None) == before[count - 1]
         assert clean(log, day) == []
 
 

@@ -11,7 +11,7 @@ from lakehouse_lib.engine.spark.store_access import properties
 from lakehouse_lib.errors import InvalidArgumentError, SchemaMismatchError
 from lakehouse_lib.schema import Field, PrimitiveType, Schema
 from lakehouse_lib.store import open_store
-from tests.table_on_s3 import ids, rows, theirs
+from tests.table_on_s3 import delta_rs_ids, ids, rows
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_rewrites_by_the_tasks_of_a_cluster(s3_server, location, engine):
     assert table.delete("id >= 190")["num_deleted_rows"] == 10
     assert table.optimize.z_order(["id"], target_size=1_500)["numFilesAdded"] > 1
     assert ids(DeltaTable(location, storage_options=options).to_pyarrow_table()) == list(range(190))
-    assert theirs(location, options) == list(range(190))
+    assert delta_rs_ids(location, options) == list(range(190))
 
 
 def test_a_dataframe_is_one_put_a_file_and_nothing_is_copied(s3_server, location, spark, engine):
@@ -45,7 +45,7 @@ def test_a_dataframe_is_one_put_a_file_and_nothing_is_copied(s3_server, location
     table_rows = table.to_pyarrow_table().sort_by("id").to_pylist()
     expected = sorted(frame.toArrow().cast(table.to_pyarrow_table().schema).to_pylist(), key=lambda row: row["id"])
     assert table_rows == expected
-    assert theirs(location, s3_server.options) == list(range(100))
+    assert delta_rs_ids(location, s3_server.options) == list(range(100))
     stats = [json.loads(text) for text in table.snapshot.files["stats"].to_pylist()]
     assert sum(body["numRecords"] for body in stats) == 100
     assert min(body["minValues"]["id"] for body in stats) == 0
@@ -72,7 +72,7 @@ def test_a_null_where_none_may_be_leaves_nothing_behind(s3_server, location, spa
 
 def test_rows_of_arrow_go_the_same_way(s3_server, location, engine):
     write_deltalake(location, pa.table({"id": [1, 2]}), storage_options=s3_server.options, engine=engine)
-    assert theirs(location, s3_server.options) == [1, 2]
+    assert delta_rs_ids(location, s3_server.options) == [1, 2]
 
 
 def test_a_spark_without_s3a_says_what_it_lacks(s3_server, location, spark, engine):
