@@ -32,7 +32,7 @@ from lakehouse_lib.log.table_identity import Landmark, replaced
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction
 from lakehouse_lib.schema import Field, Schema, TableLayout
 from lakehouse_lib.statistics import WrittenStatistics
-from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 logger = logging.getLogger(__name__)
 

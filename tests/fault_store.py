@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from lakehouse_lib.errors import StoreError, StoreRefusedError
-from lakehouse_lib.store import ObjectMeta
-from lakehouse_lib.store.local import LocalStore
+from lakehouse_lib.store import LocalStore, ObjectMeta
 
 #: An event before or after a call. Its argument is the path of the call: the object, the listed folder, or the first
 #: deleted object.

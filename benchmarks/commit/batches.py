@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from benchmarks.log.tables import COLUMNS
+from benchmarks.log.file_statistics import COLUMNS
 
 ROWS = 100  # of a small append
 START_ROWS = 1000  # of the table for conflicts

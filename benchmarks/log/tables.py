@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.log import file_statistics
-from benchmarks.log.file_statistics import COLUMNS, ROWS_A_FILE
+from benchmarks.log.file_statistics import COLUMNS, ROWS_A_FILE, as_json, statistics
 
 #: The checkpoint's version; ten commits follow, and those before are cleaned up.
 CHECKPOINT = 100
@@ -260,7 +259,7 @@ def _adds(shape: Shape, start: int, count: int) -> pa.Table:
         values = _map("key", keys)
     else:
         values = pa.MapArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), *(pa.array([], pa.string()),) * 2)
-    structs = file_statistics.statistics(random, numbers)
+    structs = statistics(random, numbers)
     columns = {
         "path": paths,
         "partitionValues": values,
@@ -272,7 +271,7 @@ def _adds(shape: Shape, start: int, count: int) -> pa.Table:
         "baseRowId": pa.nulls(count, pa.int64()),
         "defaultRowCommitVersion": pa.nulls(count, pa.int64()),
         "clusteringProvider": pa.nulls(count, pa.string()),
-        "stats": file_statistics.as_json(structs),
+        "stats": as_json(structs),
     }
     if shape.parsed:
         columns["stats_parsed"] = structs

@@ -17,9 +17,8 @@ from lakehouse_lib.schema import (
     PrimitiveType,
     Schema,
     StructType,
-    column_mapping,
 )
-from lakehouse_lib.schema.column_mapping import Mode
+from lakehouse_lib.schema.column_mapping import Mode, physical_name
 from lakehouse_lib.schema.widening import is_widening
 from lakehouse_lib.snapshot import Snapshot
 
@@ -82,7 +81,7 @@ def partition_columns_as(end: Snapshot, metadata: Metadata) -> tuple[str, ...]:
     then = Schema.from_json(metadata.schema_string)
     mode = _mode(metadata, end)
     stored = {end.layout.physical_name(field).lower(): field.name for field in end.schema.fields}
-    physical = [column_mapping.physical_name(then.field(name), mode).lower() for name in metadata.partition_columns]
+    physical = [physical_name(then.field(name), mode).lower() for name in metadata.partition_columns]
     return tuple(stored[name] for name in physical if name in stored)
 
 
@@ -91,9 +90,9 @@ def _mode(metadata: Metadata, end: Snapshot) -> Mode:
 
 
 def _clashes(then: StructType, now: StructType, old: Mode, new: Mode, above: str) -> Iterator[str]:
-    stored = {column_mapping.physical_name(field, old).lower(): field for field in then.fields}
+    stored = {physical_name(field, old).lower(): field for field in then.fields}
     for field in now.fields:
-        before = stored.get(column_mapping.physical_name(field, new).lower())
+        before = stored.get(physical_name(field, new).lower())
         if before is not None:
             yield from _type_clashes(before.type, field.type, old, new, above + field.name)
 

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import is_true
 from lakehouse_lib.data_skipping.leaf import Leaf, all_of, among, any_of, compare, leaf_of, like, opposite
-from lakehouse_lib.expressions.evaluate_arrow import is_renderable, matches
+from lakehouse_lib.expressions import Predicate, matches
+from lakehouse_lib.expressions.evaluate_arrow import is_renderable
 from lakehouse_lib.expressions.ir import (
     And,
     Column,
@@ -33,7 +34,6 @@ from lakehouse_lib.expressions.ir import (
     conjunction,
     disjunction,
 )
-from lakehouse_lib.expressions.predicate import Predicate
 from lakehouse_lib.protocol.partition_values import partition_column
 from lakehouse_lib.schema import DataType, Field, PrimitiveType, Schema, StructType, TableLayout
 from lakehouse_lib.statistics import Bounds, ColumnPath, bounds_of

@@ -71,7 +71,7 @@ def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch, schema: Schem
             f"the predicate {shown(predicate.text)} cannot be evaluated for all rows: {error}",
             table=predicate.table,
             hint="Integer arithmetic has 64 bits: move the number to the other side, x > 4 for x + 1 > 5, or cast to "
-            "DOUBLE on the Spark engine.",
+            "DOUBLE on the Spark engine",
         ) from error
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, pa.bool_())
 
@@ -104,7 +104,7 @@ def _refuse_opaque(predicate: Predicate) -> None:
             raise InvalidPredicateError(
                 f"only Spark can evaluate {piece} of the predicate {shown(predicate.text)}",
                 table=predicate.table,
-                hint="Run it on the Spark engine, or rewrite it with comparisons, IN, LIKE, IS NULL, + - * and %.",
+                hint="Run it on the Spark engine, or rewrite it with comparisons, IN, LIKE, IS NULL, + - * and %",
                 code="DELTA_PREDICATE_NEEDS_SPARK",
             )
 

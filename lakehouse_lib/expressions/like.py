@@ -36,7 +36,7 @@ def _check(pattern: str, escape: str) -> None:
             if at == len(pattern) or pattern[at] not in ("%", "_", escape):
                 raise InvalidPredicateError(
                     f"the LIKE pattern {pattern!r} has an escape character that does not precede % or _",
-                    hint=f"Write the escape character as {escape * 2!r}, and use it before % and _ only.",
+                    hint=f"Write the escape character as {escape * 2!r}, and use it before % and _ only",
                 )
         at += 1
 

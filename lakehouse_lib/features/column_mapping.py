@@ -9,7 +9,6 @@ from lakehouse_lib.features.feature import Feature
 from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID
 from lakehouse_lib.schema import Schema, column_mapping
-from lakehouse_lib.schema.column_mapping import Mode
 
 
 def _is_mapped(configuration: Mapping[str, str], _schema: Schema) -> bool:
@@ -55,7 +54,7 @@ def with_physical_names(metadata: Metadata, before: Metadata | None = None, *, t
     return replace(metadata, schema_string=schema.to_json(), configuration=configuration)
 
 
-def mode_of(protocol: Protocol, metadata: Metadata, *, table: str | None = None) -> Mode:
+def mode_of(protocol: Protocol, metadata: Metadata, *, table: str | None = None) -> column_mapping.Mode:
     """The column mapping mode of a table; "none" if its protocol does not have the feature for readers.
 
     Raises:

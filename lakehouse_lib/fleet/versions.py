@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_lib.log.latest import latest_version
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.log import latest_version
+from lakehouse_lib.store import ObjectStore
 
 if TYPE_CHECKING:
     from lakehouse_lib.log.commits.commit_file import CommitActions
@@ -32,15 +32,15 @@ def changed_rows(store: ObjectStore, since: int) -> tuple[int, int] | None:
         since: a version; -1: before the first version.
     """
     from lakehouse_lib.errors import LogCorruptedError, VersionNotFoundError
+    from lakehouse_lib.log import segment
     from lakehouse_lib.log.commits.commit_file import read_commit
-    from lakehouse_lib.log.segment import list_commits
 
     latest = latest_version(store)
     if latest is None or latest == since:
         return None
     if latest < since:
         return -1, latest
-    commits = [commit.version for commit in list_commits(store, since + 1) if commit.version <= latest]
+    commits = [commit.version for commit in segment.list_commits(store, since + 1) if commit.version <= latest]
     if len(commits) < latest - since:
         return since, latest
     try:

@@ -24,7 +24,7 @@ from typing import Any
 
 from lakehouse_lib.errors import IngestError, InvalidArgumentError
 from lakehouse_lib.ingestion.landing import Fingerprint
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.threads import in_order
 
 _READERS = 16

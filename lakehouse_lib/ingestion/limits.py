@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.ingestion.sources.casts import cast_or_find, mask
 from lakehouse_lib.protocol.partition_values import overlong_folders, to_strings
 from lakehouse_lib.schema import PrimitiveType, Schema
-from lakehouse_lib.store.base import PathLimits
+from lakehouse_lib.store import PathLimits
 
 # Days of the years 1 to 9999, the range of Spark's dates and times, and microseconds of a day.
 _DAYS = (-719_162, 2_932_896)

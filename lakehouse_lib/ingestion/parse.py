@@ -35,7 +35,7 @@ from lakehouse_lib.ingestion.sources.json import read_json
 from lakehouse_lib.ingestion.sources.parquet import read_parquet
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 
 MUST_NOT_BE_NULL = "null in a column that must not be null"
 

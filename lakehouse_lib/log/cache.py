@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from lakehouse_lib.log import clock
-from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 #: Bytes that the cache may keep for tables that are no longer open.
 BOUND = 256 << 20

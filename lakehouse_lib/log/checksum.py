@@ -23,7 +23,7 @@ from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS
 from lakehouse_lib.log.replay.replay import TableState
 from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 
 #: Larger lists are left out, as in delta-spark, because a checksum is read at every commit.
 _MOST_TRANSACTIONS = 100

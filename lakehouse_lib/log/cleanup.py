@@ -33,7 +33,7 @@ from lakehouse_lib.protocol.table_properties import (
     SET_BY,
     log_retention,
 )
-from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 from lakehouse_lib.errors import RetentionError, StoreError
 from lakehouse_lib.log import file_names
-from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 #: How far this clock may be ahead of the store's before a deletion is refused. Clocks that a time server keeps differ
 #: by less than a second, retentions are hours at least, and some stores have a resolution of seconds.

@@ -18,7 +18,7 @@ from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.replay.table_state import load_state
 from lakehouse_lib.log.segment import Commit, list_commits
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 
 _CLOCK_SKEW_MS = 60_000
 

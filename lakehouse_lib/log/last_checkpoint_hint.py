@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from lakehouse_lib.errors import ObjectNotFoundError, StoreError
 from lakehouse_lib.log import file_names
-from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 _ATTEMPTS = 10
 

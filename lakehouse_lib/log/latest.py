@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.last_checkpoint_hint import read_hint
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 
 #: Objects that prove that a version exists; one part of a checkpoint or a compaction does not.
 _TELLING = ("commit", "classic", "uuid-json", "uuid-parquet")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from lakehouse_lib.errors import LogCorruptedError, TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.last_checkpoint_hint import read_hint
-from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 #: Seconds to wait before each repeated listing. On an eventually consistent store a listing may lack a new object, or
 #: have a deleted one, so a listing with a gap is repeated.

@@ -13,7 +13,7 @@ from lakehouse_lib.log.commits.commit_file import read_info
 from lakehouse_lib.log.replay.table_state import load_state
 from lakehouse_lib.log.segment import LISTING_WAITS
 from lakehouse_lib.protocol.actions import Metadata
-from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from lakehouse_lib.operations.vacuum import list_objects, newest
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store import ObjectMeta, ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 from lakehouse_lib.transaction import OptimisticTransaction, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties

@@ -22,10 +22,9 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import int64s, literal, strings
 from lakehouse_lib.engine.spark.write.writing import WRITE_KEY
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError, VersionNotFoundError
-from lakehouse_lib.log import clock
+from lakehouse_lib.log import clock, latest_version
 from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.file_names import LOG
-from lakehouse_lib.log.latest import latest_version
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.operations.results import VacuumResult
@@ -33,7 +32,7 @@ from lakehouse_lib.operations.symbolic_links import SymbolicLinks
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION, SET_BY
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
-from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store import ObjectMeta, ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 from lakehouse_lib.transaction import OptimisticTransaction, version_of
 

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from lakehouse_lib.engine.parquet.reader import DataFile, TableReader
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, ObjectNotFoundError, PathOutsideTableError
 from lakehouse_lib.log import file_names
-from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.operations.vacuum import OBJECT_SCHEMA, Listing, removes_below_checkpoint
 from lakehouse_lib.protocol import deletion_vector, file_paths, partition_values
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
@@ -207,7 +206,7 @@ def _link(end: str) -> str:
 def _without_logs(objects: pa.Table, store: ObjectStore) -> pa.Table:
     """The objects without invalid paths and without files of transaction logs, nested tables' logs included."""
     objects = objects.filter(pc.invert(file_paths.are_absolute(objects["path"], store)))
-    in_log = pc.match_substring_regex(objects["path"], rf"(^|/){LOG}/")
+    in_log = pc.match_substring_regex(objects["path"], rf"(^|/){file_names.LOG}/")
     candidates = objects.filter(in_log)
     own = pa.array(at_once(store, partial(_is_of_log, store), candidates["path"].to_pylist()), pa.bool_())
     return pa.concat_tables([objects.filter(pc.invert(in_log)), candidates.filter(pc.invert(own))])

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import strings, whole
 from lakehouse_lib.errors import PathOutsideTableError
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.uris import scheme_prefix
 
 # Characters that RFC 3986 allows unescaped in a path, except the percent sign.

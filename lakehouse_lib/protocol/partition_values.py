@@ -19,16 +19,16 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import literal, null
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.schema import DataType, PrimitiveType
-from lakehouse_lib.store.base import PathLimits
+from lakehouse_lib.store import PathLimits
 
 #: The folder name for null. A value with this text, also after slashes, is escaped by a slash before it.
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 #: The hint for a date or time that not every reader can parse.
-YEARS_HINT = "Keep dates and times within the years 0 to 9999, or partition by another column."
+YEARS_HINT = "Keep dates and times within the years 0 to 9999, or partition by another column"
 
 #: The hint for a value whose folder name is too long for the store.
-LENGTH_HINT = "Shorten the value, or partition by another column."
+LENGTH_HINT = "Shorten the value, or partition by another column"
 
 # Characters that Hive and Spark escape in folder names. Not a space, but NUL, which file systems refuse.
 _ESCAPED = {chr(code): f"%{code:02X}" for code in [*range(0x20), *map(ord, "\"#%'*/:=?\\{[]^"), 0x7F]}
@@ -79,7 +79,7 @@ def to_strings(column: pa.Array, data_type: DataType) -> pa.Array:
     except pa.ArrowInvalid as error:
         raise InvalidArgumentError(
             f"a binary partition value is not UTF-8: {error}",
-            hint="Partition by another column.",
+            hint="Partition by another column",
             code="DELTA_INVALID_PARTITION_VALUE",
         ) from error
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
@@ -138,7 +138,7 @@ def parse_hive_path(path: str, columns: Sequence[str]) -> dict[str, str | None]:
     if missing:
         raise InvalidArgumentError(
             f"the path {path!r} has no folder {missing[0]}=...",
-            hint="The path of a file in a partitioned table has a folder for each partition column.",
+            hint="The path of a file in a partitioned table has a folder for each partition column",
             code="DELTA_INVALID_PARTITION_VALUE",
         )
     return {name: values[name] for name in columns}
@@ -224,7 +224,7 @@ def _primitive(data_type: DataType) -> PrimitiveType:
     if not isinstance(data_type, PrimitiveType):
         raise InvalidArgumentError(
             f"a table cannot be partitioned by a column of type {data_type}",
-            hint="Partition by a column of a primitive type.",
+            hint="Partition by a column of a primitive type",
             code="DELTA_INVALID_PARTITION_COLUMN",
         )
     return data_type
@@ -237,7 +237,7 @@ def _read_all(spellings: pa.Array, kind: PrimitiveType, target: pa.DataType) -> 
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise LogCorruptedError(
             f"a partition value is not a valid {kind.type}: {error}",
-            hint="Restore the log from a backup, or remove the file's entry and add it again.",
+            hint="Restore the log from a backup, or remove the file's entry and add it again",
         ) from error
 
 

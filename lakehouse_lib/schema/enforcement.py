@@ -64,7 +64,7 @@ def find_mismatches(schema: Schema, incoming: pa.Schema) -> list[Mismatch]:
     return list(_struct_mismatches(schema, Schema.from_arrow(incoming), ""))
 
 
-def align(data: Any, schema: Schema, *, table: str | None = None) -> Any:
+def align(data: Any, schema: Schema, *, target: pa.Schema | None = None, table: str | None = None) -> Any:
     """The same rows with exactly the columns, order and Arrow types of ``schema``, nullable at every depth.
 
     NOT NULL is not checked here, but by its row rule (``not_null``).
@@ -72,13 +72,15 @@ def align(data: Any, schema: Schema, *, table: str | None = None) -> Any:
     Args:
         data: a RecordBatch or a Table; the result has the same class. A missing nullable column is filled with nulls.
         schema: the table's schema.
+        target: ``nullable(schema.to_arrow())``, from a caller that aligns many batches; None: build it.
         table: the table's location, for errors.
 
     Raises:
         SchemaMismatchError: a column does not fit, a value does not fit the type of its column (such as nanoseconds
             that microseconds cannot hold), or a key of a map is null.
     """
-    target = nullable(schema.to_arrow())
+    if target is None:
+        target = nullable(schema.to_arrow())
     if data.schema.equals(target, check_metadata=False):
         for field, column in zip(target, data.columns, strict=True):
             _refuse_invalid(column, field.name, table)

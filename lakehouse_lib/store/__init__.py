@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping
 
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store.base import ObjectMeta, ObjectStore, PathLimits, SparkAccess
 from lakehouse_lib.store.local import LocalStore
 from lakehouse_lib.store.local_locations import LOCAL
 from lakehouse_lib.store.schemes import kind_of, kinds, register
 from lakehouse_lib.store.uris import scheme_of, shown
 
-__all__ = ["LocalStore", "ObjectMeta", "ObjectStore", "open_store"]
+__all__ = ["LocalStore", "ObjectMeta", "ObjectStore", "PathLimits", "SparkAccess", "open_store"]
 
 register(LOCAL)
 

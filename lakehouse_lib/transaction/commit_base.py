@@ -15,7 +15,7 @@ from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.log.table_identity import Landmark
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata, Protocol
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 
 
 @dataclass(frozen=True)

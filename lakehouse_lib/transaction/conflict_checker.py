@@ -36,7 +36,7 @@ from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.protocol.isolation_level import IsolationLevel
 from lakehouse_lib.protocol.table_properties import PROPERTIES
 from lakehouse_lib.schema import Schema, TableLayout
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction.conflict_messages import (
     commit_in_words,
     files_in_words,

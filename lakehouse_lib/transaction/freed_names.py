@@ -21,7 +21,7 @@ from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.log.segment import Checkpoint, Commit, sort_listing
 from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction.read_version import outrun
 
 

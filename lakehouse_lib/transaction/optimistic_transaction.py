@@ -46,7 +46,7 @@ from lakehouse_lib.protocol.isolation_level import IsolationLevel
 from lakehouse_lib.protocol.table_properties import ISOLATION_LEVEL
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction.application_transactions import add_transaction, already_committed
 from lakehouse_lib.transaction.commit_base import Predecessor
 from lakehouse_lib.transaction.commit_info import commit_info

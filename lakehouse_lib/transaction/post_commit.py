@@ -44,7 +44,7 @@ def run_hooks(before: Snapshot, commit: CommitActions) -> None:
         latest.check_writable()  # a later commit may need a feature whose actions a checkpoint here would leave out
         try:
             checkpoint_snapshot(latest)
-        except VersionNotFoundError:  # another writer's later checkpoint made this one unnecessary, and a cleanup followed
+        except VersionNotFoundError:  # a cleanup has deleted it, after another writer's later checkpoint
             return
         with _logged_failure("checksum", latest, latest.version):
             complete_checksum(latest)

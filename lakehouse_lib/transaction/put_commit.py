@@ -6,10 +6,9 @@ import random
 import time
 
 from lakehouse_lib.errors import ObjectNotFoundError, StoreError, StoreRefusedError, TableNotFoundError
-from lakehouse_lib.log import file_names
-from lakehouse_lib.log.latest import latest_version
+from lakehouse_lib.log import file_names, latest_version
 from lakehouse_lib.protocol.actions import parse_line
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 
 #: About twenty seconds of waiting; a store has its own retries for errors that may pass, and they may take long.
 _ATTEMPTS = 10
@@ -71,7 +70,7 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
             failure = error
             continue
         if newest is not None and newest > version:
-            # Before a store refuses a put, it may itself have repeated one that it had stored, so nobody knows the owner.
+            # A refused put may be the repetition of a put that the store has stored, so the owner is not known.
             return StoreError("a log cleanup deleted the version before its owner could be read", table=store.root)
         if newest is None or newest < version - 1:
             raise TableNotFoundError(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from lakehouse_lib.errors import CommitFailedError, TableNotFoundError, VersionNotFoundError
-from lakehouse_lib.log import file_names
+from lakehouse_lib.log import file_names, latest_version
 from lakehouse_lib.log.cleanup import may_free_the_next
-from lakehouse_lib.log.latest import latest_version
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 
 
 def check_base(snapshot: Snapshot, store: ObjectStore) -> CommitFailedError | None:

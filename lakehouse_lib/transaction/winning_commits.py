@@ -7,7 +7,7 @@ from lakehouse_lib.log import file_names
 from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit, read_listed
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.log.table_identity import Landmark
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 
 

@@ -50,11 +50,11 @@ def as_task_failure() -> Iterator[None]:
 
     A registry that cannot be read is retried, because another process may be writing it.
     """
-    from lakehouse_lib.errors import DeltaError
+    from lakehouse_lib import errors
 
     try:
         yield
-    except DeltaError as error:
+    except errors.DeltaError as error:
         raise failure(type(error).__name__, str(error)) from None
     except RegistryUnreadableError as error:
         raise AirflowException(str(error)) from None

@@ -220,7 +220,7 @@ def test_a_commit_to_a_table_that_was_deleted_is_refused(tmp_path):
 
 
 def test_a_version_that_was_stored_and_cleaned_up_before_it_was_read_is_unknown(tmp_path):
-    """A store repeats a put whose first answer was lost. Then it refuses the version: the commit itself has taken it."""
+    """A store repeats a put whose first answer was lost. It then refuses the version, which the commit itself has."""
     snapshot = create(tmp_path / "t")
     store = snapshot.store
 

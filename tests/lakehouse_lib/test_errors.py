@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,9 @@ from lakehouse_lib import DeltaTable, errors
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError
 from lakehouse_lib.store import LocalStore
 from tests.log_builder import METADATA, PROTOCOL, add, put
+
+ROOT = Path(__file__).parents[2]
+SOURCES = [path for folder in ("lakehouse_lib", "spark_jobs", "plugins") for path in (ROOT / folder).rglob("*.py")]
 
 
 def test_a_message_that_quotes_a_page_keeps_its_ends() -> None:
@@ -37,12 +42,37 @@ def test_a_time_of_no_year_leaves_the_table_to_be_described(tmp_path: Path) -> N
 
 
 def test_the_page_of_errors_lists_the_codes_of_the_code() -> None:
-    root = Path(__file__).parents[2]
-    sources = [path for folder in ("lakehouse_lib", "spark_jobs", "plugins") for path in (root / folder).rglob("*.py")]
-    codes = {code for path in sources for code in re.findall(r'\bcode(?:: str)? ?= ?"(DELTA_\w+)"', path.read_text())}
-    listed = re.findall(r"^\| `(DELTA_\w+)` \|", (root / "docs/errors.md").read_text(), re.MULTILINE)
+    codes = {code for path in SOURCES for code in re.findall(r'\bcode(?:: str)? ?= ?"(DELTA_\w+)"', path.read_text())}
+    listed = re.findall(r"^\| `(DELTA_\w+)` \|", (ROOT / "docs/errors.md").read_text(), re.MULTILINE)
     assert len(codes) > 50
     assert sorted(listed) == sorted(codes)
+
+
+def test_no_hint_ends_with_a_period() -> None:
+    hints = [hint for path in SOURCES for hint in hints_of(ast.parse(path.read_text()))]
+    assert len(hints) > 200
+    assert [hint for hint in hints if hint.endswith(".")] == []
+
+
+def hints_of(tree: ast.AST) -> Iterator[str]:
+    """The last words of each text that is an argument ``hint``, or that a name ending with ``hint`` gets."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "hint":
+            yield from last_words(node.value)
+        elif isinstance(node, ast.Assign):
+            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            if any(name.lower().endswith("hint") for name in names):
+                yield from last_words(node.value)
+
+
+def last_words(text: ast.expr) -> Iterator[str]:
+    if isinstance(text, ast.IfExp):
+        yield from last_words(text.body)
+        yield from last_words(text.orelse)
+    elif isinstance(text, ast.JoinedStr):
+        yield from last_words(text.values[-1])
+    elif isinstance(text, ast.Constant) and isinstance(text.value, str):
+        yield text.value
 
 
 def test_every_class_has_a_code_of_its_own() -> None:

@@ -140,8 +140,6 @@ class TestRows:
             old.scan(["value"])
 
     def test_pandas_types_are_the_callers_choice(self, uri: Path) -> None:
-        import pandas as pd
-
         frame = DeltaTable(uri).to_pandas(columns=["id"], types_mapper={pa.int64(): pd.Int64Dtype()}.get)
         assert str(frame.dtypes["id"]) == "Int64"
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakehouse_lib.data_skipping.file_pruning import may_match
+from lakehouse_lib.data_skipping import may_match
 from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.expressions import parse
 from lakehouse_lib.log import cache, file_names

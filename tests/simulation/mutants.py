@@ -21,7 +21,7 @@ from lakehouse_lib.operations import vacuum
 from lakehouse_lib.operations.vacuum import plan_vacuum
 from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import (
     OptimisticTransaction,
     conflict_checker,

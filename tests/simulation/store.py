@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 import pyarrow as pa
 
 from lakehouse_lib.errors import ObjectNotFoundError, StoreError
-from lakehouse_lib.store.base import ObjectMeta, PathLimits, SparkAccess
+from lakehouse_lib.store import ObjectMeta, PathLimits, SparkAccess
 from tests.simulation.world import Call, World
 
 _Result = TypeVar("_Result")

@@ -20,8 +20,7 @@ from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup
 from lakehouse_lib.operations.optimize.rewrite import Rewrite
 from lakehouse_lib.protocol.deletion_vector import load
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.transaction import Committed, OptimisticTransaction
-from lakehouse_lib.transaction.outcome import Outcome
+from lakehouse_lib.transaction import Committed, OptimisticTransaction, Outcome
 from tests.simulation.hunting import Mutant, instead
 from tests.verb_simulation.runs import plan_of, run
 

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from lakehouse_lib.errors import UnsupportedFeatureError
-from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
-from lakehouse_lib.schema.nesting import all_types, parts, replaced
+from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType, all_types
+from lakehouse_lib.schema.nesting import parts, replaced
 from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.schema.widening import changes_of
 

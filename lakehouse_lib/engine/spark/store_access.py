@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.base import SparkAccess
+from lakehouse_lib.store import ObjectStore, SparkAccess
 
 # By Spark application, scheme and host: the properties of the first scan.
 _connections: dict[tuple[str, str], Mapping[str, str]] = {}

@@ -87,7 +87,7 @@ def _question() -> Any:
         import importlib.metadata
         import sys
 
-        import pyarrow
+        import pyarrow as pa
 
         installed = error = None
         try:
@@ -99,7 +99,7 @@ def _question() -> Any:
             error = f"{type(failure).__name__}: {failure}"
         for _ in batches:
             pass
-        columns = [pyarrow.array([value], pyarrow.string()) for value in (sys.executable, installed, error)]
-        yield pyarrow.RecordBatch.from_arrays(columns, ["python", "version", "error"])
+        columns = [pa.array([value], pa.string()) for value in (sys.executable, installed, error)]
+        yield pa.RecordBatch.from_arrays(columns, ["python", "version", "error"])
 
     return answer

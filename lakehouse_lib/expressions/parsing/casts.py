@@ -50,7 +50,7 @@ def number(text: str) -> Literal:
     try:
         value = Decimal(text)
     except InvalidOperation:
-        raise InvalidPredicateError(f"{text[:50]!r} is not a number", hint="Write it with fewer digits.") from None
+        raise InvalidPredicateError(f"{text[:50]!r} is not a number", hint="Write it with fewer digits") from None
     if "e" in text.lower():
         return Literal(float(value), _DOUBLE)
     # The type only marks a number. The value is exact, and later takes the type of the expression it is compared with.
@@ -66,7 +66,7 @@ def _cast_literal(literal: Literal, kind: PrimitiveType) -> Node | None:
         moment = parse_date(value) if kind.type == "date" else parse_timestamp(value, by_wall_clock=by_wall_clock)
         if moment is None:
             raise InvalidPredicateError(
-                f"{value!r} is not a valid {kind.type}", hint="Write it as 2024-01-31 or 2024-01-31T23:59:59.123Z."
+                f"{value!r} is not a valid {kind.type}", hint="Write it as 2024-01-31 or 2024-01-31T23:59:59.123Z"
             )
         return Literal(moment, kind)
     if literal.type.type in TEMPORAL and kind.type in TEMPORAL:

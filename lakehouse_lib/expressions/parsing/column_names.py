@@ -32,7 +32,7 @@ def _unknown(parts: Sequence[str], path: list[str], within: DataType) -> Invalid
     if not isinstance(within, StructType):
         return InvalidPredicateError(
             f"the column {name!r} does not exist",
-            hint=f"{'.'.join(path)!r} is of type {within}, which has no members.",
+            hint=f"{'.'.join(path)!r} is of type {within}, which has no members",
             code="DELTA_PREDICATE_COLUMN_NOT_FOUND",
         )
     by_lower = {column_name.lower(): column_name for column_name in within.names}
@@ -40,7 +40,7 @@ def _unknown(parts: Sequence[str], path: list[str], within: DataType) -> Invalid
     shown = close or within.names[:20]
     rest = "" if close or len(within.names) <= 20 else f" and {len(within.names) - 20} more"
     listed = ", ".join(".".join([*path, column_name]) for column_name in shown) + rest
-    hint = f"Did you mean {listed}?" if close else f"The columns are {listed}." if shown else "There are none."
+    hint = f"Did you mean {listed}?" if close else f"The columns are {listed}" if shown else "There are none"
     return InvalidPredicateError(
         f"the column {name!r} does not exist", hint=hint, code="DELTA_PREDICATE_COLUMN_NOT_FOUND"
     )

@@ -106,7 +106,7 @@ def family(data_type: DataType | None) -> str:
         if data_type.is_known:
             return data_type.type
     raise InvalidPredicateError(
-        f"a value of type {data_type} cannot be compared", hint="Compare a member of it, or use IS NULL."
+        f"a value of type {data_type} cannot be compared", hint="Compare a member of it, or use IS NULL"
     )
 
 
@@ -123,7 +123,7 @@ def describe(node: Node) -> str:
 def mismatch(operand: Node, what: str) -> InvalidPredicateError:
     return InvalidPredicateError(
         f"{describe(operand)} is {what}",
-        hint="Write the literal in the column's type: 'text', 1.5, DATE '2024-01-31', TIMESTAMP '...', TRUE.",
+        hint="Write the literal in the column's type: 'text', 1.5, DATE '2024-01-31', TIMESTAMP '...', TRUE",
     )
 
 

@@ -52,7 +52,7 @@ def parse(sql: str, schema: Schema, *, table: str | None = None, label: str | No
             raise InvalidPredicateError(
                 f"the predicate {shown(label)} does not parse or does not fit the columns of the table",
                 table=table,
-                hint="Its text is not shown, because its values are personal; compare its columns with the schema.",
+                hint="Its text is not shown, because its values are personal; compare its columns with the schema",
             ) from None
         raise InvalidPredicateError(
             f"the predicate {shown(sql)} is not valid: {error.message}", table=table, hint=error.hint, code=error.code
@@ -108,12 +108,12 @@ def from_filters(
         InvalidPredicateError: a column or operator is unknown, or a value does not have the column's type.
     """
     if not filters:
-        raise InvalidPredicateError("the filter is empty", table=table, hint="Leave the filter out to take every row.")
+        raise InvalidPredicateError("the filter is empty", table=table, hint="Leave the filter out to take every row")
     groups: list[Any] = list(filters) if isinstance(filters[0], list) else [filters]
     try:
         conditions = [[_condition(condition, schema, partition_columns) for condition in group] for group in groups]
         if not all(conditions):
-            raise InvalidPredicateError("a list has no conditions", hint='Write [[("a", "=", 1)], [("b", "=", 2)]].')
+            raise InvalidPredicateError("a list has no conditions", hint='Write [[("a", "=", 1)], [("b", "=", 2)]]')
         root = disjunction([conjunction(group) for group in conditions])
     except InvalidPredicateError as error:
         raise InvalidPredicateError(
@@ -127,7 +127,7 @@ def from_filters(
 
 def _condition(condition: Filter, schema: Schema, partition_columns: Sequence[str]) -> Node:
     if not isinstance(condition, (tuple, list)) or len(condition) != 3:
-        raise InvalidPredicateError(f"{condition!r} is not a condition", hint='Write ("column", "operator", value).')
+        raise InvalidPredicateError(f"{condition!r} is not a condition", hint='Write ("column", "operator", value)')
     name, operator, value = condition
     word = " ".join(str(operator).lower().split())
     column = resolve([name] if name in schema else str(name).split("."), schema)
@@ -135,13 +135,13 @@ def _condition(condition: Filter, schema: Schema, partition_columns: Sequence[st
     if word in ("in", "not in"):
         if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
             raise InvalidPredicateError(
-                f"{shown(value)} is not a list of values for {word}", hint='Write ("column", "in", [1, 2]).'
+                f"{shown(value)} is not a list of values for {word}", hint='Write ("column", "in", [1, 2])'
             )
         membership = among(column, [_literal(_as_in_log(item, column) if in_log else item) for item in value])
         return membership if word == "in" else Not(membership)
     if word not in _OPERATORS:
         raise InvalidPredicateError(
-            f"{operator!r} is not an operator", hint=f"Use one of {', '.join(_OPERATORS)}, in, not in."
+            f"{operator!r} is not an operator", hint=f"Use one of {', '.join(_OPERATORS)}, in, not in"
         )
     value = _as_in_log(value, column) if in_log else value
     if value is None and _OPERATORS[word] in ("=", "!="):
@@ -162,7 +162,7 @@ def _check_text(text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise InvalidPredicateError(
-            f"{text[error.start]!r} is half of a surrogate pair", hint="Decode the text with its own encoding."
+            f"{text[error.start]!r} is half of a surrogate pair", hint="Decode the text with its own encoding"
         ) from None
 
 
@@ -199,5 +199,5 @@ def _literal(value: Any) -> Literal:
         return Literal(value.toordinal() - _EPOCH_DAY, PrimitiveType("date"))
     raise InvalidPredicateError(
         f"{shown(value)} of type {type(value).__name__} is not a value of a column",
-        hint="Give a number, text, bytes, a boolean, a date, a datetime or None.",
+        hint="Give a number, text, bytes, a boolean, a date, a datetime or None",
     )

@@ -32,7 +32,6 @@ from lakehouse_lib.expressions.parsing.branches import CHOICES, ask
 from lakehouse_lib.expressions.parsing.casts import cast, number
 from lakehouse_lib.expressions.parsing.column_names import resolve
 from lakehouse_lib.expressions.parsing.comparison import among, compare, describe
-from lakehouse_lib.expressions.parsing.functions import whole
 from lakehouse_lib.schema import PrimitiveType, Schema
 
 _COMPARISONS: dict[Any, str] = {
@@ -75,11 +74,11 @@ _DATE = PrimitiveType("date")
 def translate(sql: str, schema: Schema) -> Node:
     """The node of a SQL condition; the message of its InvalidPredicateError does not have the predicate's text."""
     if not isinstance(sql, str) or not sql.strip():
-        raise InvalidPredicateError("it is not a SQL condition", hint="Write a condition, or leave the predicate out.")
+        raise InvalidPredicateError("it is not a SQL condition", hint="Write a condition, or leave the predicate out")
     if len(sql) > MAX_LENGTH:
         raise InvalidPredicateError(
             f"it has {len(sql)} characters; expected at most {MAX_LENGTH}",
-            hint="Run it in several steps, each with some of the values.",
+            hint="Run it in several steps, each with some of the values",
         )
     try:
         tree = sqlglot.parse_one(sql, dialect="spark", into=exp.Condition)
@@ -90,13 +89,13 @@ def translate(sql: str, schema: Schema) -> Node:
         near = f" near {detail['highlight']!r}" if detail.get("highlight") else ""
         raise InvalidPredicateError(
             f"it has a syntax error{near}",
-            hint="Write one SQL condition in Spark's dialect, such as id > 5 AND name = 'a'.",
+            hint="Write one SQL condition in Spark's dialect, such as id > 5 AND name = 'a'",
         ) from error
     for part in tree.walk():
         if isinstance(part, _NO_ROWS):
             raise InvalidPredicateError(
                 f"{part.sql(dialect='spark')!r} cannot be evaluated for a single row",
-                hint="Use no aggregates, windows, subqueries or placeholders.",
+                hint="Use no aggregates, windows, subqueries or placeholders",
             )
     try:
         root = _condition(tree, schema)
@@ -109,7 +108,7 @@ def translate(sql: str, schema: Schema) -> Node:
 
 def _too_deep() -> InvalidPredicateError:
     return InvalidPredicateError(
-        "it is nested too deeply", hint="Use IN (...) for long lists, and a AND b AND c without parentheses."
+        "it is nested too deeply", hint="Use IN (...) for long lists, and a AND b AND c without parentheses"
     )
 
 
@@ -124,7 +123,7 @@ def _condition(tree: Any, schema: Schema) -> Node:
     if isinstance(node, Literal) and node.value is None:
         return UNKNOWN
     if node.type not in (BOOLEAN, None):
-        raise InvalidPredicateError(f"{describe(node)} is not a condition", hint="Compare it with a value.")
+        raise InvalidPredicateError(f"{describe(node)} is not a condition", hint="Compare it with a value")
     return node
 
 
@@ -163,7 +162,7 @@ def _parts(tree: Any) -> list[str]:
         return [part for identifier in tree.parts for part in _parts(identifier)]
     raise InvalidPredicateError(
         f"{tree.sql(dialect='spark')!r} is not a column",
-        hint="Name a column or a member of a struct.",
+        hint="Name a column or a member of a struct",
         code="DELTA_PREDICATE_COLUMN_NOT_FOUND",
     )
 
@@ -193,7 +192,7 @@ def _concat(tree: Any, schema: Schema) -> Node | None:
     written = tree.args.get("safe")  # set for a written concat(...)
     if not written and all(isinstance(part, exp.Literal) and part.is_string for part in tree.expressions):
         raise InvalidPredicateError(
-            "it has two adjacent string literals", hint="Write a quote inside a string as \\', or join them by concat."
+            "it has two adjacent string literals", hint="Write a quote inside a string as \\', or join them by concat"
         )
     return _function(tree, schema)
 
@@ -306,7 +305,7 @@ def _arithmetic(tree: Any, schema: Schema) -> Node | None:
     if isinstance(tree.expression, exp.Interval):
         return _shifted(tree, schema)
     left, right = _node(tree.this, schema), _node(tree.expression, schema)
-    days = whole(right)
+    days = functions.whole(right)
     if isinstance(tree, exp.Add | exp.Sub) and days is not None and left.type == _DATE:
         return shift(left, -days if isinstance(tree, exp.Sub) else days, "DAY")
     return calculate(_ARITHMETIC[type(tree)], left, right)

@@ -20,7 +20,7 @@ from lakehouse_lib.log.checkpoint.columns import DISTINCT_PATHS, PLAIN_PATHS
 from lakehouse_lib.log.checkpoint.parquet_footer import bloom_bitset, chunk_statistics
 from lakehouse_lib.log.commits.action_lines import read_actions
 from lakehouse_lib.log.commits.file_actions import TornLineError
-from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 #: For each action the leaf column that is set in every such action.
 KEYS: Mapping[str, str] = {

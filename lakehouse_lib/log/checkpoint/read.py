@@ -19,7 +19,7 @@ from lakehouse_lib.protocol.actions import (
     Protocol,
     Transaction,
 )
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 
 

@@ -27,7 +27,7 @@ from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.protocol.partition_values import partition_column
 from lakehouse_lib.schema import DataType
 from lakehouse_lib.statistics import Bounds, ColumnPath, WrittenStatistics, bounds_of, stats_json, struct_bounds
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 
 _STATS = "stats_parsed"
 _JUDGED_BY = ("partitionValues", "stats")

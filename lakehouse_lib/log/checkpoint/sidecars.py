@@ -16,7 +16,7 @@ from lakehouse_lib.log import file_names
 from lakehouse_lib.log.checkpoint.columns import FILES, PLAIN_PATHS, actions_table, write_parquet
 from lakehouse_lib.log.checkpoint.part import ParquetPart, open_part, unreadable
 from lakehouse_lib.protocol.file_paths import canonical
-from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 #: Files of a full sidecar: the number of files that are written again when one of them is removed.
 FULL = 50_000

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.log.checkpoint.part import JsonPart, ParquetPart, Part, reading, unreadable
 from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction
-from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 _Action = TypeVar("_Action")
 

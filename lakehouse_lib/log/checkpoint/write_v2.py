@@ -40,7 +40,7 @@ from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint
 from lakehouse_lib.log.replay.replay import TableState
 from lakehouse_lib.log.replay.table_state import load_state
 from lakehouse_lib.log.segment import load_segment
-from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store import ObjectMeta, ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 
 #: Every so many versions the top object is also put under the classic name. Readers that do not know the V2 spec find

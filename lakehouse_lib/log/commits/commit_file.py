@@ -20,7 +20,7 @@ from lakehouse_lib.log.commits.action_lines import MAX_LINE_BYTES, check_line, r
 from lakehouse_lib.log.commits.file_actions import TornLineError, check_files
 from lakehouse_lib.log.replay.duplicate_paths import are_surely_distinct
 from lakehouse_lib.protocol.actions import TOMBSTONE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction, parse_line
-from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 _BLOCK_BYTES = 8 * 2**20
 

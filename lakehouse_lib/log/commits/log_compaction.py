@@ -22,7 +22,7 @@ from lakehouse_lib.log.segment import Commit, Compaction
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 
 #: How far a remove's timestamp, from its writer's clock, may be before the time of its commit.
 _CLOCKS_DIFFER = timedelta(hours=1)

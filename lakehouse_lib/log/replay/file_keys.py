@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import literal, whole
 from lakehouse_lib.protocol import file_paths
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 
 KEY_COLUMNS = ("path", "deletionVector")
 

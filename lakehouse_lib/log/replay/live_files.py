@@ -28,7 +28,7 @@ from lakehouse_lib.log.replay.row_positions import drop_rows
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.statistics import WrittenStatistics
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 
 #: Chunks are joined beyond this number: with a chunk for each commit every read would take time for each commit.
 _MOST_CHUNKS = 64

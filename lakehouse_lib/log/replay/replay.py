@@ -27,7 +27,7 @@ from lakehouse_lib.protocol.actions import (
     Protocol,
     Transaction,
 )
-from lakehouse_lib.store.base import ObjectStore
+from lakehouse_lib.store import ObjectStore
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from lakehouse_lib.log.commits.log_compaction import may_lack_removes, read_comp
 from lakehouse_lib.log.replay.live_files import PathTwiceError
 from lakehouse_lib.log.replay.replay import TableState, replay, state_of
 from lakehouse_lib.log.segment import LISTING_WAITS, Checkpoint, Commit, Compaction, LogSegment, load_segment
-from lakehouse_lib.store.base import ObjectMeta, ObjectStore
+from lakehouse_lib.store import ObjectMeta, ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 
 

@@ -21,7 +21,6 @@ from pyroaring import BitMap64
 from lakehouse_lib.operations.deletion_vectors import with_vectors
 from lakehouse_lib.operations.files import live_records
 from lakehouse_lib.protocol import deletion_vector, file_paths
-from lakehouse_lib.protocol.deletion_vector import bitmap_of, positions
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import num_records
 from lakehouse_lib.store import ObjectStore
@@ -103,8 +102,10 @@ def places_in_order(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> di
                 left_out, deleted = deletion_vector.load(store, was), deletion_vector.load(store, now)
                 if not left_out <= deleted:
                     break  # rows were restored that were not copied
-                new = positions(deleted - left_out)
-                marks |= bitmap_of(start + new - np.searchsorted(positions(left_out), new))
+                new = deletion_vector.positions(deleted - left_out)
+                marks |= deletion_vector.bitmap_of(
+                    start + new - np.searchsorted(deletion_vector.positions(left_out), new)
+                )
             start += count
         else:
             places[number] = [marks][: len(group.added)]  # if no row was copied, no file was written

@@ -1,8 +1,9 @@
 """Cluster a table: rewrite its files so that a predicate on any of the chosen columns reads few files.
 
 The plan builds a k-d tree for each partition from a sample of its keys. The run moves the rows into the leaves of the
-trees, in two waves of tasks. One commit replaces the files. The verb has delta-spark's name, but the layout is a k-d
-tree, which skips more files than a Z-order curve.
+trees by one exchange: ``scatter`` sends the rows of the old files, then ``gather`` writes the new files. One commit
+replaces the files. The verb has delta-spark's name, but the layout is a k-d tree, which skips more files than a Z-order
+curve.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 _LEAST_TASK_ROWS = 100_000
-_TASKS_A_SLOT = 4  # small tasks, so that the wave does not wait long for a slow task
+_TASKS_A_SLOT = 4  # small tasks, so that gather does not wait long for a slow task
 _GUESSED_ROW_BYTES = 64.0
 
 
@@ -66,8 +67,8 @@ class Plan:
         already_clustered: number of considered files that an earlier run has clustered in the same way.
         files: the files to rewrite.
         partitions: number of their partitions.
-        tasks: the tasks of wave 1.
-        outputs: the files to write in wave 2.
+        tasks: the tasks of ``scatter``.
+        outputs: the files that ``gather`` writes.
     """
 
     considered: int

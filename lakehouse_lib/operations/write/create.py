@@ -141,14 +141,18 @@ def create_table(
 
 def unknown_mode(mode: str, store: ObjectStore) -> InvalidArgumentError:
     """The error for a mode that is not valid."""
-    return InvalidArgumentError(f"mode is {mode!r}; expected one of {', '.join(MODE_NAMES)}", table=store.root)
+    return InvalidArgumentError(
+        f"mode is {mode!r}; expected one of {', '.join(MODE_NAMES)}", table=store.root, code="DELTA_INVALID_SAVE_MODE"
+    )
 
 
 def table_exists(
     store: ObjectStore, *, hint: str = 'Use mode "append" or "overwrite", or another location'
 ) -> InvalidArgumentError:
     """The error for creating a table that exists; the default hint names the modes of a write."""
-    return InvalidArgumentError("the table exists already", table=store.root, hint=hint)
+    return InvalidArgumentError(
+        "the table exists already", table=store.root, hint=hint, code="DELTA_TABLE_ALREADY_EXISTS"
+    )
 
 
 def check_kinds(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from lakehouse_lib.operations.results import RepairResult
-    from lakehouse_lib.store.base import ObjectStore
+    from lakehouse_lib.store import ObjectStore
 
 #: The kind of a plan for a repair.
 KIND = "repair"

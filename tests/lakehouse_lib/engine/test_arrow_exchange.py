@@ -1,4 +1,4 @@
-"""The Arrow engine's two waves: the order, scratch files beyond the memory bound, failures."""
+"""The Arrow engine's exchange: the order of pieces, scratch files beyond the memory bound, failures."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ print("pandas" in sys.modules, file=sys.stderr)
 
 
 class FreshWorkers(ArrowEngine):
-    """An engine that runs each wave in a new process, with the functions that Spark's workers run."""
+    """An engine that runs the tasks of a function in a new process, with the functions that Spark's workers run."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()

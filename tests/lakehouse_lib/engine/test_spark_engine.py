@@ -14,7 +14,7 @@ from lakehouse_lib import DeltaTable, SchemaMismatchError, StoreError, write_del
 from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.engine.spark.read import manifest
 from lakehouse_lib.expressions import parse
-from lakehouse_lib.store.local import LocalStore
+from lakehouse_lib.store import LocalStore
 from tests.peers import parquet_files, plain, read_delta_rs
 
 SETTINGS = (

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lakehouse_lib.change_data.versions import commit_range
+from lakehouse_lib.change_data import commit_range
 from lakehouse_lib.errors import VersionNotFoundError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.history import history, version_at

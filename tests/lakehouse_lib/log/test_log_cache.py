@@ -21,8 +21,7 @@ from lakehouse_lib.log.checkpoint.read import read_checkpoint
 from lakehouse_lib.log.checkpoint.write import write_checkpoint
 from lakehouse_lib.log.segment import load_segment
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.store import LocalStore
-from lakehouse_lib.store.base import ObjectMeta
+from lakehouse_lib.store import LocalStore, ObjectMeta
 from tests.checkpoint_files import put_sidecar, put_v2
 from tests.days_table import META, file
 from tests.log_builder import add, put
@@ -104,7 +103,7 @@ def test_the_bound_is_about_what_the_process_keeps() -> None:
         from lakehouse_lib.log.cache import LogCache
         from lakehouse_lib.log.commits.commit_file import CommitActions, commit_nbytes
         from lakehouse_lib.store import LocalStore
-        from lakehouse_lib.store.base import ObjectMeta
+        from lakehouse_lib.store import ObjectMeta
 
         def resident():
             with open("/proc/self/statm") as numbers:

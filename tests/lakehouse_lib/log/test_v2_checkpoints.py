@@ -22,8 +22,7 @@ from lakehouse_lib.log.checkpoint.sidecars import Sidecar
 from lakehouse_lib.log.checkpoint.write import write_checkpoint
 from lakehouse_lib.log.segment import load_segment
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.store import LocalStore
-from lakehouse_lib.store.base import ObjectMeta
+from lakehouse_lib.store import LocalStore, ObjectMeta
 from lakehouse_lib.table.delta_table import DeltaTable
 from lakehouse_lib.transaction.post_commit import checkpoint_snapshot
 from tests.checkpoint_files import put_sidecar, put_v2

@@ -43,7 +43,7 @@ REPOSITORY = Path(__file__).parents[3]
 
 @pytest.fixture(params=["arrow", "spark", "spark's shuffle"])
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """Both engines; Spark's with both ways of moving pieces between the waves."""
+    """Both engines; Spark's with both ways of moving pieces from scatter to gather."""
     if request.param == "arrow":
         return ArrowEngine()
     chosen = SparkEngine(request.getfixturevalue("spark"))

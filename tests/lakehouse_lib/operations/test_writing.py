@@ -33,15 +33,43 @@ from tests.peers import parquet_files, read_delta_rs
 
 ROWS = pa.table({"a": [1, 2]})
 
+#: The hints of the two verbs for a table that exists.
+WRITE_HINT = 'Use mode "append" or "overwrite", or another location'
+CREATE_HINT = 'Use mode "ignore" to open it, "overwrite" to empty it, or another location'
+
+
+def assert_exists(error: InvalidArgumentError, table: Path, hint: str) -> None:
+    assert type(error) is InvalidArgumentError
+    assert isinstance(error, ValueError)
+    assert (error.code, error.message) == ("DELTA_TABLE_ALREADY_EXISTS", "the table exists already")
+    assert (error.table, error.version, error.hint) == (str(table), None, hint)
+
+
+@pytest.mark.parametrize(
+    "verb", [write_deltalake, lambda path, rows, mode: DeltaTable.create(path, rows.schema, mode=mode)]
+)
+def test_a_mode_that_is_not_valid(tmp_path: Path, verb: Any) -> None:
+    with pytest.raises(InvalidArgumentError) as refused:
+        verb(tmp_path, ROWS, mode="upsert")
+    error = refused.value
+    assert type(error) is InvalidArgumentError
+    assert isinstance(error, ValueError)
+    assert error.code == "DELTA_INVALID_SAVE_MODE"
+    assert error.message == "mode is 'upsert'; expected one of error, append, overwrite, ignore"
+    assert (error.table, error.version, error.hint) == (str(tmp_path), None, None)
+    assert not list(tmp_path.iterdir())
+
 
 def test_modes_for_a_table_that_is_there(tmp_path: Path) -> None:
     write_deltalake(tmp_path, ROWS)
-    with pytest.raises(InvalidArgumentError, match=f"the table exists already .*{tmp_path}"):
+    with pytest.raises(InvalidArgumentError, match=f"the table exists already .*{tmp_path}") as refused:
         write_deltalake(tmp_path, ROWS)
+    assert_exists(refused.value, tmp_path, WRITE_HINT)
     write_deltalake(tmp_path, ROWS, mode="ignore")
     assert DeltaTable(tmp_path).version() == 0
-    with pytest.raises(InvalidArgumentError, match="mode is 'upsert'; expected one of error, append"):
-        write_deltalake(tmp_path, ROWS, mode="upsert")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="schema_mode is 'other'; expected 'merge'") as refused:
+        write_deltalake(tmp_path, ROWS, schema_mode="other")  # type: ignore[arg-type]
+    assert refused.value.code == "DELTA_INVALID_WRITE_MODE"
     with pytest.raises(InvalidArgumentError, match="schema_mode is 'overwrite'") as refused:
         write_deltalake(tmp_path, ROWS, mode="append", schema_mode="overwrite")
     assert refused.value.code == "DELTA_INVALID_WRITE_MODE"
@@ -127,7 +155,7 @@ def test_the_loser_of_a_race_to_create_raises_where_a_table_is_an_error(
     winner_first(monkeypatch, tmp_path, ROWS)
     with pytest.raises(InvalidArgumentError) as refused:
         write_deltalake(tmp_path, ROWS)
-    assert (refused.value.code, refused.value.table) == ("DELTA_INVALID_ARGUMENT", str(tmp_path))
+    assert_exists(refused.value, tmp_path, WRITE_HINT)
     assert {Path(file) for file in DeltaTable(tmp_path).file_uris()} == parquet_files(tmp_path)
 
 
@@ -246,7 +274,10 @@ def test_create_and_overwrite_an_empty_table(tmp_path: Path) -> None:
     assert (table.version(), table.count(), table.metadata().name) == (0, 0, "n")
     with pytest.raises(InvalidArgumentError) as refused:
         DeltaTable.create(tmp_path, ROWS.schema)
-    assert (refused.value.code, refused.value.table) == ("DELTA_INVALID_ARGUMENT", str(tmp_path))
+    assert_exists(refused.value, tmp_path, CREATE_HINT)
+    with pytest.raises(InvalidArgumentError) as refused:
+        DeltaTable.create(tmp_path, ROWS.schema, mode="append")
+    assert_exists(refused.value, tmp_path, CREATE_HINT)
     assert DeltaTable.create(tmp_path, pa.schema([("b", pa.string())]), mode="ignore").schema().names == ["a"]
     write_deltalake(tmp_path, ROWS, mode="append")
     replaced = DeltaTable.create(tmp_path, pa.schema([("b", pa.string())]), mode="overwrite")

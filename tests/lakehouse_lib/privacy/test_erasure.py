@@ -115,8 +115,6 @@ def test_a_customer_without_orders_or_without_anything(tables: dict[str, str]) -
 def test_only_key_columns_of_files_that_may_match_are_read(
     tables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import pyarrow.parquet as pq
-
     read: list[tuple[int, tuple[str, ...]]] = []
     original = pq.ParquetFile.read_row_group
 

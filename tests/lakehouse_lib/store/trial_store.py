@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakehouse_lib.errors import InvalidArgumentError, ObjectNotFoundError, PathOutsideTableError, StoreError
-from lakehouse_lib.store.base import ObjectMeta, PathLimits, SparkAccess
+from lakehouse_lib.store import ObjectMeta, PathLimits, SparkAccess
 from lakehouse_lib.store.schemes import StoreKind, register
 from lakehouse_lib.store.uris import parse
 

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from lakehouse_lib.engine.parquet.scan import Scan
 from lakehouse_lib.engine.spark import columns as spark_columns
 from lakehouse_lib.engine.spark import store_access
-from lakehouse_lib.engine.spark.columns import Names, struct_type
 from lakehouse_lib.engine.spark.read.deletion_vectors import without_deleted
 from lakehouse_lib.engine.spark.read.layouts import layouts
 from lakehouse_lib.engine.spark.read.manifest import scan_listed
@@ -62,7 +61,7 @@ def read_frame(spark: Any, snapshot: Snapshot, scan: Scan, files: pa.Table) -> A
     if len(files):
         frame = reduce(lambda left, right: left.unionAll(right), _frames(spark, snapshot, schema, files))
     else:
-        frame = spark.createDataFrame([], struct_type(spark_columns.as_schema(schema)))
+        frame = spark.createDataFrame([], spark_columns.struct_type(spark_columns.as_schema(schema)))
     if scan.predicate is not None:
         frame = frame.where(to_spark_sql(scan.predicate))
     return frame.select(*map(quoted, scan.columns))
@@ -101,10 +100,10 @@ class Part:
     snapshot: Snapshot
     schema: Schema
     partition: dict[str, Field]
-    names: Names
+    names: spark_columns.Names
 
     @classmethod
-    def of(cls, spark: Any, snapshot: Snapshot, schema: Schema, names: Names) -> Part:
+    def of(cls, spark: Any, snapshot: Snapshot, schema: Schema, names: spark_columns.Names) -> Part:
         layout = snapshot.layout
         partition = {
             layout.physical_name(field): field
@@ -171,7 +170,7 @@ class Part:
             columns.append(partition_values.partition_column(files, name, field.type))
             fields.append(Field(_VALUE + name, field.type))
         values = pa.table(columns, names=[field.name for field in fields])
-        return self.spark.createDataFrame(values, struct_type(Schema(fields)))
+        return self.spark.createDataFrame(values, spark_columns.struct_type(Schema(fields)))
 
     def _stored(self) -> Schema:
         """The columns to read from the files."""

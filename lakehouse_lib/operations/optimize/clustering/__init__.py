@@ -1,1 +1,1 @@
-"""The layout of a clustered table: keys, a tree over the keys, and the two waves of tasks that move the rows."""
+"""The layout of a clustered table: keys, a tree over the keys, and the exchange that moves the rows."""

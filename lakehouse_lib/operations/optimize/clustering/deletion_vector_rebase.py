@@ -1,7 +1,7 @@
 """The new places of rows that concurrent commits deleted while the rows were being clustered.
 
-The place of a row after the two waves depends only on the keys and the order of the rows. So a run need not record
-places. After a conflict, the key columns of the same files are moved through the two waves again, each row with the
+The place of a row after the exchange (``shuffle``) depends only on the keys and the order of the rows. So a run need
+not record places. After a conflict, the key columns of the same files go through an exchange again, each row with the
 number of its file and its position. They arrive in the order in which the rows were written. To be safe, the keys are
 compared with the keys of the written file, row by row.
 """
@@ -31,7 +31,6 @@ from lakehouse_lib.operations.optimize.clustering.shuffle import (
 )
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup
 from lakehouse_lib.protocol import deletion_vector
-from lakehouse_lib.protocol.deletion_vector import bitmap_of, positions
 from lakehouse_lib.store import ObjectStore
 
 #: The old places of rows: the file's number in the group in the high bits, the position in the file in the low bits.
@@ -47,7 +46,7 @@ _ANSWER_SCHEMA = pa.schema([("file", pa.int64()), ("rows", pa.int64()), ("number
 
 @dataclass(frozen=True)
 class KeyTask:
-    """A task of wave 1 that moves only the keys.
+    """A task of ``scatter_keys``, which moves only the keys.
 
     Attributes:
         reader: reads the key columns.
@@ -62,7 +61,7 @@ class KeyTask:
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A group of wave 2: a written file, and the rows to find in it.
+    """A group of ``gather_keys``: a written file, and the rows to find in it.
 
     Attributes:
         number: the file's number among all files of the operation.
@@ -153,7 +152,7 @@ class PlacesOfKeys:
             if number in remembered:
                 self._remembered[number] = _Written.of(numbers)
             elif sum(map(len, numbers)) == len(marked[number]):
-                by_group[number] = [bitmap_of(rows) for rows in numbers]
+                by_group[number] = [deletion_vector.bitmap_of(rows) for rows in numbers]
         return by_group
 
     def _to_remember(self, rows: Mapping[int, int]) -> set[int]:
@@ -199,7 +198,7 @@ class _Written:
         places = np.sort(self.order[at])
         cuts = np.searchsorted(places, self.edges)
         return [
-            bitmap_of(places[low:high] - start)
+            deletion_vector.bitmap_of(places[low:high] - start)
             for low, high, start in zip(cuts[:-1], cuts[1:], self.edges[:-1], strict=True)
         ]
 
@@ -265,5 +264,5 @@ def _marked(store: ObjectStore, group: MarkedGroup) -> _Rows | None:
             left_out, deleted = deletion_vector.load(store, was), deletion_vector.load(store, now)
             if not left_out <= deleted:
                 return None
-            parts.append((number << _FILE) + positions(deleted - left_out))
+            parts.append((number << _FILE) + deletion_vector.positions(deleted - left_out))
     return np.concatenate(parts)

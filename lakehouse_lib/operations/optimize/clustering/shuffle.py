@@ -1,8 +1,9 @@
-"""The two waves that move a table's rows into the leaves of a tree.
+"""The exchange that moves a table's rows into the leaves of a tree.
 
-Wave 1 (``scatter``) reads about a million rows at a time, sorts them by leaf, and sends each leaf's rows as Arrow IPC
-streams. Wave 2 (``gather``) collects the pieces of one file block by block, orders the rows of each block, so that row
-groups and pages can be skipped too, and writes the file.
+An exchange (``Engine.exchange``) runs ``scatter`` on all tasks, and then ``gather`` on all groups. ``scatter`` reads
+about a million rows at a time, sorts them by leaf, and sends each leaf's rows as Arrow IPC streams. ``gather`` collects
+the pieces of one file block by block, orders the rows of each block, so that row groups and pages can be skipped too,
+and writes the file.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Load(NamedTuple):
 
 @dataclass(frozen=True)
 class ScatterTask:
-    """A task of wave 1. ``reader`` is a ``copy_reader``."""
+    """A task of ``scatter``. ``reader`` is a ``copy_reader``."""
 
     reader: TableReader
     loads: tuple[Load, ...]
@@ -90,7 +91,7 @@ class ScatterTask:
 
 @dataclass(frozen=True)
 class OutputFile:
-    """A group of wave 2: one file to write.
+    """A group of ``gather``: one file to write.
 
     Attributes:
         number: index of the file among all files of the operation.
@@ -106,12 +107,12 @@ class OutputFile:
 
 
 def scatter(task: ScatterTask) -> Iterator[Piece]:
-    """Wave 1: the rows of a task, sorted by leaf. The order of a piece is its block's number in the file."""
+    """The rows of a task, sorted by leaf. The order of a piece is its block's number in the file."""
     return sent(task.loads, partial(_stored, task.reader))
 
 
 def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
-    """Wave 2: write one file from its pieces, ordered by block. The result is a files table with the column NUMBER."""
+    """Write one file from its pieces, ordered by block. The result is a files table with the column NUMBER."""
     names = column_names(file.target.layout)
     writer = DataFileWriter(file.target, file.values)
     try:

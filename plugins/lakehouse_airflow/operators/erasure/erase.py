@@ -13,12 +13,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
-from airflow.sdk import BaseOperator, timezone
+from airflow.sdk import timezone
 
 from lakehouse_airflow.erasure import plan as erasure_plan
 from lakehouse_airflow.erasure.request import Erasure, ErasureTasks
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.base.erasure_operator import ApprovedErasureOperator
 from lakehouse_airflow.operators.base.job_operator import SubmitOperator
 from lakehouse_lib.catalogue import ERASE
 
@@ -123,15 +124,11 @@ class LakehouseEraseOperator(SubmitOperator):
         return {"deletes_file": json.dumps(self._deletes)}
 
 
-class LakehousePurgeOperator(BaseOperator):
+class LakehousePurgeOperator(ApprovedErasureOperator):
     """Deletes from disk the files that are not in the latest versions and hold the person's rows.
 
     Older versions that need one of these files cannot be read afterwards. The SHA-256 of each file is put into the
     ledger before the file is deleted. Does nothing if the request has its record.
-
-    Args:
-        subject, located_by, approved_by: as for LakehouseEraseOperator.
-        lakehouse_conn_id: the connection that opens the tables.
 
     Returns:
         ``{"request", "tables": {table: {"files", "rows", "bytes", "versions_lost", "kept", "out_of_reach",
@@ -140,25 +137,7 @@ class LakehousePurgeOperator(BaseOperator):
         another name, under which their bytes stay.
     """
 
-    template_fields: Sequence[str] = ()
-    ui_color = "#fce8e6"
-
-    def __init__(
-        self,
-        *,
-        subject: str,
-        located_by: str,
-        approved_by: str,
-        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.erasure = ErasureTasks(subject, located_by, approved_by)
-        self.lakehouse_conn_id = lakehouse_conn_id
-
-    def execute(self, context: Context) -> dict[str, Any]:
-        with as_task_failure():
-            erasure = self.erasure.open(context)
+    def run(self, erasure: Erasure) -> dict[str, Any]:
         if erasure.record is not None:
             self.log.info("request %s is finished: it has its record, and nothing is left to purge", erasure.request)
         hook = LakehouseHook(self.lakehouse_conn_id)

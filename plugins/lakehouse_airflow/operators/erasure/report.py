@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
-from airflow.sdk import BaseOperator, timezone
+from airflow.sdk import timezone
 
 from lakehouse_airflow.erasure.plan import delete_identifiers
-from lakehouse_airflow.erasure.request import Erasure, ErasureTasks
+from lakehouse_airflow.erasure.request import Erasure
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.base.erasure_operator import ApprovedErasureOperator
 from lakehouse_airflow.operators.erasure.erase import CLEAR_FROM_DELETE
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
-
     from lakehouse_lib.ledger import Document
     from lakehouse_lib.privacy.places import Place
     from lakehouse_lib.privacy.purge import Proof
@@ -26,14 +24,10 @@ if TYPE_CHECKING:
 LANDING_NOTE = "Landing files are not erased, and how many of them hold the person's rows is not counted"
 
 
-class LakehouseErasureReportOperator(BaseOperator):
+class LakehouseErasureReportOperator(ApprovedErasureOperator):
     """Counts the person's rows in every file on disk, and puts the record into the ledger if none is left.
 
     Then it deletes the person's keys from the ledger. The record is made once; a cleared task returns it unchanged.
-
-    Args:
-        subject, located_by, approved_by: as for LakehouseEraseOperator.
-        lakehouse_conn_id: the connection that opens the tables.
 
     Returns:
         ``{"request", "digest", "subject", "person", "tables": {table: {"before", "after"}}, "unattributed": {table:
@@ -44,25 +38,7 @@ class LakehouseErasureReportOperator(BaseOperator):
         AirflowFailException: there is no valid approval, a row is left, or a table was recreated.
     """
 
-    template_fields: Sequence[str] = ()
-    ui_color = "#fce8e6"
-
-    def __init__(
-        self,
-        *,
-        subject: str,
-        located_by: str,
-        approved_by: str,
-        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.erasure = ErasureTasks(subject, located_by, approved_by)
-        self.lakehouse_conn_id = lakehouse_conn_id
-
-    def execute(self, context: Context) -> dict[str, Any]:
-        with as_task_failure():
-            erasure = self.erasure.open(context)
+    def run(self, erasure: Erasure) -> dict[str, Any]:
         record = erasure.record
         if record is None:
             with erasure.without_keys(), as_task_failure():
