@@ -86,7 +86,8 @@ class Feature:
         used: whether a table that lists the feature uses it; None: the same test as ``enabled``.
         requires: other features that the protocol must have.
         legacy: the reader and writer version that imply it in a protocol without lists; None: no version does.
-        needs_backfill: whether metadata alone cannot enable it for a table with files, which need a backfill first.
+        needs_backfill: whether the existing files of a table need a backfill before the protocol may get the feature.
+            Metadata alone then enables it only in a table without files.
         rules: its rules for rows that are written.
     """
 

@@ -43,7 +43,7 @@ _ICEBERG = "read like any other table; files that satisfy Iceberg's rules are no
 _WIDENING = "values of old files are upcast; type changes that the protocol does not allow are refused; not written yet"
 _CHANGED_TYPES = field_metadata("delta.typeChanges")
 _VARIANTS = primitive_type("variant")
-_VARIANT = "read as a struct of the binaries metadata and value; not written yet"
+_VARIANT = "read as a struct of two binaries, metadata and value; not written yet"
 _SHREDDED = "files with shredded values are read by Spark only; not written yet"
 _REDIRECT = "the table has moved, and this library does not follow its redirect"
 
@@ -252,7 +252,7 @@ FEATURES: Mapping[str, Feature] = {
 TYPES: Mapping[str, tuple[bool, bool, str]] = {
     "void": (True, True, "all values are null; needs no feature; not stored in data files"),
     "timestamp_ntz": (True, True, "needs the feature timestampNtz"),
-    "variant": (True, False, "needs the feature variantType; read as a struct of the binaries metadata and value"),
+    "variant": (True, False, "needs the feature variantType; read as a struct of two binaries, metadata and value"),
     "interval ...": (False, False, "has no feature in the protocol; the other columns can be read"),
     "geometry(...), geography(...)": (False, False, "needs the feature geospatial"),
 }

@@ -1,4 +1,4 @@
-"""The content of a commit as one value, which every verb that changes metadata or files builds."""
+"""The content of a commit as one value. Every verb that changes metadata or files builds such a value."""
 
 from __future__ import annotations
 

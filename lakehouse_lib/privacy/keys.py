@@ -101,7 +101,7 @@ class PersonKeys:
 
     Attributes:
         columns: keys by column; a row with a key in any of these columns is the person's.
-        records: unattributed records of a quarantine that are the person's.
+        records: records of a quarantine that have no readable key and that are treated as the person's rows.
     """
 
     columns: tuple[ColumnKeys, ...]

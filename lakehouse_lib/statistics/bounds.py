@@ -22,11 +22,11 @@ from lakehouse_lib.statistics.json_form import from_text, json_rows, json_type
 
 _UNBOUNDED = ("boolean", "binary", "void")
 
-#: Ends a truncated max in statistics that Spark wrote until 2024. Spark compared UTF-16 units, in which a character
-#: past U+FFFF sorts below this one; in UTF-8, the order of strings, it sorts above.
+#: Until 2024, Spark put this character at the end of a truncated max. Such a max may be too small: Spark compared
+#: UTF-16 units, in which characters past U+FFFF sort below U+FFFD. In UTF-8, the order of strings, they sort above it.
 _OLD_TIE_BREAKER = "\ufffd"
 
-#: Decimals with more digits than a double may have been written from a double (delta-rs does).
+#: A decimal bound with more digits than this may be inexact, because some writers (delta-rs) convert it to a double.
 _DOUBLE_DIGITS = 15
 
 
@@ -133,8 +133,9 @@ def sound(
 ) -> Bounds:
     """Bounds from stored statistics, without those that may be wrong. ``low`` and ``high`` None: unknown.
 
-    All arrays have the same length. NaN bounds become unknown, and so do crossed bounds (min above max). That catches
-    only some wrong bounds: they need not be crossed, and in a footer of many files they cannot be seen.
+    All arrays have the same length. NaN bounds become unknown, and so do crossed bounds (min above max). Other wrong
+    bounds are not detected. In the footer of a checkpoint, which has the bounds of many files together, the crossed
+    bounds of one file are not detected either.
     """
     # With wide bounds, because of a deletion vector, a null count is valid only if it is 0 or the number of rows.
     tight = pc.fill_null(tight, literal(True, pa.bool_()))
@@ -142,7 +143,7 @@ def sound(
     telling = pc.fill_null(at_ends, literal(False, pa.bool_()))
     nulls = pc.if_else(pc.or_(tight, telling), nulls, null(pa.int64()))
     if low is None or high is None or not is_bounded(kind):
-        # The type has no order, so no bounds; the array has the column's type if it is known.
+        # There are no bounds, for example because the type has no order. Nulls have the column's type, if it is known.
         has_type = not isinstance(kind, PrimitiveType) or kind.is_known
         unknown = pa.nulls(len(nulls), kind.to_arrow() if has_type else None)
         return Bounds(unknown, unknown, nulls, records)
@@ -166,7 +167,7 @@ def _descend(parsed: pa.Table, key: str, path: ColumnPath, kind: pa.DataType) ->
 
 
 def _widen(bound: pa.Array, sign: int) -> pa.Array:
-    # One part in 2**51 and one unit: at least the loss of a round trip through a double.
+    # Widen by one part in 2**51 and one unit of the scale. A round trip through a double loses at most this.
     scale = bound.type.scale
     with np.errstate(all="ignore"):
         near = np.abs(bound.cast(pa.float64()).to_numpy(zero_copy_only=False)) * 2.0**-51 + 10.0**-scale

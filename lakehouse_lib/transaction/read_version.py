@@ -13,8 +13,8 @@ def check_base(snapshot: Snapshot, store: ObjectStore) -> CommitFailedError | No
     """Check that the log still has the read version of a transaction.
 
     After a deletion of the table, a commit would follow a gap and could not be read. After a recreation it would reach
-    another table. After a cleanup of the read version the next version's name is free again, and a commit under it
-    would never be visible.
+    another table. A log cleanup that deleted the read version may also have deleted the next version. A put of the next
+    version would then succeed, but below the checkpoint where readers begin, so that no reader would see the commit.
 
     Returns:
         The error if the version was cleaned up; None if the log has it.
@@ -44,12 +44,12 @@ def check_base(snapshot: Snapshot, store: ObjectStore) -> CommitFailedError | No
 
 
 def outrun(store: ObjectStore, version: int) -> CommitFailedError:
-    """The error for a version whose name a log cleanup has freed, or may have freed."""
+    """The error for a version that must not be put, because log cleanup has deleted or may have deleted its commit."""
     return CommitFailedError(
         "log cleanup removed commits after the read version, so conflicts cannot be checked",
         table=store.root,
         version=version,
-        hint="Run it again on the new version",
+        hint="Run the operation again on the latest version",
     )
 
 

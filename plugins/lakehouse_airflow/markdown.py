@@ -1,4 +1,4 @@
-"""Quote untrusted texts in the Markdown of a question, which Airflow renders."""
+"""Quote untrusted texts in the Markdown of a question to an approver, which Airflow renders."""
 
 from __future__ import annotations
 

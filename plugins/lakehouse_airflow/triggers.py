@@ -44,9 +44,9 @@ def reached(
 class TableVersionTrigger(BaseTrigger):
     """Fires once, when a table's version ends the wait (``reached``).
 
-    The event is ``{"version", "baseline_version"}``, or ``{"error": text}`` for an error that does not pass. An error
-    that may pass by the rule of ``failures`` (a failing store) is logged, and the trigger polls on. It is not raised,
-    because a retried task without a baseline would start from a later version.
+    The event is ``{"version", "baseline_version"}``, or ``{"error": text}`` for a permanent error. An error that may be
+    temporary (a failing store; ``failures.failure`` decides) is logged, and the trigger continues to poll. It is not
+    raised, because a retried task without a baseline would start from a later version.
 
     Args:
         table: a table's name in the registry, or its location.

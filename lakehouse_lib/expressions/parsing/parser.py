@@ -33,12 +33,11 @@ def parse(sql: str, schema: Schema, *, table: str | None = None, label: str | No
         sql: one condition; nested fields as ``a.b``, names with other characters in backticks.
         schema: the table's.
         table: for the error.
-        label: text for commitInfo and errors instead of ``sql``, for a condition with personal values. Errors do not
-            show the text then.
+        label: commitInfo and errors show it instead of ``sql``; for a condition with personal values.
 
     Raises:
-        InvalidPredicateError: it does not parse, names a column that does not exist, compares types that do not
-            compare, or has an aggregate, a window or a subquery.
+        InvalidPredicateError: the condition does not parse, names a column that does not exist, compares incompatible
+            types, or has an aggregate, a window or a subquery.
     """
     # sqlglot takes 0.1 s to import, and most tables are opened without a predicate.
     from lakehouse_lib.expressions.parsing.sql import translate
@@ -77,7 +76,7 @@ def predicate_of(
         raise InvalidArgumentError(
             f"the condition is a {type(condition).__module__}.{type(condition).__qualname__}; expected SQL or filters",
             table=table,
-            hint='Write SQL, or [("column", "=", value)]; filters of to_pyarrow_table takes a pyarrow expression',
+            hint='Write SQL, or [("column", "=", value)]; to_pyarrow_table and to_pandas take a pyarrow expression',
         )
     if condition is None or (not isinstance(condition, str) and not len(condition)):
         return None

@@ -107,7 +107,7 @@ def _is_beyond_floats(texts: Any, floats: Any) -> np.ndarray[Any, np.dtype[np.bo
 
 
 def _may_wrap(texts: Any, scale: int) -> bool:
-    """Whether a text, with the zeros of the scale, may have more digits than 128 bits hold."""
+    """Whether a text, with ``scale`` digits after the point, may have more than the 38 digits that 128 bits hold."""
     longest = pc.max(pc.binary_length(texts)).as_py() or 0
     return longest + scale > 38 or bool(pc.any(pc.match_substring_regex(texts, "[eE]")).as_py())
 
@@ -115,8 +115,8 @@ def _may_wrap(texts: Any, scale: int) -> bool:
 def _is_another_number(texts: Any, decimals: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """A mask of the texts that Arrow has cast to another number: it computes decimals modulo 2^128 without an error.
 
-    Decimals of 256 bits wrap around, too. A wrapped number differs from the text by at least three times its own
-    value, which a comparison as doubles shows.
+    A cast to a decimal of 256 bits would not help, because it wraps around, too. A wrapped number differs from the
+    number in the text by at least three times the wrapped number. A comparison as doubles shows such a difference.
     """
     became = decimals.cast(pa.float64())
     was = pc.if_else(became.is_valid(), pc.ascii_ltrim(texts, "+"), None).cast(

@@ -16,7 +16,9 @@ from lakehouse_lib.fleet.registry import Table
 
 
 class LakehouseZOrderOperator(LakehouseJobOperator):
-    """Clusters the files of a table that are not clustered yet. Changes no row. Skips a table without ``cluster_by``.
+    """Clusters the files of a table that are not clustered yet. Changes no row.
+
+    Without ``columns``, the operator skips a table whose entry in the registry has no ``cluster_by``.
 
     Args:
         columns: default: the registry's ``cluster_by``; required for a table that is not registered.

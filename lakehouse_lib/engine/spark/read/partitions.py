@@ -18,7 +18,8 @@ from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.schema import DataType
 from lakehouse_lib.store import ObjectStore
 
-# Types whose text in folder names Spark reads like the text in the log, regardless of the session's settings.
+# For these types, Spark reads a text in a folder name as the value that the same text has in the log. The settings of
+# the session do not matter.
 _SPELLED_ALIKE = {"string", "byte", "short", "integer", "long", "date", "boolean"}
 # Spark's pattern: a base folder that does not end in key=value, then key=value folders, then the file's name.
 _FOLDERS = r"^(?P<base>(?:.*/)?[^/=]*)(?P<keys>(?:/[^/=]+=[^/]+)+)/[^/]*$"

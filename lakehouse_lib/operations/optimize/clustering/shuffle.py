@@ -1,9 +1,10 @@
 """The exchange that moves a table's rows into the leaves of a tree.
 
-An exchange (``Engine.exchange``) runs ``scatter`` on all tasks, and then ``gather`` on all groups. ``scatter`` reads
-about a million rows at a time, sorts them by leaf, and sends each leaf's rows as Arrow IPC streams. ``gather`` collects
-the pieces of one file block by block, orders the rows of each block, so that row groups and pages can be skipped too,
-and writes the file.
+The tree divides the rows of a partition into files, and the rows of a file into blocks, which are the leaves of the
+tree. An exchange (``Engine.exchange``) runs ``scatter`` on all tasks, and then ``gather`` on all groups. ``scatter``
+reads about a million rows at a time and sorts them by leaf. It sends the rows of a leaf to the leaf's file as pieces,
+which are Arrow IPC streams. ``gather`` receives the pieces of one file, block by block. It orders the rows of each
+block, so that row groups and pages can be skipped too, and writes the file.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _SMALL_BATCH_ROWS = 1024
 _PIECE_BYTES = 16 << 20
 _BLOCK_ROWS = 2 * CHUNK_ROWS  # rows of a block in memory, at most
 _ROW_GROUP_ROWS = 1 << 17
-_CELL_ROWS = 8192
-_CELLS = 256  # a cell's number fits a byte, and sorting bytes is cheap
+_CELL_ROWS = 8192  # rows of a cell, about; the rows of a block are ordered by cell (``_row_groups``)
+_CELLS = 256  # cells of a block, at most; a cell's number fits a byte, and sorting bytes is cheap
 _CELL_SAMPLE = 64  # sampled rows for each cell
 _WORDS = 1023
 
@@ -83,7 +84,7 @@ class Load(NamedTuple):
 
 @dataclass(frozen=True)
 class ScatterTask:
-    """A task of ``scatter``. ``reader`` is a ``copy_reader``."""
+    """A task of ``scatter``. ``reader`` reads the rows to copy; ``parquet.copying.copy_reader`` makes it."""
 
     reader: TableReader
     loads: tuple[Load, ...]
@@ -126,12 +127,17 @@ def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
     return files.append_column(NUMBER, int64s([file.number] * len(files)))
 
 
-# The place of a row depends only on the key columns and on the order of the rows, never on the size of the rows. So the
-# same rows with other columns besides the keys get the same places, on which ``deletion_vector_rebase`` relies.
+# The place of a row in the written files depends only on the key columns and on the order of the rows. Other columns
+# and the size of the rows do not matter. ``deletion_vector_rebase`` relies on this: it moves only the keys of the same
+# rows through the exchange, and gets the same places.
 
 
 def sent(loads: Sequence[Load], read: Callable[[FilePart], Iterator[pa.Table]]) -> Iterator[Piece]:
-    """The pieces of the rows that ``read`` returns for each part of a file, in order, a row group at a time."""
+    """The pieces with the rows of all loads.
+
+    Args:
+        read: returns the rows of a part of a file in their order, one row group at a time.
+    """
     pending: dict[tuple[int, int], list[pa.Table]] = {}
     count = size = 0
     for load in loads:
@@ -168,7 +174,10 @@ def _stored(reader: TableReader, source: FilePart) -> Iterator[pa.Table]:
 
 
 def _by_leaf(rows: pa.Table, layout: Layout) -> Iterator[tuple[int, int, pa.Table]]:
-    """File, block and rows of each leaf with rows; the rows of a leaf with several files are divided among them."""
+    """The file, the block and the rows of each leaf that gets rows.
+
+    If a leaf has several files, its rows are divided among these files.
+    """
     tree = layout.tree
     columns = [keys(rows[name], words) for name, words in zip(layout.columns, layout.words, strict=True)]
     leaves = assign(tree, columns)
@@ -182,7 +191,7 @@ def _by_leaf(rows: pa.Table, layout: Layout) -> Iterator[tuple[int, int, pa.Tabl
         if files == 1:
             cuts.extend((file, block, size) for block, size in enumerate(sizes))
         else:
-            # Sort the rows, so that the leaf's other values are only in its first and last files.
+            # Most rows of this leaf have equal keys. Sort them, so that only its first and last files have other keys.
             leaf_rows = order[start : start + count]
             order[start : start + count] = leaf_rows[np.lexsort([column[leaf_rows] for column in columns])]
             edges = [count * share // files for share in range(files + 1)]
@@ -238,7 +247,11 @@ def _blocks(pieces: Iterator[Piece]) -> Iterator[pa.Table]:
 
 
 def _row_groups(rows: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """A block as row groups: the parts of a tree over the block, each ordered by cells of some thousand rows."""
+    """The row groups of a block.
+
+    Another tree, over the rows of this block, divides them into row groups, and each row group into cells of some
+    thousand rows. The rows are ordered by cell.
+    """
     groups = max(round(len(rows) / _ROW_GROUP_ROWS), 1)
     cells = max(min(len(rows) // _CELL_ROWS, _CELLS) // groups, 1)
     edges = [len(rows)]
@@ -257,7 +270,7 @@ def _row_groups(rows: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:
         edges = np.cumsum(counts).tolist()
     start = 0
     for end in edges:
-        # A leaf may have one value in more rows than a row group, so it is divided into several row groups.
+        # The tree keeps rows with equal keys together, even if they are too many for one row group. Divide them here.
         for low in range(start, end, 2 * _ROW_GROUP_ROWS):
             yield rows.slice(low, min(2 * _ROW_GROUP_ROWS, end - low))
         start = end
