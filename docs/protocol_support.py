@@ -31,20 +31,20 @@ opens a table.
 | read, write | means |
 | --- | --- |
 | yes | supported |
-| if unused | a table may list the feature. It is refused if its schema or its properties use the feature |
+| if unused | a table may list the feature; the table is refused if its schema or its properties use the feature |
 | no | refused |
 
 A feature that is not on this page is refused. A table that cannot be read cannot be written.
 
 Readers must support *reader* features. *Writer* features affect only writers. *Previews* and *proposals* are features
-that engines add to tables before PROTOCOL.md lists them.
+that engines add to tables before PROTOCOL.md lists them. Only the name of a preview ends in `-preview` or `-dev`.
 """
 
 _VERSIONS = """
 ## Versions without a list of features
 
-A table with a reader version below 3 or a writer version below 7 has no list of features. The version implies the
-features in its own line and in the lines above it.
+A table with a reader version below 3 or a writer version below 7 has no list of features. Reader
+version N implies the features in the reader lines up to N, and writer version N those in the writer lines up to N.
 """
 
 _PROPERTIES = """
@@ -59,8 +59,8 @@ write_deltalake("orders", orders, configuration={"delta.enableRowTracking": "tru
 - A property that enables a feature adds the feature to the protocol. If this library cannot write the feature, it
   refuses the property.
 - `delta.feature.NAME = supported` adds a feature that this library can write to the protocol, without enabling it.
-- Other names that begin with `delta.` are refused, because they may be misspelled.
-- Names without this prefix are kept.
+- Any other name that begins with `delta.` is refused if it is not in the table below, because it may be misspelled.
+- A property whose name does not begin with `delta.` is stored unchanged.
 """
 
 _TYPES = """

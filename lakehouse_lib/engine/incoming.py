@@ -34,14 +34,15 @@ def incoming(data: Any) -> Incoming:
 
     Args:
         data: a Spark DataFrame, or an object with ``__arrow_c_stream__`` (pyarrow Table and RecordBatchReader, pandas
-            and polars frames, DuckDB results) or ``__arrow_c_array__`` (a record batch), or a sequence of the latter.
+            and polars frames, DuckDB results) or ``__arrow_c_array__`` (a record batch), or a sequence of objects with
+            ``__arrow_c_array__``.
 
     Raises:
-        InvalidArgumentError: the data is of another kind, or has a type that Arrow does not have.
+        InvalidArgumentError: the data is no such object, or a column has a type that Arrow does not have.
         InvalidSchemaError: a column's name contains NUL.
     """
     if is_spark_dataframe(data):
-        # All columns are nullable: Spark infers "not nullable" from these rows, and it need not hold for later rows.
+        # All columns are nullable: Spark infers "not nullable" from these rows, and later rows may contain nulls.
         return Incoming(data, Schema.from_json(data.schema.toNullable().json()).to_arrow())
     reader = _reader(data)
     return Incoming(reader, reader.schema)
@@ -57,7 +58,7 @@ def is_spark_dataframe(data: object) -> bool:
 def _reader(data: Any) -> pa.RecordBatchReader:
     if isinstance(data, pa.RecordBatchReader):
         return data
-    # pyarrow's own classes keep names with NUL, which Arrow's C interface cuts.
+    # Arrow's C interface cuts a column name at a NUL. pyarrow's own classes do not need this interface.
     if isinstance(data, pa.Table):
         return data.to_reader()
     if isinstance(data, pa.RecordBatch):
@@ -65,7 +66,7 @@ def _reader(data: Any) -> pa.RecordBatchReader:
     kind = f"data of type {type(data).__module__}.{type(data).__qualname__}"
     polars_types = _polars_types(data)
     if "Object" in map(str, polars_types.values()):
-        # Polars would pass on addresses of its objects in memory.
+        # Polars would write the memory addresses of these objects as values.
         raise InvalidArgumentError(
             f"{kind} has a column of Python objects, which cannot be written",
             hint="Cast the column of type Object",
@@ -73,7 +74,7 @@ def _reader(data: Any) -> pa.RecordBatchReader:
         )
     cut = next((name for name in _names(data, polars_types) if "\0" in name), None)
     if cut is not None:
-        # Arrow's C interface would cut the name there, and Polars would end the process.
+        # Arrow's C interface would cut the name at the NUL, and Polars would end the process.
         raise InvalidSchemaError(
             f"{kind} has a column named {cut!r}; expected a name without NUL",
             hint="Rename the column",
@@ -91,7 +92,7 @@ def _reader(data: Any) -> pa.RecordBatchReader:
     except pa.ArrowException as error:
         raise InvalidArgumentError(
             f"{kind} cannot be written: {error}",
-            hint="Give a frame whose columns have names, and values of a single type that Arrow has",
+            hint="Give a frame in which each column has a name, and values of one type that Arrow supports",
             code="DELTA_UNSUPPORTED_DATA",
         ) from error
     raise InvalidArgumentError(

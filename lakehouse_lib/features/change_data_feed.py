@@ -12,7 +12,7 @@ FEATURE = Feature(
     True,
     True,
     PropertySet(CHANGE_DATA_FEED),
-    "appends need no change data files; deletes and overwrites are refused, because those are not written yet",
+    "appends need no change data files; deletes and overwrites are refused, because these files are not written yet",
     legacy=(1, 4),
 )
 

@@ -41,7 +41,7 @@ FEATURE = Feature(
     True,
     True,
     PropertySet(ROW_TRACKING),
-    f"rows get row ids; copied rows keep them if {ROW_TRACKING.key} is true",
+    f"new rows get row ids; copied rows keep their ids if {ROW_TRACKING.key} is true",
     requires=("domainMetadata",),
     needs_backfill=True,
 )

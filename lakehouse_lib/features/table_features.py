@@ -40,11 +40,16 @@ CONSTRAINT_PREFIX = "delta.constraints."
 #: The reason to refuse a table of a catalog.
 CATALOG = "the table's catalog determines its commits, and the log alone may lack some of them"
 _ICEBERG = "read like any other table; files that satisfy Iceberg's rules are not written yet"
-_WIDENING = "values of old files are upcast; type changes that the protocol does not allow are refused; not written yet"
+_WIDENING = (
+    "values of old files are upcast; type changes that the protocol does not allow are refused; "
+    "tables with changed types are not written yet"
+)
 _CHANGED_TYPES = field_metadata("delta.typeChanges")
 _VARIANTS = primitive_type("variant")
-_VARIANT = "read as a struct of two binaries, metadata and value; not written yet"
-_SHREDDED = "files with shredded values are read by Spark only; not written yet"
+_VARIANT = (
+    "a variant is read as a struct of two binary members, metadata and value; tables with variants are not written yet"
+)
+_SHREDDED = "only the Spark engine reads files with shredded values; tables with variants are not written yet"
 _REDIRECT = "the table has moved, and this library does not follow its redirect"
 
 FEATURES: Mapping[str, Feature] = {
@@ -80,7 +85,9 @@ FEATURES: Mapping[str, Feature] = {
         deletion_vectors.FEATURE,
         Feature("timestampNtz", True, True, True, primitive_type("timestamp_ntz"), ""),
         v2_checkpoint.FEATURE,
-        Feature("vacuumProtocolCheck", True, True, True, never, "vacuum refuses a table that cannot be written"),
+        Feature(
+            "vacuumProtocolCheck", True, True, True, never, "vacuum refuses a table that this library cannot write"
+        ),
         Feature("domainMetadata", False, True, True, never, "domains of other engines are kept unchanged"),
         row_tracking.FEATURE,
         Feature(
@@ -241,7 +248,7 @@ FEATURES: Mapping[str, Feature] = {
             False,
             False,
             never,
-            "the table's metadata is Iceberg's, which this library does not read",
+            "the table has the metadata of Iceberg, which this library does not read",
             "preview",
             used=always,
         ),
@@ -252,7 +259,11 @@ FEATURES: Mapping[str, Feature] = {
 TYPES: Mapping[str, tuple[bool, bool, str]] = {
     "void": (True, True, "all values are null; needs no feature; not stored in data files"),
     "timestamp_ntz": (True, True, "needs the feature timestampNtz"),
-    "variant": (True, False, "needs the feature variantType; read as a struct of two binaries, metadata and value"),
+    "variant": (
+        True,
+        False,
+        "needs the feature variantType; read as a struct of two binary members, metadata and value",
+    ),
     "interval ...": (False, False, "has no feature in the protocol; the other columns can be read"),
     "geometry(...), geography(...)": (False, False, "needs the feature geospatial"),
 }

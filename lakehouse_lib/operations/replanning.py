@@ -12,7 +12,7 @@ from lakehouse_lib.transaction.conflict_checker import find_change
 
 
 class Change(Protocol):
-    """A change of files that can be planned on one version after another."""
+    """A change of a table's files that can be planned again on a later version."""
 
     @property
     def replans(self) -> tuple[type[CommitFailedError], ...]:
@@ -29,7 +29,7 @@ class Change(Protocol):
         """Delete unreferenced files that the change wrote.
 
         Args:
-            committed: keep the files that the last transaction refers to; False: delete all.
+            committed: True: keep the files that the last transaction refers to. False: delete all files.
         """
 
 
@@ -69,7 +69,7 @@ def commit_change(snapshot: Snapshot, change: Change, properties: CommitProperti
         lost = outcome.error
         latest = snapshot.update()
         before, after = ((side.protocol, side.metadata) for side in (snapshot, latest))
-        # The conflict may hide a change of schema or protocol, which a new plan must not ignore.
+        # The transaction reports only the first conflict. A change of schema or protocol forbids a new plan, too.
         breaking = find_change(before, after, range(snapshot.version + 1, latest.version + 1), latest.store)
         if breaking is not None or not isinstance(lost, change.replans):
             change.discard(committed=False)

@@ -12,14 +12,18 @@ from lakehouse_lib.store.concurrent import at_once
 
 
 def read_winners(store: ObjectStore, before: Landmark) -> tuple[list[CommitActions], Landmark]:
-    """The commits after ``before`` in the order of their versions, and the identity of the last of them.
+    """The commits after ``before`` in the order of their versions, and the landmark of the last commit.
 
-    At least one such commit must exist. A stale listing may lack the newest; the next put then finds it.
+    At least one such commit must exist. A stale listing may lack the newest commits. The next put of the transaction
+    then finds their versions taken.
+
+    Args:
+        before: the version that the lost attempt followed.
 
     Raises:
-        TableNotFoundError: ``before`` belongs to another table now.
+        TableNotFoundError: the table was replaced: the commit of ``before`` is another one now.
         VersionNotFoundError: ``before`` or a later commit was cleaned up.
-        LogCorruptedError: a commit is torn.
+        LogCorruptedError: a commit cannot be parsed, for example because its last line is cut.
     """
     listed = {commit.version: commit.object for commit in list_commits(store, before.version)}
     path = file_names.commit(before.version)

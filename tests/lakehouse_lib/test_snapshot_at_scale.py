@@ -210,7 +210,7 @@ def test_an_open_snapshot_never_mixes_a_checkpoint_with_its_successor(table):
         assert json.loads(stats)["minValues"]["id"] == int(path[1:]) * 10
 
 
-# The memory bound of docs/architecture.md.
+# The memory bound of docs/architecture-log.md.
 
 FILES = 200_000
 

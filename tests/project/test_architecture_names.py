@@ -1,17 +1,18 @@
-"""The classes and files that the architecture page names exist."""
+"""The classes and files that the architecture pages name exist."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("lakehouse_lib", "plugins", "spark_jobs", "demo", "dags", "benchmarks", "tests")
-PAGE = (ROOT / "docs" / "architecture.md").read_text()
+PAGES = sorted((ROOT / "docs").glob("architecture*.md"))
+TEXT = "\n".join(page.read_text() for page in PAGES)
 FILES = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
 
 
 def test_the_classes_it_names_are_defined_or_imported():
     names = set(
-        re.findall(r"`(?:\w+\.)*([A-Z][a-z]+(?:[A-Z]\w*)?)\b[^`]*`", re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL))
+        re.findall(r"`(?:\w+\.)*([A-Z][a-z]+(?:[A-Z]\w*)?)\b[^`]*`", re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL))
     )
     assert len(names) > 10
     code = "\n".join(path.read_text() for path in FILES)
@@ -20,7 +21,7 @@ def test_the_classes_it_names_are_defined_or_imported():
 
 
 def test_the_files_it_names_are_there():
-    names = set(re.findall(r"`([\w/]+\.py)`", PAGE))
+    names = set(re.findall(r"`([\w/]+\.py)`", TEXT))
     assert len(names) > 50
     paths = [f"/{path.relative_to(ROOT)}" for path in FILES]
     assert {name for name in names if not any(path.endswith(f"/{name}") for path in paths)} == set()

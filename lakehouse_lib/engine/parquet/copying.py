@@ -10,5 +10,8 @@ COPIED_COLUMNS = ("path", "partitionValues", "deletionVector", "baseRowId", "def
 
 
 def copy_reader(target: WriteTarget) -> TableReader:
-    """The reader of rows to copy: without partition columns, and with the row ids that the target keeps."""
+    """The reader of rows that are copied into files of ``target``.
+
+    It reads the columns of data files, and the row ids if the target's layout has columns for them.
+    """
     return TableReader(target.store, target.layout, target.layout.data_columns)

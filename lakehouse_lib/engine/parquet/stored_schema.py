@@ -13,9 +13,10 @@ _FIELD_ID = b"PARQUET:field_id"
 def stored_schema(layout: TableLayout) -> pa.Schema:
     """The columns of a data file: the table's columns under their physical names, and the materialized row id columns.
 
-    Columns are nullable, as in files of delta-spark, because NOT NULL is a rule for rows. Members are nullable as in
-    the table's schema, because delta-rs reads with pyarrow's dataset, which cannot cast a null struct to one with
-    required members.
+    Every column is nullable, as in files of delta-spark, because a write checks NOT NULL for each row. Struct members,
+    list elements and map values are required where the table's schema declares NOT NULL. Otherwise delta-rs could not
+    read a null struct: it casts the file's type to the table's type, and a null struct with optional members cannot be
+    cast to a struct with required members.
     """
     columns = [_stored(field).with_nullable(True) for field in layout.physical.data_columns.fields]
     row_ids = () if layout.row_ids is None else layout.row_ids.fields

@@ -93,7 +93,7 @@ class DataFileWriter:
         rows = rows.select(self._names)
         try:
             rows = with_types(rows, self._schema)
-        except NullMemberError:  # rows of another writer are copied; this library checks rows that it writes
+        except NullMemberError:  # only copied rows of another writer contain this null; the library checks its own rows
             self.flush()
             self.roll()
             self._schema = nullable(self._schema)
@@ -147,7 +147,7 @@ class DataFileWriter:
     def abort(self) -> None:
         """Delete the written files as far as possible; vacuum deletes the others, because no version refers to them."""
         if self._writer is not None:
-            # The writer is closed before its sink: on garbage collection it would write a footer into the sink.
+            # Close the writer before its sink. Otherwise the writer's finalizer would write a footer into the sink.
             with suppress(OSError, pa.ArrowException):
                 self._writer.close()
             self._writer.is_open = False
@@ -191,11 +191,14 @@ class DataFileWriter:
                 if self._writer is None:
                     self._open(group)
                 self._write_group(group)
-        with suppress(DeltaError):  # no commit refers to it
+        with suppress(DeltaError):  # no commit refers to the old file, so vacuum deletes it
             self._target.store.delete_many([before])
 
     def _encodings(self, dictionaries: list[str] | bool) -> dict[str, str] | None:
-        """The encoding of the row id column: as differences, ids take one or two bits a row instead of four bytes."""
+        """The encoding of the row id column, which stores the difference between one id and the next.
+
+        The column takes one or two bits per row instead of four bytes.
+        """
         row_ids = self._target.layout.row_ids
         if row_ids is None or isinstance(dictionaries, bool) or row_ids.ids in dictionaries:
             return None
@@ -236,9 +239,9 @@ class DataFileWriter:
 
 
 def _repeating(rows: pa.Table) -> list[str] | bool:
-    """Columns with repeating values, for dictionaries; True: all columns.
+    """The columns that are written with a dictionary, because their values repeat; True: all columns.
 
-    Dictionaries of other columns would take half of the time of a write and make files larger.
+    Dictionaries for the other columns would take half of the time of a write and make files larger.
     """
     if any(pa.types.is_nested(column.type) for column in rows.schema):
         return True
@@ -301,7 +304,7 @@ def _by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[
     for name in partition_columns:
         encoded = table.column(name).combine_chunks().dictionary_encode()
         indices = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
-        # Renumbered after each column, so that the product of many columns cannot overflow.
+        # ``np.unique`` renumbers the codes after each column, because the product of many columns could overflow.
         _, codes = np.unique(codes * (len(encoded.dictionary) + 1) + indices, return_inverse=True)
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
@@ -328,10 +331,10 @@ def _refuse_overlong(spelled: Sequence[list[str | None]], target: WriteTarget) -
 
 
 def partition_texts(values: pa.Array | pa.ChunkedArray, name: str, target: WriteTarget) -> list[str | None]:
-    """The values of a partition column, as text in the spelling of the log.
+    """The values of a partition column as the text that the log stores.
 
     Raises:
-        InvalidArgumentError: the log has no spelling for a value; names the column.
+        InvalidArgumentError: the log cannot store a value as text; the error names the column.
     """
     try:
         texts: list[str | None] = partition_values.to_strings(values, target.layout.schema.field(name).type).to_pylist()

@@ -1,7 +1,7 @@
 """The engine that runs on Spark: file tasks in Python workers, reads and writes of rows by Spark itself.
 
-Rows do not cross between the JVM and Python, except as blobs of an exchange, and in writes to stores where renames are
-expensive. Only the DataFrame API is used.
+Rows cross between the JVM and Python in two cases only: as blobs, if an ``exchange`` runs on a cluster, and in writes
+to stores where renames are expensive. Only the DataFrame API is used.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class SparkEngine:
 
     @property
     def local_folder(self) -> str:
-        """The folder of Spark's shuffle files, which is on a disk with enough room."""
+        """The folder of Spark's shuffle files. Its disk must have room for all pieces of an exchange."""
         return str(self.spark.conf.get("spark.local.dir", tempfile.gettempdir())).split(",")[0]
 
     def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T]) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Staged rows of a load as DataFrames, and failing rows in the layout of the quarantine."""
+"""DataFrames of staged rows (the parsed rows of a load), and of rows for the quarantine."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def read(spark: SparkSession, store: ObjectStore, schema: Schema, paths: Sequenc
     """The rows of staged Parquet files of a store."""
     if not paths:
         return empty(spark, schema)
-    # Without globbing, because a table's path may contain * or [.
+    # Disable globbing, because a table's path may contain * or [.
     reader = spark.read.schema(struct_type(schema)).option("__globPaths__", "false")
-    # Regardless of the session's settings, dates stay the same, and a missing file is an error.
+    # The options override the session's settings: dates are not rebased, and a missing file is an error.
     reader = reader.options(**reading.OPTIONS, **store_access.options(spark, store))
     return reader.parquet(*(f"{store_access.uri(store, store.root)}/{path}" for path in paths))
 

@@ -1,8 +1,9 @@
 """Delete the rows for which a predicate is true; rows for which it is NULL stay.
 
-If the table enables deletion vectors, rows are hidden and no data file is written. Otherwise, and for an erasure, files
-are copied without the rows. After a copy no file of the version has such a row, not even a row that a deletion vector
-had hidden before. Therefore every file with a deletion vector is read, whatever its statistics are.
+If the table enables deletion vectors, the delete hides the rows by deletion vectors and writes no data file. Otherwise,
+and for an erasure, it copies files without the rows. After such a copy, no file of the new version contains a matching
+row, not even a row that a deletion vector hid before. Statistics may leave out hidden rows, so files with a deletion
+vector are read regardless of their statistics.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import OptimisticTransaction
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
-#: The most times that a delete is planned, once and again after each conflict.
+#: How often a delete is planned at most: the first time, and again after each conflict.
 _ROUNDS = 10
 
 
 @dataclass(frozen=True)
 class DeletePlan:
-    """The files that a delete will remove or read; also the dry run. Both are files tables.
+    """The files that a delete will remove or read; also the dry run.
 
     Attributes:
-        whole: files whose partition values show that all rows match.
-        candidates: files that may have matching rows.
+        whole: files table of the files whose partition values show that all rows match.
+        candidates: files table of the files that may have matching rows.
     """
 
     whole: pa.Table
@@ -61,8 +62,8 @@ def plan_delete(snapshot: Snapshot, predicate: Predicate | None, *, rewrite: boo
 
     Args:
         predicate: None: every row.
-        rewrite: also remove matching rows that deletion vectors hide. Statistics need not bound hidden rows, so only
-            partition values rule out a file with a deletion vector.
+        rewrite: also remove matching rows that deletion vectors hide. Statistics may leave out hidden rows, so a file
+            with a deletion vector is skipped by its partition values only.
     """
     nothing = snapshot.files.slice(0, 0)
     if predicate is None:
@@ -106,13 +107,14 @@ def delete(
 
     Returns:
         Metrics: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes, numDeletedRows (None if files that are
-        removed whole have no statistics), numCopiedRows, numDeletionVectorsAdded (these files count as neither added
-        nor removed), numDeletionVectorsRemoved, executionTimeMs, scanTimeMs, rewriteTimeMs. Without a matching row all
-        are 0 and nothing is committed, unless ``rewrite`` removes matching rows that deletion vectors hid.
+        removed whole have no statistics), numCopiedRows, numDeletionVectorsAdded, numDeletionVectorsRemoved,
+        executionTimeMs, scanTimeMs, rewriteTimeMs. A file that only gets a new deletion vector counts as neither added
+        nor removed. If no row matches, all counts are 0 and nothing is committed, unless ``rewrite`` removes matching
+        rows that deletion vectors hid.
 
     Raises:
-        DeltaProtocolError: the table is append-only, or has a change data feed, or has row tracking without the name of
-            the column for row ids.
+        DeltaProtocolError: the table is append-only, or has a change data feed, or has row tracking and no property
+            that names the column for row ids.
         CommitFailedError: a concurrent change of schema or protocol, or ten conflicts in a row.
         CommitUnknownError: the store gave no answer to the commit.
     """
@@ -187,7 +189,10 @@ class _Delete:
         self._looked_into = pc.unique(pa.concat_arrays([self._looked_into, new]))
 
     def _apply(self, snapshot: Snapshot, candidates: pa.Table, keys: pa.Array, marks: bool) -> None:
-        """Hide the matching rows of candidates, or copy the files without them, if not done before."""
+        """Hide the matching rows of candidates, or copy the files without these rows.
+
+        Files to which an earlier plan has done this are left out.
+        """
         pending = pc.and_not(
             pc.is_in(self._matches[_KEY], value_set=keys),
             pc.is_in(self._matches[_KEY], value_set=self._applied[_KEY].combine_chunks()),
@@ -249,17 +254,17 @@ def _with_keys(results: pa.Table, keys: pa.Array) -> pa.Table:
 
 
 def _files(applied: pa.Table) -> pa.Table:
-    """The replacements of changed files."""
+    """The files table of the files that replace changed files."""
     return applied.filter(pc.is_valid(applied["path"])).select(FILE_SCHEMA.names).cast(FILE_SCHEMA)
 
 
 def _is_marked(applied: pa.Table) -> pa.ChunkedArray:
-    """For each result whether the file is the same with a new deletion vector."""
+    """For each changed file whether it was kept and got a new deletion vector."""
     return is_true(pc.equal(applied["path"], applied["source"]))
 
 
 def _stored(files: pa.Table, sources: pa.ChunkedArray, store: ObjectStore) -> pa.Array:
-    """The store paths of the objects that were written for files: new data files and files of deletion vectors."""
+    """The store paths of the objects that the delete wrote: new data files, and the files of deletion vectors."""
     is_new = pc.invert(pc.is_in(files["path"], value_set=sources.combine_chunks()))
     data = file_paths.canonical(files["path"].filter(is_new), store)
     return pa.concat_arrays([data, deletion_vector.paths_of(store, files["deletionVector"])])

@@ -69,8 +69,8 @@ class Write:
         mode: for a table that exists: "error", "append", "overwrite", "ignore".
         schema_mode: None: the data must fit the table; "merge": new columns and fields are added; "overwrite" (with
             mode "overwrite"): the table gets the data's schema.
-        partition_by: partition columns of a new table, or of a table whose schema is overwritten; else None or the
-            table's own.
+        partition_by: partition columns of a new table, or of a table whose schema is overwritten. In other cases it is
+            None or names the table's partition columns.
         name, description, configuration: of a new table; an existing table keeps its own.
         target_file_size: size in bytes at which a file is closed. Each partition of a Spark DataFrame writes its own
             files.
@@ -97,8 +97,9 @@ def write(
 ) -> ChangeResult:
     """Write rows in one commit. Mode "ignore" commits nothing if the table exists.
 
-    A write without rows commits too (as in delta-rs), because it may have application transactions. If another writer
-    creates the table first, a write with mode "append" or "overwrite" is committed to that table, if its files fit.
+    A write without rows also makes a commit, as in delta-rs, because its commit may have application transactions. If
+    another writer creates the table first, a write with mode "append" or "overwrite" is committed to that table if the
+    written files fit the schema and the partitioning of that table.
 
     Args:
         snapshot: the latest version, if the caller has loaded it.
@@ -106,7 +107,7 @@ def write(
 
     Raises:
         InvalidArgumentError: the mode is not valid, the table exists (mode "error"), or its partitioning differs.
-        InvalidSchemaError: data files cannot store any of the columns, so rows would be lost.
+        InvalidSchemaError: data files cannot store the rows; see ``check_rows_are_kept``.
         SchemaMismatchError: lists the columns that do not fit.
         CommitFailedError: a concurrent commit conflicts with this one; nothing is committed.
         CommitUnknownError: the store gave no answer to the commit.
@@ -254,7 +255,9 @@ def _target(store: ObjectStore, metadata: Metadata, what: Write) -> WriteTarget:
 
 
 def check_rows_are_kept(target: WriteTarget) -> None:
-    """Refuse schemas whose rows Parquet cannot store: without a stored column, or with a struct without members.
+    """Refuse a schema whose rows data files cannot store.
+
+    In such a schema every column is void or a partition column, or a struct has no members.
 
     Raises:
         InvalidSchemaError: data files cannot store the rows; the error names the columns.
@@ -269,15 +272,15 @@ def check_rows_are_kept(target: WriteTarget) -> None:
             )
     if not stored_schema(target.layout).names:
         raise InvalidSchemaError(
-            "every column is void or a partition column, so data files would have no row: "
+            "every column is void or a partition column, so data files could not store the rows: "
             f"{', '.join(target.layout.schema.names)}",
             table=table,
-            hint="Add a column with values, or cast a void column to its later type",
+            hint="Add a column with values, or cast a void column to the type that its values will have",
         )
 
 
 def _check_fits(snapshot: Snapshot, metadata: Metadata) -> None:
-    """Refuse to commit files to a table that another writer created first, unless they fit that table.
+    """Check that files fit a table that another writer created after the files were written.
 
     Args:
         snapshot: the table of the other writer.
@@ -287,7 +290,7 @@ def _check_fits(snapshot: Snapshot, metadata: Metadata) -> None:
         SchemaMismatchError, InvalidArgumentError: the files do not fit.
     """
     schema = Schema.from_json(metadata.schema_string)
-    # Compare names with their case, because other readers match the names in the files exactly.
+    # Names must also agree in case, because other readers compare names in files case-sensitively.
     winner_types = {field.name: field.type for field in snapshot.schema.fields}
     same_types = all(winner_types.get(field.name) == field.type for field in schema.fields)
     is_mapped = {snapshot.layout.mapping, COLUMN_MAPPING_MODE.of(metadata.configuration)} != {"none"}

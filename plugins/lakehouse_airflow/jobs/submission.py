@@ -43,7 +43,7 @@ _LOCAL_CONF = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "12
 class JobSubmission(SparkSubmitHook):
     """A single run of a job.
 
-    The job's last line on standard output is a JSON object, its result or its error (docs/architecture.md).
+    The job's last line on standard output is a JSON object, its result or its error (docs/architecture-platform.md).
 
     Args:
         job: the module's name in ``spark_jobs``.

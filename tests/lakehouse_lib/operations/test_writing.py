@@ -99,7 +99,7 @@ WITHOUT_MEMBERS = pa.array([{}] * 3, pa.struct([]))
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
-        (VOID, "every column is void or a partition column, so data files would have no row: v"),
+        (VOID, "every column is void or a partition column, so data files could not store the rows: v"),
         (pa.table({"s": WITHOUT_MEMBERS}), "column 's' has a struct without members"),
         (pa.table({"a": [1, 2, 3], "s": pa.array([[{}]] * 3)}), "column 's' has a struct without members"),
     ],
