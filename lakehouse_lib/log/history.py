@@ -91,6 +91,13 @@ def version_at(store: ObjectStore, moment: datetime) -> int:
     Raises:
         VersionNotFoundError: the time is before the first commit in the log, or in the future.
     """
+    if not isinstance(moment, datetime) or moment != moment:  # the NaT of pandas is a datetime
+        raise InvalidArgumentError(
+            f"timestamp is {moment!r}; expected a datetime",
+            table=store.root,
+            hint="A datetime without a zone is UTC",
+            code="DELTA_INVALID_VERSION",
+        )
     commits = list_commits(store)
     if not commits:
         raise TableNotFoundError(f"the location has no table: {file_names.LOG} has no commit", table=store.root)

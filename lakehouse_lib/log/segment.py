@@ -33,6 +33,11 @@ class Commit:
     modified: int
     tag: str = ""
 
+    @classmethod
+    def of(cls, version: int, meta: ObjectMeta) -> Commit:
+        """The commit of an object."""
+        return cls(version, meta.path, meta.size, meta.modified, meta.tag)
+
     @property
     def object(self) -> ObjectMeta:
         return ObjectMeta(self.path, self.size, self.modified, self.tag)
@@ -158,7 +163,7 @@ def sort_listing(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[C
         if name is None:
             continue
         if name.kind == "commit":
-            commits.append(Commit(name.version, meta.path, meta.size, meta.modified, meta.tag))
+            commits.append(Commit.of(name.version, meta))
         elif name.kind == "compacted" and name.version < name.end:
             compactions.append(Compaction(name.version, name.end, meta.path, meta.size, meta.modified))
         elif name.kind == "part":
@@ -271,7 +276,7 @@ def _as_commit(meta: ObjectMeta) -> Commit | None:
     name = file_names.parse(meta.path)
     if name is None or name.kind != "commit":
         return None
-    return Commit(name.version, meta.path, meta.size, meta.modified, meta.tag)
+    return Commit.of(name.version, meta)
 
 
 def _no_table(store: ObjectStore) -> TableNotFoundError:

@@ -23,6 +23,7 @@ from lakehouse_lib.schema import PrimitiveType
 
 _ROWS_A_PARSE = 65_536
 _ROWS_BY_HAND = 16
+_BLOCK_BYTES = 1 << 22
 _NOTHING, _LINE_BREAK = literal("", pa.string()), literal("\n", pa.string())
 _AS_TEXT = ("string", "date", "timestamp", "timestamp_ntz")
 
@@ -118,10 +119,12 @@ def _parse(text: pa.Array, schema: pa.Schema) -> pa.Table:
     try:
         lines = pc.binary_join_element_wise(text, _NOTHING, _LINE_BREAK)
         body = lines.buffers()[2]
-        longest = pc.max(pc.binary_length(lines)).as_py()
+        size = pc.sum(pc.binary_length(lines)).as_py()
+        block_size = max(_BLOCK_BYTES, 2 * pc.max(pc.binary_length(lines)).as_py())
         table = pj.read_json(
-            pa.BufferReader(body.slice(0, pc.sum(pc.binary_length(lines)).as_py())),
-            read_options=pj.ReadOptions(block_size=max(1 << 22, 2 * longest)),
+            pa.BufferReader(body.slice(0, size)),
+            # A single block is parsed by this thread: to wake others takes longer than to parse a few rows.
+            read_options=pj.ReadOptions(use_threads=size > block_size, block_size=block_size),
             parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
         )
         if table.num_rows == len(text):

@@ -182,7 +182,7 @@ class DeltaTable(ReadableTable):
             rewrite=rewrite,
             commit_properties=commit_properties,
         )
-        self._move_on()
+        self._move_on(result.version)
         return delete_metrics(result)
 
     @property
@@ -205,7 +205,7 @@ class DeltaTable(ReadableTable):
             dry_run=dry_run,
             enforce_retention_duration=enforce_retention_duration,
         )
-        self._move_on()
+        self._move_on(result.version)
         return list(result.files)
 
     def create_checkpoint(self) -> None:
@@ -253,7 +253,7 @@ class DeltaTable(ReadableTable):
             before_repair=None if before_repair is None else lambda result: before_repair(repair_metrics(result)),
         )
         if not dry_run:
-            self._move_on()
+            self._move_on(result.version)
         return repair_metrics(result)
 
     def _latest(self) -> Snapshot:
@@ -261,11 +261,14 @@ class DeltaTable(ReadableTable):
         self._snapshot = self._snapshot.update()
         return self._snapshot
 
-    def _move_on(self) -> None:
-        """Move to the version after a verb. A failing store is only logged, because the verb has succeeded: after an
-        error callers would repeat it. The next verb moves to the latest version anyway."""
+    def _move_on(self, version: int | None) -> None:
+        """Move to the version that a verb has committed, or to the latest.
+
+        A failing store is only logged, because the verb has succeeded: after an error callers would repeat it. The next
+        verb moves to the latest version anyway.
+        """
         try:
-            self.update_incremental()
+            self._snapshot = self._snapshot.after_commit(version)
         except DeltaError as error:
             logger.warning("%s is still shown at version %d: %s", self.table_uri, self.version(), error)
 
@@ -302,7 +305,7 @@ class TableOptimizer:
             predicate=table._predicate(partition_filters),
             commit_properties=commit_properties,
         )
-        table._move_on()
+        table._move_on(result.version)
         return optimize_metrics(result)
 
     def z_order(
@@ -332,5 +335,5 @@ class TableOptimizer:
             full=full,
             commit_properties=commit_properties,
         )
-        table._move_on()
+        table._move_on(result.version)
         return optimize_metrics(result)

@@ -76,9 +76,11 @@ def write_deltalake(
         target_file_size=target_file_size,
     )
     latest = table._latest() if table is not None else None
-    write_rows(store, rows, what, engine or _engine(rows, table), snapshot=latest, commit_properties=commit_properties)
+    result = write_rows(
+        store, rows, what, engine or _engine(rows, table), snapshot=latest, commit_properties=commit_properties
+    )
     if table is not None:
-        table._move_on()
+        table._move_on(result.version)
 
 
 def _location(table_or_uri: str | os.PathLike[str] | DeltaTable) -> str | os.PathLike[str]:

@@ -110,4 +110,4 @@ def _text(value: object) -> str:
 
 def engine_info() -> str:
     """The name and version of this library, as in commitInfo."""
-    return "/".join(filter(None, (distribution.NAME, distribution.version())))
+    return f"{distribution.NAME}/{distribution.VERSION}"

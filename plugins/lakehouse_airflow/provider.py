@@ -16,7 +16,7 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": distribution.NAME,
         "name": "Lakehouse",
         "description": "Delta tables kept healthy by Airflow and Spark.",
-        "versions": [distribution.version()],
+        "versions": [distribution.VERSION],
         "connection-types": [
             {
                 "connection-type": "lakehouse",

@@ -20,7 +20,7 @@ from lakehouse_lib.errors import (
 from lakehouse_lib.log import file_names
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.write.write import Write, write
-from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import LocalStore, local
 from lakehouse_lib.transaction import Committed, Conflict, Unknown, put_commit, version_of
 from tests.fault_store import FaultStore, answers, each
@@ -180,10 +180,10 @@ def test_a_store_that_fails_once_it_is_committed_makes_no_error_of_it(tmp_path, 
         "vacuum": lambda: table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False),
     }
 
-    def fail(table):
-        raise StoreError("service unavailable", table=table.table_uri)
+    def fail(snapshot, _version):
+        raise StoreError("service unavailable", table=snapshot.store.root)
 
-    monkeypatch.setattr(DeltaTable, "update_incremental", fail)
+    monkeypatch.setattr(Snapshot, "after_commit", fail)
     verbs[verb]()
     assert "is still shown at version 2: [DELTA_STORE_ERROR] service unavailable" in caplog.text
     assert table.version() == 2

@@ -53,10 +53,10 @@ def make_ready(spark: Any) -> None:
 def hint() -> str:
     """The hint for workers that lack the library."""
     python = "{}.{}".format(*sys.version_info[:2])
-    library = " ".join(filter(None, (distribution.NAME, distribution.version())))
     return (
-        f"Set PYSPARK_PYTHON (spark.pyspark.python for spark-submit) to a Python {python} that has {library} and "
-        "pyarrow on every executor, or send the library with --py-files to one that has pyarrow"
+        f"Set PYSPARK_PYTHON (spark.pyspark.python for spark-submit) to a Python {python} that has "
+        f"{distribution.NAME} {distribution.VERSION} and pyarrow on every executor, or send the library with "
+        "--py-files to one that has pyarrow"
     )
 
 
@@ -68,11 +68,10 @@ def _check(spark: Any) -> None:
             hint=hint(),
             code="DELTA_SPARK_CONFIGURATION",
         )
-    driver_version = distribution.version()
-    if driver_version is not None and answer.version is not None and answer.version != driver_version:
+    if answer.version != distribution.VERSION:
         raise StoreError(
             f"Spark's Python workers ({answer.python}) have {distribution.NAME} {answer.version}; "
-            f"expected {driver_version}",
+            f"expected {distribution.VERSION}",
             hint=hint(),
             code="DELTA_SPARK_CONFIGURATION",
         )
@@ -80,11 +79,9 @@ def _check(spark: Any) -> None:
 
 def _question() -> Any:
     """The function that a worker runs; it is nested, so that it is pickled by value and runs without the library."""
-    name = distribution.NAME
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import importlib
-        import importlib.metadata
         import sys
 
         import pyarrow as pa
@@ -92,9 +89,7 @@ def _question() -> Any:
         installed = error = None
         try:
             importlib.import_module("lakehouse_lib.engine.spark.tasks")
-            installed = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            pass
+            installed = importlib.import_module("lakehouse_lib.distribution").VERSION
         except Exception as failure:
             error = f"{type(failure).__name__}: {failure}"
         for _ in batches:

@@ -110,7 +110,7 @@ class FileSet:
             for piece, positions in self.base.pieces(names, keys, self.gone if is_looked_up else self._gone_positions):
                 gone.append(positions)
                 yield piece
-            self.__dict__["gone"] = np.unique(np.concatenate(gone))
+            self.__dict__["gone"] = _distinct(np.concatenate(gone))
             if "path" in names:
                 self.check_paths()
         yield self.added.select(list(names))
@@ -226,7 +226,7 @@ class FileSet:
         keys = self._changed_keys
         if self.base is None or not len(keys):
             return self._gone_positions
-        return np.union1d(self._gone_positions, self.base.find(keys))
+        return _distinct(np.concatenate([self._gone_positions, self.base.find(keys)]))
 
     def _unchanged(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Those of the positions in the base whose rows no later commit changed."""
@@ -275,3 +275,9 @@ def _find_repeats(paths: pa.ChunkedArray, store: ObjectStore) -> list[str]:
     alike = paths.take(int64s(find_repeated_numbers(np.concatenate([np.zeros(0, np.uint64), *numbers]))))
     texts: list[str] = alike.take(int64s(find_repeats(canonical(alike, store)))).to_pylist()
     return texts
+
+
+def _distinct(positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Distinct positions, ascending. ``np.unique`` would import numpy.ma, which takes a process 15 ms."""
+    ordered = np.sort(positions)
+    return ordered[np.diff(ordered, prepend=-1) > 0]  # no position is negative

@@ -73,6 +73,6 @@ def test_a_session_elsewhere_is_asked_once(spark, tmp_path, monkeypatch):
 
 
 def test_workers_with_another_version_of_the_library_are_refused(spark, monkeypatch):
-    monkeypatch.setattr(spark_workers.distribution, "version", lambda: "99.1")
+    monkeypatch.setattr(spark_workers.distribution, "VERSION", "99.1")
     with pytest.raises(spark_workers.StoreError, match=r"have lakehouse-lib .*; expected 99\.1.*PYSPARK_PYTHON"):
         spark_workers._check(spark)

@@ -14,7 +14,7 @@ from lakehouse_lib.log.history import history
 from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint, write_hint
 from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.transaction import Committed, Conflict
+from lakehouse_lib.transaction import Committed, Conflict, Unknown
 from tests import checkpoint_files
 from tests.fault_store import FaultStore
 from tests.log_builder import METADATA, PROTOCOL, add, put
@@ -395,7 +395,7 @@ def test_a_version_that_a_cleanup_frees_is_not_written_again(tmp_path):
     assert "late" in load_snapshot(log.store).files["path"].to_pylist()
 
 
-def test_a_version_that_is_cleaned_up_after_a_lost_race_is_no_lost_log(tmp_path):
+def test_a_version_that_is_cleaned_up_after_a_lost_race_is_unknown(tmp_path):
     log = PastLog(tmp_path, configuration={"delta.logRetentionDuration": "interval 10000 days"}).commits(6)
     log.checkpoint(5, "classic")
     old = load_snapshot(log.store, 1)
@@ -403,5 +403,5 @@ def test_a_version_that_is_cleaned_up_after_a_lost_race_is_no_lost_log(tmp_path)
     commits = [file_names.commit(version) for version in range(5)]
     store = FaultStore(log.store.root, after={"put_if_absent": lambda _: log.store.delete_many(commits)})
     outcome = commit(old, store, "late")
-    assert isinstance(outcome, Conflict)
-    assert outcome.error.code == "DELTA_COMMIT_FAILED"
+    assert isinstance(outcome, Unknown)
+    assert outcome.error.code == "DELTA_COMMIT_UNKNOWN"
