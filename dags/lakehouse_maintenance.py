@@ -1,4 +1,4 @@
-"""Keeps tables healthy: compacts or clusters small files, writes a checkpoint, and deletes expired files and versions.
+"""Keeps tables healthy: compacts or Z-orders small files, writes a checkpoint, and deletes expired files and versions.
 
 Trigger it with `{"tables": ["orders"]}` to maintain some tables only. A table that fails does not stop the others. No
 row changes, so no downstream DAG is triggered. The task `summary` logs the results of each table.

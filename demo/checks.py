@@ -25,7 +25,7 @@ from lakehouse_lib import DeltaTable
 
 # The number of older versions that the three readers compare; loaded tables have at least as many.
 OLDER_VERSIONS = 5
-# A selective query must read at most this share of a clustered table's files.
+# A selective query must read at most this share of a Z-ordered table's files.
 MOST_FILES_READ = 1 / 3
 # The load and the erasure change the rows of the report's tables; maintenance does not.
 REPORTS_EXPECTED = 2

@@ -12,9 +12,9 @@ from demo.users import OFFICER
 KIB = 1024
 # Small on purpose: at production size, these few rows would fit one file, and there would be no files to skip.
 TARGET_FILE_SIZE = {"orders": 400 * KIB, "lineitem": 600 * KIB, "customer": 4096 * KIB}
-# The source files are not sorted by these columns, so only clustering makes files skippable.
+# The source files are not sorted by these columns, so only a Z-order makes files skippable.
 CLUSTER_BY = {"orders": ["o_custkey", "o_orderdate"], "lineitem": ["l_partkey", "l_shipdate"], "customer": []}
-# A selective query for each clustered column.
+# A selective query for each Z-order column.
 SELECTIVE = {
     "orders": {"o_custkey": "o_custkey = 7501", "o_orderdate": "o_orderdate = DATE '1995-06-17'"},
     "lineitem": {"l_partkey": "l_partkey = 10007", "l_shipdate": "l_shipdate = DATE '1995-06-17'"},

@@ -133,14 +133,14 @@ COMPACT = TableOperation(
 )
 Z_ORDER = TableOperation(
     "z_order",
-    "Cluster a Delta table, so that predicates on these columns skip most files.",
+    "Z-order a Delta table, so that predicates on these columns skip most files.",
     (
         _TABLE,
         Parameter("columns", "names", "the columns that queries filter by", required=True),
         _TARGET_FILE_SIZE,
-        Parameter("full", "flag", "also rewrite files that are clustered already", default=False),
+        Parameter("full", "flag", "also rewrite files that are Z-ordered already", default=False),
     ),
-    "operations.optimize.z_order:z_order",
+    "operations.optimize.z_order.z_order:z_order",
     ChangeResult,
     moves_bytes=True,
 )

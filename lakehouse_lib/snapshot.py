@@ -255,7 +255,7 @@ class Snapshot:
         return latest if latest.version > self.version else self
 
     def after_commit(self, version: int | None) -> Snapshot:
-        """The version that a transaction has committed, by one HEAD if it is small and the next one; else the latest."""
+        """The version that a transaction has committed, with one HEAD if it is the next one; else the latest."""
         own: OwnCommit | None = self.__dict__.get("_own")
         if own is not None and own.actions.version == version == self.version + 1:
             commit_file = self.store.head(names.commit(version))

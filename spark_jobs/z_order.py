@@ -1,4 +1,4 @@
-"""Cluster a table, so that predicates on the chosen columns skip most files."""
+"""Z-order a table, so that predicates on the chosen columns skip most files."""
 
 from __future__ import annotations
 

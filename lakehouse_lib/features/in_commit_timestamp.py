@@ -75,6 +75,16 @@ def time_in(info: Mapping[str, Any], *, table: str, version: int) -> int:
     return moment
 
 
+def next_timestamp(now: int, previous: int | None) -> int:
+    """The in-commit timestamp of a commit: now, or 1 ms after the previous version if the clock went back.
+
+    Args:
+        previous: the time of the previous version, in its commitInfo or, if the commit enables in-commit timestamps, of
+            its file; None: there is no previous version.
+    """
+    return now if previous is None else max(now, previous + 1)
+
+
 def since_when(before: Metadata | None, after: Metadata, version: int, moment: int) -> Metadata:
     """The metadata of a commit, with the version and time since which in-commit timestamps are enabled.
 

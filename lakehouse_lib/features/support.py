@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakehouse_lib.errors import DeltaProtocolError, InvalidSchemaError, UnsupportedFeatureError
 from lakehouse_lib.features import append_only, change_data_feed, column_mapping
-from lakehouse_lib.features.protocol_versions import reader_features, writer_features
+from lakehouse_lib.features.protocol_upgrade import reader_features, writer_features
 from lakehouse_lib.features.table_features import CATALOG, FEATURES
 from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import APPEND_ONLY, CHANGE_DATA_FEED, COLUMN_MAPPING_MODE, SET_BY

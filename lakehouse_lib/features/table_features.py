@@ -12,6 +12,7 @@ from lakehouse_lib.features import (
     change_data_feed,
     column_mapping,
     deletion_vectors,
+    domain_metadata,
     in_commit_timestamp,
     row_tracking,
     v2_checkpoint,
@@ -88,7 +89,7 @@ FEATURES: Mapping[str, Feature] = {
         Feature(
             "vacuumProtocolCheck", True, True, True, never, "vacuum refuses a table that this library cannot write"
         ),
-        Feature("domainMetadata", False, True, True, never, "domains of other engines are kept unchanged"),
+        domain_metadata.FEATURE,
         row_tracking.FEATURE,
         Feature(
             "clustering",

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.values import literal, numbers_of
+from lakehouse_lib.arrow.values import numbers_of
 from lakehouse_lib.engine.base import is_small
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.fleet.overlap import mean_files_at_a_point
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.segment import list_commits
+from lakehouse_lib.log.tombstones import are_expired, retention
 from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes, record_count, total_size
-from lakehouse_lib.operations.optimize.clustering.selection import files_to_cluster, is_clustered
 from lakehouse_lib.operations.optimize.compact import compaction_bins
-from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION, TARGET_FILE_SIZE
+from lakehouse_lib.operations.optimize.z_order.selection import files_to_z_order, is_z_ordered
+from lakehouse_lib.protocol.table_properties import TARGET_FILE_SIZE
 from lakehouse_lib.snapshot import Snapshot
 
 
@@ -35,7 +35,7 @@ class Health:
         largest_partition_files: the number of files in the largest partition (of all files, without partitions).
         compactable_files: files that compaction would rewrite: small files that can be joined, and files of which a
             deletion vector hides more than 5% of the rows.
-        unclustered_files: files that clustering by ``clustered_by`` would rewrite; 0 without columns.
+        unclustered_files: files that z_order by ``clustered_by`` would rewrite; 0 without columns.
         tombstones, tombstone_bytes: removed files that the log still lists.
         reclaimable_files, reclaimable_bytes: tombstones past the retention, which vacuum deletes. The log does not say
             whether a vacuum already did; the next checkpoint drops them.
@@ -163,8 +163,8 @@ def _unclustered(
 ) -> list[tuple[NDArray[np.int64], int]]:
     if not columns:
         return []
-    clustered = is_clustered(snapshot, files, columns, target)
-    return files_to_cluster(partition, sizes, clustered, has_many_deleted_rows(files), target)
+    z_ordered = is_z_ordered(snapshot, files, columns, target)
+    return files_to_z_order(partition, sizes, z_ordered, has_many_deleted_rows(files), target)
 
 
 def _target(configuration: Mapping[str, str]) -> int:
@@ -179,6 +179,5 @@ def _percentile(sizes: NDArray[np.int64], share: float) -> int | None:
 
 
 def _expired(snapshot: Snapshot, moment: float) -> pa.Table:
-    retention = DELETED_FILE_RETENTION.of(snapshot.configuration, snapshot.store.root).total_seconds()
-    removed = pc.fill_null(snapshot.tombstones["deletionTimestamp"], literal(0, pa.int64()))
-    return snapshot.tombstones.filter(pc.less_equal(removed, literal(int((moment - retention) * 1000), pa.int64())))
+    cutoff = int(moment * 1000) - retention(snapshot.configuration, snapshot.store.root)
+    return snapshot.tombstones.filter(are_expired(snapshot.tombstones, cutoff))

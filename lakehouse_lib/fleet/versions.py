@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 def changed_rows(store: ObjectStore, since: int) -> tuple[int, int] | None:
     """The versions ``(since, latest)`` if a commit after ``since`` has changed rows, else None.
 
-    Compaction and clustering change no rows: ``dataChange`` of their actions is false. A commit that log cleanup has
+    Compaction and Z-order change no rows: ``dataChange`` of their actions is false. A commit that log cleanup has
     deleted, or that is corrupted, counts as a change. If ``latest`` is below ``since``, the table was recreated, and
     the result is ``(-1, latest)``.
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import literal, whole
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError
-from lakehouse_lib.features import in_commit_timestamp
+from lakehouse_lib.features import domain_metadata, in_commit_timestamp
 from lakehouse_lib.json_text import excerpt, parse_json
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.commits.commit_file import CommitActions
@@ -142,12 +142,7 @@ def next_checksum(previous: Checksum, commit: CommitActions, *, newer_than: int)
     files = previous.files + len(adds) - len(removes)
     if size < 0 or files < 0:
         return None
-    domains = None if previous.domains is None else dict(previous.domains)
-    for domain in commit.domains:
-        if domains is not None:
-            domains.pop(domain.domain, None)
-            if not domain.removed:
-                domains[domain.domain] = domain
+    domains = None if previous.domains is None else domain_metadata.reconcile(previous.domains, commit.domains)
     transactions = None
     if previous.transactions is not None:
         transactions = {

@@ -20,12 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import int64s, literal, strings
-from lakehouse_lib.engine.spark.write.writing import WRITE_KEY
+from lakehouse_lib.engine.spark.write.spark_writer import WRITE_KEY
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError, VersionNotFoundError
 from lakehouse_lib.log import clock, latest_version
 from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.log.segment import Commit, list_commits
+from lakehouse_lib.log.tombstones import are_expired, retention, unexpired
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.operations.results import VacuumResult
 from lakehouse_lib.operations.symbolic_links import SymbolicLinks
@@ -82,8 +83,7 @@ def vacuum(
         InvalidArgumentError: the retention is negative, or the table's retention is not an interval.
         LogCorruptedError: a deletion vector does not name its file, so the file cannot be kept.
     """
-    retention = DELETED_FILE_RETENTION.of(snapshot.configuration, snapshot.store.root)
-    configured = int(retention.total_seconds() * 1000)
+    configured = retention(snapshot.configuration, snapshot.store.root)
     retention_ms = configured if retention_hours is None else _retention_ms(retention_hours, snapshot)
     if enforce_retention_duration and retention_ms < configured:
         raise RetentionError(
@@ -100,7 +100,7 @@ def vacuum(
     latest.check_writable()
     tombstones = latest.tombstones
     if retention_ms > configured:
-        tombstones = pa.concat_tables([tombstones, *_forgotten(latest, moment - retention_ms)])
+        tombstones = pa.concat_tables([tombstones, *_dropped_tombstones(latest, moment - retention_ms)])
     plan = plan_vacuum(
         listing.objects,
         latest.files,
@@ -168,8 +168,7 @@ def plan_vacuum(
         partition_columns: columns whose folders hold data even if they start with ``_`` or ``.``, by physical names.
     """
     limit = literal(cutoff, pa.int64())
-    removed_at = pc.fill_null(tombstones["deletionTimestamp"], literal(0, pa.int64()))
-    expired = pc.less_equal(removed_at, limit)
+    expired = are_expired(tombstones, cutoff)
     recent = tombstones.filter(pc.invert(expired))
     protected_paths = pa.chunked_array([*_referenced(files, store), *_referenced(recent, store)], type=pa.string())
     expired_paths = pa.chunked_array(_referenced(tombstones.filter(expired), store), type=pa.string())
@@ -298,11 +297,9 @@ def _retention_ms(retention_hours: float, snapshot: Snapshot) -> int:
     return int(retention_hours * _HOUR)
 
 
-def _forgotten(latest: Snapshot, since: int) -> list[pa.Table]:
-    """Removes (TOMBSTONE_SCHEMA) of commits since then, which the latest checkpoint may no longer have."""
-    young = [
-        table.filter(pc.greater(table["deletionTimestamp"], since)) for table in removes_below_checkpoint(latest, since)
-    ]
+def _dropped_tombstones(latest: Snapshot, since: int) -> list[pa.Table]:
+    """Tombstones of commits since then, which the latest checkpoint may no longer have."""
+    young = [unexpired(table, since) for table in removes_below_checkpoint(latest, since)]
     return [table.select(latest.tombstones.column_names) for table in young]
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
 from typing import Any, Generic, TypeVar, get_args
 
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
-from lakehouse_lib.protocol.isolation_level import IsolationLevel
 from lakehouse_lib.protocol.property_values import boolean, choice, column_names, interval, size, whole_number
 from lakehouse_lib.schema.column_mapping import Mode
 
@@ -85,6 +85,21 @@ class Switch(TableProperty[bool]):
 
 def _switch(key: str, *, default: bool = False, harmless: bool = False) -> Switch:
     return Switch(key, default, boolean, '"true" or "false"', lambda on: str(on).lower(), harmless)
+
+
+class IsolationLevel(StrEnum):
+    """Isolation levels of transactions, from the strictest to the weakest (delta-spark's).
+
+    SERIALIZABLE: reads and writes have the serial order of the log.
+    WRITE_SERIALIZABLE: writes have some serial order. A blind append may be in the log before a commit that should have
+        read its rows in the log's order.
+    SNAPSHOT_ISOLATION: rows that other writers add do not conflict. Only for commits that change no row, never a level
+        of a table.
+    """
+
+    SERIALIZABLE = "Serializable"
+    WRITE_SERIALIZABLE = "WriteSerializable"
+    SNAPSHOT_ISOLATION = "SnapshotIsolation"
 
 
 def _isolation_level(text: str) -> IsolationLevel:

@@ -108,6 +108,8 @@ class ObjectStore(Protocol):
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Create the object, complete and durable, unless it exists; True if this call created it.
 
+        A disk links a complete file to the name (``os.link`` fails if it exists), S3 puts with ``If-None-Match: *``,
+        and S3 with ``single_writer`` looks first and then puts, because no other process writes.
         After a lost answer a store repeats the put, and may then return False for its own object: read it to know.
         ``StoreRefusedError``: it was certainly not stored.
         """

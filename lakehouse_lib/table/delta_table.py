@@ -317,12 +317,12 @@ class TableOptimizer:
         full: bool = False,
         commit_properties: CommitProperties | None = None,
     ) -> dict[str, Any]:
-        """Cluster rows so that queries on any of ``columns`` skip most files; see ``operations.cluster``.
+        """Rewrite files so that queries on any of ``columns`` skip most files; see ``operations.optimize.z_order``.
 
-        Files that are already clustered by these columns are kept. ``full=True`` rewrites them, too: use it after many
+        Files that are already Z-ordered by these columns are kept. ``full=True`` rewrites them, too: use it after many
         small runs, or when the distribution of the data has changed.
         """
-        from lakehouse_lib.operations.optimize.z_order import z_order
+        from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 
         table = self.table
         check_commit_properties(commit_properties, table=table.table_uri)

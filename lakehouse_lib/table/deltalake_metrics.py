@@ -32,11 +32,11 @@ _DELETE = {
 def optimize_metrics(result: ChangeResult) -> dict[str, Any]:
     """Of ``compact`` and ``z_order``, whose ``numFilesAlreadyClustered`` and ``zOrderBy`` are our own."""
     metrics = result.metrics
-    clustering = {name: metrics[name] for name in ("numFilesAlreadyClustered", "zOrderBy") if name in metrics}
+    z_order = {name: metrics[name] for name in ("numFilesAlreadyClustered", "zOrderBy") if name in metrics}
     return {
         **{name: metrics[spark_name] for name, spark_name in _OPTIMIZE.items()},
         "preserveInsertionOrder": False,
-        **clustering,
+        **z_order,
         "version": result.version_after,
     }
 

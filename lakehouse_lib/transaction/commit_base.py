@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from lakehouse_lib.errors import VersionNotFoundError
-from lakehouse_lib.features import row_tracking
-from lakehouse_lib.features.in_commit_timestamp import effective_properties, has_time, is_enabled, since_when, time_in
+from lakehouse_lib.features import in_commit_timestamp, row_tracking
+from lakehouse_lib.features.in_commit_timestamp import effective_properties
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.log.table_identity import Landmark
@@ -69,8 +69,8 @@ class Predecessor:
         if row_tracking.are_assigned(protocol, metadata):
             newer = [winner.adds.filter(winner.adds["baseRowId"].is_valid()) for winner in reversed(winners)]
             files_with_ids = pa.concat_tables([*newer, files_with_ids])
-        timed = has_time(effective_properties(metadata.configuration, protocol), last.version)
-        moment = time_in(last.info, table=table, version=last.version) if timed else None
+        timed = in_commit_timestamp.has_time(effective_properties(metadata.configuration, protocol), last.version)
+        moment = in_commit_timestamp.time_in(last.info, table=table, version=last.version) if timed else None
         return Predecessor(last.version, protocol, metadata, moment, highest_id, None, files_with_ids)
 
     def followed_by(self, commit: CommitActions, now: int, store: ObjectStore) -> CommitActions:
@@ -89,15 +89,15 @@ class Predecessor:
     def _with_time(self, commit: CommitActions, now: int, store: ObjectStore) -> CommitActions:
         metadata = commit.metadata or self.metadata
         assert metadata is not None
-        if not is_enabled(effective_properties(metadata.configuration, commit.protocol or self.protocol)):
+        properties = effective_properties(metadata.configuration, commit.protocol or self.protocol)
+        if not in_commit_timestamp.is_enabled(properties):
             return commit
-        # A commit that enables in-commit timestamps must not be older than the version before it, either.
-        moment = now if self.version < 0 else max(now, self._moment(store) + 1)
+        moment = in_commit_timestamp.next_timestamp(now, None if self.version < 0 else self._moment(store))
         if commit.metadata is not None:
             before = self.metadata
             if before is not None:
                 before = replace(before, configuration=effective_properties(before.configuration, self.protocol))
-            metadata = since_when(before, commit.metadata, commit.version, moment)
+            metadata = in_commit_timestamp.since_when(before, commit.metadata, commit.version, moment)
             commit = replace(commit, metadata=metadata)
         return replace(commit, info={**commit.info, "inCommitTimestamp": moment})
 

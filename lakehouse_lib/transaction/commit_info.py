@@ -10,7 +10,7 @@ from typing import Any
 from lakehouse_lib import distribution
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
-from lakehouse_lib.protocol.isolation_level import IsolationLevel
+from lakehouse_lib.protocol.table_properties import IsolationLevel
 
 #: Fields of commitInfo that readers interpret and that this library sets itself in some commits.
 _RESERVED_FIELDS = frozenset(("inCommitTimestamp", "readVersion", "version"))

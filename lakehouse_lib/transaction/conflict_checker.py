@@ -33,8 +33,7 @@ from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.protocol.actions import Metadata, Protocol
-from lakehouse_lib.protocol.isolation_level import IsolationLevel
-from lakehouse_lib.protocol.table_properties import PROPERTIES
+from lakehouse_lib.protocol.table_properties import PROPERTIES, IsolationLevel
 from lakehouse_lib.schema import Schema, TableLayout
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction.conflict_messages import (
@@ -44,6 +43,7 @@ from lakehouse_lib.transaction.conflict_messages import (
     protocol_change,
     read_in_words,
 )
+from lakehouse_lib.transaction.isolation_level import allows_append
 
 _NOTHING = "Nothing was changed"
 _AGAIN = f"{_NOTHING}; run it again on the new version"
@@ -149,15 +149,14 @@ def find_change(
 
 def _appended(attempt: Attempt, winners: Sequence[CommitActions]) -> dict[int, Predicate | None]:
     """Winning commits that added rows which the transaction should have read, each with the matching predicate."""
-    if attempt.isolation is IsolationLevel.SNAPSHOT_ISOLATION or not attempt.reads:
+    if not attempt.reads:
         return {}
-    # Under WriteSerializable a blind append may be ordered after this transaction.
-    later = attempt.isolation is IsolationLevel.WRITE_SERIALIZABLE and not attempt.writes_metadata
-    chosen = [
-        (number, winner.adds)
-        for number, winner in enumerate(winners)
-        if len(winner.adds) and not (later and winner.info.get("isBlindAppend") is True)
-    ]
+
+    def allows(winner: CommitActions) -> bool:
+        is_blind = winner.info.get("isBlindAppend") is True
+        return allows_append(attempt.isolation, is_blind_append=is_blind, writes_metadata=attempt.writes_metadata)
+
+    chosen = [(number, winner.adds) for number, winner in enumerate(winners) if len(winner.adds) and not allows(winner)]
     if not chosen:
         return {}
     # One table of all winners, so that each predicate is evaluated once and not once for each winner.

@@ -26,12 +26,12 @@ from lakehouse_lib.errors import (
     VersionNotFoundError,
 )
 from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.features import row_tracking
-from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.features import domain_metadata, row_tracking
 from lakehouse_lib.log import clock
-from lakehouse_lib.log.commits.commit_file import CommitActions, removals, serialize
+from lakehouse_lib.log.commits.commit_file import CommitActions, serialize
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.log.replay.table_state import OwnCommit
+from lakehouse_lib.log.tombstones import removals
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.protocol.actions import (
     CHANGE_FILE_SCHEMA,
@@ -42,8 +42,7 @@ from lakehouse_lib.protocol.actions import (
     Protocol,
     Transaction,
 )
-from lakehouse_lib.protocol.isolation_level import IsolationLevel
-from lakehouse_lib.protocol.table_properties import ISOLATION_LEVEL
+from lakehouse_lib.protocol.table_properties import IsolationLevel
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
@@ -53,6 +52,7 @@ from lakehouse_lib.transaction.commit_info import commit_info
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 from lakehouse_lib.transaction.conflict_checker import Attempt, find_conflict
 from lakehouse_lib.transaction.freed_names import check_name
+from lakehouse_lib.transaction.isolation_level import level_of
 from lakehouse_lib.transaction.outcome import Committed, Conflict, Outcome, Unknown
 from lakehouse_lib.transaction.post_commit import run_hooks
 from lakehouse_lib.transaction.put_commit import put_commit
@@ -290,14 +290,7 @@ class OptimisticTransaction:
         row_tracking.check_table(protocol, metadata, schema, table=self._store.root, version=version)
         if not self._keeps_row_ids and not all(_any_change(table) for table in self._removes):
             row_tracking.check_kept(protocol, metadata, table=self._store.root, version=version)
-        if self._domains and "domainMetadata" not in features.writer_features(protocol):
-            raise DeltaProtocolError(
-                f"the domain {excerpt(sorted(self._domains)[0])} cannot be written: the protocol (writer version "
-                f"{protocol.min_writer_version}) has no domainMetadata",
-                table=self._store.root,
-                version=version,
-                hint="Give the table writer version 7 with the feature domainMetadata first",
-            )
+        domain_metadata.check_domains(self._domains, protocol, table=self._store.root, version=version)
         if self._removes_rows():
             before = self._snapshot.metadata if self._snapshot else metadata
             features.check_removal(before, metadata, table=self._store.root, version=version)
@@ -327,14 +320,10 @@ class OptimisticTransaction:
         )
 
     def _isolation(self) -> IsolationLevel:
-        """The isolation level: the table's; snapshot isolation for a commit of files alone that changes no row."""
-        metadata = self._snapshot.metadata if self._snapshot is not None else self._metadata
-        assert metadata is not None
-        if self._metadata is not None and _level_of(self._metadata) != _level_of(metadata):
-            metadata = self._metadata  # so that a commit can replace a level that is not valid
-        if self._changes_data() or self._metadata or self._protocol or self._transactions or self._domains:
-            return ISOLATION_LEVEL.of(metadata.configuration, self._store.root)
-        return IsolationLevel.SNAPSHOT_ISOLATION
+        before = self._snapshot.metadata if self._snapshot is not None else None
+        beside_files = self._metadata or self._protocol or self._transactions or self._domains
+        changes_only_files = not (self._changes_data() or beside_files)
+        return level_of(before, self._metadata, changes_only_files=changes_only_files, table=self._store.root)
 
     def _changes_data(self) -> bool:
         return any(_any_change(table) for table in (*self._adds, *self._removes))
@@ -345,7 +334,3 @@ class OptimisticTransaction:
 
 def _any_change(files: pa.Table) -> bool:
     return bool(pc.any(pc.fill_null(files["dataChange"], literal(True, pa.bool_())), min_count=0).as_py())
-
-
-def _level_of(metadata: Metadata) -> str | None:
-    return metadata.configuration.get(ISOLATION_LEVEL.key)

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator
 
 from lakehouse_lib.errors import RetentionError, VersionNotFoundError
-from lakehouse_lib.log import clock, file_names
+from lakehouse_lib.log import clock, file_names, tombstones
 from lakehouse_lib.log.checkpoint.write import write_checkpoint
 from lakehouse_lib.log.checksum import (
     checksum_of,
@@ -22,7 +22,7 @@ from lakehouse_lib.log.checksum import (
 )
 from lakehouse_lib.log.cleanup import clean_up, is_due
 from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit
-from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL, DELETED_FILE_RETENTION
+from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL
 from lakehouse_lib.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -102,13 +102,11 @@ def clean_up_log(latest: Snapshot, commit: CommitActions) -> None:
 
 
 def checkpoint_snapshot(snapshot: Snapshot) -> None:
-    """Write the checkpoint of this version without tombstones older than the table's retention.
-
-    The retention counts from the commit file's time if the local clock is ahead of it: the next vacuum would not know
-    a file whose tombstone is dropped too early.
-    """
-    retention = DELETED_FILE_RETENTION.of(snapshot.configuration, snapshot.store.root)
-    since = min(clock.now(), snapshot.modified) - int(retention.total_seconds() * 1000)
+    """Write the checkpoint of this version without tombstones older than the table's retention."""
+    table = snapshot.store.root
+    since = tombstones.checkpoint_cutoff(
+        snapshot.configuration, now=clock.now(), committed=snapshot.modified, table=table
+    )
     snapshot.ask(lambda state: write_checkpoint(snapshot.store, snapshot.version, state, tombstones_since=since))
 
 

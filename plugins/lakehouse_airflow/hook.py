@@ -122,7 +122,7 @@ class LakehouseHook(BaseHook):
     def changed_rows(self, table: str, since: int) -> tuple[int, int] | None:
         """The versions ``(since, latest)`` if a commit after ``since`` has changed rows, else None.
 
-        Compaction and clustering change no rows. A commit that log cleanup has deleted, or that is corrupted, counts as
+        Compaction and Z-order change no rows. A commit that log cleanup has deleted, or that is corrupted, counts as
         a change, because its changes are unknown.
 
         Args:
@@ -148,7 +148,7 @@ class LakehouseHook(BaseHook):
         return self.table(table).detail()
 
     def health(self, table: str) -> dict[str, Any]:
-        """The table's health metrics, with the registry's target file size and clustering columns."""
+        """The table's health metrics, with the registry's target file size and Z-order columns."""
         opened = self.table(table)
         entry = registered(table)
         if entry is None:

@@ -93,7 +93,7 @@ def test_maintenance_goes_on_where_one_table_fails(registry_file: Path, capfd: p
         "vacuum": "upstream_failed",
         "cleanup": "upstream_failed",
     }
-    assert orders.pop("optimize") == "skipped"  # clustering merges the small files too
+    assert orders.pop("optimize") == "skipped"  # z_order merges the small files too
     assert set(orders.values()) == {"success"}
     summary = run.xcom("summary")
     assert set(summary["customer"].values()) == {None}

@@ -329,10 +329,10 @@ def test_the_jobs_take_what_the_operators_give(registry_file: Path, tmp_path: Pa
     elsewhere = parsed("compact", arguments(LakehouseOptimizeOperator(task_id="t", table="/any/where")))
     assert (elsewhere.table, elsewhere.target_file_size) == ("/any/where", None)
 
-    clustered = parsed("z_order", arguments(LakehouseZOrderOperator(task_id="t", table="orders")))
-    assert clustered.columns == ("o_custkey",)
+    z_order = parsed("z_order", arguments(LakehouseZOrderOperator(task_id="t", table="orders")))
+    assert z_order.columns == ("o_custkey",)
 
-    assert not clustered.full
+    assert not z_order.full
     again = LakehouseZOrderOperator(task_id="t", table="orders", full=True)
     assert parsed("z_order", arguments(again)).full
 
@@ -369,8 +369,8 @@ def test_loads_and_maintenance_aim_at_one_file_size(
         assert parsed(operator.job, line).target_file_size == 5
 
 
-def test_a_table_that_will_be_clustered_is_not_compacted_first(registry_file: Path, tmp_path: Path) -> None:
-    with pytest.raises(AirflowSkipException, match="'orders' is clustered by o_custkey"):
+def test_a_table_that_will_be_z_ordered_is_not_compacted_first(registry_file: Path, tmp_path: Path) -> None:
+    with pytest.raises(AirflowSkipException, match="'orders' is Z-ordered by o_custkey"):
         arguments(LakehouseOptimizeOperator(task_id="t", table="orders", skip_clustered=True))
     for table in ("customer", "/any/where"):
         assert arguments(LakehouseOptimizeOperator(task_id="t", table=table, skip_clustered=True))

@@ -158,7 +158,7 @@ def selective(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("selective")
-def test_an_unclustered_table_does_not_skip_enough(home: Home) -> None:
+def test_a_table_without_z_order_does_not_skip_enough(home: Home) -> None:
     problems = checks.skipping_is_real(home).problems
     assert problems
     assert all("more than a third" in problem for problem in problems)

@@ -75,6 +75,6 @@ def test_the_customer_is_found_in_every_table(registry: Registry) -> None:
     assert {row.table for row in registry.subject("customer").rows} >= set(lakehouse.COLUMNS)
 
 
-def test_selective_queries_are_about_the_clustered_columns(registry: Registry) -> None:
+def test_selective_queries_are_about_the_z_order_columns(registry: Registry) -> None:
     for name, predicates in lakehouse.SELECTIVE.items():
         assert tuple(predicates) == registry.table(name).cluster_by

@@ -21,7 +21,7 @@ from lakehouse_lib.errors import (
 from lakehouse_lib.expressions import parse
 from lakehouse_lib.operations.dml.delete import delete
 from lakehouse_lib.operations.optimize.compact import compact
-from lakehouse_lib.operations.optimize.z_order import z_order
+from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction, conflict_checker

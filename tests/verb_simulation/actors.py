@@ -18,9 +18,9 @@ from lakehouse_lib.expressions import parse
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.dml.delete import delete
 from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes
-from lakehouse_lib.operations.optimize.clustering.selection import files_to_cluster, is_clustered
 from lakehouse_lib.operations.optimize.compact import compact, plan_compact
-from lakehouse_lib.operations.optimize.z_order import z_order
+from lakehouse_lib.operations.optimize.z_order.selection import files_to_z_order, is_z_ordered
+from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.vacuum import vacuum
 from lakehouse_lib.operations.write.write import Write, write
@@ -40,7 +40,7 @@ VERBS: Mapping[str, int] = {
     "delete": 5,
     "mark": 5,
     "compact": 4,
-    "cluster": 3,
+    "z_order": 3,
     "overwrite": 1,
     "checkpoint": 1,
     "vacuum": 1,
@@ -212,18 +212,18 @@ class Actor:
             lambda properties: compact(snapshot, self._engine, target_size=size, commit_properties=properties),
         )
 
-    def _cluster(self, snapshot: Snapshot, name: str) -> None:
+    def _z_order(self, snapshot: Snapshot, name: str) -> None:
         columns, size = self._random.choice((["key"], ["key", "id"])), self._random.choice((None, 1_000, 3_000))
         files, file_size = snapshot.files, size or TARGET_FILE_SIZE.default
         parts = partition_codes(files, snapshot.layout)
-        clustered, worn = is_clustered(snapshot, files, columns, file_size), has_many_deleted_rows(files)
+        z_ordered, worn = is_z_ordered(snapshot, files, columns, file_size), has_many_deleted_rows(files)
         paths = files["path"].to_pylist()
         self.stories.groups[name] = [
             {paths[row] for row in rows.tolist()}
-            for rows, _ in files_to_cluster(parts, files["size"].to_numpy(), clustered, worn, file_size)
+            for rows, _ in files_to_z_order(parts, files["size"].to_numpy(), z_ordered, worn, file_size)
         ]
         self._rewrite(
-            "cluster",
+            "z_order",
             name,
             lambda properties: z_order(snapshot, self._engine, columns, target_size=size, commit_properties=properties),
         )

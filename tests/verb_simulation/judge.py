@@ -69,7 +69,7 @@ def _has_lost(name: str, stories: Stories, base: Version, later: list[Version]) 
     verb = stories.plans[name].verb
     if verb == "overwrite":
         return bool(later)
-    if verb in ("compact", "cluster"):
+    if verb in ("compact", "z_order"):
         paths = [{path for path, _ in version.files} for version in later]
         return all(any(not group <= live_paths for live_paths in paths) for group in stories.groups[name])
     return any(not base.files.keys() <= version.files.keys() for version in later)

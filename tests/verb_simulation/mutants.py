@@ -11,13 +11,13 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from lakehouse_lib.errors import StoreError
-from lakehouse_lib.operations.deletion_vectors import with_vectors
+from lakehouse_lib.operations.deletion_vector_writer import with_vectors
 from lakehouse_lib.operations.dml import apply, delete
 from lakehouse_lib.operations.files import live_records
 from lakehouse_lib.operations.optimize import compact, rewrite
-from lakehouse_lib.operations.optimize.clustering import deletion_vector_rebase
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup
 from lakehouse_lib.operations.optimize.rewrite import Rewrite
+from lakehouse_lib.operations.optimize.z_order import deleted_positions
 from lakehouse_lib.protocol.deletion_vector import load
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Committed, OptimisticTransaction, Outcome
@@ -40,12 +40,12 @@ def _with_rows_that_were_left_out(store: ObjectStore, groups: Mapping[int, Marke
     return vectors
 
 
-def _in_the_order_of_before(files: Sequence[Any]) -> deletion_vector_rebase._Written:
+def _in_the_order_of_before(files: Sequence[Any]) -> deleted_positions._Written:
     written = _written_of(files)
     return replace(written, order=np.arange(len(written.rows)))
 
 
-_written_of = deletion_vector_rebase._Written.of
+_written_of = deleted_positions._Written.of
 
 
 def _only_known_files(self: Any, *arguments: Any) -> None:
@@ -97,8 +97,8 @@ MUTANTS = (
     ),
     Mutant(
         "marks where rows were before they were sorted",
-        instead(deletion_vector_rebase._Written, "of", _in_the_order_of_before),
-        ("mark", "cluster"),
+        instead(deleted_positions._Written, "of", _in_the_order_of_before),
+        ("mark", "z_order"),
     ),
     Mutant("marks of meanwhile cannot be found", instead(rewrite, "_ROUNDS", 0), ("mark", "compact")),
     Mutant(
@@ -120,7 +120,7 @@ MUTANTS = (
     Mutant(
         "a rewrite that leaves its files behind when it has lost",
         instead(rewrite, "discard", lambda *_: None),
-        ("delete", "cluster", "append"),
+        ("delete", "z_order", "append"),
     ),
     Mutant(
         "a delete that leaves its files behind",

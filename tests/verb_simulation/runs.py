@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from unittest import mock
 
 from lakehouse_lib.errors import DeltaError
-from lakehouse_lib.operations.optimize.clustering import deletion_vector_rebase
+from lakehouse_lib.operations.optimize.z_order import deleted_positions
 from lakehouse_lib.operations.write.create import create_table
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.protocol.actions import Protocol
@@ -28,7 +28,7 @@ from tests.verb_simulation.history import Violation
 from tests.verb_simulation.judge import judge, left_over
 from tests.verb_simulation.store import ParquetStore
 
-_MEETING = (["mark", "compact"], ["mark", "cluster"], ["mark", "delete"], ["delete", "compact", "append"])
+_MEETING = (["mark", "compact"], ["mark", "z_order"], ["mark", "delete"], ["delete", "compact", "append"])
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Plan:
         is_partitioned: the table is partitioned by ``part``.
         writes_vectors: deletes use deletion vectors.
         has_vector_files: deletion vectors are in files, even small ones.
-        forgets_places: clustering has no memory to keep the places of rows.
+        forgets_places: z_order has no memory to keep the places of rows.
         interval: commits between checkpoints.
         founding: the verbs before the actors begin, without faults.
         weather: the faults while the actors work.
@@ -127,7 +127,7 @@ def run(plan: Plan | int) -> Report:
 
     report = Report(history=world.history)
     bounds = mock.patch.multiple(deletion_vector, _INLINE_BYTES=0 if plan.has_vector_files else 1 << 10)
-    memory = mock.patch.multiple(deletion_vector_rebase, _REMEMBERED_ROWS=0 if plan.forgets_places else 1 << 24)
+    memory = mock.patch.multiple(deleted_positions, _REMEMBERED_ROWS=0 if plan.forgets_places else 1 << 24)
     with hooks_watched(is_explained), remembered(), bounds, memory:
         try:
             world.run({"founder": prepare})

@@ -9,7 +9,7 @@ from tests.verb_simulation.campaign import tally
 from tests.verb_simulation.mutants import MUTANTS, violation_of
 from tests.verb_simulation.runs import run
 
-COMMITTED = {f"{verb}: committed" for verb in ("append", "delete", "mark", "compact", "cluster")}
+COMMITTED = {f"{verb}: committed" for verb in ("append", "delete", "mark", "compact", "z_order")}
 
 
 def test_no_world_breaks_a_promise() -> None:
@@ -22,7 +22,7 @@ def test_no_world_breaks_a_promise() -> None:
 def test_worlds_come_to_every_end_and_none_breaks_a_promise() -> None:
     total = tally(0, 80)
     assert total.violations == []
-    lost = {f"{verb}: ConcurrentDeleteDeleteError" for verb in ("mark", "compact", "cluster")}
+    lost = {f"{verb}: ConcurrentDeleteDeleteError" for verb in ("mark", "compact", "z_order")}
     assert COMMITTED | lost | {"append: StoreError"} <= set(total.outcomes)
 
 

@@ -26,7 +26,7 @@ from lakehouse_lib.engine.spark.columns import as_schema, struct_type
 from lakehouse_lib.engine.spark.disk_exchange import ScatterToDisk, by_group, gather_from_disk, scatter_to_disk
 from lakehouse_lib.engine.spark.read import matching, reading
 from lakehouse_lib.engine.spark.tasks import PIECES, RESULTS, gather_pieces, group_rows, run_tasks, scatter_pieces
-from lakehouse_lib.engine.spark.write import row_checks, worker_writing, writing
+from lakehouse_lib.engine.spark.write import row_checks, spark_writer, worker_writer
 from lakehouse_lib.errors import DeltaError, StoreError
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.expressions.evaluate_arrow import is_renderable
@@ -124,11 +124,11 @@ class SparkEngine:
         checks = row_checks.row_checks(target)
         try:
             with spark_failures():
-                checked = row_checks.checked(writing.shaped(frame, target), checks, target)
+                checked = row_checks.checked(spark_writer.shaped(frame, target), checks, target)
                 if target.store.spark_access(target.store.root).renames:
-                    return writing.write_frame(checked, target, self)
+                    return spark_writer.write_frame(checked, target, self)
                 workers.make_ready(self.spark)
-                return self._results(worker_writing.files_of(checked, target))
+                return self._results(worker_writer.files_of(checked, target))
         except StoreError as error:
             refusal = row_checks.refusal(error, checks)
             if refusal is None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import bools, column, flags_of, numbers_of, whole
+from lakehouse_lib.arrow.values import column
 from lakehouse_lib.log.checkpoint.parallel import ahead
 from lakehouse_lib.log.replay.replay import TableState
 
@@ -29,12 +27,6 @@ def few_actions(state: TableState, schema: pa.Schema) -> Iterator[tuple[str, pa.
     for name, actions in bodies.items():
         if actions:
             yield name, column(actions, schema.field(name).type)
-
-
-def remembered(removes: pa.Table, since: int) -> pa.Table:
-    """The removes whose deletion timestamp is after ``since``, ms since the epoch."""
-    times = whole(removes["deletionTimestamp"])
-    return removes.filter(bools(np.where(flags_of(pc.is_valid(times)), numbers_of(times, np.int64), 0) > since))
 
 
 def cut(pieces: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:

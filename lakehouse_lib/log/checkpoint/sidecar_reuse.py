@@ -31,7 +31,7 @@ def plan_sidecars(sidecars: Sequence[Sidecar], *, new_adds: int, new_removes: in
     Args:
         new_adds, new_removes: how many actions are in no sidecar yet.
     """
-    live = [sidecar for sidecar in sidecars if sidecar.adds or (sidecar.removes and not sidecar.forgotten)]
+    live = [sidecar for sidecar in sidecars if sidecar.adds or (sidecar.removes and not sidecar.expired)]
     rewritten = [sidecar for sidecar in live if sidecar.stale]
     unchanged = [sidecar for sidecar in live if not sidecar.stale]
     adds = new_adds + sum(sidecar.adds for sidecar in rewritten)

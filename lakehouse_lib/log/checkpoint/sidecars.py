@@ -29,14 +29,14 @@ class Sidecar:
     Attributes:
         adds, removes: how many of these actions it has.
         stale: whether a later commit changed one of its files.
-        forgotten: whether all of its removes have expired.
+        expired: whether all of its removes have expired.
     """
 
     meta: ObjectMeta
     adds: int
     removes: int
     stale: bool = False
-    forgotten: bool = False
+    expired: bool = False
 
 
 def open_sidecar(store: ObjectStore, top: str, path: object, version: int) -> ParquetPart:

@@ -18,10 +18,11 @@ from lakehouse_lib.log.checkpoint.columns import (
     file_actions,
     write_parquet,
 )
-from lakehouse_lib.log.checkpoint.contents import cut, few_actions, remembered
+from lakehouse_lib.log.checkpoint.contents import cut, few_actions
 from lakehouse_lib.log.checkpoint.write_v2 import write_v2
 from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint, write_hint
 from lakehouse_lib.log.replay.replay import TableState
+from lakehouse_lib.log.tombstones import unexpired
 from lakehouse_lib.store import ObjectStore
 
 _ROW_GROUP = 100_000
@@ -57,7 +58,7 @@ def _write_classic(store: ObjectStore, version: int, state: TableState, since: i
         few = [actions_table(CLASSIC, name, actions) for name, actions in few_actions(state, CLASSIC)]
         counts["few"] = sum(map(len, few))
         yield pa.concat_tables(few)
-        removes = (remembered(piece, since) for piece in state.tombstones.stream(REMOVE.names))
+        removes = (unexpired(piece, since) for piece in state.tombstones.stream(REMOVE.names))
         adds = state.files.stream(ADD.names)
         for name, pieces, kind in (("remove", removes, REMOVE), ("add", adds, ADD)):
             for piece in cut(pieces, _ROW_GROUP):

@@ -31,7 +31,7 @@ from lakehouse_lib.log.checkpoint.columns import (
     file_actions,
     write_parquet,
 )
-from lakehouse_lib.log.checkpoint.contents import cut, few_actions, remembered
+from lakehouse_lib.log.checkpoint.contents import cut, few_actions
 from lakehouse_lib.log.checkpoint.parallel import in_order
 from lakehouse_lib.log.checkpoint.part import JsonPart, ParquetPart, unreadable
 from lakehouse_lib.log.checkpoint.sidecar_reuse import SidecarPlan, plan_sidecars
@@ -40,6 +40,7 @@ from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint
 from lakehouse_lib.log.replay.replay import TableState
 from lakehouse_lib.log.replay.table_state import load_state
 from lakehouse_lib.log.segment import load_segment
+from lakehouse_lib.log.tombstones import is_expired, unexpired
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 
@@ -132,7 +133,7 @@ class _Base:
                 adds.get(path, 0),
                 removes.get(path, 0),
                 stale=path in changed,
-                forgotten=path in removes and _is_forgotten(part, since),
+                expired=path in removes and _has_expired(part, since),
             )
             for path, part in parts.items()
         ]
@@ -142,13 +143,13 @@ class _Base:
         return all(store.head(part.path) == part.meta for part in self.tops)
 
 
-def _is_forgotten(part: ParquetPart | JsonPart, since: int) -> bool:
-    """Whether the footer shows that every remove is older than ``since``."""
+def _has_expired(part: ParquetPart | JsonPart, since: int) -> bool:
+    """Whether the footer shows that all removes have expired."""
     if not isinstance(part, ParquetPart):
         return False
     blocks = [block for block in range(part.blocks) if part.count("remove", block)]
     extremes = [part.extremes("remove", block, "deletionTimestamp") for block in blocks]
-    return all(extreme is not None and extreme[1] <= since for extreme in extremes)
+    return all(extreme is not None and is_expired(extreme[1], since) for extreme in extremes)
 
 
 def _write(
@@ -157,7 +158,7 @@ def _write(
     """Write new sidecars, and then the top object that names the new and the reused ones."""
     sources = [*base.tops, *(base.parts[sidecar.meta.path] for sidecar in plan.rewritten)] if plan.unchanged else None
     adds = state.files.stream(ADD.names, sources)
-    removes = (remembered(piece, since) for piece in state.tombstones.stream(REMOVE.names, sources))
+    removes = (unexpired(piece, since) for piece in state.tombstones.stream(REMOVE.names, sources))
     new = [
         *in_order(lambda piece: put_sidecar(store, "remove", file_actions(piece, REMOVE)), cut(removes, FULL)),
         *in_order(lambda piece: put_sidecar(store, "add", file_actions(piece, ADD)), cut(adds, FULL)),

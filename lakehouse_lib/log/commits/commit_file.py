@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import literal
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, ObjectNotFoundError, VersionNotFoundError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import file_names
@@ -19,7 +18,7 @@ from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.commits.action_lines import MAX_LINE_BYTES, check_line, read_actions
 from lakehouse_lib.log.commits.file_actions import TornLineError, check_files
 from lakehouse_lib.log.replay.duplicate_paths import are_surely_distinct
-from lakehouse_lib.protocol.actions import TOMBSTONE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction, parse_line
+from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction, parse_line
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 _BLOCK_BYTES = 8 * 2**20
@@ -282,18 +281,6 @@ def _unreadable(name: str, what: str, version: int, table: str) -> InvalidArgume
         version=version,
         hint=_WAY_OUT[name],
     )
-
-
-def removals(files: pa.Table, now: int) -> pa.Table:
-    """The remove actions for files; their statistics are left out, because the add actions have them."""
-    count = len(files)
-    columns = {
-        "deletionTimestamp": pa.repeat(literal(now, pa.int64()), count),
-        "extendedFileMetadata": pa.repeat(literal(True, pa.bool_()), count),
-        "stats": pa.nulls(count, pa.string()),
-    }
-    arrays = [columns[c.name] if c.name in columns else files[c.name] for c in TOMBSTONE_SCHEMA]
-    return pa.Table.from_arrays(arrays, names=TOMBSTONE_SCHEMA.names).cast(TOMBSTONE_SCHEMA)
 
 
 def _file_body(row: dict[str, Any], kind: str) -> dict[str, Any]:

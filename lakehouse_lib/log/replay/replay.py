@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import bools, numbers_of
+from lakehouse_lib.features import domain_metadata
 from lakehouse_lib.log.checkpoint.read import CheckpointState
 from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.log.replay.duplicate_paths import are_surely_distinct
@@ -82,15 +83,11 @@ def replay(base: TableState, commits: Sequence[CommitActions], store: ObjectStor
     new_tombstones = _select(removes, last[len(adds) :])
 
     metadata, protocol = base.metadata, base.protocol
-    transactions, domains = dict(base.transactions), dict(base.domains)
+    transactions = dict(base.transactions)
     for commit in commits:
         metadata = commit.metadata or metadata
         protocol = commit.protocol or protocol
         transactions.update((t.app_id, t) for t in commit.transactions)
-        for domain in commit.domains:
-            domains.pop(domain.domain, None)
-            if not domain.removed:
-                domains[domain.domain] = domain
     files = base.files.later(keys, new_files)
     files.check_added(commits[-1].version)
     return TableState(
@@ -99,7 +96,7 @@ def replay(base: TableState, commits: Sequence[CommitActions], store: ObjectStor
         metadata,
         protocol,
         transactions,
-        domains,
+        domain_metadata.reconcile(base.domains, (domain for commit in commits for domain in commit.domains)),
     )
 
 

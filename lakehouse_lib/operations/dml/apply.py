@@ -16,9 +16,9 @@ from lakehouse_lib.engine.parquet.matching import positions_of, shares
 from lakehouse_lib.engine.parquet.writer import DataFileWriter
 from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.features.row_tracking import FileIds
-from lakehouse_lib.operations.deletion_vectors import with_vectors
-from lakehouse_lib.operations.optimize.clustering.tags import copy_tags
+from lakehouse_lib.operations.deletion_vector_writer import with_vectors
 from lakehouse_lib.operations.optimize.rewrite import rewrite_target
+from lakehouse_lib.operations.optimize.z_order.tags import copy_tags
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import Snapshot
@@ -86,7 +86,7 @@ def copy_rows(task: CopyTask) -> pa.Table:
                 for group in range(source.num_row_groups):
                     if source.live_rows_of(group):
                         writer.write(reader.row_group(source, group, {}))
-                # The rows keep their order, so the copy is clustered like its source.
+                # The rows keep their order, so the copy is Z-ordered like its source.
                 written = copy_tags(dict(file["tags"] or ()), files_table(writer.finish(), data_change=True))
             except BaseException:
                 writer.abort()

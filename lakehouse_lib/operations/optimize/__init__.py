@@ -1,1 +1,1 @@
-"""Verbs that rewrite files without changing rows: compaction and clustering."""
+"""Verbs that rewrite files without changing rows: compaction and Z-order."""

@@ -19,9 +19,9 @@ from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes
-from lakehouse_lib.operations.optimize.clustering.tags import copy_tags, target_sizes
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import places_in_order
 from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
+from lakehouse_lib.operations.optimize.z_order.tags import copy_tags, target_sizes
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.snapshot import Snapshot
@@ -84,8 +84,8 @@ def compaction_bins(files: pa.Table, partitions: Rows, target_size: int) -> tupl
 
     Small files (below half of the target) of a partition are merged, next-fit by ascending size as in delta-spark's
     OPTIMIZE. A single small file stays. A larger file is rewritten alone if more than 5% of its rows are deleted by a
-    deletion vector. A clustered file counts as small by the target size of its clustering run, if that is smaller than
-    the target; otherwise compaction would undo the clustering.
+    deletion vector. A Z-ordered file counts as small by the target size of its Z-order run, if that is smaller than the
+    target; otherwise compaction would undo the Z-order.
 
     Args:
         files: a files table.
@@ -93,8 +93,8 @@ def compaction_bins(files: pa.Table, partitions: Rows, target_size: int) -> tupl
         target_size: bytes of a file to write.
     """
     sizes = numbers_of(files["size"], np.int64)
-    clustered_for = target_sizes(files)
-    small = is_small(sizes, np.where(clustered_for, np.minimum(clustered_for, target_size), target_size))
+    run_sizes = target_sizes(files)
+    small = is_small(sizes, np.where(run_sizes, np.minimum(run_sizes, target_size), target_size))
     order = np.flatnonzero(small)
     order = order[np.lexsort([sizes[order], partitions[order]])]
     starts = np.flatnonzero(np.diff(partitions[order], prepend=-1))
@@ -115,7 +115,7 @@ def compact(
 ) -> ChangeResult:
     """Merge files below half of the target size. Rows do not change, so readers and appends do not conflict.
 
-    Files with more than 5% deleted rows by a deletion vector are rewritten without these rows. Clustered files stay,
+    Files with more than 5% deleted rows by a deletion vector are rewritten without these rows. Z-ordered files stay,
     unless they are small for their run. ``compaction_bins`` has the rules.
 
     If a concurrent commit removes a file, only its bin is left out; the others are committed. Rows that a concurrent
@@ -180,7 +180,7 @@ def merge_files(task: CompactTask) -> pa.Table:
         for rows in _all_rows(reader, task.files):
             writer.write(rows)
         files = files_table(writer.finish(), data_change=False)
-        if len(task.files) == 1:  # the rows keep their order, so the copy is clustered too
+        if len(task.files) == 1:  # the rows keep their order, so the copy is Z-ordered too
             files = copy_tags(dict(task.files["tags"][0].as_py() or ()), files)
     except BaseException:
         writer.abort()

@@ -3,7 +3,7 @@
 Maintenance must not fail because of a concurrent delete, and must not bring deleted rows back. A rewrite has copied the
 rows that the file's deletion vector did not hide. A later vector of the same file hides more rows. This module finds
 the positions of these rows in the new files. Compaction keeps the order of rows, so it counts them
-(``places_in_order``). Clustering moves the key columns again (``clustering.deletion_vector_rebase``).
+(``places_in_order``). Z-order moves the key columns again (``z_order.deleted_positions``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from lakehouse_lib.operations.deletion_vectors import with_vectors
+from lakehouse_lib.operations.deletion_vector_writer import with_vectors
 from lakehouse_lib.operations.files import live_records
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.snapshot import Snapshot

@@ -1,4 +1,4 @@
-"""Commit rewritten files without changed rows (OPTIMIZE in the log), for compaction and clustering."""
+"""Commit rewritten files without changed rows (OPTIMIZE in the log), for compaction and Z-order."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class LakehousePublishOperator(BaseOperator):
     """Emits an asset event for each table whose rows have changed, with the range of versions.
 
     The event's extra is ``{"table", "from_version", "to_version"}``; ``from_version`` is the last version before the
-    change, -1 for a new table. Compaction and clustering change no rows and trigger no DAG. If a table's version
+    change, -1 for a new table. Compaction and Z-order change no rows and trigger no DAG. If a table's version
     before the run is unknown, only its last commit counts.
 
     One task publishes for all tables of a run, so that a DAG scheduled on several of them runs once. A table that

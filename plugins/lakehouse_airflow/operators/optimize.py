@@ -33,7 +33,7 @@ class LakehouseOptimizeOperator(LakehouseJobOperator):
         entry = registered(self.table)
         if self.skip_clustered and entry is not None and entry.cluster_by:
             raise AirflowSkipException(
-                f"the table {self.table!r} is clustered by {', '.join(entry.cluster_by)}; clustering merges small files"
+                f"the table {self.table!r} is Z-ordered by {', '.join(entry.cluster_by)}; z_order merges small files"
             )
         return {"table": hook.uri(self.table), "target_file_size": file_size(self.target_file_size, entry)}
 

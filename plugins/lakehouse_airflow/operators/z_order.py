@@ -1,4 +1,4 @@
-"""The operator that clusters a table's rows, so that queries skip files."""
+"""The operator that Z-orders a table's rows, so that queries skip files."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from lakehouse_lib.fleet.registry import Table
 
 
 class LakehouseZOrderOperator(LakehouseJobOperator):
-    """Clusters the files of a table that are not clustered yet. Changes no row.
+    """Z-orders the files of a table that are not Z-ordered yet. Changes no row.
 
     Without ``columns``, the operator skips a table whose entry in the registry has no ``cluster_by``.
 
     Args:
         columns: default: the registry's ``cluster_by``; required for a table that is not registered.
         target_file_size: bytes; None: the registry's, else ``delta.targetFileSize`` of the table, else 100 MiB.
-        full: also rewrite files that are clustered.
+        full: also rewrite files that are Z-ordered already.
     """
 
     job = Z_ORDER.name

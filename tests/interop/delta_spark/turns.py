@@ -26,7 +26,7 @@ from lakehouse_lib.expressions import parse
 from lakehouse_lib.features import protocol_for, writer_features
 from lakehouse_lib.operations.dml.delete import delete
 from lakehouse_lib.operations.optimize.compact import compact
-from lakehouse_lib.operations.optimize.z_order import z_order
+from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import LocalStore

@@ -15,7 +15,7 @@ from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet import writer
 from lakehouse_lib.engine.parquet.writer import write_stream
-from lakehouse_lib.engine.spark.write.worker_writing import write_rows
+from lakehouse_lib.engine.spark.write.worker_writer import write_rows
 from lakehouse_lib.schema import Schema, TableLayout
 from lakehouse_lib.store import open_store
 

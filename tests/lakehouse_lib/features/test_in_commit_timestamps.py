@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib.errors import LogCorruptedError, MetadataChangedError
+from lakehouse_lib.features.in_commit_timestamp import next_timestamp
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.checksum import read_checksum
 from lakehouse_lib.log.history import history, version_at
@@ -109,6 +110,11 @@ def test_a_clock_that_falls_back_moves_time_on_by_a_millisecond(tmp_path):
     assert ahead - created >= 2 * HOUR * 1000
     assert behind == [ahead + 1, ahead + 2, ahead + 3, ahead + 4]
     assert [entry["timestamp"] for entry in history(snapshot.store)][::-1] == [created, ahead, *behind]
+
+
+@pytest.mark.parametrize(("now", "previous", "timestamp"), [(70, None, 70), (70, 60, 70), (70, 70, 71), (70, 90, 91)])
+def test_a_timestamp_is_later_than_the_previous_version(now, previous, timestamp):
+    assert next_timestamp(now, previous) == timestamp
 
 
 def test_of_two_commits_planned_on_one_version_the_later_has_the_later_time(tmp_path):

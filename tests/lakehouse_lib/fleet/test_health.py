@@ -105,7 +105,7 @@ def test_no_data_file_is_opened(table: Path, monkeypatch: pytest.MonkeyPatch) ->
     of(table, clustered_by=["id", "noise"])
 
 
-def test_overlap_of_a_clustered_and_of_a_shuffled_column(tmp_path: Path) -> None:
+def test_overlap_of_a_sorted_and_of_a_shuffled_column(tmp_path: Path) -> None:
     root = tmp_path / "t"
     for start in range(0, 80, 10):
         write_deltalake(root, pa.table({"key": list(range(start, start + 10)), "other": [0, 1] * 5}), mode="append")

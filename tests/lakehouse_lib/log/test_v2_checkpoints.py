@@ -179,7 +179,7 @@ def test_a_path_that_is_spelled_otherwise_in_a_sidecar_is_found(table):
     assert len(paths_of(load_snapshot(table))) == 100
 
 
-def test_removes_are_forgotten_with_their_sidecar(table):
+def test_expired_removes_are_dropped_with_their_sidecar(table):
     put(table, 1, *(remove(f"f{n:03d}", deletionTimestamp=100 + n) for n in range(30)))
     checkpoint(table, since=50)
     put(table, 2, add("x"))
@@ -361,9 +361,9 @@ def test_what_went_decides_what_is_written_anew():
         _sidecar(1, 50_000, stale=True),
         _sidecar(2, 0, 40_000),
         _sidecar(3, 0, 40_000, stale=True),
-        _sidecar(4, 0, 40_000, forgotten=True),
-        _sidecar(5, 40_000, 10_000, forgotten=True),
-        _sidecar(6, 0, 40_000, forgotten=True, stale=True),
+        _sidecar(4, 0, 40_000, expired=True),
+        _sidecar(5, 40_000, 10_000, expired=True),
+        _sidecar(6, 0, 40_000, expired=True, stale=True),
     ]
     plan = plan_sidecars(sidecars, new_adds=5, new_removes=5)
     assert [sidecar.meta.path for sidecar in plan.unchanged] == ["s0", "s2", "s5"]

@@ -29,7 +29,7 @@ from lakehouse_lib.features.row_tracking import FileIds
 from lakehouse_lib.log import file_names
 from lakehouse_lib.operations.dml.delete import delete
 from lakehouse_lib.operations.optimize.compact import compact
-from lakehouse_lib.operations.optimize.z_order import z_order
+from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 from lakehouse_lib.operations.write.create import create_table
 from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import Snapshot

@@ -10,7 +10,7 @@ import pytest
 
 from lakehouse_lib import ConstraintViolatedError, DeltaTable, InvalidArgumentError, write_deltalake
 from lakehouse_lib.engine.base import WriteTarget
-from lakehouse_lib.engine.spark.write.writing import FooterTask, read_footers
+from lakehouse_lib.engine.spark.write.spark_writer import FooterTask, read_footers
 from lakehouse_lib.schema import Field, PrimitiveType, Schema, TableLayout
 from lakehouse_lib.store import LocalStore
 from tests.peers import parquet_files

@@ -1,4 +1,4 @@
-"""Compaction rewrites the files that health counts, and does not rewrite files of a clustering."""
+"""Compaction rewrites the files that health counts, and does not rewrite files of a Z-order run."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def append(path: Path, *sizes: int) -> None:
 
 
 @pytest.fixture
-def clustered(tmp_path: Path) -> tuple[Path, int]:
-    """A table with 8 files of one clustering, and the clustering's target size."""
+def z_ordered(tmp_path: Path) -> tuple[Path, int]:
+    """A table with 8 files of one Z-order run, and the target size."""
     append(tmp_path, *[20_000] * 20)
     size = sum(file.stat().st_size for file in files_delta_rs(tmp_path)) // 8 + 1
     DeltaTable(tmp_path).optimize.z_order(["noise"], target_size=size)
@@ -63,9 +63,9 @@ def test_health_counts_the_files_that_compaction_takes(tmp_path: Path, sizes: li
 
 @pytest.mark.parametrize(("share", "rewritten"), [(0.04, 0), (0.06, 1)])
 def test_a_file_is_rewritten_without_its_deleted_rows_once_they_are_many(
-    clustered: tuple[Path, int], share: float, rewritten: int
+    z_ordered: tuple[Path, int], share: float, rewritten: int
 ) -> None:
-    path, size = clustered
+    path, size = z_ordered
     file = pa.table(DeltaRs(path).get_add_actions(flatten=True)).to_pylist()[0]
     delete_by_vector(path, {file["path"]: inline(range(int(file["num_records"] * share)))})
     expected = read_duckdb(path)
@@ -73,12 +73,12 @@ def test_a_file_is_rewritten_without_its_deleted_rows_once_they_are_many(
     metrics = DeltaTable(path).optimize.compact(target_size=size)
     assert health.compactable_files == metrics["numFilesRemoved"] == metrics["numFilesAdded"] == rewritten
     assert read_duckdb(path) == expected
-    # The rows are in the same order, so it is still a file of the clustering.
+    # The rows are in the same order, so it is still a file of the Z-order run.
     assert DeltaTable(path).optimize.z_order(["noise"], target_size=size)["numFilesAlreadyClustered"] == 8
 
 
-def test_compaction_leaves_a_clustering_alone_and_merges_what_is_small_beside_it(clustered: tuple[Path, int]) -> None:
-    path, size = clustered
+def test_compaction_leaves_a_z_order_alone_and_merges_what_is_small_beside_it(z_ordered: tuple[Path, int]) -> None:
+    path, size = z_ordered
     before = files_delta_rs(path)
     append(path, 1_000, 2_000, 3_000)
     metrics = DeltaTable(path).optimize.compact(target_size=100 * size)
@@ -87,8 +87,8 @@ def test_compaction_leaves_a_clustering_alone_and_merges_what_is_small_beside_it
     assert DeltaTable(path).optimize.compact(target_size=100 * size)["numFilesAdded"] == 0
 
 
-def test_health_says_how_many_files_clustering_would_take(clustered: tuple[Path, int]) -> None:
-    path, size = clustered
+def test_health_says_how_many_files_z_order_would_take(z_ordered: tuple[Path, int]) -> None:
+    path, size = z_ordered
     append(path, 5_000, 5_000)
     health = DeltaTable(path).health(target_file_size=size, clustered_by=["noise"])
     metrics = DeltaTable(path).optimize.z_order(["noise"], target_size=size)

@@ -1,4 +1,4 @@
-"""The properties of a table after a change, for every verb that sets properties."""
+"""Validation of table properties: the properties after a change, or the reason why the change is refused."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 With at most 256 files, the sample reads a few row groups of the key columns of every file, at equal distances. With
 more files it reads files at equal distances. For each file in between, it takes the rows of a neighbour and stretches
-them to the file's own minimum and maximum in the log. Without this, a sample of 32 files of a clustered table led to
+them to the file's own minimum and maximum in the log. Without this, a sample of 32 files of a Z-ordered table led to
 files of a third to three times the mean size.
 """
 
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import int64s
 from lakehouse_lib.engine.parquet.reader import TableReader
-from lakehouse_lib.operations.optimize.clustering.keys import is_text, keys, vocabulary
-from lakehouse_lib.operations.optimize.clustering.shuffle import FilePart
+from lakehouse_lib.operations.optimize.z_order.keys import is_text, keys, vocabulary
+from lakehouse_lib.operations.optimize.z_order.shuffle import FilePart
 from lakehouse_lib.threads import in_order
 
 Keys = NDArray[Any]

@@ -26,8 +26,8 @@ from lakehouse_lib.engine.parquet.stored_schema import column_names
 from lakehouse_lib.engine.parquet.writer import DataFileWriter
 from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.features.row_tracking import FileIds
-from lakehouse_lib.operations.optimize.clustering.kd_tree import Tree, assign, split
-from lakehouse_lib.operations.optimize.clustering.keys import is_text, keys, vocabulary
+from lakehouse_lib.operations.optimize.z_order.keys import is_text, keys, vocabulary
+from lakehouse_lib.operations.optimize.z_order.layout import Layout, assign, split
 
 #: Result column: the number of the written file.
 NUMBER = "number"
@@ -56,23 +56,6 @@ class FilePart(NamedTuple):
     ids: FileIds | None = None
     part: int = 0
     parts: int = 1
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The target layout of one partition's rows.
-
-    Attributes:
-        columns: the columns to cluster by.
-        words: the vocabulary of each text column; None for other columns.
-        tree: a tree whose leaves are the blocks of the partition's files.
-        first_file: index of the partition's first file among all files of the operation.
-    """
-
-    columns: tuple[str, ...]
-    words: tuple[pa.Array | None, ...]
-    tree: Tree
-    first_file: int
 
 
 class Load(NamedTuple):
@@ -128,7 +111,7 @@ def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
 
 
 # The place of a row in the written files depends only on the key columns and on the order of the rows. Other columns
-# and the size of the rows do not matter. ``deletion_vector_rebase`` relies on this: it moves only the keys of the same
+# and the size of the rows do not matter. ``deleted_positions`` relies on this: it moves only the keys of the same
 # rows through the exchange, and gets the same places.
 
 

@@ -1,4 +1,4 @@
-"""A balanced multi-way k-d tree of equi-depth splits, which decides which rows share a file.
+"""The layout of a Z-ordered table: which rows share a file, decided by a balanced k-d tree of equi-depth splits.
 
 Keys are signed integers, one array a column, in the order of the column's values. Each level cuts by one column, and
 columns with few values come first. A node for w files is cut into w^(1/columns left) parts of equal weight, and into w
@@ -12,10 +12,12 @@ the Delta Lake paper (VLDB 2020, figure 8) it skips more files than a Z-order or
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 Keys = NDArray[Any]
@@ -40,6 +42,23 @@ class Tree(TypedDict):
     levels: list[Level]
     files: list[int]
     blocks: list[int]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The target layout of one partition's rows.
+
+    Attributes:
+        columns: the columns of the Z-order.
+        words: the vocabulary of each text column; None for other columns.
+        tree: a tree whose leaves are the blocks of the partition's files.
+        first_file: index of the partition's first file among all files of the operation.
+    """
+
+    columns: tuple[str, ...]
+    words: tuple[pa.Array | None, ...]
+    tree: Tree
+    first_file: int
 
 
 class _Node(NamedTuple):

@@ -1,4 +1,4 @@
-"""A second clustering rewrites new files only; files with clustering tags stay."""
+"""A second z_order rewrites new files only; files with its tags stay."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.errors import ConcurrentDeleteDeleteError
-from lakehouse_lib.operations.optimize.clustering import tags
-from lakehouse_lib.operations.optimize.z_order import z_order
+from lakehouse_lib.operations.optimize.z_order import tags
+from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
 from tests.deletion_vector_bytes import delete_by_vector, inline
@@ -118,7 +118,7 @@ def test_a_full_run_makes_one_run_of_all(table: Path) -> None:
     ("columns", "factor", "is_rewritten"),
     [(["item"], 1, True), (["customer", "item", "id"], 1, True), (BY, 3, True), (BY, 1 / 3, True), (BY, 1.3, False)],
 )
-def test_other_columns_or_another_file_size_cluster_all_files_again(
+def test_other_columns_or_another_file_size_z_order_all_files_again(
     table: Path, columns: list[str], factor: float, is_rewritten: bool
 ) -> None:
     size = target(table, 8)
@@ -133,20 +133,20 @@ def test_partitions_are_judged_one_by_one(tmp_path: Path) -> None:
     write_files(tmp_path, data, files=4, writer=write_deltalake, partition_by=["day"])
     size = target(tmp_path, 8)
     DeltaTable(tmp_path).optimize.z_order(BY, target_size=size)
-    clustered = files_delta_rs(tmp_path)
+    z_ordered = files_delta_rs(tmp_path)
     new = rows(2_000, seed=2).append_column("day", pa.array(["b"] * 2_000))
     write_files(tmp_path, new, files=2, writer=write_deltalake, partition_by=["day"])
     metrics = DeltaTable(tmp_path).optimize.z_order(BY, target_size=size)
     assert (metrics["numFilesRemoved"], metrics["partitionsOptimized"]) == (2, 1)
-    assert clustered <= files_delta_rs(tmp_path)
+    assert z_ordered <= files_delta_rs(tmp_path)
 
 
-def test_rows_that_delta_rs_updates_are_clustered_again(table: Path) -> None:
+def test_rows_that_delta_rs_updates_are_z_ordered_again(table: Path) -> None:
     size = target(table, 8)
     DeltaTable(table).optimize.z_order(BY, target_size=size)
-    clustered = files_delta_rs(table)
+    z_ordered = files_delta_rs(table)
     DeltaRs(table).update(updates={"item": "item + 1"}, predicate="customer < 300")
-    untouched = clustered & files_delta_rs(table)
+    untouched = z_ordered & files_delta_rs(table)
     expected = read_delta_rs(table)
     assert 0 < len(untouched) < 8
     metrics = DeltaTable(table).optimize.z_order(BY, target_size=size)
@@ -155,7 +155,7 @@ def test_rows_that_delta_rs_updates_are_clustered_again(table: Path) -> None:
     assert read_delta_rs(table) == expected
 
 
-def test_files_that_a_delete_rewrites_stay_clustered_while_they_are_not_small(table: Path) -> None:
+def test_files_that_a_delete_rewrites_stay_z_ordered_while_they_are_not_small(table: Path) -> None:
     size = target(table, 8)
     DeltaTable(table).optimize.z_order(BY, target_size=size)
     DeltaTable(table).delete("id % 10 = 3")
@@ -167,7 +167,7 @@ def test_files_that_a_delete_rewrites_stay_clustered_while_they_are_not_small(ta
 
 
 @pytest.mark.parametrize(("share", "is_rewritten"), [(0.04, False), (0.06, True)])
-def test_a_file_is_clustered_again_once_more_than_five_percent_of_it_are_deleted(
+def test_a_file_is_z_ordered_again_once_more_than_five_percent_of_it_are_deleted(
     table: Path, share: float, is_rewritten: bool
 ) -> None:
     size = target(table, 8)
@@ -181,7 +181,7 @@ def test_a_file_is_clustered_again_once_more_than_five_percent_of_it_are_deleted
 
 
 @pytest.mark.parametrize("files", [1, 8])
-def test_a_file_with_many_deleted_rows_is_clustered_again_though_it_is_alone(table: Path, files: int) -> None:
+def test_a_file_with_many_deleted_rows_is_z_ordered_again_though_it_is_alone(table: Path, files: int) -> None:
     size = target(table, files) * 2
     DeltaTable(table).optimize.z_order(BY, target_size=size)
     file = pa.table(DeltaRs(table).get_add_actions(flatten=True)).to_pylist()[0]
@@ -229,7 +229,7 @@ def test_tags_pass_through_a_checkpoint_and_are_plain_text_to_others(table: Path
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1e6", "9" * 30, "ten", None])
-def test_tags_that_are_not_a_size_are_no_clustering(text: str | None) -> None:
+def test_tags_that_are_not_a_size_are_no_z_order(text: str | None) -> None:
     kind = pa.map_(pa.string(), pa.string())
     files = pa.table({"tags": pa.array([[(tags.TARGET_SIZE, text), (tags.LAYOUT, "kd-1")], None], kind)})
     assert tags.target_sizes(files).tolist() == [0, 0]

@@ -1,4 +1,4 @@
-"""A clustering with concurrent deletes by deletion vectors: the same rows are deleted in the new files."""
+"""A Z-order with concurrent deletes by deletion vectors: the same rows are deleted in the new files."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from lakehouse_lib.errors import ConcurrentDeleteDeleteError
 from lakehouse_lib.expressions import parse
 from lakehouse_lib.operations.dml.delete import delete
 from lakehouse_lib.operations.optimize import rewrite
-from lakehouse_lib.operations.optimize import z_order as cluster
-from lakehouse_lib.operations.optimize.clustering import deletion_vector_rebase, shuffle
-from lakehouse_lib.operations.optimize.z_order import z_order
+from lakehouse_lib.operations.optimize.z_order import deleted_positions, shuffle
+from lakehouse_lib.operations.optimize.z_order import z_order as verb
+from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.snapshot import Snapshot
 from tests.deletion_vector_bytes import delete_by_vector, in_file, inline
@@ -77,7 +77,7 @@ def check(root: Path, gone: set[int], rows: int = 6 * ROWS) -> None:
     assert sorted(answer["k"].to_pylist()) == expected
 
 
-def cluster_by_x_and_y(before: Snapshot, engine: Engine, files: int = 4) -> ChangeResult:
+def z_order_by_x_and_y(before: Snapshot, engine: Engine, files: int = 4) -> ChangeResult:
     size = sum(before.files["size"].to_pylist()) // (2 * files)
     return z_order(before, engine, ["x", "y"], target_size=size)
 
@@ -90,7 +90,7 @@ def test_marks_go_on_to_the_files_that_the_rows_are_in_now(tmp_path: Path, engin
     more = set(range(1, ROWS, 2)) - {5}
     (large,) = in_file(tmp_path, old | more)
     delete_by_vector(tmp_path, {first: large, second: inline(set(range(0, ROWS, 500))), fourth: inline({0})})
-    result = cluster_by_x_and_y(before, engine)
+    result = z_order_by_x_and_y(before, engine)
     gone = old | more | {ROWS + k for k in range(0, ROWS, 500)} | {2 * ROWS + 7, 3 * ROWS}
     check(tmp_path, gone)
     after = DeltaTable(tmp_path).snapshot
@@ -109,7 +109,7 @@ def test_somebody_deletes_meanwhile(tmp_path: Path, engine: Engine) -> None:
     with subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "started\n"
-        cluster_by_x_and_y(DeltaTable(tmp_path).snapshot, engine)
+        z_order_by_x_and_y(DeltaTable(tmp_path).snapshot, engine)
         said, _ = other.communicate("\n", timeout=60)
     gone = set(json.loads(said))
     assert len(gone) >= 5
@@ -124,7 +124,7 @@ def test_a_partition_that_lost_a_file_is_left_out_and_the_other_has_its_marks(tm
     delete_by_vector(tmp_path, {last: inline({2})})
     now = DeltaTable(tmp_path).snapshot
     delete(now, parse(f"k = {ROWS}", now.schema), ArrowEngine())
-    result = cluster_by_x_and_y(before, ArrowEngine())
+    result = z_order_by_x_and_y(before, ArrowEngine())
     assert result.metrics["numRemovedFiles"] == 3
     check(tmp_path, {1, ROWS, 5 * ROWS + 2})
 
@@ -139,16 +139,16 @@ def test_what_is_marked_while_marks_are_looked_for(
     winners = [{first: inline({0, 1})}, {second: inline({3})}, {last: inline({4})}]
     races = each(*(partial(delete_by_vector, tmp_path, vectors) for vectors in winners))
     looked_at: list[list[int]] = []
-    look_for = deletion_vector_rebase.PlacesOfKeys._look_for
+    look_for = deleted_positions.PlacesOfKeys._look_for
 
     def watched(self: Any, groups: Any, marked: Any) -> Any:
         looked_at.append(list(groups))
         return look_for(self, groups, marked)
 
-    monkeypatch.setattr(deletion_vector_rebase.PlacesOfKeys, "_look_for", watched)
-    monkeypatch.setattr(deletion_vector_rebase, "_REMEMBERED_ROWS", remembered)
+    monkeypatch.setattr(deleted_positions.PlacesOfKeys, "_look_for", watched)
+    monkeypatch.setattr(deleted_positions, "_REMEMBERED_ROWS", remembered)
     object.__setattr__(before, "store", FaultStore(tmp_path, before={"put_if_absent": races}))
-    cluster_by_x_and_y(before, ArrowEngine())
+    z_order_by_x_and_y(before, ArrowEngine())
     check(tmp_path, {0, 1, ROWS + 3, 5 * ROWS + 4})
     # The last vector is in the other partition, so the places in the first partition are reused.
     first_group, last_group = looked_at[0], looked_at[-1]
@@ -170,7 +170,7 @@ def test_a_partition_that_never_stands_still_is_left_out(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(rewrite, "_ROUNDS", 2)
     object.__setattr__(before, "store", FaultStore(tmp_path, instead={"put_if_absent": another_is_faster}))
-    result = cluster_by_x_and_y(before, ArrowEngine(), 1)
+    result = z_order_by_x_and_y(before, ArrowEngine(), 1)
     assert result.metrics["numRemovedFiles"] == 2
     assert len(marked) == 4
     check(tmp_path, set(marked), 200)
@@ -181,7 +181,7 @@ def test_files_of_which_no_row_is_left_are_not_added(tmp_path: Path) -> None:
     delete_by_vector(tmp_path, {first: inline({0})})
     before = DeltaTable(tmp_path).snapshot
     delete_by_vector(tmp_path, {first: inline(range(50)), second: inline(range(50))})
-    cluster_by_x_and_y(before, ArrowEngine(), 2)
+    z_order_by_x_and_y(before, ArrowEngine(), 2)
     after = DeltaTable(tmp_path).snapshot.files
     assert {dict(values)["part"] for values in after["partitionValues"].to_pylist()} == {"b"}
     check(tmp_path, set(range(100)), 200)
@@ -192,7 +192,7 @@ def test_rows_that_have_come_back_are_not_guessed_at(tmp_path: Path) -> None:
     delete_by_vector(tmp_path, {first: inline({1, 2})})
     before = DeltaTable(tmp_path).snapshot
     delete_by_vector(tmp_path, {first: inline({2})})
-    result = cluster_by_x_and_y(before, ArrowEngine(), 1)
+    result = z_order_by_x_and_y(before, ArrowEngine(), 1)
     assert result.metrics["numRemovedFiles"] == 2
     check(tmp_path, {2}, 200)
 
@@ -212,7 +212,7 @@ def test_other_partitions_do_not_fail_with_marks_that_cannot_be_found(
 
     object.__setattr__(before, "store", FaultStore(tmp_path, before={"put_if_absent": lose_the_vector}))
     with caplog.at_level(logging.WARNING):
-        result = cluster_by_x_and_y(before, ArrowEngine(), 1)
+        result = z_order_by_x_and_y(before, ArrowEngine(), 1)
     assert "cannot find the new places of rows" in caplog.text
     assert result.metrics["numRemovedFiles"] == 2
     check(tmp_path, {1, 2}, 200)
@@ -230,8 +230,8 @@ def test_a_table_that_is_not_the_one_that_was_written_gets_no_marks(
     delete_by_vector(tmp_path, {first: inline({0})})
     before = DeltaTable(tmp_path).snapshot
     delete_by_vector(tmp_path, {first: inline({0, 1})})
-    monkeypatch.setattr(deletion_vector_rebase, "collected", lambda *args: map(otherwise, shuffle.collected(*args)))
-    result = cluster_by_x_and_y(before, ArrowEngine(), 1)
+    monkeypatch.setattr(deleted_positions, "collected", lambda *args: map(otherwise, shuffle.collected(*args)))
+    result = z_order_by_x_and_y(before, ArrowEngine(), 1)
     assert result.metrics["numRemovedFiles"] == 2
     check(tmp_path, {0, 1}, 200)
 
@@ -242,7 +242,7 @@ TEXTS = st.sampled_from(["", "a", "b", "ab", "a very long text that is cut in th
 
 @st.composite
 def histories(draw: st.DrawFn) -> Mapping[str, Any]:
-    """Files with many equal rows, the rows deleted before a clustering reads them, and the rows deleted during it."""
+    """Files with many equal rows, the rows deleted before z_order reads them, and the rows deleted during it."""
     files = draw(st.lists(st.lists(st.tuples(NUMBERS, TEXTS), min_size=1, max_size=40), min_size=2, max_size=4))
     chosen = [draw(st.sets(st.integers(0, len(rows) - 1))) for rows in files]
     before = [draw(st.sets(st.sampled_from(sorted(positions)))) if positions else set() for positions in chosen]
@@ -279,8 +279,8 @@ def test_whichever_rows_are_marked_those_are_gone(
     delete_by_vector(root, new)
     size = max(sum(snapshot.files["size"].to_pylist()) // history["outputs"], 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(deletion_vector_rebase, "_REMEMBERED_ROWS", remembered)
-        patch.setattr(cluster, "CHUNK_ROWS", 8)
+        patch.setattr(deleted_positions, "_REMEMBERED_ROWS", remembered)
+        patch.setattr(verb, "CHUNK_ROWS", 8)
         for name, value in {
             "CHUNK_ROWS": 8,
             "_CHUNK_BYTES": 900,
@@ -324,7 +324,7 @@ def test_marks_find_their_file_though_no_row_went_to_another(
     delete_by_vector(tmp_path, {first: inline({0})})
     before = DeltaTable(tmp_path).snapshot
     delete_by_vector(tmp_path, {first: inline({0, 1})})
-    monkeypatch.setattr(deletion_vector_rebase, "_REMEMBERED_ROWS", remembered)
+    monkeypatch.setattr(deleted_positions, "_REMEMBERED_ROWS", remembered)
     # One value, divided among as many files as the sizes require, in batches of few rows.
     result = z_order(before, ArrowEngine(), ["x"], target_size=sum(before.files["size"].to_pylist()) // 5)
     assert result.metrics["numAddedFiles"] < 6

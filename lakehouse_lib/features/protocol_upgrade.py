@@ -1,4 +1,4 @@
-"""The features of a protocol, and the protocol that metadata requires (PROTOCOL.md, Table Features)."""
+"""Protocol upgrades: the lowest protocol that metadata and features require (PROTOCOL.md, Table Features)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_lib.operations.optimize.clustering.keys import has_order, keys, vocabulary
+from lakehouse_lib.operations.optimize.z_order.keys import has_order, keys, vocabulary
 
 VALUES = {
     pa.int8(): st.integers(-128, 127),
@@ -115,7 +115,7 @@ def test_a_worker_does_not_import_pandas():
     program = """
 import sys
 import numpy, pyarrow as pa
-from lakehouse_lib.operations.optimize.clustering import kd_tree, keys, shuffle
+from lakehouse_lib.operations.optimize.z_order import keys, layout, shuffle
 data = pa.Array.from_buffers(pa.int64(), 3, [None, pa.py_buffer(numpy.arange(3))])
 rows = pa.Table.from_arrays([data, data.cast(pa.string())], names=["n", "s"])
 groups = list(shuffle._row_groups(rows, ["n", "s"]))

@@ -1,4 +1,4 @@
-"""The new places of rows that concurrent commits deleted while the rows were being clustered.
+"""The new places of rows that concurrent commits deleted while z_order moved the rows.
 
 The place of a row after the exchange (``shuffle``) depends only on the keys and the order of the rows. So a run need
 not record places. After a conflict, the key columns of the same files go through an exchange again, each row with the
@@ -21,7 +21,8 @@ from lakehouse_lib.arrow.values import binaries, flags_of, int64s, numbers_of
 from lakehouse_lib.engine.base import Engine, Piece
 from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.operations.files import live_records
-from lakehouse_lib.operations.optimize.clustering.shuffle import (
+from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup
+from lakehouse_lib.operations.optimize.z_order.shuffle import (
     FilePart,
     Load,
     ScatterTask,
@@ -29,7 +30,6 @@ from lakehouse_lib.operations.optimize.clustering.shuffle import (
     row_groups,
     sent,
 )
-from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.store import ObjectStore
 
@@ -81,10 +81,10 @@ class WrittenFile:
 
 
 class PlacesOfKeys:
-    """``optimize.deletion_vector_rebase.Places`` of a clustering.
+    """``optimize.deletion_vector_rebase.Places`` of a Z-order.
 
     Args:
-        reader: reads the columns of the clustering, in their order.
+        reader: reads the columns of the Z-order, in their order.
         tasks: the tasks of ``shuffle.scatter`` in the first run.
         paths: log paths of the written files by their numbers; None for a file without rows.
     """

@@ -1,4 +1,4 @@
-"""Cluster a table: rewrite its files so that a predicate on any of the chosen columns reads few files.
+"""Z-order a table: rewrite its files so that a predicate on any of the chosen columns reads few files.
 
 The plan builds a k-d tree for each partition from a sample of its keys. The run moves the rows into the leaves of the
 trees by one exchange: ``scatter`` sends the rows of the old files, then ``gather`` writes the new files. One commit
@@ -28,25 +28,24 @@ from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features.row_tracking import FileIds
 from lakehouse_lib.operations.files import discard, has_many_deleted_rows, live_records, partition_codes
-from lakehouse_lib.operations.optimize.clustering.deletion_vector_rebase import PlacesOfKeys
-from lakehouse_lib.operations.optimize.clustering.kd_tree import split
-from lakehouse_lib.operations.optimize.clustering.keys import has_order
-from lakehouse_lib.operations.optimize.clustering.sample import FileRanges, take_sample
-from lakehouse_lib.operations.optimize.clustering.selection import files_to_cluster, is_clustered, physical_names
-from lakehouse_lib.operations.optimize.clustering.shuffle import (
+from lakehouse_lib.operations.optimize.deletion_vector_rebase import Places
+from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
+from lakehouse_lib.operations.optimize.z_order.deleted_positions import PlacesOfKeys
+from lakehouse_lib.operations.optimize.z_order.keys import has_order
+from lakehouse_lib.operations.optimize.z_order.layout import Layout, split
+from lakehouse_lib.operations.optimize.z_order.sample import FileRanges, take_sample
+from lakehouse_lib.operations.optimize.z_order.selection import files_to_z_order, is_z_ordered, physical_names
+from lakehouse_lib.operations.optimize.z_order.shuffle import (
     CHUNK_ROWS,
     NUMBER,
     FilePart,
-    Layout,
     Load,
     OutputFile,
     ScatterTask,
     gather,
     scatter,
 )
-from lakehouse_lib.operations.optimize.clustering.tags import with_tags
-from lakehouse_lib.operations.optimize.deletion_vector_rebase import Places
-from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
+from lakehouse_lib.operations.optimize.z_order.tags import with_tags
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.protocol.table_properties import target_file_size
@@ -60,11 +59,11 @@ _GUESSED_ROW_BYTES = 64.0
 
 @dataclass(frozen=True)
 class Plan:
-    """The files that a clustering will rewrite, and its tasks; also the dry run.
+    """The files that a Z-order will rewrite, and its tasks; also the dry run.
 
     Attributes:
         considered: number of live files that the predicate selects.
-        already_clustered: number of considered files that an earlier run has clustered in the same way.
+        already_z_ordered: number of considered files that an earlier run has Z-ordered in the same way.
         files: the files to rewrite.
         partitions: number of their partitions.
         tasks: the tasks of ``scatter``.
@@ -72,7 +71,7 @@ class Plan:
     """
 
     considered: int
-    already_clustered: int
+    already_z_ordered: int
     files: pa.Table
     partitions: int
     tasks: tuple[ScatterTask, ...]
@@ -91,9 +90,9 @@ def z_order(
 ) -> ChangeResult:
     """Rewrite files so that rows with near values in ``columns`` are in the same file.
 
-    Files stay if an earlier run has clustered them by the same columns and about the same target size (see
-    ``clustering.tags``), unless more than 5% of their rows are deleted by a deletion vector. The other files become a
-    new run, together with small files of earlier runs that have no more bytes. If no file has to be clustered, nothing
+    Files stay if an earlier run has Z-ordered them by the same columns and about the same target size (see
+    ``z_order.tags``), unless more than 5% of their rows are deleted by a deletion vector. The other files become a
+    new run, together with small files of earlier runs that have no more bytes. If no file has to be Z-ordered, nothing
     is committed.
 
     A run writes ceil(bytes / target size) files with about equal numbers of rows in each partition. Equal values share
@@ -104,8 +103,8 @@ def z_order(
     Args:
         columns: the columns that queries filter by, about four at most; their order does not matter.
         target_size: bytes of a file; None: ``delta.targetFileSize``, else 100 MiB.
-        predicate: on partition columns only: the partitions to cluster; None: all.
-        full: rewrite clustered files too, so that all files of a partition belong to one run.
+        predicate: on partition columns only: the partitions to Z-order; None: all.
+        full: rewrite Z-ordered files too, so that all files of a partition belong to one run.
 
     Returns:
         The metrics of ``compact``, ``numFilesAlreadyClustered`` (of the considered files) and ``zOrderBy``.
@@ -158,10 +157,10 @@ def plan_z_order(
     files = snapshot.prune(predicate)
     sizes = numbers_of(files["size"], np.int64)
     codes = partition_codes(files, snapshot.layout)
-    clustered = is_clustered(snapshot, files, columns, target_size)
-    already = int(clustered.sum())
+    z_ordered = is_z_ordered(snapshot, files, columns, target_size)
+    already = int(z_ordered.sum())
     worn = has_many_deleted_rows(files)
-    crowded = files_to_cluster(codes, sizes, clustered & (not full), worn, target_size)
+    crowded = files_to_z_order(codes, sizes, z_ordered & (not full), worn, target_size)
     if not crowded:
         return Plan(len(files), already, files.slice(0, 0), 0, (), ())
     chosen = files.take(int64s(np.sort(np.concatenate([rows for rows, _ in crowded]))))
@@ -199,7 +198,7 @@ def plan_z_order(
 
 
 def _checked(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | None) -> tuple[str, ...]:
-    """The names of the columns to cluster by; refuses columns and predicates that are not valid."""
+    """The names of the columns to Z-order by; refuses columns and predicates that are not valid."""
 
     def wrong(problem: str, hint: str) -> InvalidArgumentError:
         return InvalidArgumentError(problem, table=snapshot.store.root, version=snapshot.version, hint=hint)
@@ -225,7 +224,7 @@ def _checked(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | 
             )
         if not has_order(field.type.to_arrow()):
             raise wrong(
-                f"column {name!r} of type {field.type} has no order to cluster by",
+                f"column {name!r} of type {field.type} has no order to Z-order by",
                 "Name columns of numbers, strings, booleans, dates or timestamps",
             )
         if (name,) not in indexed:
@@ -327,4 +326,4 @@ def _metrics(plan: Plan, removed: pa.Table, added: pa.Table, by: Sequence[str], 
     metrics = rewrite_metrics(
         plan.considered, removed, added, partitions=plan.partitions, batches=batches, started=started
     )
-    return {**metrics, "numFilesAlreadyClustered": plan.already_clustered, "zOrderBy": list(by)}
+    return {**metrics, "numFilesAlreadyClustered": plan.already_z_ordered, "zOrderBy": list(by)}

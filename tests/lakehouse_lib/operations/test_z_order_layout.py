@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lakehouse_lib.operations.optimize.clustering.kd_tree import assign, split
+from lakehouse_lib.operations.optimize.z_order.layout import assign, split
 
 KINDS = st.sampled_from([np.int8, np.int16, np.int32, np.int64])
 

@@ -24,8 +24,8 @@ from lakehouse_lib.errors import (
     ObjectNotFoundError,
 )
 from lakehouse_lib.expressions import parse
-from lakehouse_lib.operations.optimize import z_order as cluster
-from lakehouse_lib.operations.optimize.z_order import plan_z_order, z_order
+from lakehouse_lib.operations.optimize.z_order import z_order as verb
+from lakehouse_lib.operations.optimize.z_order.z_order import plan_z_order, z_order
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import open_store
 from lakehouse_lib.transaction.commit_properties import CommitProperties
@@ -242,14 +242,14 @@ def test_a_predicate_chooses_partitions(tmp_path):
 
 def test_big_files_are_read_in_parts_and_blocks_written_in_order(tmp_path, engine, monkeypatch):
     """A thousand rows stand for a million: several parts of a file, blocks of a file and row groups at once."""
-    from lakehouse_lib.operations.optimize.clustering import shuffle
+    from lakehouse_lib.operations.optimize.z_order import shuffle
 
     if engine.name == "spark":  # Spark's workers do not see the patched constants, but the plan does
-        monkeypatch.setattr(cluster, "CHUNK_ROWS", 2_000)
+        monkeypatch.setattr(verb, "CHUNK_ROWS", 2_000)
     else:
         for module, name, value in (
-            (cluster, "CHUNK_ROWS", 2_000),
-            (cluster, "_LEAST_TASK_ROWS", 500),
+            (verb, "CHUNK_ROWS", 2_000),
+            (verb, "_LEAST_TASK_ROWS", 500),
             (shuffle, "CHUNK_ROWS", 2_000),
             (shuffle, "_BATCH_ROWS", 300),
             (shuffle, "_BLOCK_ROWS", 3_000),
@@ -286,7 +286,7 @@ def test_big_files_are_read_in_parts_and_blocks_written_in_order(tmp_path, engin
 
 def test_more_files_than_are_sampled(tmp_path, monkeypatch):
     """Files are ordered by time, so each file is like its neighbour, with its own range."""
-    from lakehouse_lib.operations.optimize.clustering import sample
+    from lakehouse_lib.operations.optimize.z_order import sample
 
     monkeypatch.setattr(sample, "FILES_READ", 7)
     random = np.random.default_rng(9)
@@ -381,7 +381,7 @@ def test_files_without_rows_vanish(tmp_path):
         (["tags"], "'tags' of type .* has no order"),
     ],
 )
-def test_columns_that_cannot_be_clustered_by(tmp_path, columns, message):
+def test_columns_that_cannot_be_z_ordered_by(tmp_path, columns, message):
     data = rows(100).append_column("day", pa.array(["a", "b"] * 50)).append_column("tags", pa.array([["x"]] * 100))
     uri = make(tmp_path / "table", data, partition_by=["day"])
     with pytest.raises(InvalidArgumentError, match=message) as caught:

@@ -1,7 +1,7 @@
-"""The tags of an add action that describe a file's clustering (PROTOCOL.md, section Add File).
+"""The tags of an add action that describe a file's Z-order (PROTOCOL.md, section Add File).
 
-A clustered file has its run, the columns and the target file size, so that the next run does not rewrite it. Other
-engines keep unknown tags, or drop them when they rewrite a file. A file without these tags is clustered again.
+A Z-ordered file has its run, the columns and the target file size, so that the next run does not rewrite it. Other
+engines keep unknown tags, or drop them when they rewrite a file. A file without these tags is Z-ordered again.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from lakehouse_lib.arrow.values import bools, column, flags_of, int64s, literal,
 from lakehouse_lib.engine.base import is_small
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, STRING_MAP
 
-#: The run of clustering that wrote the file: a UUID. The key ranges of files of a run hardly overlap.
+#: The run of z_order that wrote the file: a UUID. The key ranges of files of a run hardly overlap.
 RUN = "lakehouse.clustering.run"
 #: The columns' physical names as a JSON array, sorted, because their order does not matter.
 COLUMNS = "lakehouse.clustering.columns"
 #: The target file size of the run, in bytes.
 TARGET_SIZE = "lakehouse.clustering.targetSize"
-#: The layout of rows; files with another layout are clustered again.
+#: The layout of rows; files with another layout are Z-ordered again.
 LAYOUT = "lakehouse.clustering.layout"
 
 _NAMES = (RUN, COLUMNS, TARGET_SIZE, LAYOUT)
@@ -38,7 +38,7 @@ def with_tags(files: pa.Table, columns: Iterable[str], target_size: int) -> pa.T
 
     Args:
         files: a files table.
-        columns: physical names of the columns of the clustering.
+        columns: physical names of the columns of the Z-order.
         target_size: the run's target size of a file in bytes.
     """
     tags = {RUN: str(uuid.uuid4()), COLUMNS: _columns(columns), TARGET_SIZE: str(target_size), LAYOUT: _LAYOUT}
@@ -46,24 +46,24 @@ def with_tags(files: pa.Table, columns: Iterable[str], target_size: int) -> pa.T
 
 
 def copy_tags(tags: Mapping[str, str] | None, files: pa.Table) -> pa.Table:
-    """The copies of a clustered file, with its clustering tags.
+    """The copies of a Z-ordered file, with its tags.
 
-    A copy that is small for the run gets no tags, so that the next clustering merges it with other files.
+    A copy that is small for the run gets no tags, so that the next run merges it with other files.
 
     Args:
-        tags: tags of the clustered file. Other tags are dropped, because they may be wrong for fewer rows.
+        tags: tags of the Z-ordered file. Other tags are dropped, because they may be wrong for fewer rows.
         files: files table of the copies, which have the file's rows in the same order.
     """
-    clustering = {name: value for name, value in (tags or {}).items() if name in _NAMES}
-    if not clustering:
+    run_tags = {name: value for name, value in (tags or {}).items() if name in _NAMES}
+    if not run_tags:
         return files
-    tagged = _tagged(files, clustering)
+    tagged = _tagged(files, run_tags)
     small = is_small(numbers_of(files["size"], np.int64), int(target_sizes(tagged).max(initial=0)))
     return pa.concat_tables([tagged.filter(bools(~small)), files.filter(bools(small))])
 
 
-def clustered_by(files: pa.Table, columns: Iterable[str], target_size: int) -> NDArray[np.bool_]:
-    """Which files were clustered by these columns, in any order, for about this file size.
+def z_ordered_by(files: pa.Table, columns: Iterable[str], target_size: int) -> NDArray[np.bool_]:
+    """Which files were Z-ordered by these columns, in any order, for about this file size.
 
     The target size must be more than half and less than twice the run's target size. A change from 100 to 128 MiB, for
     example, does not justify a rewrite.
@@ -80,7 +80,7 @@ def clustered_by(files: pa.Table, columns: Iterable[str], target_size: int) -> N
 
 
 def target_sizes(files: pa.Table) -> NDArray[np.int64]:
-    """The target size in bytes of the run that clustered each file; 0 for a file that is not clustered."""
+    """The target size in bytes of the run that Z-ordered each file; 0 for a file that is not Z-ordered."""
     text = _value(files, TARGET_SIZE)
     is_ours = pc.equal(_value(files, LAYOUT), literal(_LAYOUT, pa.string()))
     is_known = pc.and_kleene(pc.match_substring_regex(text, _BYTES), is_ours)

@@ -21,7 +21,7 @@ _EXACT_DECIMAL_DIGITS = 18  # every number of 18 digits fits 64 bits
 
 
 def has_order(kind: pa.DataType) -> bool:
-    """Whether a table can be clustered by columns of this type."""
+    """Whether a table can be Z-ordered by columns of this type."""
     return bool(
         pa.types.is_signed_integer(kind)
         or pa.types.is_float32(kind)

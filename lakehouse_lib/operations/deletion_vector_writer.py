@@ -1,4 +1,4 @@
-"""File actions with deletion vectors."""
+"""The writer of deletion vectors: stores them, and returns the file actions that refer to them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakehouse_lib.store import ObjectStore
 
 
 def with_vectors(files: pa.Table, vectors: Sequence[BitMap64], rows: Sequence[int], store: ObjectStore) -> pa.Table:
-    """The files with these deletion vectors; a file without a remaining row is left out.
+    """Write deletion vectors; returns the files with them. A file without a remaining row is left out.
 
     Args:
         files: a files table.
