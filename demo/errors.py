@@ -1,4 +1,4 @@
-"""The error that ends the demo, with the reason and the way out."""
+"""The error that ends the demo, with the reason and a hint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class DemoError(Exception):
 
     Args:
         message: the reason.
-        hint: the way out, as an instruction.
+        hint: what the user can do, as an instruction.
         log: a log file with more information.
     """
 

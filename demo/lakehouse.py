@@ -1,4 +1,4 @@
-"""The lakehouse of the demo: schemas, quality rules, and the registry with its tables."""
+"""The lakehouse of the demo: schemas, quality rules, and the registry, a JSON file that describes the tables."""
 
 from __future__ import annotations
 

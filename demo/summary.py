@@ -18,19 +18,20 @@ from demo.pipeline import Release
 
 @dataclass
 class Record:
-    """The results of all acts.
+    """The results of the demo, which the summary shows.
 
     Attributes:
         loaded, maintained, final: the tables after the load, after maintenance and at the end.
         quarantined: (table, reason, rows), most rows first.
         refused: by file, the message with which it was rejected.
         person_rows: by table, the erased customer's rows in every file on disk, before and after.
-        unattributed: by quarantine, the records without a readable key, and those of them that mention the customer.
+        unattributed: by quarantine, the number of records without a readable key, and how many of these mention the
+            customer.
         question: the headline of the approval.
         own_answer_refused: whether Airflow refused the answer of the user who requested the erasure.
         erasure: the record in the ledger.
-        releases: the downstream runs.
-        steps: title and seconds of each act.
+        releases: the runs of the downstream DAG, with the versions that triggered them.
+        steps: title and seconds of each act, a numbered part of the demo.
     """
 
     loaded: Mapping[str, TableState] = field(default_factory=dict)
@@ -63,16 +64,16 @@ def show(record: Record, console: Console) -> None:
     )
     console.print(_quarantine(record))
     for message in record.refused.values():
-        console.print(f"\n[yellow]Refused whole[/]: {escape(message)}\n")
+        console.print(f"\n[yellow]File rejected as a whole[/]: {escape(message)}\n")
     console.print(_person(record))
     for folder, (records, mentions) in record.unattributed.items():
         console.print(
-            f"{folder} also has {records} records that could not be split into columns, so they have no readable key;\n"
-            f"{mentions} of them hold a key of the customer as a field. The erasure counts and keeps these records."
+            f"{folder} also has {records} records that could not be split into columns, so they have no readable key.\n"
+            f"{mentions} of them have a key of the customer in a field. The erasure counts and keeps these records."
         )
     console.print(
-        "Landing files are not erased, and how many of them hold the customer's rows is not counted. The log keeps\n"
-        "keys as statistics of files until its cleanup; the commits of the deletes name only the request."
+        "Landing files are not erased, and the customer's rows in them are not counted. Until the log is cleaned up,\n"
+        "its statistics may contain the customer's keys. The commits of the deletes contain only the id of the request."
     )
     if record.erasure:
         console.print(_erasure(record))

@@ -20,11 +20,11 @@ _POLICY = tables.CHECKPOINT + tables.COMMITS + 1
 _LATER = 4_102_444_800_000
 
 TITLES = {
-    "classic": "classic, on a classic one",
+    "classic": "classic, after a classic one",
     "full": "by the V2 spec, the first one",
-    "appended": "by the V2 spec, after 1% new files",
-    "together": "by the V2 spec, after 1% of the files went, neighbours",
-    "scattered": "by the V2 spec, after 1% of the files went, one here and one there",
+    "appended": "by the V2 spec, after adding 1% new files",
+    "together": "by the V2 spec, after removing 1% of the files, consecutive ones",
+    "scattered": "by the V2 spec, after removing 1% of the files, every hundredth one",
 }
 
 

@@ -1,8 +1,8 @@
-"""Open, list, prune, refresh and scan tables of many files beside the peers; print a table for each section.
+"""Measure the time to open, list, prune, refresh and scan tables of many files; print a table for each section.
 
-Contestants alternate. Each answers in a new process (cold), then again in the same process (warm); the answers are
-compared. Results are stored by section, so that --only can repeat a section; --write puts them into
-docs/benchmarks.md.
+The contestants are this library, delta-rs and, in the section ``prune``, also delta-spark. They run in turns. Each one
+answers in a new process (cold), and then again in the same process (warm). All answers are compared. Results are stored
+by section, so that --only can repeat a section. --write puts them into docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -25,14 +25,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--rounds", type=int, default=5, help="runs of each contestant; the median counts (%(default)s)"
     )
     parser.add_argument(
-        "--files", type=int, default=1_000_000, help="files of the tables that are opened (%(default)s)"
+        "--files", type=int, default=1_000_000, help="number of files in each opened table (%(default)s)"
     )
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="files of the tables of `growth`")
-    parser.add_argument("--scan-files", type=int, default=10_000, help="files of the table that is read (%(default)s)")
-    parser.add_argument("--commit-files", type=int, default=100_000, help="files of each commit of `commits`")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=SIZES, help="numbers of files in the tables of the section `growth`"
+    )
+    parser.add_argument(
+        "--scan-files", type=int, default=10_000, help="number of files in the scanned table (%(default)s)"
+    )
+    parser.add_argument(
+        "--commit-files", type=int, default=100_000, help="number of files in each commit of the section `commits`"
+    )
     parser.add_argument("--home", type=Path, default=HOME, help="folder of tables and results (default: .bench)")
     parser.add_argument("--write", action="store_true", help="put the stored results into docs/benchmarks.md")
-    parser.add_argument("--write-only", action="store_true", help="the same without a measurement")
+    parser.add_argument(
+        "--write-only", action="store_true", help="put the stored results into docs/benchmarks.md without measuring"
+    )
     options = parser.parse_args(arguments)
     if options.rounds < 1:
         parser.error(f"--rounds is {options.rounds}; expected at least 1")

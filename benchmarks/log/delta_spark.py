@@ -1,7 +1,8 @@
-"""Time delta-spark's plan of a predicate: ``.peers/delta-spark/bin/python delta_spark.py TABLE CONDITION;... IVY``.
+"""Measure how long delta-spark takes to plan a query with a condition.
 
-Runs in the peer's own environment, without imports of this project. The time ends when the plan has its files, and does
-not include the start of the session. Prints a line of JSON like ``runs.py``:
+Run it as ``.peers/delta-spark/bin/python delta_spark.py TABLE CONDITION;... IVY``. It runs in the Python environment of
+delta-spark and imports nothing of this project. A measurement ends when the files of the query are known. It does not
+include the start of the Spark session. Prints a line of JSON like ``runs.py``:
 ``{"seconds", "warm": [...], "others": [...], "count", "digest", "peak_mb"}``.
 """
 

@@ -1,12 +1,13 @@
 """Conversion of dates and times before 1582-10-15 from the hybrid calendar (Julian before that day, Gregorian after).
 
-Spark up to 2.4 wrote files with this calendar, and later versions do if configured to
-(``spark.sql.parquet.datetimeRebaseModeInWrite``); the footer has the information. The same number is another day then:
-day -354280 is 1000-01-01 in such a file, and 1000-01-06 in the proleptic Gregorian calendar that Delta, Arrow and
-Spark 3 use.
+Spark up to 2.4 wrote files with the hybrid calendar. Later versions do this if ``LEGACY`` is configured
+(``spark.sql.parquet.datetimeRebaseModeInWrite``). The footer of a file shows which calendar the file uses. The same
+number means different days in the two calendars: day -354280 is 1000-01-01 in a file with the hybrid calendar, and
+1000-01-06 in the proleptic Gregorian calendar, which Delta, Arrow and Spark 3 use.
 
-Times of day differ, too. Java's old clock had no local mean times, so in a zone other than UTC every time before 1900
-may be off by some minutes, which depend on the zone. Such times are refused.
+Times of day differ, too. Before 1900, zones had local mean times, which Java's old time classes do not know. So in a
+zone other than UTC, every time before 1900 in such a file may be off by some minutes, depending on the zone. Such times
+are refused.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class HybridCalendar:
 
     def _counts(self, leaf: pa.DataType, stored: str) -> bool:
         if pa.types.is_timestamp(leaf):
-            # Spark supports times without a zone only since it writes them in the Gregorian calendar.
+            # Spark writes timestamps without a zone in the Gregorian calendar only, even beside dates in the other one.
             return self.int96 if stored == "INT96" else self.datetimes and leaf.tz is not None
         return self.datetimes and pa.types.is_date32(leaf)
 
@@ -108,8 +109,9 @@ class HybridCalendar:
         if self.zone not in _UTC:
             if pc.any(pc.and_(pa.array(days < _YEAR_1900), array.is_valid()), min_count=0).as_py():
                 raise UnsupportedFeatureError(
-                    "it has times before 1900 that Spark wrote with the clock of versions before 3, in the zone "
-                    f"{self.zone or 'that the file does not name'}, whose local mean times are not supported",
+                    f"the file has times before 1900 in the zone {self.zone or 'that the file does not name'}, written "
+                    "with the calendar that Spark used before version 3; expected UTC, because the local mean times of "
+                    "other zones are not supported",
                     hint="Rewrite the file's rows with Spark, which converts them to the Gregorian calendar",
                 )
             return array
@@ -117,7 +119,7 @@ class HybridCalendar:
 
 
 def _gregorian_days(days: np.ndarray) -> np.ndarray:
-    """Hybrid days since 1970 as days since 1970 of the same date in the proleptic Gregorian calendar."""
+    """Convert days since 1970 in the hybrid calendar to days of the same dates in the proleptic Gregorian calendar."""
     early = days < _FIRST_GREGORIAN
     if not early.any():
         return days

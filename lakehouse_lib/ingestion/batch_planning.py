@@ -1,4 +1,8 @@
-"""Plan the batches of a load from the landing folder, the intent log and the table's ``txn``. Pure functions."""
+"""Plan the batches of a load, as pure functions.
+
+A plan depends on the files in the landing folder, on the intent log (``intent_log``: the files of each batch, recorded
+before the batch is loaded), and on the ``txn`` in the table's log (the last batch that was committed).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,8 @@ class History:
         loaded: by file name, the fingerprint of a loaded file and the number of its batch.
         refused: by file name, the fingerprint of a rejected file and the message.
         settled: numbers of the batches that are loaded or given up.
-        unsettled: the batch that a killed run has begun, to be redone with the same files; None without one.
+        unsettled: the batch that a killed run has begun and not finished. The next run loads it with the same files.
+            None: there is no such batch.
         next_number: the number of the next new batch.
     """
 
@@ -38,8 +43,8 @@ def history(
         committed: the batch in the table's ``txn`` of this source; None: the table has none.
 
     Raises:
-        IngestError: the two contradict each other, because one was deleted, restored or copied without the other; a
-            load could then load a file twice or never.
+        IngestError: the intent log and the table contradict each other, because one of them was deleted, restored or
+            copied without the other. The next load could then load a file twice, or never.
     """
     newest = max(intents, default=-1)
     gaps = sorted(set(range(newest + 1)) - set(intents))
@@ -97,7 +102,8 @@ def sort_files(
 ) -> Sorted:
     """Sort the landing folder's files by state.
 
-    ``digest`` reads a whole file; it is called only for a known name with the same size and another time.
+    ``digest`` reads a whole file. It is called only if a file of the same name and size, with another modification
+    time, was loaded or rejected before.
     """
     new: list[SourceFile] = []
     waiting: list[str] = []

@@ -198,7 +198,7 @@ def test_the_docs_say_of_every_kind_whether_it_is_mended() -> None:
     mended_by = dict(re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", page.partition("## Repair")[2], re.MULTILINE))
     kinds = set(RepairResult.kinds())
     assert set(mended_by) == kinds
-    assert {kind for kind, how in mended_by.items() if not how.startswith("not: ")} == set(REPAIRED)
+    assert {kind for kind, how in mended_by.items() if not how.startswith("nothing: ")} == set(REPAIRED)
 
 
 def test_a_dry_run_is_asked_for_plainly(orders: Path) -> None:

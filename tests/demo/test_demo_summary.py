@@ -70,7 +70,7 @@ def test_files_read_before_and_after() -> None:
 def test_what_was_kept_out_and_why() -> None:
     text = rendered(record())
     line_with(text, "lineitem", "breaks the rule quantity_1_to_50", "5")
-    line_with(text, "Refused whole", "orders-17.csv lacks o_totalprice")
+    line_with(text, "File rejected as a whole", "orders-17.csv lacks o_totalprice")
 
 
 def test_who_was_erased() -> None:
@@ -87,7 +87,7 @@ def test_who_was_erased() -> None:
 def test_what_the_erasure_does_not_cover_is_said() -> None:
     text = rendered(record())
     line_with(text, "lineitem_quarantine also has 5 records")
-    line_with(text, "1 of them hold a key")
+    line_with(text, "1 of them have a key of the customer")
     line_with(text, "Landing files are not erased", "not counted")
 
 

@@ -1,7 +1,9 @@
-"""A time limit for a whole answer. botocore's read timeout limits only the time between two of its bytes.
+"""A time limit for a whole answer (HTTP response) of S3.
 
-boto3 has no such setting. So the sockets of a client's connections are wrapped, and the reader of an answer counts the
-time from its first read on, for ``100 Continue``, headers and body. No thread is needed.
+botocore's read timeout limits only the time between two bytes of an answer, and boto3 has no setting for the whole
+answer. So this module wraps the sockets of a client's connections. The time of an answer starts when the HTTP client
+opens the socket for reading, and covers its headers and its body. ``100 Continue`` is an answer with a limit of its
+own. The remaining time is set as the timeout of each read, so no thread has to watch it.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any
 
 from botocore.awsrequest import AWSHTTPConnection, AWSHTTPConnectionPool, AWSHTTPSConnection, AWSHTTPSConnectionPool
 
-#: The time limit of an answer grows by one second for each so many bytes received.
+#: The time limit of an answer grows by one second for every SLOWEST_BYTES_A_SECOND bytes received.
 SLOWEST_BYTES_A_SECOND = 16 * 2**10
 
 
@@ -57,7 +59,7 @@ class _Answer(io.RawIOBase):
 
 
 class _Socket:
-    """A socket with a time limit for answers; everything else is the socket's own."""
+    """A socket with a time limit for answers. All other attributes are those of the wrapped socket."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
