@@ -187,7 +187,7 @@ class DeltaTable(ReadableTable):
 
     @property
     def optimize(self) -> TableOptimizer:
-        """The verbs ``compact()`` and ``z_order(columns)``."""
+        """The verbs ``compact()``, ``z_order(columns)`` and ``purge()``."""
         return TableOptimizer(self)
 
     def vacuum(
@@ -302,6 +302,27 @@ class TableOptimizer:
             table._latest(),
             table.engine,
             target_size=target_size,
+            predicate=table._predicate(partition_filters),
+            commit_properties=commit_properties,
+        )
+        table._move_on(result.version)
+        return optimize_metrics(result)
+
+    def purge(
+        self, partition_filters: Filters | None = None, *, commit_properties: CommitProperties | None = None
+    ) -> dict[str, Any]:
+        """Rewrite every file with a deletion vector without the deleted rows; see ``operations.optimize.purge``.
+
+        Returns:
+            The metrics of ``compact``.
+        """
+        from lakehouse_lib.operations.optimize.purge import purge
+
+        table = self.table
+        check_commit_properties(commit_properties, table=table.table_uri)
+        result = purge(
+            table._latest(),
+            table.engine,
             predicate=table._predicate(partition_filters),
             commit_properties=commit_properties,
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -65,6 +66,20 @@ def plan_compact(snapshot: Snapshot, target_size: int, predicate: Predicate | No
     Raises:
         InvalidArgumentError: the predicate refers to a column that is not a partition column.
     """
+    check_partition_predicate(snapshot, predicate)
+    files = snapshot.prune(predicate)
+    codes = partition_codes(files, snapshot.layout)
+    bins = compaction_bins(files, codes, target_size)
+    partitions = len(np.unique(codes[[rows[0] for rows in bins]])) if bins else 0
+    return CompactPlan(len(files), files, bins, partitions)
+
+
+def check_partition_predicate(snapshot: Snapshot, predicate: Predicate | None) -> None:
+    """Refuse the predicate of a rewrite if it refers to a column that is not a partition column.
+
+    Raises:
+        InvalidArgumentError: the predicate refers to another column.
+    """
     if predicate is not None and not predicate.partition_only(snapshot.partition_columns):
         raise InvalidArgumentError(
             f"the predicate is {predicate.sql}; expected a predicate on partition columns only",
@@ -72,11 +87,6 @@ def plan_compact(snapshot: Snapshot, target_size: int, predicate: Predicate | No
             version=snapshot.version,
             hint=f"Filter by partition columns only: {', '.join(snapshot.partition_columns) or 'this table has none'}",
         )
-    files = snapshot.prune(predicate)
-    codes = partition_codes(files, snapshot.layout)
-    bins = compaction_bins(files, codes, target_size)
-    partitions = len(np.unique(codes[[rows[0] for rows in bins]])) if bins else 0
-    return CompactPlan(len(files), files, bins, partitions)
 
 
 def compaction_bins(files: pa.Table, partitions: Rows, target_size: int) -> tuple[Rows, ...]:
@@ -138,6 +148,27 @@ def compact(
     snapshot.check_writable()
     size = target_file_size(snapshot.configuration, target_size, table=snapshot.store.root)
     plan = plan_compact(snapshot, size, predicate)
+    parameters = {"predicate": "[]", "zOrderBy": "[]", "auto": False, "targetSize": size}
+    return rewrite_bins(snapshot, engine, plan, "OPTIMIZE", parameters, started, commit_properties)
+
+
+def rewrite_bins(
+    snapshot: Snapshot,
+    engine: Engine,
+    plan: CompactPlan,
+    operation: str,
+    parameters: Mapping[str, Any],
+    started: float,
+    commit_properties: CommitProperties | None,
+) -> ChangeResult:
+    """Write each bin of a plan into one file, and commit the bins of which no file was removed meanwhile.
+
+    A plan without bins commits nothing.
+
+    Args:
+        operation: commitInfo's operation; ``parameters``: its operationParameters.
+        started: the verb's ``time.monotonic()``.
+    """
     if not plan.bins:
         nothing = plan.files.slice(0, 0)
         metrics = rewrite_metrics(plan.considered, nothing, nothing, partitions=0, batches=0, started=started)
@@ -157,8 +188,7 @@ def compact(
         numbers_of(written[_BIN], np.int64),
         places_in_order,
     )
-    parameters = {"predicate": "[]", "zOrderBy": "[]", "auto": False, "targetSize": size}
-    committed, done = commit_rewrite(snapshot, rewrite, parameters, started, commit_properties)
+    committed, done = commit_rewrite(snapshot, rewrite, operation, parameters, started, commit_properties)
     metrics = rewrite_metrics(
         plan.considered,
         done.removed,

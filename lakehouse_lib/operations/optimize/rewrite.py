@@ -1,4 +1,4 @@
-"""Commit rewritten files without changed rows (OPTIMIZE in the log), for compaction and Z-order."""
+"""Commit rewritten files without changed rows (OPTIMIZE and REORG in the log)."""
 
 from __future__ import annotations
 
@@ -86,6 +86,7 @@ def rewrite_target(snapshot: Snapshot, *, data_change: bool = False) -> WriteTar
 def commit_rewrite(
     snapshot: Snapshot,
     rewrite: Rewrite,
+    operation: str,
     parameters: Mapping[str, Any],
     started: float,
     properties: CommitProperties | None,
@@ -96,7 +97,7 @@ def commit_rewrite(
     left out if new deletion vectors arrive in every round.
 
     Args:
-        parameters: commitInfo's operationParameters.
+        operation: commitInfo's operation; ``parameters``: its operationParameters.
         started: the operation's ``time.monotonic()``.
 
     Returns:
@@ -107,11 +108,11 @@ def commit_rewrite(
             all new files are deleted.
         CommitUnknownError: the store gave no answer to the commit.
     """
-    change = _Optimize(rewrite, parameters, started, snapshot.store)
+    change = _Rewriting(rewrite, operation, parameters, started, snapshot.store)
     return commit_change(snapshot, change, properties), change.current
 
 
-class _Optimize:
+class _Rewriting:
     """A rewrite that can be planned on several versions; a ``Change``.
 
     Attributes:
@@ -120,12 +121,15 @@ class _Optimize:
 
     replans = (ConcurrentDeleteDeleteError,)
 
-    def __init__(self, rewrite: Rewrite, parameters: Mapping[str, Any], started: float, store: ObjectStore) -> None:
+    def __init__(
+        self, rewrite: Rewrite, operation: str, parameters: Mapping[str, Any], started: float, store: ObjectStore
+    ) -> None:
         self.current = rewrite
         self._copied = rewrite  # the same groups, as they were read and written
         self._written = rewrite.added
         self._marks = _Marks({}, {})
         self._rounds = 0
+        self._operation = operation
         self._parameters = parameters
         self._started = started
         self._store = store
@@ -134,7 +138,7 @@ class _Optimize:
         if lost is not None:
             self._plan_again(snapshot, lost)
             self._rounds += 1
-        return _change(self._parameters, self.current, self._started).on(snapshot, snapshot.store)
+        return _change(self._operation, self._parameters, self.current, self._started).on(snapshot, snapshot.store)
 
     def discard(self, *, committed: bool) -> None:
         files = self._written
@@ -210,10 +214,10 @@ def _with_marks(rewrite: Rewrite, marks: _Marks, store: ObjectStore) -> Rewrite:
     )
 
 
-def _change(parameters: Mapping[str, Any], rewrite: Rewrite, started: float) -> TableChange:
+def _change(operation: str, parameters: Mapping[str, Any], rewrite: Rewrite, started: float) -> TableChange:
     removed, added = rewrite.removed, rewrite.added
     metrics = _commit_metrics(removed, added, started)
-    return TableChange("OPTIMIZE", parameters, added, removed, moves_rows=True, keeps_row_ids=True, metrics=metrics)
+    return TableChange(operation, parameters, added, removed, moves_rows=True, keeps_row_ids=True, metrics=metrics)
 
 
 def _commit_metrics(removed: pa.Table, added: pa.Table, started: float) -> dict[str, Any]:

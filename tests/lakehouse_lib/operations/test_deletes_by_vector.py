@@ -8,6 +8,8 @@ from typing import Any
 
 import deltalake
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from deltalake import QueryBuilder
 from hypothesis import given
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.privacy.purge import prove
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.statistics import with_loose_bounds
@@ -122,6 +125,32 @@ def test_a_file_of_vectors_is_full_at_some_size(tmp_path: Path, monkeypatch: pyt
     made(tmp_path, files=3).delete("k % 3 = 0")
     assert len(list(tmp_path.glob("deletion_vector_*.bin"))) == 3
     assert read_by_all(tmp_path) == [k for k in range(3 * ROWS) if k % 3]
+
+
+@pytest.mark.parametrize("partition_by", [None, ["p"]], ids=["whole", "partitioned"])
+def test_a_purge_leaves_no_deleted_row_in_a_file(
+    tmp_path: Path, engine: Engine, partition_by: list[str] | None
+) -> None:
+    made(tmp_path, files=3, partition_by=partition_by)
+    table = DeltaTable(tmp_path, engine=engine)
+    table.delete("k % 100 = 7 AND k < 4000")
+    untouched = table.files().filter(pc.is_null(pc.field("deletionVector")))["path"].to_pylist()
+    assert table.optimize.compact(target_size=1)["numFilesAdded"] == 0
+    metrics = table.optimize.purge()
+    files = table.files()
+    assert (metrics["numFilesAdded"], metrics["numFilesRemoved"], metrics["version"]) == (2, 2, table.version())
+    assert files["deletionVector"].null_count == len(files) == 3
+    assert set(untouched) < set(files["path"].to_pylist())
+    assert sum(pq.read_metadata(tmp_path / path).num_rows for path in files["path"].to_pylist()) == 3 * ROWS - 40
+    assert read_by_all(tmp_path) == [k for k in range(3 * ROWS) if k % 100 != 7 or k >= 4000]
+    assert table.history(1)[0]["operation"] == "REORG"
+    assert table.optimize.purge()["version"] == metrics["version"]
+
+
+def test_a_purge_by_another_column_is_refused(tmp_path: Path) -> None:
+    table = made(tmp_path, partition_by=["p"])
+    with pytest.raises(InvalidArgumentError):
+        table.optimize.purge(partition_filters=[("k", "=", "1")])
 
 
 def test_bounds_stay_and_are_no_longer_tight(tmp_path: Path) -> None:

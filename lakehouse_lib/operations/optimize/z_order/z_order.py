@@ -139,7 +139,7 @@ def z_order(
         raise
     places = PlacesOfKeys(engine, _keys_reader(snapshot, by), plan.tasks, _by_number(written, len(plan.outputs)))
     rewrite = _by_partition(snapshot, plan.files, added, places)
-    committed, done = commit_rewrite(snapshot, rewrite, parameters, started, commit_properties)
+    committed, done = commit_rewrite(snapshot, rewrite, "OPTIMIZE", parameters, started, commit_properties)
     metrics = _metrics(plan, done.removed, done.added, by, started)
     return ChangeResult(snapshot.store.root, *committed, metrics)
 
