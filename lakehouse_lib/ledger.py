@@ -46,7 +46,7 @@ def check_request(request: object) -> str:
     """
     if not isinstance(request, str) or not _REQUEST.fullmatch(request):
         raise LedgerError(
-            f"the request id {_shortened(request)} is not valid; expected 20 hexadecimal digits",
+            f"the request id {_short_text(request)} is not valid; expected 20 hexadecimal digits",
             hint="Take the id from the task that made the request",
         )
     return request
@@ -117,18 +117,18 @@ class Ledger:
     def delete(self, request: str, name: str) -> None:
         """Delete a document, and temporary files of it from killed writers. A missing document is not an error."""
         path = _path(request, name)
-        self._store.delete_many([*self._torn(check_request(request), f"{name}.json"), path])
+        self._store.delete_many([*self._temporary_files(check_request(request), f"{name}.json"), path])
 
     def requests(self, name: str) -> list[str]:
         """The requests that have a document of that name, or a temporary file of it from a killed writer, sorted.
 
         Lists the whole ledger.
         """
-        places = (meta.path.split("/") for meta in self._store.walk())
+        paths_in_parts = (meta.path.split("/") for meta in self._store.walk())
         return sorted(
             {
                 parts[0]
-                for parts in places
+                for parts in paths_in_parts
                 if len(parts) == 2
                 and _REQUEST.fullmatch(parts[0])
                 and (parts[1] == f"{name}.json" or parts[1].startswith(f".{name}.json."))
@@ -144,31 +144,34 @@ class Ledger:
         self._put(_path(request, f"steps/{kind}-{new_request()}"), document)
 
     def steps(self, request: str, kind: str) -> list[Document]:
-        """The documents of that kind from ``put_step``, ordered by their ``at``."""
+        """The documents of that kind from ``put_step``, ordered by their field ``at``."""
         documents = [self.read(request, name) for name in self._step_names(request, kind)]
         return sorted(documents, key=lambda document: str(document.get("at")))
 
     def delete_steps(self, request: str, kind: str) -> None:
         """Delete the documents of that kind from ``put_step``, and temporary files of them from killed writers."""
-        torn = self._torn(f"{check_request(request)}/steps", f"{kind}-")
+        torn = self._temporary_files(f"{check_request(request)}/steps", f"{kind}-")
         self._store.delete_many([*torn, *(_path(request, name) for name in self._step_names(request, kind))])
 
     def claim(self, question: Sequence[str | int], request: str) -> str:
-        """The request that a question belongs to: ``request``, unless an earlier call gave another one.
+        """Assign a question to ``request``, unless an earlier call has assigned it; returns the question's request.
 
         Args:
-            question: the parts that identify it, such as the ids of a DAG, a run and a task.
+            question: the parts that identify a decision of a user, such as the ids of a DAG, a run and a task.
         """
-        path = _question(question)
+        path = _question_path(question)
         return check_request(self._put(path, {"request": check_request(request)})["request"])
 
     def find_claim(self, question: Sequence[str | int]) -> str | None:
-        """The request that the question belongs to; None if ``claim`` was not called for it."""
-        claim = self._find(_question(question))
+        """The request that ``claim`` has assigned the question to; None if there was no such call."""
+        claim = self._find(_question_path(question))
         return None if claim is None else check_request(claim.get("request"))
 
     def keyed_hash(self, *parts: str | int) -> str:
-        """A keyed hash of values, 64 hexadecimal digits: they cannot be guessed without the key. 1 and "1" differ."""
+        """A keyed hash of values, 64 hexadecimal digits. 1 and "1" have different hashes.
+
+        Without the key, the values cannot be guessed from the hash.
+        """
         return hmac.new(self._hash_key, _canonical(list(parts)), "sha256").hexdigest()
 
     def keyed_digest(self, document: Document) -> str:
@@ -184,7 +187,7 @@ class Ledger:
             if name.startswith(f"{kind}-") and _STEP.fullmatch(name)
         ]
 
-    def _torn(self, folder: str, start: str) -> list[str]:
+    def _temporary_files(self, folder: str, start: str) -> list[str]:
         """Temporary files, from killed writers, of the documents whose names begin with ``start``."""
         metas = self._store.list_from(folder, f".{start}")
         return [meta.path for meta in metas if meta.path.removeprefix(f"{folder}/").startswith(f".{start}")]
@@ -195,13 +198,13 @@ class Ledger:
         text = json.dumps(sealed, sort_keys=True, indent=1, allow_nan=False)
         if not self._store.put_if_absent(path, text.encode()):
             # The document exists. After a lost answer and a retry of the store it may be this one.
-            standing = self._find(path)
-            if standing is None:
+            existing_document = self._find(path)
+            if existing_document is None:
                 raise LedgerError(
                     f"the document {path} of the ledger {self._store.root} was deleted while it was read",
                     hint="Start a new request",
                 )
-            return standing
+            return existing_document
         return document
 
     def _find(self, path: str) -> Document | None:
@@ -209,9 +212,9 @@ class Ledger:
             data = self._store.read(path)
         except ObjectNotFoundError:
             return None
-        return self._verified(path, data)
+        return self._verify(path, data)
 
-    def _verified(self, path: str, data: bytes) -> Document:
+    def _verify(self, path: str, data: bytes) -> Document:
         where = f"the document {path} of the ledger {self._store.root}"
         try:
             sealed = json.loads(data, parse_constant=_no_constant)
@@ -220,14 +223,14 @@ class Ledger:
         if not isinstance(sealed, dict) or not isinstance(sealed.get("seal"), str):
             raise LedgerError(f"{where} has no seal; expected a document that a worker has sealed", hint=_RESTORE)
         if sealed.get("format") != _FORMAT:
-            raise LedgerError(f"{where} has format {_shortened(sealed.get('format'))}; expected {_FORMAT}")
+            raise LedgerError(f"{where} has format {_short_text(sealed.get('format'))}; expected {_FORMAT}")
         if sealed.get("path") != path:
             raise LedgerError(
-                f"{where} was copied from {_shortened(sealed.get('path'))}; expected {path}", hint=_RESTORE
+                f"{where} was copied from {_short_text(sealed.get('path'))}; expected {path}", hint=_RESTORE
             )
         if sealed.get("key") != self._key_id:
             raise LedgerError(
-                f"{where} is sealed with the key {_shortened(sealed.get('key'))}; expected {self._key_id}",
+                f"{where} is sealed with the key {_short_text(sealed.get('key'))}; expected {self._key_id}",
                 hint="If the key was replaced, older documents can be read with the old key only",
             )
         body = {name: sealed.get(name) for name in ("format", "path", "document")}
@@ -248,7 +251,7 @@ def _path(request: str, name: str) -> str:
     return f"{check_request(request)}/{name}.json"
 
 
-def _question(question: Sequence[str | int]) -> str:
+def _question_path(question: Sequence[str | int]) -> str:
     # Users choose run ids, so these may have any character and are never part of a path.
     return f"questions/{hashlib.sha256(_canonical(list(question))).hexdigest()}.json"
 
@@ -261,5 +264,5 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def _shortened(value: object) -> str:
+def _short_text(value: object) -> str:
     return repr(value)[:80]

@@ -80,7 +80,7 @@ class Snapshot:
 
     @cached_property
     def timestamp(self) -> int:
-        """The commit timestamp, ms since the epoch: the in-commit timestamp where the table has it enabled."""
+        """The commit timestamp, ms since the epoch: the in-commit timestamp, or ``modified`` if there is none."""
         loaded = self._loaded
         properties = effective_properties(self.configuration, self.protocol)
         return commit_time(self.store, self.version, loaded.modified, properties, loaded.info)
@@ -147,7 +147,7 @@ class Snapshot:
 
     @property
     def configuration(self) -> dict[str, str]:
-        """The table properties (``delta.*``)."""
+        """The table properties, ``delta.*`` and others."""
         return dict(self.metadata.configuration)
 
     @cached_property
@@ -255,7 +255,7 @@ class Snapshot:
         return latest if latest.version > self.version else self
 
     def after_commit(self, version: int | None) -> Snapshot:
-        """The version that a transaction has committed, with one HEAD if it is the next one; else the latest."""
+        """``update`` after a commit of this process; one HEAD request if it is the next version and was remembered."""
         own: OwnCommit | None = self.__dict__.get("_own")
         if own is not None and own.actions.version == version == self.version + 1:
             commit_file = self.store.head(names.commit(version))

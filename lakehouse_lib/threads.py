@@ -32,15 +32,15 @@ def in_order(
     if not threads or len(first) < 2:
         yield from map(work, items)
         return
-    begun: deque[Future[_Result]] = deque()
+    futures: deque[Future[_Result]] = deque()
     with ThreadPoolExecutor(threads, "lakehouse") as pool:
         try:
             for item in items:
-                begun.append(pool.submit(work, item))
-                if ahead is not None and len(begun) > ahead:
-                    yield begun.popleft().result()
-            while begun:
-                yield begun.popleft().result()
+                futures.append(pool.submit(work, item))
+                if ahead is not None and len(futures) > ahead:
+                    yield futures.popleft().result()
+            while futures:
+                yield futures.popleft().result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 

@@ -19,14 +19,14 @@ from lakehouse_lib.store import ObjectMeta, ObjectStore
 #: Bytes that the cache may keep for tables that are no longer open.
 BOUND = 256 << 20
 
-#: Bytes that an entry takes besides the columns that it counts: mostly the Arrow objects of a commit with one file.
+#: Bytes that an entry takes besides what its ``nbytes`` counts: mostly the Arrow objects of a commit with one file.
 ENTRY = 32 << 10
 
 #: How many of the growing entries are measured in one call, the least recently measured first.
 _MEASURED_AT_ONCE = 4
 
-#: Resolution of a file system's modification times, in milliseconds, at most.
-_STEP_OF_TIME = 2_000
+#: The coarsest resolution of a file system's modification times, in milliseconds.
+_COARSEST_TIME_MS = 2_000
 
 _Value = TypeVar("_Value")
 _Key = tuple[Any, ...]
@@ -78,7 +78,7 @@ class LogCache:
         if entry is None:
             value = read()
             youngest = max((meta.modified for meta in objects if not meta.tag), default=0)
-            if clock.now() - youngest <= _STEP_OF_TIME:
+            if clock.now() - youngest <= _COARSEST_TIME_MS:
                 return value
             with self._lock:
                 entry = self._look_up(key)  # another thread may have been faster: share its columns

@@ -1,4 +1,5 @@
-"""Version checksums: ``N.crc`` has the counts and the few actions of version N (PROTOCOL.md, Version Checksum File).
+"""Version checksums: ``N.crc`` has the number and size of the live files of version N, and its other actions
+(PROTOCOL.md, Version Checksum File).
 
 A wrong checksum is worse than a missing one, because delta-spark takes the protocol and the metadata from it. So a
 checksum is written only if all of its numbers are certain. Where a checksum and the log differ, the log wins.
@@ -32,7 +33,7 @@ _MOST_DOMAINS = 10
 
 @dataclass(frozen=True)
 class Checksum:
-    """The counts and the few actions of a version.
+    """The content of a version checksum: the counts of live files, and the actions that are not files.
 
     Attributes:
         size: bytes of all live files.
@@ -162,7 +163,10 @@ def next_checksum(previous: Checksum, commit: CommitActions, *, newer_than: int)
 
 
 def checksum_of(state: TableState) -> Checksum | None:
-    """The checksum of a version from all of its files, of which one column is read; None if a size is missing."""
+    """The checksum of a version, counted from all of its files; None if a size is missing.
+
+    Of the files, only the key columns and the sizes are read.
+    """
     if state.metadata is None or state.protocol is None:
         return None
     size = files = 0
@@ -177,7 +181,7 @@ def checksum_of(state: TableState) -> Checksum | None:
 def of_commit(checksum: Checksum, info: Mapping[str, Any]) -> Checksum | None:
     """The checksum with the fields that only the version's own commitInfo has.
 
-    None if the table has in-commit timestamps and the commitInfo has none: the checksum would be wrong without it.
+    None if the table has in-commit timestamps and the commitInfo has none: without it the checksum would be wrong.
     """
     txn_id, moment = info.get("txnId"), info.get("inCommitTimestamp")
     enabled = in_commit_timestamp.is_enabled(checksum.metadata.configuration)
@@ -194,7 +198,7 @@ def contradictions(checksum: Checksum, state: TableState, *, counting: bool) -> 
     """The differences between a checksum and the log, as phrases.
 
     Args:
-        counting: also count the files and their bytes, reading what is needed; else only data in memory is compared.
+        counting: also read and count the files and their bytes; if False, only data in memory is compared.
     """
     files = state.files
     phrases = []

@@ -96,11 +96,11 @@ def clean_up(
     retention = log_retention(metadata.configuration, store.root)
     if retention is None:
         return []
-    of_files = DELETED_FILE_RETENTION.of(metadata.configuration, store.root)
-    if enforce_retention_duration and retention < of_files:
+    file_retention = DELETED_FILE_RETENTION.of(metadata.configuration, store.root)
+    if enforce_retention_duration and retention < file_retention:
         raise RetentionError(
             f"{LOG_RETENTION.key} ({retention}) is shorter than {DELETED_FILE_RETENTION.key} "
-            f"({of_files}): versions would be lost whose data files are still kept",
+            f"({file_retention}): versions would be lost whose data files are still kept",
             table=store.root,
             hint="Pass enforce_retention_duration=False if these versions are not needed, or set the first property to "
             f"at least the second by {SET_BY}",
@@ -119,7 +119,7 @@ def clean_up(
     plan = _plan(store, listing, expired, _protected_below(metadata, protocol))
     steps = (
         *plan.steps,
-        _unreferenced(store, listing, plan, sidecars, a_day_ago),
+        _unreferenced_sidecars(store, listing, plan, sidecars, a_day_ago),
         plan_temporary([*listing, *sidecars], a_day_ago),
     )
     if not dry_run:
@@ -132,7 +132,7 @@ def clean_up(
 def is_due(store: ObjectStore, metadata: Metadata, *, now: int | None = None) -> bool:
     """Whether ``clean_up`` may find files older than its base.
 
-    Lists the log from its start, only as far as the modification times have expired; reads no file.
+    Lists the log from its start to the first commit that has not expired. Reads no file.
     """
     retention = log_retention(metadata.configuration)
     if retention is None:
@@ -186,7 +186,7 @@ def plan_cleanup(
         listing: of ``_delta_log``.
         expired: the newest version that was committed at or before the cutoff; None: there is none.
         pointed_to: the version in ``_last_checkpoint``. It is kept, because readers begin there.
-        protected_below: versions below this are deleted all together or not at all (the feature checkpointProtection).
+        protected_below: versions below this are deleted together or not at all (the feature checkpointProtection).
         unreadable: versions whose checkpoints cannot be the base.
     """
     checkpoints, commits, _ = sort_listing(listing)
@@ -195,7 +195,8 @@ def plan_cleanup(
     commit_versions = {commit.version for commit in commits}
     checkpoint_versions = {checkpoint.version for checkpoint in checkpoints}
     last = expired if pointed_to not in checkpoint_versions or pointed_to is None else min(expired, pointed_to)
-    # Each version has its cheapest checkpoint first. The base keeps its commit, which has more than the checkpoint.
+    # ``max`` returns the first of equals, the cheapest to read of its version. The commit of the base is kept, because
+    # its commitInfo and change files are not in the checkpoint.
     base = max(
         (
             checkpoint
@@ -211,13 +212,18 @@ def plan_cleanup(
         return CleanupPlan(None)
     if not commit_versions.issuperset(range(base.version, max(commit_versions) + 1)):
         return CleanupPlan(None)  # a commit is missing: older files may be needed to restore it
-    going = sorted((version, path, kind) for path, version, kind in _before(listing, base.version))
-    chains = [path for version, path, kind in going if version == 0 and kind in ("commit", "compacted")]
-    bases = [path for _, path, kind in going if kind in _CHECKPOINTS]
-    first = {*chains, *bases}
-    # An older version does not exist without the first commits of a chain and without a checkpoint. With one of them
-    # and half of the chain it would be corrupt, so these are deleted first.
-    steps = (tuple(chains), tuple(bases), tuple(path for _, path, _ in going if path not in first))
+    expired_files = sorted((version, path, kind) for path, version, kind in _before(listing, base.version))
+    first_commits = [path for version, path, kind in expired_files if version == 0 and kind in ("commit", "compacted")]
+    old_checkpoints = [path for _, path, kind in expired_files if kind in _CHECKPOINTS]
+    deleted_first = {*first_commits, *old_checkpoints}
+    # Without commit 0 and without a checkpoint, an older version does not exist. With either of them and only some of
+    # the commits after it, the version would be corrupt. So commit 0 and its compactions are deleted first, then the
+    # checkpoints.
+    steps = (
+        tuple(first_commits),
+        tuple(old_checkpoints),
+        tuple(path for _, path, _ in expired_files if path not in deleted_first),
+    )
     return CleanupPlan(base, tuple(step for step in steps if step))
 
 
@@ -287,27 +293,27 @@ def unreadable_because(store: ObjectStore, checkpoint: Checkpoint) -> str | None
     return None
 
 
-def _unreferenced(
+def _unreferenced_sidecars(
     store: ObjectStore, listing: Sequence[ObjectMeta], plan: CleanupPlan, sidecars: Sequence[ObjectMeta], before: int
 ) -> tuple[str, ...]:
     candidates = plan_sidecars(sidecars, (), before)
     if not candidates:
         return ()
-    going = set(plan.paths)
-    staying = [meta for meta in listing if meta.path not in going]
-    oldest = min(sort_listing(staying)[0], key=lambda checkpoint: checkpoint.version, default=None)
+    deleted_paths = set(plan.paths)
+    kept_files = [meta for meta in listing if meta.path not in deleted_paths]
+    oldest = min(sort_listing(kept_files)[0], key=lambda checkpoint: checkpoint.version, default=None)
     if oldest is None or oldest.modified >= before:
         # A checkpoint that is being written may share sidecars with one that is deleted now or was deleted today.
         return ()
     try:
-        return plan_sidecars(sidecars, referenced_sidecars(store, staying), before)
+        return plan_sidecars(sidecars, referenced_sidecars(store, kept_files), before)
     except LogCorruptedError as error:
         logger.warning("no sidecars are deleted, because it is unknown which of them a checkpoint needs: %s", error)
         return ()
 
 
 def _before(listing: Iterable[ObjectMeta], base: int) -> Iterable[tuple[str, int, str]]:
-    """The files that the base replaces, with version and kind; "beside" is neither a commit nor a checkpoint."""
+    """The files that the base replaces, with version and kind; the kind of checksums and companions is "beside"."""
     for meta in listing:
         name = _name(meta.path)
         companion = _COMPANION.fullmatch(name)

@@ -1,4 +1,4 @@
-"""The clock of this process, and the check that it may decide what is old enough to be deleted.
+"""The clock of this process, and the check that it is not ahead of the store's clock when files are deleted by age.
 
 The age of an object comes from the store's clock. So this process's time is compared with the time that the store gives
 to an object that was just put. With a clock that is behind, less is deleted. With a clock that is ahead, files within
@@ -50,7 +50,10 @@ def check_by_commit(store: ObjectStore, local_time: int, version: int) -> None:
 
 
 def check_by_probe(store: ObjectStore) -> int:
-    """Run ``check`` with an object that is put and deleted for it; the local time of the check, ms since the epoch.
+    """Put an object, run ``check`` with its time, and delete it.
+
+    Returns:
+        the local time of the check, ms since the epoch.
 
     Raises:
         RetentionError: as ``check``.

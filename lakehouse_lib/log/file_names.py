@@ -69,7 +69,7 @@ def checksum_version(path: str) -> int | None:
 
 
 def first_name(version: int) -> str:
-    """Sorts before every name of this version and after every name of the one before."""
+    """A text that sorts before every name of this version and after every name of the previous version."""
     return f"{version:020d}"
 
 

@@ -40,15 +40,15 @@ def history(store: ObjectStore, limit: int | None = None) -> list[dict[str, Any]
     if not commits:
         return []
     properties = _properties(store)
-    rising = _rising(commits)
+    times = _rising_times(commits)
     entries = []
-    for commit, modified in list(zip(commits, rising, strict=True))[::-1][:limit]:
+    for commit, modified in list(zip(commits, times, strict=True))[::-1][:limit]:
         try:
             info = dict(read_commit(store, commit.version, size=commit.size).info)
         except VersionNotFoundError:  # it was cleaned up after it was listed
             continue
-        inside = has_time(properties, commit.version)
-        moment = _in_commit_time(store, commit.version, info) if inside else modified
+        has_own_time = has_time(properties, commit.version)
+        moment = _in_commit_time(store, commit.version, info) if has_own_time else modified
         entries.append({**info, "version": commit.version, "timestamp": moment})
     return entries
 
@@ -60,10 +60,10 @@ def commit_times(store: ObjectStore, commits: Sequence[Commit]) -> dict[int, int
     """
     properties = _properties(store)
     times: dict[int, int] = {}
-    for commit, modified in zip(commits, _rising(commits), strict=True):
+    for commit, modified in zip(commits, _rising_times(commits), strict=True):
         with contextlib.suppress(VersionNotFoundError):
-            inside = has_time(properties, commit.version)
-            times[commit.version] = _in_commit_time(store, commit.version) if inside else modified
+            has_own_time = has_time(properties, commit.version)
+            times[commit.version] = _in_commit_time(store, commit.version) if has_own_time else modified
     return times
 
 
@@ -75,7 +75,7 @@ def commit_time(
     Args:
         modified: the modification time of its commit file.
         properties: the effective properties of the table (``effective_properties``) at this version or a later one.
-        info: its commitInfo; if it is empty, it is read when needed.
+        info: its commitInfo; empty: it is read if needed.
     """
     if not has_time(properties, version):
         return modified
@@ -137,22 +137,22 @@ def newest_at(store: ObjectStore, commits: Sequence[Commit], moment: int, proper
     Raises:
         VersionNotFoundError: a commit was cleaned up after it was listed.
     """
-    inside = [c for c in commits if has_time(properties, c.version)]
-    outside = commits[: len(commits) - len(inside)]
+    timed_commits = [c for c in commits if has_time(properties, c.version)]
+    earlier_commits = commits[: len(commits) - len(timed_commits)]
 
     def time_of(commit: Commit) -> int:
         return _in_commit_time(store, commit.version)
 
-    if inside and moment >= time_of(inside[0]):
-        return inside[bisect_right(inside, moment, key=time_of) - 1].version
-    position = bisect_right(_rising(outside), moment)
-    return outside[position - 1].version if position else None
+    if timed_commits and moment >= time_of(timed_commits[0]):
+        return timed_commits[bisect_right(timed_commits, moment, key=time_of) - 1].version
+    position = bisect_right(_rising_times(earlier_commits), moment)
+    return earlier_commits[position - 1].version if position else None
 
 
 def _newest_left_at(
     store: ObjectStore, commits: list[Commit], moment: int, properties: Mapping[str, str]
 ) -> tuple[list[Commit], int | None]:
-    """``newest_at`` among the commits that no concurrent cleanup deletes; with those commits."""
+    """The commits that a concurrent cleanup has left, and ``newest_at`` among them."""
     while True:
         try:
             return commits, newest_at(store, commits, moment, properties)
@@ -171,14 +171,14 @@ def _properties(store: ObjectStore) -> Mapping[str, str]:
 def _time_of(store: ObjectStore, commits: Sequence[Commit], position: int, properties: Mapping[str, str]) -> int:
     """The commit time of the first (0) or the last (-1) of some commits, ascending."""
     version = commits[position].version
-    return _in_commit_time(store, version) if has_time(properties, version) else _rising(commits)[position]
+    return _in_commit_time(store, version) if has_time(properties, version) else _rising_times(commits)[position]
 
 
 def _in_commit_time(store: ObjectStore, version: int, info: Mapping[str, Any] | None = None) -> int:
     return time_in(info or read_commit(store, version).info, table=store.root, version=version)
 
 
-def _rising(commits: Sequence[Commit]) -> list[int]:
+def _rising_times(commits: Sequence[Commit]) -> list[int]:
     """Modification times, adjusted to rise: a time that is not later than the previous one becomes 1 ms later."""
     times: list[int] = []
     for commit in commits:

@@ -6,8 +6,8 @@ from lakehouse_lib.log import file_names
 from lakehouse_lib.log.last_checkpoint_hint import read_hint
 from lakehouse_lib.store import ObjectStore
 
-#: Objects that prove that a version exists; one part of a checkpoint or a compaction does not.
-_TELLING = ("commit", "classic", "uuid-json", "uuid-parquet")
+#: Kinds of objects that prove that a version exists. A compaction does not, nor one part of a multi-part checkpoint.
+_PROOFS = ("commit", "classic", "uuid-json", "uuid-parquet")
 
 
 def latest_version(store: ObjectStore) -> int | None:
@@ -21,6 +21,6 @@ def _newest(store: ObjectStore, start: int) -> int | None:
     versions = (
         name.version
         for meta in store.list_from(file_names.LOG, file_names.first_name(start))
-        if (name := file_names.parse(meta.path)) is not None and name.kind in _TELLING
+        if (name := file_names.parse(meta.path)) is not None and name.kind in _PROOFS
     )
     return max(versions, default=None)

@@ -67,7 +67,7 @@ class Compaction:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A complete checkpoint: one object, or its parts in order. Its sidecars are named inside."""
+    """A complete checkpoint: one object, or its parts in order. The objects name the sidecars, which are not listed."""
 
     version: int
     parts: tuple[ObjectMeta, ...]
@@ -128,8 +128,8 @@ def commits_since(store: ObjectStore, version: int) -> tuple[ObjectMeta | None, 
     checkpointed = max((c.version for c in checkpoints), default=version)
     newest = max(checkpointed, max((c.version for c in later), default=version))
     complete = [c.version for c in later] == list(range(version + 1, newest + 1))
-    spared = checkpointed - version > _MOST_READ_AGAIN
-    return own, later if complete and not spared else None
+    is_checkpoint_cheaper = checkpointed - version > _MOST_READ_AGAIN
+    return own, later if complete and not is_checkpoint_cheaper else None
 
 
 def list_commits(store: ObjectStore, start: int = 0) -> list[Commit]:
@@ -152,8 +152,10 @@ def oldest_version(store: ObjectStore) -> int | None:
 
 
 def sort_listing(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[Commit], list[Compaction]]:
-    """The complete checkpoints of a listing, for each version the cheapest to read first; its commits and compactions
-    in the order of the listing."""
+    """The complete checkpoints, the commits and the compactions of a listing.
+
+    Checkpoints that are cheaper to read come first. Commits and compactions keep the order of the listing.
+    """
     commits: list[Commit] = []
     compactions: list[Compaction] = []
     ranked: list[tuple[int, Checkpoint]] = []
@@ -180,7 +182,7 @@ def sort_listing(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[C
 
 def _load(store: ObjectStore, version: int | None, without: frozenset[ObjectMeta]) -> LogSegment:
     hint = read_hint(store)
-    # A hint that is past the requested version or leads to no checkpoint costs only a second listing.
+    # A hint past the requested version is not used. A hint that leads to no checkpoint costs only a second listing.
     starts = [hint, 0] if hint is not None and (version is None or hint <= version) else [0]
     for start in starts:
         listed = list(store.list_from(file_names.LOG, file_names.first_name(start)))
@@ -282,5 +284,5 @@ def _as_commit(meta: ObjectMeta) -> Commit | None:
 def _no_table(store: ObjectStore) -> TableNotFoundError:
     exists = next(iter(store.walk()), None) is not None
     what = "the folder has no Delta log" if exists else "the location has no table"
-    way_out = "Give the folder that holds _delta_log" if exists else "Check the path, or create the table"
-    return TableNotFoundError(f"{what}: {file_names.LOG} has no commit", table=store.root, hint=way_out)
+    hint = "Give the folder that holds _delta_log" if exists else "Check the path, or create the table"
+    return TableNotFoundError(f"{what}: {file_names.LOG} has no commit", table=store.root, hint=hint)

@@ -43,7 +43,7 @@ class Landmark:
             TableNotFoundError: the version belongs to another table.
             VersionNotFoundError: the file was cleaned up after it was listed.
         """
-        if not self._is_same_file(current, store) and not self._says_the_same(current, store):
+        if not self._is_same_file(current, store) and not self._has_same_content(current, store):
             raise replaced(store, self.version)
 
     def _is_same_file(self, current: ObjectMeta | None, store: ObjectStore) -> bool:
@@ -54,7 +54,7 @@ class Landmark:
         # A young file on a disk has no tag, and a file that replaced it at once could have the same modification time.
         return store.is_remote and (self.file.size, self.file.modified) == (current.size, current.modified)
 
-    def _says_the_same(self, current: ObjectMeta | None, store: ObjectStore) -> bool:
+    def _has_same_content(self, current: ObjectMeta | None, store: ObjectStore) -> bool:
         if current is not None and self.info:
             info = read_info(store, self.version)
             txn_id = self.info.get("txnId")

@@ -1,7 +1,7 @@
 """Tombstones: the remove actions of deleted files, and when they expire (PROTOCOL.md, Add File and Remove File).
 
 A tombstone keeps its file from vacuum until it expires. Checkpoints leave expired tombstones out. All times are ms
-since the epoch. A tombstone without a deletion timestamp counts as of 1970.
+since the epoch. A tombstone without a deletion timestamp counts as written in 1970.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def retention(configuration: Mapping[str, str], table: str) -> int:
 def checkpoint_cutoff(configuration: Mapping[str, str], *, now: int, committed: int, table: str) -> int:
     """The cutoff of a checkpoint, which leaves out older tombstones.
 
-    The retention counts from the commit's time if the local clock is ahead of it: the next vacuum would not know a file
-    whose tombstone is dropped too early.
+    The retention counts back from the commit's time if the local clock is ahead of it. Otherwise tombstones would be
+    left out too early, and the next vacuum would take their files for unreferenced ones.
 
     Args:
         now: the time of this process's clock.

@@ -76,7 +76,7 @@ CHANGE_FILE_SCHEMA = pa.schema(
 class Metadata:
     """The metaData action: id, schema, partition columns, properties and names of the table.
 
-    ``configuration`` holds the table properties (``delta.*``); ``created_time`` is ms since the epoch or None.
+    ``configuration`` has the table properties, ``delta.*`` and others; ``created_time`` is ms since the epoch or None.
     """
 
     id: str
@@ -286,8 +286,8 @@ def _value(body: Mapping[str, Any], action: str, key: str, kind: type, default: 
             raise LogCorruptedError(f"a {action} action without {key}")
         return default
     # In Python a bool is an int, but in JSON it is not a number.
-    right = type(value) is kind and (kind is not int or value in _INT64)
-    if not right:
+    is_valid = type(value) is kind and (kind is not int or value in _INT64)
+    if not is_valid:
         raise LogCorruptedError(f"a {action} action whose {key} is {excerpt(value)}")
     return value
 

@@ -40,7 +40,7 @@ _INLINE_BYTES = 1024
 # An offset in a file has 32 bits, and a file is put in one request.
 _FILE_BYTES = 32 << 20
 
-# A bitmap has at most a container for each position (22 bytes); each bucket without positions takes 12 bytes.
+# The largest valid size. A position takes at most one container (22 bytes), and an empty bucket takes 12 bytes.
 _BYTES_A_POSITION = 32
 _BYTES_WITHOUT_POSITIONS = 1 << 16
 
@@ -61,15 +61,15 @@ def load(store: ObjectStore, descriptor: Mapping[str, Any] | None) -> BitMap64:
         return BitMap64()
     where = "inline in the log"
     try:
-        kind, size, cardinality = _checked(descriptor)
+        kind, size, cardinality = _checked_fields(descriptor)
         if kind == "i":
             data = _inline_data(str(descriptor["pathOrInlineDv"]), size)
         else:
             text = str(descriptor["pathOrInlineDv"])
-            where = file_paths.decode(text if kind == "p" else file_paths.encode(_named_by_uuid(text)), store)
-            data = _stored(store, where, descriptor.get("offset"), size)
+            where = file_paths.decode(text if kind == "p" else file_paths.encode(_uuid_path(text)), store)
+            data = _stored_data(store, where, descriptor.get("offset"), size)
         return _bitmap(data, cardinality)
-    except _Broken as error:
+    except _DefectError as error:
         raise LogCorruptedError(
             f"the deletion vector {where} cannot be used: {error}",
             table=store.root,
@@ -133,7 +133,7 @@ def check_rows(deleted: BitMap64, path: str, rows: int, *, table: str) -> None:
 
 
 def paths_of(store: ObjectStore, vectors: pa.ChunkedArray) -> pa.Array:
-    """The files of vectors, each once, as canonical store paths; vectors in the log itself have none.
+    """The files of vectors, each once, as canonical store paths; inline vectors have no file.
 
     Args:
         vectors: a ``deletionVector`` column, null for files without a vector.
@@ -144,12 +144,12 @@ def paths_of(store: ObjectStore, vectors: pa.ChunkedArray) -> pa.Array:
     vectors = whole(vectors.filter(vectors.is_valid()))
     kind, text = pc.struct_field(vectors, "storageType"), pc.struct_field(vectors, "pathOrInlineDv")
     try:
-        odd = pc.or_(pc.invert(pc.is_in(kind, value_set=strings(["u", "i", "p"]))), text.is_null())
-        if pc.any(odd, min_count=0).as_py():
-            _checked(vectors.filter(odd)[0].as_py())
+        is_invalid = pc.or_(pc.invert(pc.is_in(kind, value_set=strings(["u", "i", "p"]))), text.is_null())
+        if pc.any(is_invalid, min_count=0).as_py():
+            _checked_fields(vectors.filter(is_invalid)[0].as_py())
         relative = pc.unique(text.filter(pc.equal(kind, literal("u", pa.string())))).to_pylist()
-        named = strings([file_paths.encode(_named_by_uuid(encoded_name)) for encoded_name in relative])
-    except _Broken as error:
+        named_paths = strings([file_paths.encode(_uuid_path(encoded_name)) for encoded_name in relative])
+    except _DefectError as error:
         raise LogCorruptedError(
             f"a descriptor of a deletion vector is not valid: {error}",
             table=store.root,
@@ -157,7 +157,9 @@ def paths_of(store: ObjectStore, vectors: pa.ChunkedArray) -> pa.Array:
             code="DELTA_DELETION_VECTOR_CORRUPTED",
         ) from error
     absolute = pc.unique(text.filter(pc.equal(kind, literal("p", pa.string()))))
-    return pc.unique(pa.concat_arrays([file_paths.canonical(absolute, store), file_paths.canonical(named, store)]))
+    return pc.unique(
+        pa.concat_arrays([file_paths.canonical(absolute, store), file_paths.canonical(named_paths, store)])
+    )
 
 
 def kept_rows(deleted: BitMap64, start: int, count: int) -> pa.BooleanArray:
@@ -180,31 +182,31 @@ def bitmap_of(positions: npt.NDArray[np.int64]) -> BitMap64:
     return BitMap64(array("Q", positions.astype(np.uint64).tobytes()))
 
 
-class _Broken(Exception):
-    """The defect of a vector; the caller adds the place of the vector."""
+class _DefectError(Exception):
+    """A defect of a vector; the caller adds the place of the vector."""
 
 
-def _checked(descriptor: Mapping[str, Any]) -> tuple[str, int, int]:
+def _checked_fields(descriptor: Mapping[str, Any]) -> tuple[str, int, int]:
     kind, size, cardinality = (descriptor.get(key) for key in ("storageType", "sizeInBytes", "cardinality"))
     if kind not in ("u", "i", "p"):
-        raise _Broken(f"storageType is {kind!r}; expected u, i or p")
+        raise _DefectError(f"storageType is {kind!r}; expected u, i or p")
     if not isinstance(descriptor.get("pathOrInlineDv"), str):
-        raise _Broken(f"pathOrInlineDv is {descriptor.get('pathOrInlineDv')!r}; expected text")
+        raise _DefectError(f"pathOrInlineDv is {descriptor.get('pathOrInlineDv')!r}; expected text")
     if not isinstance(size, int) or size < 0:
-        raise _Broken(f"sizeInBytes is {size!r}; expected a number from 0")
+        raise _DefectError(f"sizeInBytes is {size!r}; expected a number from 0")
     if not isinstance(cardinality, int) or cardinality < 0:
-        raise _Broken(f"cardinality is {cardinality!r}; expected a number from 0")
+        raise _DefectError(f"cardinality is {cardinality!r}; expected a number from 0")
     if size > _BYTES_WITHOUT_POSITIONS + _BYTES_A_POSITION * cardinality:
-        raise _Broken(f"sizeInBytes is {size}, more than any vector of {cardinality} positions has")
+        raise _DefectError(f"sizeInBytes is {size}, more than any vector of {cardinality} positions has")
     return str(kind), size, cardinality
 
 
-def _named_by_uuid(text: str) -> str:
+def _uuid_path(text: str) -> str:
     """The path of a vector's file: ``ab^-aqEH.-t@S}K{vb[*k^`` is in the folder ``ab``, and its last 20 characters are
     the UUID of the file name."""
     folder, name = text[:-_UUID_LENGTH], text[-_UUID_LENGTH:]
     if len(name) < _UUID_LENGTH:
-        raise _Broken(f"{text!r} is shorter than a UUID in Z85")
+        raise _DefectError(f"{text!r} is shorter than a UUID in Z85")
     file = _file_name(uuid.UUID(bytes=_z85_decode(name)))
     return f"{folder}/{file}" if folder else file
 
@@ -216,36 +218,36 @@ def _file_name(name: uuid.UUID) -> str:
 def _inline_data(text: str, size: int) -> bytes:
     data = _z85_decode(text)
     if not size <= len(data) < size + 4:
-        raise _Broken(f"it has {len(data)} bytes; expected sizeInBytes, {size}")
+        raise _DefectError(f"it has {len(data)} bytes; expected sizeInBytes, {size}")
     return data[:size]
 
 
-def _stored(store: ObjectStore, path: str, offset: object, size: int) -> bytes:
+def _stored_data(store: ObjectStore, path: str, offset: object, size: int) -> bytes:
     """The data at ``offset``, without reading the rest of the file."""
     start = _FIRST if offset is None else offset
     if not isinstance(start, int) or start < _FIRST:
-        raise _Broken(f"offset is {offset!r}; expected a number from {_FIRST}")
+        raise _DefectError(f"offset is {offset!r}; expected a number from {_FIRST}")
     with store.open_input(path) as file:
         try:
             length = file.size()
             if start + size + 8 > length:
-                raise _Broken(f"its file has {length} bytes, too few for {size} bytes at offset {start}")
+                raise _DefectError(f"its file has {length} bytes, too few for {size} bytes at offset {start}")
             version = file.read(1)
             file.seek(start)
             framed = file.read(size + 8)
         except (pa.ArrowException, OSError) as error:
-            raise _Broken(str(error)) from error
+            raise _DefectError(str(error)) from error
     if len(framed) != size + 8:
-        raise _Broken(f"its file has {len(framed)} bytes at offset {start}; expected {size + 8}")
+        raise _DefectError(f"its file has {len(framed)} bytes at offset {start}; expected {size + 8}")
     if version != bytes([_VERSION]):
-        raise _Broken(f"its file has the format version {version[0]}; expected {_VERSION}")
+        raise _DefectError(f"its file has the format version {version[0]}; expected {_VERSION}")
     (written,) = struct.unpack_from(">i", framed, 0)
     (checksum,) = struct.unpack_from(">I", framed, size + 4)
     if written != size:
-        raise _Broken(f"its size at offset {start} is {written}; expected sizeInBytes, {size}")
+        raise _DefectError(f"its size at offset {start} is {written}; expected sizeInBytes, {size}")
     data = bytes(memoryview(framed)[4 : size + 4])
     if zlib.crc32(data) != checksum:
-        raise _Broken(f"the checksum of its {size} bytes at offset {start} does not match")
+        raise _DefectError(f"the checksum of its {size} bytes at offset {start} does not match")
     return data
 
 
@@ -255,16 +257,16 @@ def _data(deleted: BitMap64) -> bytes:
 
 def _bitmap(data: bytes, cardinality: int) -> BitMap64:
     if len(data) < 12:
-        raise _Broken(f"it has {len(data)} bytes; expected at least 12")
+        raise _DefectError(f"it has {len(data)} bytes; expected at least 12")
     (magic,) = struct.unpack_from("<I", data)
     if magic != _MAGIC:
-        raise _Broken(f"it begins with {magic}; expected {_MAGIC}")
+        raise _DefectError(f"it begins with {magic}; expected {_MAGIC}")
     try:
         bitmap = BitMap64.deserialize(data[4:])
     except (ValueError, IndexError) as error:
-        raise _Broken(f"it is not a valid Roaring bitmap: {error}") from error
+        raise _DefectError(f"it is not a valid Roaring bitmap: {error}") from error
     if len(bitmap) != cardinality:
-        raise _Broken(f"it deletes {len(bitmap)} rows; expected the cardinality, {cardinality}")
+        raise _DefectError(f"it deletes {len(bitmap)} rows; expected the cardinality, {cardinality}")
     return bitmap
 
 
@@ -285,11 +287,11 @@ def _z85_decode(text: str) -> bytes:
     try:
         encoded = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
     except UnicodeEncodeError as error:
-        raise _Broken("it has characters that are not Z85") from error
+        raise _DefectError("it has characters that are not Z85") from error
     digits = _DIGITS[encoded]
     if len(digits) % 5 or (digits == 85).any():
-        raise _Broken(f"its {len(text)} characters are not Z85")
+        raise _DefectError(f"its {len(text)} characters are not Z85")
     groups = digits.reshape(-1, 5) @ _WEIGHTS
     if (groups > 0xFFFFFFFF).any():
-        raise _Broken("a group of Z85 characters exceeds 4 bytes")
+        raise _DefectError("a group of Z85 characters exceeds 4 bytes")
     return groups.astype(">u4").tobytes()

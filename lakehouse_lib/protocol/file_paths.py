@@ -29,11 +29,11 @@ _SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*:"
 _NOT_PLAIN = rf"%|^/|{_SCHEME}|(^|/)\.\.?(/|$)|//|/$|\x00|^$"
 # file:/x, file:///x and file://localhost/x are local; another authority is another machine.
 _LOCAL = r"^(?i:file):(?://(?i:localhost)?)?(/)"
-_ELSEWHERE = r"^(?i:file)://[^/]"
-_HERE = r"^(?i:file)://(?i:localhost)/"
+_OTHER_HOST = r"^(?i:file)://[^/]"
+_LOCAL_HOST = r"^(?i:file)://(?i:localhost)/"
 _NO_ESCAPE = r"%([^0-9A-Fa-f]|[0-9A-Fa-f]([^0-9A-Fa-f]|$)|$)"
 _SLASH, _DOT, _PERCENT, _COLON, _NUL = b"/.%:\0"
-_BYTES_A_LOOK = 1 << 20
+_BLOCK_BYTES = 1 << 20
 _MOST_PASSES = 60  # with more, decoding each path by itself is as fast
 
 
@@ -70,7 +70,7 @@ def decode_all(paths: pa.Array, store: ObjectStore, *, version: int | None = Non
     if form.refused is not None:
         refused = pc.or_(form.refused, _outside(form.paths, store))
         if pc.any(refused, min_count=0).as_py():
-            path = form.written.filter(refused)[0].as_py()
+            path = form.originals.filter(refused)[0].as_py()
             raise PathOutsideTableError(
                 f"the log refers to {path!r}, which is outside the table's folder",
                 table=store.root,
@@ -84,8 +84,8 @@ def decode_all(paths: pa.Array, store: ObjectStore, *, version: int | None = Non
 def canonical(paths: pa.Array, store: ObjectStore) -> pa.Array:
     """A column of paths of the log in canonical form, so that different spellings of a file are equal.
 
-    That is the form of store paths. Paths outside the table are included, because only ``decode_all``, for reading and
-    deleting, refuses them. Paths of other stores are not changed.
+    The canonical form is the store path. Paths outside the table are converted too: only ``decode_all`` refuses them,
+    because its paths are read or deleted. Paths of other stores are not changed.
     """
     return _canonical(paths, store).whole()
 
@@ -101,59 +101,70 @@ def absolute(paths: pa.Array, store: ObjectStore) -> pa.Array:
     """A column of store paths as absolute paths of the operating system, or as locations if ``root`` is a location."""
     paths = whole(paths)
     root, slash = strings([store.root.rstrip("/"), "/"])
-    inside = pc.binary_join_element_wise(root, paths, slash)
-    whole_already = are_absolute(paths, store)
+    joined = pc.binary_join_element_wise(root, paths, slash)
+    is_absolute = are_absolute(paths, store)
     # Usually none is absolute, and there may be a million paths to copy.
-    return pc.if_else(whole_already, paths, inside) if pc.any(whole_already).as_py() else inside
+    return pc.if_else(is_absolute, paths, joined) if pc.any(is_absolute).as_py() else joined
 
 
 class _Canonical(NamedTuple):
-    """Canonical paths: ``odd`` marks those that had to be rewritten, and the last three columns have only these."""
+    """The canonical paths of a column.
 
-    every: pa.Array
-    odd: pa.Array
-    written: pa.Array
+    Attributes:
+        all_paths: the column as it is in the log.
+        needs_rewrite: a mask of the paths that may not be in canonical form.
+        originals: these paths as in the log.
+        paths: these paths in canonical form.
+        refused: a mask of these paths that have no canonical form (another store, ``..``, NUL, a folder); None: no path
+            was rewritten, and only ``all_paths`` is used.
+    """
+
+    all_paths: pa.Array
+    needs_rewrite: pa.Array
+    originals: pa.Array
     paths: pa.Array
     refused: pa.Array | None
 
     def whole(self) -> pa.Array:
         if self.refused is None:
-            return self.every
-        return pc.replace_with_mask(self.every, self.odd, pc.if_else(self.refused, self.written, self.paths))
+            return self.all_paths
+        return pc.replace_with_mask(
+            self.all_paths, self.needs_rewrite, pc.if_else(self.refused, self.originals, self.paths)
+        )
 
 
 def _canonical(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -> _Canonical:
-    every = whole(paths)
-    if _are_plain(every):
-        return _Canonical(every, every, every, every, None)
-    odd = pc.match_substring_regex(every, _NOT_PLAIN)
-    if not pc.any(odd, min_count=0).as_py():
-        return _Canonical(every, odd, every, every, None)
-    written = every.filter(odd)
+    all_paths = whole(paths)
+    if _are_plain(all_paths):
+        return _Canonical(all_paths, all_paths, all_paths, all_paths, None)
+    needs_rewrite = pc.match_substring_regex(all_paths, _NOT_PLAIN)
+    if not pc.any(needs_rewrite, min_count=0).as_py():
+        return _Canonical(all_paths, needs_rewrite, all_paths, all_paths, None)
+    originals = all_paths.filter(needs_rewrite)
     prefix = scheme_prefix(store.root)
-    here = _of_scheme(written, store) if prefix else _of_disk(written)
-    elsewhere = pc.match_substring_regex(here, _SCHEME)
-    text = pc.replace_substring_regex(_unquoted(here), "/+", "/")
+    without_scheme = _without_store_scheme(originals, store) if prefix else _without_file_scheme(originals)
+    has_other_scheme = pc.match_substring_regex(without_scheme, _SCHEME)
+    text = pc.replace_substring_regex(_unquoted(without_scheme), "/+", "/")
     text = pc.replace_substring_regex(text, r"/(\./)+", "/")
     text = pc.replace_substring_regex(text, r"^\./|/\.$", "")
-    below = f"{store.root.removeprefix(prefix).rstrip('/')}/"
-    text = pc.if_else(pc.starts_with(text, below), pc.utf8_slice_codeunits(text, len(below)), text)
-    leaves = pc.match_substring_regex(text, r"(^|/)\.\.(/|$)|\x00|/$|^\.?$")
+    root_prefix = f"{store.root.removeprefix(prefix).rstrip('/')}/"
+    text = pc.if_else(pc.starts_with(text, root_prefix), pc.utf8_slice_codeunits(text, len(root_prefix)), text)
+    is_invalid = pc.match_substring_regex(text, r"(^|/)\.\.(/|$)|\x00|/$|^\.?$")
     if prefix:
         text = pc.replace_substring_regex(text, "^/", f"{prefix}/")
-    return _Canonical(every, odd, written, text, pc.or_(elsewhere, leaves))
+    return _Canonical(all_paths, needs_rewrite, originals, text, pc.or_(has_other_scheme, is_invalid))
 
 
-def _of_disk(paths: pa.Array) -> pa.Array:
+def _without_file_scheme(paths: pa.Array) -> pa.Array:
     """Paths in the log of a local table, without the scheme if they are local."""
     return pc.if_else(
-        pc.and_not(pc.match_substring_regex(paths, _ELSEWHERE), pc.match_substring_regex(paths, _HERE)),
+        pc.and_not(pc.match_substring_regex(paths, _OTHER_HOST), pc.match_substring_regex(paths, _LOCAL_HOST)),
         paths,
         pc.replace_substring_regex(paths, _LOCAL, r"\1"),
     )
 
 
-def _of_scheme(paths: pa.Array, store: ObjectStore) -> pa.Array:
+def _without_store_scheme(paths: pa.Array, store: ObjectStore) -> pa.Array:
     """Paths in the log of a table whose location has a scheme; absolute paths begin with the host.
 
     ``/x`` is on the table's own host (RFC 3986). A writer may have used any of the store's schemes for an object.
@@ -165,7 +176,7 @@ def _of_scheme(paths: pa.Array, store: ObjectStore) -> pa.Array:
 
 
 def _are_plain(paths: pa.Array) -> bool:
-    """False if a path may need rewriting. Checks all bytes at once, much faster than a regular expression."""
+    """Whether all paths are certainly in canonical form. Checks all bytes at once, faster than a regular expression."""
     if paths.type != pa.string() or paths.null_count or not len(paths):
         return False
     _, offsets, data = paths.buffers()
@@ -177,8 +188,8 @@ def _are_plain(paths: pa.Array) -> bool:
         return False
     if (text[ends[1:] - 1] == _SLASH).any():
         return False
-    for start in range(int(ends[0]), int(ends[-1]), _BYTES_A_LOOK):
-        block = text[start : min(start + _BYTES_A_LOOK + 1, int(ends[-1]))]
+    for start in range(int(ends[0]), int(ends[-1]), _BLOCK_BYTES):
+        block = text[start : min(start + _BLOCK_BYTES + 1, int(ends[-1]))]
         after_slash = block[1:][block[:-1] == _SLASH]
         if any((block == byte).any() for byte in (_PERCENT, _COLON, _NUL)) or _are_odd_starts(after_slash):
             return False

@@ -21,7 +21,7 @@ from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.store import PathLimits
 
-#: The folder name for null. A value with this text, also after slashes, is escaped by a slash before it.
+#: The folder name for null. A value with this text, with or without slashes before it, gets one more slash before it.
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 #: The hint for a date or time that not every reader can parse.
@@ -30,7 +30,7 @@ YEARS_HINT = "Keep dates and times within the years 0 to 9999, or partition by a
 #: The hint for a value whose folder name is too long for the store.
 LENGTH_HINT = "Shorten the value, or partition by another column"
 
-# Characters that Hive and Spark escape in folder names. Not a space, but NUL, which file systems refuse.
+# Characters that Hive and Spark escape in folder names, and NUL, which file systems refuse. A space is not escaped.
 _ESCAPED = {chr(code): f"%{code:02X}" for code in [*range(0x20), *map(ord, "\"#%'*/:=?\\{[]^"), 0x7F]}
 _ESCAPES = str.maketrans(_ESCAPED)
 #: The escaped characters, as a regular expression of Arrow and Spark; each becomes three bytes.
@@ -62,7 +62,7 @@ def to_strings(column: pa.Array, data_type: DataType) -> pa.Array:
         column = column.dictionary_decode()
     column = column.cast(kind.to_arrow())
     if kind.type in ("date", "timestamp", "timestamp_ntz"):
-        _refuse_far(column)
+        _check_years(column)
     if kind.type == "timestamp":
         local = column.cast(pa.timestamp("us"))
         text = pc.replace_substring(pc.cast(local, pa.string()), " ", "T")
@@ -123,7 +123,7 @@ def hive_path(values: Mapping[str, str | None], order: Sequence[str]) -> str:
     parts = []
     for name in order:
         value = values.get(name)
-        parts.append(f"{_escape(name)}={_escape(_unlike_null(value)) if value else HIVE_NULL}")
+        parts.append(f"{_escape(name)}={_escape(_escape_null(value)) if value else HIVE_NULL}")
     return "/".join(parts)
 
 
@@ -150,7 +150,7 @@ def folders(path: str) -> dict[str, str | None]:
     for part in path.split("/"):
         name, equals, value = part.partition("=")
         if equals:
-            values[unquote(name)] = None if value == HIVE_NULL else _as_it_was(unquote(value))
+            values[unquote(name)] = None if value == HIVE_NULL else _unescape_null(unquote(value))
     return values
 
 
@@ -171,11 +171,11 @@ def overlong_folders(spelled: Mapping[str, pa.Array], limits: PathLimits) -> Ite
         limits: of the table's store.
 
     Returns:
-        for each limit the column, the problem, and a mask of the values. A path is reported for the column whose folder
-        exceeds the limit. Columns without such values are left out.
+        for each limit the column, the problem, and a mask of the values. A long path is reported for the first column
+        whose folder exceeds the limit. Columns without such values are left out.
     """
     total: Any = literal(limits.taken, pa.int32())
-    before: Any = literal(False, pa.bool_())
+    was_beyond: Any = literal(False, pa.bool_())
     for column, values in spelled.items():
         escaped = pc.multiply(pc.count_substring_regex(values, ESCAPED_CHARACTER), literal(2, pa.int32()))
         value_bytes = pc.fill_null(pc.add(pc.binary_length(values), escaped), len(HIVE_NULL))
@@ -184,14 +184,14 @@ def overlong_folders(spelled: Mapping[str, pa.Array], limits: PathLimits) -> Ite
             if pc.any(too_long).as_py():
                 yield column, f"makes a folder name of more than {limits.name} bytes", too_long
         total = pc.add(pc.add(total, value_bytes), literal(len(f"/{_escape(column)}=".encode()), pa.int32()))
-        beyond = pc.greater(total, literal(limits.path, pa.int32()))
-        if pc.any(pc.and_not(beyond, before)).as_py():
-            yield column, f"makes a {limits.noun} of more than {limits.path} bytes", pc.and_not(beyond, before)
-        before = beyond
+        is_beyond = pc.greater(total, literal(limits.path, pa.int32()))
+        if pc.any(pc.and_not(is_beyond, was_beyond)).as_py():
+            yield column, f"makes a {limits.noun} of more than {limits.path} bytes", pc.and_not(is_beyond, was_beyond)
+        was_beyond = is_beyond
 
 
-def _refuse_far(column: pa.Array) -> None:
-    # By their integers, because Arrow's own years overflow.
+def _check_years(column: pa.Array) -> None:
+    # Compare the integers, because Arrow's computation of years overflows.
     first, last = _DAYS
     if pa.types.is_timestamp(column.type):
         first, last = first * _DAY, (last + 1) * _DAY - 1
@@ -199,20 +199,20 @@ def _refuse_far(column: pa.Array) -> None:
         numbers = column.cast(pa.int64())
     else:
         numbers = column.cast(pa.int32())
-    far = column.filter(pc.or_(pc.less(numbers, first), pc.greater(numbers, last)))
-    if len(far):
+    invalid_values = column.filter(pc.or_(pc.less(numbers, first), pc.greater(numbers, last)))
+    if len(invalid_values):
         raise InvalidArgumentError(
-            f"the partition value {pc.cast(far[:1], pa.string())[0]} has a year that readers do not accept",
+            f"the partition value {pc.cast(invalid_values[:1], pa.string())[0]} has a year that readers do not accept",
             hint=YEARS_HINT,
             code="DELTA_INVALID_PARTITION_VALUE",
         )
 
 
-def _unlike_null(text: str) -> str:
+def _escape_null(text: str) -> str:
     return f"/{text}" if text.lstrip("/") == HIVE_NULL else text
 
 
-def _as_it_was(text: str) -> str:
+def _unescape_null(text: str) -> str:
     return text.removeprefix("/") if text.lstrip("/") == HIVE_NULL else text
 
 

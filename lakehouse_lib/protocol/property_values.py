@@ -81,14 +81,14 @@ def size(text: str) -> int:
 def column_names(text: str) -> tuple[tuple[str, ...], ...]:
     """Column names separated by commas, each as the names on its path: ``a, b.c, `d,e`.f``."""
     columns: list[tuple[str, ...]] = []
-    at, parts = 0, []
-    while at < len(text):
-        match = _NAME.match(text, at)
+    position, parts = 0, []
+    while position < len(text):
+        match = _NAME.match(text, position)
         if match is None:
             raise ValueError(text)
         parts.append(match[1].replace("``", "`") if match[1] is not None else match[2])
         if match[3] != ".":
             columns.append(tuple(parts))
             parts = []
-        at = match.end()
+        position = match.end()
     return tuple(columns)

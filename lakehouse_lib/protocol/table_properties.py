@@ -1,7 +1,7 @@
 """The catalogue of table properties (``delta.*``): name, default and valid values of each (delta-spark's DeltaConfigs).
 
-A property that this library does not use, and only keeps, has no default. Features declare the properties that enable
-them (``lakehouse_lib/features``).
+Properties that this library keeps but does not use have the default None or false, which has no meaning. Features
+declare the properties that enable them (``lakehouse_lib/features``).
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ class IsolationLevel(StrEnum):
     """Isolation levels of transactions, from the strictest to the weakest (delta-spark's).
 
     SERIALIZABLE: reads and writes have the serial order of the log.
-    WRITE_SERIALIZABLE: writes have some serial order. A blind append may be in the log before a commit that should have
-        read its rows in the log's order.
-    SNAPSHOT_ISOLATION: rows that other writers add do not conflict. Only for commits that change no row, never a level
-        of a table.
+    WRITE_SERIALIZABLE: writes have some serial order, which need not be the order of the log. A blind append may come
+        before a commit in the log although the commit did not read its rows.
+    SNAPSHOT_ISOLATION: rows that other writers add do not conflict. Commits that change no row use this level; a table
+        cannot have it.
     """
 
     SERIALIZABLE = "Serializable"
@@ -201,7 +201,7 @@ DELETED_FILE_RETENTION = TableProperty(
 )
 
 # Properties of other engines, which this library keeps.
-_PASSED_ON: tuple[TableProperty[Any], ...] = (
+_UNUSED_PROPERTIES: tuple[TableProperty[Any], ...] = (
     TableProperty("delta.autoOptimize.autoCompact", None, choice("true", "false", "auto"), "true, false or auto"),
     _switch("delta.autoOptimize.optimizeWrite"),
     _switch("delta.checkpoint.writeStatsAsJson"),
@@ -220,7 +220,10 @@ _PASSED_ON: tuple[TableProperty[Any], ...] = (
 #: Every property of the catalogue, by its key.
 PROPERTIES: Mapping[str, TableProperty[Any]] = {
     entry.key: entry
-    for entry in (*(value for value in tuple(globals().values()) if isinstance(value, TableProperty)), *_PASSED_ON)
+    for entry in (
+        *(value for value in tuple(globals().values()) if isinstance(value, TableProperty)),
+        *_UNUSED_PROPERTIES,
+    )
 }
 
 

@@ -1,9 +1,11 @@
 """The interface of an object store: the requests that the log and the verbs need.
 
-The correctness of commits depends on ``put_if_absent`` alone; ``put_if_match`` keeps ``_last_checkpoint`` from going
-back. Every ``path`` is relative to the root, separated by ``/`` and decoded (no percent-encoding). Methods that only
-read an object (``read``, ``head``, ``open_input``) also take an absolute path below ``allowed_roots``: ``/x`` on a
-disk, ``s3://bucket/x`` in a store whose locations have a scheme.
+The correctness of commits depends on ``put_if_absent`` alone. ``put_if_match`` only keeps a slow writer from replacing
+``_last_checkpoint`` by the hint of an older checkpoint.
+
+Every ``path`` is relative to the root, separated by ``/`` and decoded (no percent-encoding). Methods that only read an
+object (``read``, ``head``, ``open_input``) also take an absolute path below ``allowed_roots``: ``/x`` on a disk,
+``s3://bucket/x`` in a store whose locations have a scheme.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ class ObjectMeta:
     """One stored object: ``size`` in bytes, ``modified`` in ms since the epoch.
 
     Attributes:
-        tag: differs if the path has another content, as far as the store can tell; "" if it has only size and time.
+        tag: changes if the content of the object changes, as far as the store can detect it (an ETag, or inode and
+            time); "" if the store has only the size and the time.
         link: the real path that a symbolic link leads to, set by ``walk`` only; "" for anything else.
         names: the number of names (hard links) that the file system has for the object.
     """
@@ -39,9 +42,9 @@ class PathLimits:
     """The limits of data file paths in a store, in bytes of UTF-8.
 
     Attributes:
-        path: of a whole path, with the root.
-        taken: the part of it that the root and a writer's names around the partition folders take.
-        name: of a single folder; None: only whole paths are limited.
+        path: the longest path, with the root.
+        taken: bytes of ``path`` that partition folders cannot use: the root, a data file's name, temporary folders.
+        name: the longest name of a single folder; None: only whole paths are limited.
         noun: the store's word for a path.
     """
 
@@ -59,7 +62,8 @@ class SparkAccess:
         uri: the location in Spark's spelling, without percent-encoding.
         properties: Hadoop's properties for this location, which may hold secrets. They are passed with each scan, and
             never to a session, plan or log.
-        package: the Maven package of the file system, without the version, which is Hadoop's; "": part of Hadoop.
+        package: the Maven package of the file system, without its version, which must be the version of Spark's Hadoop;
+            "": Hadoop itself contains the file system.
         renames: whether renames are cheap. Spark's own writer renames each file at the end; where that is expensive,
             Spark's Python workers write data files through the store.
     """
@@ -97,7 +101,7 @@ class ObjectStore(Protocol):
 
     @property
     def is_remote(self) -> bool:
-        """Whether requests wait for a network, so that concurrent requests are worth their threads."""
+        """Whether requests wait for a network, so that concurrent requests are faster."""
 
     def read(self, path: str) -> bytes:
         """The bytes of an object; ``ObjectNotFoundError`` if it does not exist."""
@@ -110,8 +114,8 @@ class ObjectStore(Protocol):
 
         A disk links a complete file to the name (``os.link`` fails if it exists), S3 puts with ``If-None-Match: *``,
         and S3 with ``single_writer`` looks first and then puts, because no other process writes.
-        After a lost answer a store repeats the put, and may then return False for its own object: read it to know.
-        ``StoreRefusedError``: it was certainly not stored.
+        If the answer is lost, the store repeats the put and may return False although the first put has created the
+        object. The caller has to read the object to know. ``StoreRefusedError``: the object was certainly not stored.
         """
 
     def put_if_match(self, path: str, data: bytes, expected: bytes | None) -> bool:

@@ -17,7 +17,7 @@ _REQUESTS = 16
 def at_once(store: ObjectStore, ask: Callable[[_Item], _Answer], items: Sequence[_Item]) -> list[_Answer]:
     """The results of ``ask`` in the order of the items; the first error is raised.
 
-    To a remote store 16 requests are made at a time. On a disk they are made one after the other: the work on the bytes
-    holds the interpreter lock, and waiting for it costs more than a read.
+    A remote store gets 16 requests at a time, a local disk one after the other: Python holds the interpreter lock while
+    it parses the bytes, and a thread would wait longer for the lock than a read takes.
     """
     return list(in_order(ask, items, _REQUESTS if store.is_remote else 0))

@@ -83,26 +83,26 @@ class LocalStore:
 
     def read(self, path: str) -> bytes:
         with self._failures(path):
-            return read_regular(self._readable(path))
+            return read_regular(self._readable_path(path))
 
     def put(self, path: str, data: bytes) -> None:
         with self._failures(path):
-            aside = self._write_aside(path, data)
+            temporary_file = self._write_temporary_file(path, data)
             try:
-                aside.replace(self._full(path))
+                temporary_file.replace(self._full_path(path))
             except BaseException:
-                aside.unlink(missing_ok=True)
+                temporary_file.unlink(missing_ok=True)
                 raise
-            self._sync_folder(aside.parent)
+            self._sync_folder(temporary_file.parent)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        target = self._full(path)
+        target = self._full_path(path)
         with self._failures(path, storing=True):
             if target.exists():
                 return False
-            aside = self._write_aside(path, data)
+            temporary_file = self._write_temporary_file(path, data)
             try:
-                os.link(aside, target)
+                os.link(temporary_file, target)
             except FileExistsError:
                 return False
             except OSError as error:
@@ -115,17 +115,17 @@ class LocalStore:
                 raise
             finally:
                 with contextlib.suppress(OSError):  # a leftover temporary file does not change the outcome
-                    aside.unlink(missing_ok=True)
+                    temporary_file.unlink(missing_ok=True)
         with self._failures(path):
             self._sync_folder(target.parent)
         return True
 
     def put_if_match(self, path: str, data: bytes, expected: bytes | None) -> bool:
         with self._failures(path):
-            folder = self._full(path).parent
+            folder = self._full_path(path).parent
             folder.mkdir(parents=True, exist_ok=True)
-            with self._alone(folder):
-                current = read_regular(self._full(path)) if self._full(path).exists() else None
+            with self._folder_lock(folder):
+                current = read_regular(self._full_path(path)) if self._full_path(path).exists() else None
                 if current != expected:
                     return False
                 self.put(path, data)
@@ -134,7 +134,7 @@ class LocalStore:
     def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
         with self._failures(folder):
             try:
-                with os.scandir(self._full(folder)) as entries:
+                with os.scandir(self._full_path(folder)) as entries:
                     sorted_entries = sorted(
                         (entry for entry in entries if entry.name >= start), key=lambda entry: entry.name
                     )
@@ -179,12 +179,12 @@ class LocalStore:
     def delete_many(self, paths: Iterable[str]) -> None:
         for path in paths:
             with self._failures(path):
-                self._full(path).unlink(missing_ok=True)
+                self._full_path(path).unlink(missing_ok=True)
 
     def head(self, path: str) -> ObjectMeta | None:
         with self._failures(path):
             try:
-                status = self._readable(path).stat()
+                status = self._readable_path(path).stat()
             except (FileNotFoundError, NotADirectoryError):
                 return None
             return _meta(path, status) if not _is_folder(status) else None
@@ -192,20 +192,20 @@ class LocalStore:
     def sync(self, paths: Iterable[str]) -> None:
         if not self._fsync:
             return
-        files = [self._full(path) for path in paths if not self._is_allowed(path)]
+        files = [self._full_path(path) for path in paths if not self._is_allowed(path)]
         folders = {folder for file in files for folder in self._folders_up_to_root(file)}
         for _ in in_order(self._sync_one, [*files, *folders], _SYNC_THREADS):
             pass
 
     def open_input(self, path: str) -> pa.NativeFile:
         with self._failures(path):
-            return open_arrow(self._readable(path))
+            return open_arrow(self._readable_path(path))
 
     def open_output(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
 
         with self._failures(path):
-            target = self._full(path)
+            target = self._full_path(path)
             self._make_folder(Path(self._root))  # ``sync`` makes the folders below it durable
             target.parent.mkdir(parents=True, exist_ok=True)
             return pa.OSFile(str(target), "wb")
@@ -221,7 +221,7 @@ class LocalStore:
             self._make_folder(Path(self._root))
 
     @contextlib.contextmanager
-    def _alone(self, folder: Path) -> Iterator[None]:
+    def _folder_lock(self, folder: Path) -> Iterator[None]:
         """Hold the folder's lock, for which other processes wait; the kernel releases it if the process dies."""
         lock = os.open(folder, os.O_RDONLY)
         try:
@@ -230,10 +230,10 @@ class LocalStore:
             except OSError as error:
                 if error.errno != errno.EBADF:
                     raise
-                # NFS locks only files that are open for writing (flock(2)), and a folder cannot be.
-                instead = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+                # NFS locks only files that are open for writing (flock(2)), and a folder cannot be opened for writing.
+                lock_file = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
                 os.close(lock)
-                lock = instead
+                lock = lock_file
                 is_ours = _locked(lock)
             deadline = time.monotonic() + _LOCK_PATIENCE_SECONDS
             while not is_ours:
@@ -252,38 +252,38 @@ class LocalStore:
         finally:
             os.close(lock)
 
-    def _full(self, path: str) -> Path:
+    def _full_path(self, path: str) -> Path:
         if "\0" in path:
             raise PathOutsideTableError(f"the path {path!r} has a NUL byte; no file has such a name", table=self._root)
         if path.startswith("/") or ".." in path.split("/"):
             raise PathOutsideTableError(f"the path {path!r} leaves the table's folder", table=self._root)
         return Path(self._root, path)
 
-    def _readable(self, path: str) -> Path:
-        return Path(path) if self._is_allowed(path) else self._full(path)
+    def _readable_path(self, path: str) -> Path:
+        return Path(path) if self._is_allowed(path) else self._full_path(path)
 
     def _is_allowed(self, path: str) -> bool:
-        """Whether it is the absolute path of a file below one of ``allowed_roots``."""
+        """Whether the path is an absolute path below one of ``allowed_roots``."""
         return (
             "\0" not in path
             and ".." not in path.split("/")
             and any(path.startswith(f"{allowed_root.rstrip('/')}/") for allowed_root in self._allowed_roots)
         )
 
-    def _write_aside(self, path: str, data: bytes) -> Path:
-        target = self._full(path)
+    def _write_temporary_file(self, path: str, data: bytes) -> Path:
+        target = self._full_path(path)
         self._make_folder(target.parent)
-        aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+        temporary_file = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
         try:
-            with aside.open("xb") as out:
+            with temporary_file.open("xb") as out:
                 out.write(data)
                 out.flush()
                 if self._fsync:
                     os.fsync(out.fileno())
         except BaseException:
-            aside.unlink(missing_ok=True)
+            temporary_file.unlink(missing_ok=True)
             raise
-        return aside
+        return temporary_file
 
     def _make_folder(self, folder: Path) -> None:
         """Make a folder whose entry in its parent folder survives a power failure."""
@@ -310,7 +310,12 @@ class LocalStore:
 
     @contextlib.contextmanager
     def _failures(self, path: str, *, storing: bool = False) -> Iterator[None]:
-        """Raise errors of the system as errors of this library; ``storing``: they mean that nothing was stored."""
+        """Raise errors of the operating system as errors of this library.
+
+        Args:
+            storing: the block stores an object. An error of ``REFUSAL_HINTS`` then means that nothing was stored, and
+                becomes ``StoreRefusedError``.
+        """
         try:
             yield
         except FileNotFoundError as error:
@@ -323,11 +328,11 @@ class LocalStore:
             text = f"{path or 'the folder'}: {error.strerror or error}"
             obstacle = self._obstacle(path) if error.errno in NO_FOLDER else None
             if obstacle is not None:
-                text, hint = f"{obstacle} is {_described(obstacle)}; expected a folder", NO_FOLDER_HINT
+                text, hint = f"{obstacle} is {_description(obstacle)}; expected a folder", NO_FOLDER_HINT
             raise kind(text, table=self._root, hint=hint) from error
 
     def _obstacle(self, path: str) -> Path | None:
-        """The file in the place of a folder above the object at ``path``; None: there is none."""
+        """The file that has the name of a folder above the object at ``path``; None: there is no such file."""
         above = reversed(Path(self._root, path or "object").parents)
         return next((parent for parent in above if os.path.lexists(parent) and not parent.is_dir()), None)
 
@@ -339,15 +344,15 @@ def _meta(path: str, status: os.stat_result) -> ObjectMeta:
 def _tag(status: os.stat_result) -> str:
     """The inode and time of a file; "" if another content could have the same.
 
-    It needs a file system with times finer than a millisecond, and a tick of the kernel's clock since the file was
-    written: a later replacement has another time then, and most likely another inode.
+    The tag is not empty only if the file system has times finer than a millisecond, and the kernel's clock has ticked
+    since the file was written. A later replacement then has another time, and most likely another inode.
     """
-    fine = status.st_mtime_ns % 1_000_000 != 0
-    ticked = time.time_ns() - status.st_mtime_ns > _TICK_NANOSECONDS
-    return f"{status.st_ino}.{status.st_mtime_ns}" if fine and ticked else ""
+    is_fine = status.st_mtime_ns % 1_000_000 != 0
+    has_ticked = time.time_ns() - status.st_mtime_ns > _TICK_NANOSECONDS
+    return f"{status.st_ino}.{status.st_mtime_ns}" if is_fine and has_ticked else ""
 
 
-def _described(path: Path) -> str:
+def _description(path: Path) -> str:
     """A description of a file, or of a link that does not lead to a folder."""
     return f"a link to {str(path.readlink())!r}, which is not a folder" if path.is_symlink() else "a file"
 

@@ -64,7 +64,7 @@ def _absolute(path: str) -> str:
             hint="Write the whole path",
             code="DELTA_INVALID_TABLE_LOCATION",
         ) from None
-    # Behind a symbolic link ".." leads elsewhere than in the text. Spark resolves links, so they are resolved here.
+    # After a symbolic link, ".." is the parent of the link's target. Spark resolves links, so this does too.
     return os.path.realpath(folder) if ".." in folder.parts else str(folder)
 
 

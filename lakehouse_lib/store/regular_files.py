@@ -1,7 +1,7 @@
 """Opening of local files that may have been replaced by something that is not a regular file.
 
-An ordinary ``open`` of a FIFO waits until another process writes to it, possibly for ever. Here the path is opened
-without waiting, and then the open file is checked, not the path: it cannot be replaced in between.
+An ordinary ``open`` of a FIFO waits until another process writes to it, possibly for ever. So the path is opened
+without waiting. Then the open file is checked, because the path itself may be replaced after a check.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: The hint of every refusal here.
+#: The hint for a ``NotARegularFileError``.
 HINT = "Move it away, and put the regular file in its place"
 
 _KINDS = {
@@ -27,7 +27,7 @@ _KINDS = {
 
 
 class NotARegularFileError(OSError):
-    """A path names a folder, a FIFO, a socket, a device, or a link that may not be followed, and not a regular file."""
+    """A path does not name a regular file: it is a folder, a FIFO, a socket, a device, or a link not to be followed."""
 
 
 def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> int:
@@ -62,7 +62,7 @@ def read_regular(path: str | os.PathLike[str]) -> bytes:
     try:
         size = os.fstat(handle).st_size
         chunks = []
-        # Read one byte more than the size: an empty read is the end of the file, even if it grows meanwhile.
+        # Ask for one byte more than the size, which may be 0: an empty read then always means the end of the file.
         while chunk := os.read(handle, size + 1):
             chunks.append(chunk)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)

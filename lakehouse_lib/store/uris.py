@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from lakehouse_lib.errors import InvalidArgumentError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/+")
-#: A colon in the host precedes a port, or else may separate an access key from its secret.
+#: A colon in the host that does not precede a port may separate an access key from its secret.
 _PRIVATE = re.compile(r"[@?#]|%40|^[^/]*:(?!\d{1,5}(?:/|\Z)|\Z)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -49,47 +49,49 @@ def scheme_of(location: str) -> str:
     """The scheme in lower case; "" for a path.
 
     Raises:
-        InvalidArgumentError: the location has brackets around an address that is not valid.
+        InvalidArgumentError: the location has brackets around an invalid IPv6 address.
     """
     if ":" not in location.split("/", 1)[0]:
         return ""
     parts = split_or_none(location)
     if parts is None:
-        raise _refused(location, "is not a URI", "Write file:///path or s3://bucket/folder", None)
+        raise _location_error(location, "is not a URI", "Write file:///path or s3://bucket/folder", None)
     return parts.scheme
 
 
 def parse(location: str, table: str | None = None) -> Uri:
-    """The parts of a location. Parts that a location must not have are refused and not dropped.
+    """The parts of a location. A part that a location must not have is an error; it is not dropped.
 
     Args:
         table: the table concerned, for errors.
 
     Raises:
         InvalidArgumentError: the location has credentials, a query or a fragment (even if empty), a control character
-            that is not percent-encoded, a NUL, bytes that are not UTF-8, or brackets around an invalid address.
+            that is not percent-encoded, a NUL, bytes that are not UTF-8, or brackets around an invalid IPv6 address.
     """
     parts = split_or_none(location)
     if parts is None:
-        raise _refused(location, "is not a URI", "Write file:///path or s3://bucket/folder", table)
+        raise _location_error(location, "is not a URI", "Write file:///path or s3://bucket/folder", table)
     if "@" in parts.netloc or (":" in parts.netloc and "@" in location):
-        raise _refused(
+        raise _location_error(
             location,
             "has credentials in it",
             "Take them out; credentials of S3 are the storage options access_key_id and secret_access_key",
             table,
         )
     if "?" in location or "#" in location:
-        raise _refused(
+        raise _location_error(
             location, "has a query or a fragment", "Take it out; write ? and # in a name as %3F and %23", table
         )
     if _CONTROL.search(location):
-        raise _refused(location, "has a control character in it", "Take it out, or percent-encode it, as in %0A", table)
+        raise _location_error(
+            location, "has a control character in it", "Take it out, or percent-encode it, as in %0A", table
+        )
     path = _unquoted(parts.path)
     if path is None or not is_utf8(location):
-        raise _refused(location, "is not UTF-8", "Percent-encode the bytes of the name in UTF-8", table)
+        raise _location_error(location, "is not UTF-8", "Percent-encode the bytes of the name in UTF-8", table)
     if "\x00" in path:
-        raise _refused(location, "has a NUL in it", "Take %00 out", table)
+        raise _location_error(location, "has a NUL in it", "Take %00 out", table)
     return Uri(parts.scheme, parts.netloc, path)
 
 
@@ -102,7 +104,10 @@ def split_or_none(text: str) -> SplitResult | None:
 
 
 def is_utf8(text: str) -> bool:
-    """Whether the text can be encoded; a lone surrogate (a byte of a file name that is not valid UTF-8) cannot."""
+    """Whether the text can be encoded in UTF-8.
+
+    A lone surrogate cannot: Python uses it for a byte of a file name that is not valid UTF-8.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -117,7 +122,7 @@ def _unquoted(path: str) -> str | None:
         return None
 
 
-def _refused(location: str, why: str, hint: str, table: str | None) -> InvalidArgumentError:
+def _location_error(location: str, why: str, hint: str, table: str | None) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"the location {shown(location)} {why}", table=table, hint=hint, code="DELTA_INVALID_TABLE_LOCATION"
     )

@@ -12,7 +12,7 @@ from lakehouse_lib.snapshot import Snapshot
 
 
 def add_transaction(transactions: dict[str, Transaction], transaction: Transaction, table: str) -> None:
-    """Add a transaction to those of a commit, which are by application.
+    """Add a transaction to ``transactions``, the transactions of a commit by application id.
 
     Raises:
         InvalidArgumentError: the commit has another version of the same application.
@@ -31,7 +31,10 @@ def add_transaction(transactions: dict[str, Transaction], transaction: Transacti
 def already_committed(
     transactions: Iterable[Transaction], snapshot: Snapshot | None, table: str
 ) -> ConcurrentTransactionError | None:
-    """The error for the first transaction whose version, or a later one, the read version has; None without one."""
+    """The error for the first of ``transactions`` that the read version already has; None if it has none.
+
+    The read version has a transaction if it has the same or a later version of the same application.
+    """
     committed = snapshot.transactions if snapshot is not None else {}
     for transaction in transactions:
         latest = committed.get(transaction.app_id)

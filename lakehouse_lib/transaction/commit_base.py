@@ -69,15 +69,17 @@ class Predecessor:
         if row_tracking.are_assigned(protocol, metadata):
             newer = [winner.adds.filter(winner.adds["baseRowId"].is_valid()) for winner in reversed(winners)]
             files_with_ids = pa.concat_tables([*newer, files_with_ids])
-        timed = in_commit_timestamp.has_time(effective_properties(metadata.configuration, protocol), last.version)
-        moment = in_commit_timestamp.time_in(last.info, table=table, version=last.version) if timed else None
+        has_timestamp = in_commit_timestamp.has_time(
+            effective_properties(metadata.configuration, protocol), last.version
+        )
+        moment = in_commit_timestamp.time_in(last.info, table=table, version=last.version) if has_timestamp else None
         return Predecessor(last.version, protocol, metadata, moment, highest_id, None, files_with_ids)
 
     def followed_by(self, commit: CommitActions, now: int, store: ObjectStore) -> CommitActions:
         """The commit as the version after this one, with its row ids and in-commit timestamp.
 
         Args:
-            commit: the part that all attempts share.
+            commit: the actions that are the same in each attempt.
             now: ms since the epoch.
 
         Raises:
@@ -118,12 +120,12 @@ class Predecessor:
     def _moment(self, store: ObjectStore) -> int:
         if self.moment is not None:
             return self.moment
-        written = store.head(file_names.commit(self.version))
-        if written is None:
+        commit_file = store.head(file_names.commit(self.version))
+        if commit_file is None:
             raise VersionNotFoundError(
                 f"the commit file of version {self.version} does not exist",
                 table=store.root,
                 version=self.version,
                 hint="The log was cleaned up concurrently; open the table again",
             )
-        return written.modified
+        return commit_file.modified

@@ -39,10 +39,10 @@ def commit_info(
     txn_id: str,
     timestamp: int,
 ) -> dict[str, Any]:
-    """The commitInfo of a commit. Parameters and metrics become text, as in delta-spark's.
+    """The commitInfo of a commit. Parameters and metrics become text, as in delta-spark.
 
     Args:
-        custom_metadata: further fields, which do not replace those of the commit.
+        custom_metadata: more fields; a field of the commit itself has precedence.
         read_version: None for the first commit of a table.
         timestamp: ms since the epoch.
     """

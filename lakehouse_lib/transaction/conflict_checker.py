@@ -211,7 +211,7 @@ class _Removed:
 def is_harmless(before: Metadata, after: Metadata) -> bool:
     """Whether only the name, the description and harmless properties changed.
 
-    Such a change cannot affect the data files of this transaction. In-commit timestamps are set anew by each attempt.
+    Such a change cannot affect the data files of this transaction. Properties that are not ``delta.*`` are harmless.
     """
     if replace(after, name=before.name, description=before.description, configuration=before.configuration) != before:
         return False

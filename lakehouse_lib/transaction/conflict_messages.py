@@ -71,14 +71,14 @@ def _schema_change(before: str, after: str) -> list[str]:
     added = [name for name in new if name not in old and name not in renamed.values()]
     dropped = [name for name in gone if name not in renamed]
     changed = [name for name in old if name in new and old[name] != new[name]]
-    said = [
+    changes = [
         f"{verb} the column{'s' * (len(names) != 1)} {_some(names)}"
         for verb, names in (("added", added), ("dropped", dropped), ("changed", changed))
         if names
     ]
     if renamed:
-        said.append("renamed " + _listed([f"{excerpt(name)} to {excerpt(now)}" for name, now in renamed.items()]))
-    return said or ["changed the order of the columns"]
+        changes.append("renamed " + _listed([f"{excerpt(name)} to {excerpt(now)}" for name, now in renamed.items()]))
+    return changes or ["changed the order of the columns"]
 
 
 def _columns(schema_string: str) -> Mapping[str, Field]:

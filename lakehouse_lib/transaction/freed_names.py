@@ -26,29 +26,30 @@ from lakehouse_lib.transaction.read_version import outrun
 
 
 def check_name(
-    commit: CommitActions, looked: int, configuration: Mapping[str, str], store: ObjectStore
+    commit: CommitActions, log_read_at: int, configuration: Mapping[str, str], store: ObjectStore
 ) -> CommitFailedError | DeltaError | None:
     """Check whether a commit that was just put is below a checkpoint that other writers made without it.
 
-    Nothing is read if the retention is longer than the time since ``looked`` plus an hour for clock differences.
+    Nothing is read if the retention is longer than the time since ``log_read_at`` plus an hour for clock differences.
 
     Args:
         commit: the commit that this writer put.
-        looked: when the log was last seen to end before the commit, ms since the epoch.
+        log_read_at: when this writer last read the log before the put, ms since the epoch.
         configuration: the table's properties.
 
     Returns:
-        None: the version is this commit. CommitFailedError: it is not, and the commit file was deleted again. Another
-        error: the outcome is unknown. Nothing is raised, because the commit was put and its files may be in use.
+        None: the version is this commit. CommitFailedError: the version is another commit, and the file that was put is
+        deleted again. Another error: the outcome is unknown. Nothing is raised, because the commit was put and its
+        files may be in use.
     """
-    if not may_free_the_next(configuration, looked, clock.now()):
+    if not may_free_the_next(configuration, log_read_at, clock.now()):
         return None
     try:
         listing = list(store.list_from(file_names.LOG, file_names.first_name(commit.version)))
         checkpoints, commits, _ = sort_listing(listing)
         if not checkpoints:
             return None  # so no cleanup has deleted a commit of this version
-        # Check this first: a put without an answer may have been stored, followed and cleaned up before its repeat.
+        # Check this first: after a put without an answer, the log may have grown and been cleaned up before the repeat.
         if _is_visible(commit, store):
             return None
         if _was_before(checkpoints, commits, commit.version):

@@ -1,4 +1,5 @@
-"""The isolation level of a commit, and which appended rows it lets pass (delta-spark's; PROTOCOL.md has no levels)."""
+"""The isolation level of a commit, and the concurrent appends that conflict with it. The levels are delta-spark's;
+PROTOCOL.md has none."""
 
 from __future__ import annotations
 
@@ -9,12 +10,12 @@ from lakehouse_lib.protocol.table_properties import ISOLATION_LEVEL, IsolationLe
 def level_of(
     before: Metadata | None, after: Metadata | None, *, changes_only_files: bool, table: str
 ) -> IsolationLevel:
-    """The isolation level of a commit: the table's; snapshot isolation for a commit of files alone that changes no row.
+    """The isolation level of a commit: snapshot isolation if it writes only files and changes no row, else the table's.
 
     Args:
         before: the metadata of the read version; None for a new table.
         after: the metadata that the commit writes; None: it writes none. At least one of both is given.
-        changes_only_files: the commit writes only files, and changes no row.
+        changes_only_files: whether the commit writes only files and changes no row.
 
     Raises:
         InvalidArgumentError: the level of the table is not valid.

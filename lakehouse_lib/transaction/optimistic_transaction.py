@@ -154,25 +154,25 @@ class OptimisticTransaction:
             dated = replace(transaction, last_updated=transaction.last_updated or clock.now())
             add_transaction(self._transactions, dated, self._store.root)
         self._check_rules()
-        stale = already_committed(self._transactions.values(), self._snapshot, self._store.root)
-        if stale is not None:
-            return Conflict(stale)
-        unsynced: StoreError | None = None
+        duplicate_error = already_committed(self._transactions.values(), self._snapshot, self._store.root)
+        if duplicate_error is not None:
+            return Conflict(duplicate_error)
+        sync_error: StoreError | None = None
         try:
             # Sync before listing the log, to keep the time between listing and put short.
             for table in (*self._adds, *self._change_files):
                 self._store.sync(file_paths.decode_all(table["path"], self._store).to_pylist())
         except StoreError as error:
-            unsynced = error  # raised below, unless the table or the read version is gone
-        looked = clock.now()
-        lost = check_base(self._snapshot, self._store) if self._snapshot is not None else None
-        if lost is not None:
-            return Conflict(lost)
-        if unsynced is not None:
-            raise unsynced
-        return self._attempts(properties, looked)
+            sync_error = error  # raised below, unless the table or the read version is gone
+        log_read_at = clock.now()
+        base_conflict = check_base(self._snapshot, self._store) if self._snapshot is not None else None
+        if base_conflict is not None:
+            return Conflict(base_conflict)
+        if sync_error is not None:
+            raise sync_error
+        return self._attempts(properties, log_read_at)
 
-    def _attempts(self, properties: CommitProperties, looked: int) -> Outcome:
+    def _attempts(self, properties: CommitProperties, log_read_at: int) -> Outcome:
         retries = _DEFAULT_RETRIES if properties.max_commit_retries is None else properties.max_commit_retries
         deadline = time.monotonic() + _DEADLINE_SECONDS
         before = Predecessor.of(self._snapshot)
@@ -192,11 +192,11 @@ class OptimisticTransaction:
                 return Unknown.of(commit.version, txn_id, put, table=self._store.root)
             if put:
                 if self._snapshot is not None:
-                    freed = check_name(commit, looked, self._snapshot.configuration, self._store)
-                    if isinstance(freed, CommitFailedError):
-                        return Conflict(freed)
-                    if freed is not None:
-                        return Unknown.of(commit.version, txn_id, freed, table=self._store.root)
+                    freed_name_error = check_name(commit, log_read_at, self._snapshot.configuration, self._store)
+                    if isinstance(freed_name_error, CommitFailedError):
+                        return Conflict(freed_name_error)
+                    if freed_name_error is not None:
+                        return Unknown.of(commit.version, txn_id, freed_name_error, table=self._store.root)
                     self._snapshot.remember(OwnCommit(commit, len(data)))
                     run_hooks(self._snapshot, commit)
                 return Committed(commit.version, attempt)
@@ -211,7 +211,7 @@ class OptimisticTransaction:
                 )
             # Wait before the winning commits are read, not after, so that the next put follows the latest version.
             time.sleep(random.uniform(0, min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS)))  # noqa: S311
-            looked = clock.now()
+            log_read_at = clock.now()
             following = self._after_winners(self._snapshot, before)
             if isinstance(following, Conflict):
                 return following

@@ -1,4 +1,4 @@
-"""The put of the next commit file, and the check of whose commit the log has afterwards."""
+"""The put of the next commit file, and the check which writer's commit the log has afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakehouse_lib.log import file_names, latest_version
 from lakehouse_lib.protocol.actions import parse_line
 from lakehouse_lib.store import ObjectStore
 
-#: About twenty seconds of waiting; a store has its own retries for errors that may pass, and they may take long.
+#: About twenty seconds of waiting. A store retries transient errors itself, and its retries may take long.
 _ATTEMPTS = 10
 _PATIENCE_SECONDS = 60.0
 _FIRST_WAIT_SECONDS = 0.05
@@ -20,9 +20,9 @@ _LONGEST_WAIT_SECONDS = 5.0
 def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bool | StoreError:
     """Put the commit file of ``version``.
 
-    A put without an answer may have been stored, may still be stored, or may never be. So the log is read for the
-    version's owner. While the version does not exist, the same bytes are put again, and a put still under way will find
-    the version taken.
+    A put without an answer may have been stored, may still be stored, or may never be stored. So the version is read,
+    and its txnId shows whose commit it is. While the version does not exist, the same bytes are put again. An earlier
+    put that arrives later then finds the version taken.
 
     Returns:
         True: the commit is this writer's. False: the version is another commit, and this commit will never appear.
@@ -43,7 +43,7 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
             time.sleep(random.uniform(0.5, 1) * min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS))  # noqa: S311
         failure = None
         try:
-            # A version that was taken is not put again: if it is missing now, a cleanup or a deletion removed it.
+            # Do not put a version again that was taken: if it is missing now, a cleanup or a deletion removed it.
             taken = taken or not store.put_if_absent(file_names.commit(version), data)
             if not taken:
                 return True
@@ -52,7 +52,7 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
                 raise
             failure, in_doubt = error, True
         try:
-            is_ours = _holder(store, version) == txn_id
+            is_ours = _txn_id_of(store, version) == txn_id
             if is_ours and in_doubt:
                 # The commit file exists, but the failed put may not have synced it to disk.
                 store.sync([file_names.commit(version)])
@@ -83,7 +83,7 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
     return failure
 
 
-def _holder(store: ObjectStore, version: int) -> str | None:
+def _txn_id_of(store: ObjectStore, version: int) -> str | None:
     """The txnId in the commitInfo of ``version``; None if the commit has none."""
     try:
         name, body = parse_line(store.read(file_names.commit(version)).split(b"\n", 1)[0])

@@ -44,7 +44,7 @@ def check_base(snapshot: Snapshot, store: ObjectStore) -> CommitFailedError | No
 
 
 def outrun(store: ObjectStore, version: int) -> CommitFailedError:
-    """The error for a version that must not be put, because log cleanup has deleted or may have deleted its commit."""
+    """The error for a version that must not be put, because log cleanup has deleted its commit or may have done so."""
     return CommitFailedError(
         "log cleanup removed commits after the read version, so conflicts cannot be checked",
         table=store.root,

@@ -58,37 +58,37 @@ def hashes_of(texts: pa.Array) -> _U64 | None:
 def _xxh64(texts: NDArray[np.uint8]) -> _U64:
     """XXH64 with seed 0 of texts of equal length, one text a row."""
     count, length = texts.shape
-    at = length - length % 32
-    if at:
-        lanes = np.ascontiguousarray(texts[:, :at]).view("<u8").reshape(count, -1, 4)
+    position = length - length % 32
+    if position:
+        lanes = np.ascontiguousarray(texts[:, :position]).view("<u8").reshape(count, -1, 4)
         first = np.array([int(_P1) + int(_P2), int(_P2), 0, -int(_P1)], object) % 2**64
         state = np.tile(first.astype(np.uint64), (count, 1))
         for stripe in range(lanes.shape[1]):
             state = _round(state, lanes[:, stripe])
-        value = _turned(state[:, 0], 1) + _turned(state[:, 1], 7) + _turned(state[:, 2], 12) + _turned(state[:, 3], 18)
+        value = _rotate(state[:, 0], 1) + _rotate(state[:, 1], 7) + _rotate(state[:, 2], 12) + _rotate(state[:, 3], 18)
         for lane in range(4):
             value = (value ^ _round(np.zeros(count, np.uint64), state[:, lane])) * _P1 + _P4
     else:
         value = np.full(count, _P5)
     value = value + np.uint64(length)
-    for start in range(at, length - 7, 8):
+    for start in range(position, length - 7, 8):
         word = np.ascontiguousarray(texts[:, start : start + 8]).view("<u8")[:, 0]
-        value = _turned(value ^ _round(np.zeros(count, np.uint64), word), 27) * _P1 + _P4
-    at = length - length % 8
-    if length - at >= 4:
-        half = np.ascontiguousarray(texts[:, at : at + 4]).view("<u4")[:, 0].astype(np.uint64)
-        value = _turned(value ^ (half * _P1), 23) * _P2 + _P3
-        at += 4
-    for byte in range(at, length):
-        value = _turned(value ^ (texts[:, byte].astype(np.uint64) * _P5), 11) * _P1
+        value = _rotate(value ^ _round(np.zeros(count, np.uint64), word), 27) * _P1 + _P4
+    position = length - length % 8
+    if length - position >= 4:
+        half = np.ascontiguousarray(texts[:, position : position + 4]).view("<u4")[:, 0].astype(np.uint64)
+        value = _rotate(value ^ (half * _P1), 23) * _P2 + _P3
+        position += 4
+    for byte in range(position, length):
+        value = _rotate(value ^ (texts[:, byte].astype(np.uint64) * _P5), 11) * _P1
     value = (value ^ (value >> np.uint64(33))) * _P2
     value = (value ^ (value >> np.uint64(29))) * _P3
     return value ^ (value >> np.uint64(32))
 
 
 def _round(state: _U64, lane: _U64) -> _U64:
-    return _turned(state + lane * _P2, 31) * _P1
+    return _rotate(state + lane * _P2, 31) * _P1
 
 
-def _turned(value: _U64, bits: int) -> _U64:
+def _rotate(value: _U64, bits: int) -> _U64:
     return (value << np.uint64(bits)) | (value >> np.uint64(64 - bits))

@@ -80,9 +80,9 @@ DISTINCT_PATHS = {b"lakehouse_lib.distinct_paths": b"true"}
 _REPEATED = frozenset(("partitionValues", "tags", "clusteringProvider", "storageType"))
 #: Columns written without bounds: the least and the greatest JSON text are of no use.
 _UNORDERED = ("add.stats",)
-#: False positive rate that the Bloom filters are sized for, at five bytes a value. The real rate is about ten times as
-#: high, because blocks fill unevenly.
-_FALSE = 1e-6
+#: The false positive rate for which the Bloom filters get their size, five bytes a value. The real rate is about ten
+#: times as high, because blocks fill unevenly.
+_FALSE_POSITIVE_RATE = 1e-6
 _MOST_CHUNKS = 64
 
 
@@ -110,7 +110,9 @@ def write_parquet(
         use_dictionary=[leaf for leaf in leaves if not _REPEATED.isdisjoint(leaf.split("."))],
         write_statistics=[leaf for leaf in leaves if leaf not in _UNORDERED],
         store_schema=False,
-        bloom_filter_options={leaf: {"ndv": count, "fpp": _FALSE} for leaf, count in (looked_up or {}).items()},
+        bloom_filter_options={
+            leaf: {"ndv": count, "fpp": _FALSE_POSITIVE_RATE} for leaf, count in (looked_up or {}).items()
+        },
     ) as writer:
         if notes:
             writer.add_key_value_metadata(notes)
@@ -160,19 +162,19 @@ def cast_stored(stored: pa.ChunkedArray | None, kind: pa.DataType, rows: int) ->
 
 @cache
 def _leaves(schema: pa.Schema) -> tuple[str, ...]:
-    return tuple(leaf for field in schema for leaf in _below(field))
+    return tuple(leaf for field in schema for leaf in _leaves_below(field))
 
 
-def _below(field: pa.Field, prefix: str = "") -> Iterator[str]:
+def _leaves_below(field: pa.Field, prefix: str = "") -> Iterator[str]:
     """The names of a field's leaf columns, as Parquet spells them."""
     name, kind = f"{prefix}{field.name}", field.type
     if pa.types.is_map(kind):
-        yield from _below(kind.key_field, f"{name}.key_value.")
-        yield from _below(kind.item_field, f"{name}.key_value.")
+        yield from _leaves_below(kind.key_field, f"{name}.key_value.")
+        yield from _leaves_below(kind.item_field, f"{name}.key_value.")
     elif pa.types.is_list(kind):
         yield f"{name}.list.element"
     elif pa.types.is_struct(kind):
         for child in kind:
-            yield from _below(child, f"{name}.")
+            yield from _leaves_below(child, f"{name}.")
     else:
         yield name

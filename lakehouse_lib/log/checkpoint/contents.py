@@ -11,7 +11,7 @@ from lakehouse_lib.log.checkpoint.parallel import ahead
 from lakehouse_lib.log.replay.replay import TableState
 
 #: Pieces that are read ahead, of some thousand rows each.
-_AHEAD = 4
+_PIECES_AHEAD = 4
 
 
 def few_actions(state: TableState, schema: pa.Schema) -> Iterator[tuple[str, pa.Array]]:
@@ -36,7 +36,7 @@ def cut(pieces: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
     """
     waiting: list[pa.Table] = []
     have = 0
-    for piece in ahead(pieces, _AHEAD):
+    for piece in ahead(pieces, _PIECES_AHEAD):
         while len(piece):
             waiting.append(piece[: rows - have])
             piece = piece[rows - have :]

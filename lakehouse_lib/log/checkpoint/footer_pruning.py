@@ -20,11 +20,11 @@ _EXACT = ("byte", "short", "integer", "long", "date", "string")
 
 
 def known_of_block(part: ParquetPart, block: int, needs: Needs) -> FileValues | None:
-    """One row with the values of all adds of the row group: if it cannot match, no file of the row group can.
+    """One row with the bounds and partition values of all adds of the row group; if it cannot match, no file can.
 
-    None if the footer does not have enough statistics. The footer cannot show that the bounds of one file are crossed
-    (minimum above maximum). Such a file is skipped with its row group if all bounds of the row group lie elsewhere, and
-    kept if it is checked by itself.
+    None if the footer does not have enough statistics. The footer cannot show that the bounds of one file are invalid
+    (its minimum is above its maximum). Such a file is skipped if the bounds of its row group cannot match. It is kept
+    if its own bounds are checked.
     """
     partitions = {}
     for key, kind in needs.partitions.items():

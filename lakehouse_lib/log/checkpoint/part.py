@@ -42,7 +42,7 @@ FieldPath = str | tuple[str, ...]
 
 
 #: Bytes of memory for a column chunk in a footer.
-_CHUNK = 1 << 10
+_BYTES_A_CHUNK = 1 << 10
 
 
 class Part(Protocol):
@@ -102,19 +102,19 @@ class ParquetPart:
             raise self._broken("it has two columns with the same name")
         if HybridCalendar.of(self._footer.metadata) is not None:
             self._leaves = _without_times(self._leaves, self._footer.schema)
-        self._tops = {leaf[0] for leaf in self._leaves}
+        self._actions = {leaf[0] for leaf in self._leaves}
 
     @property
     def nbytes(self) -> int:
         masks = sum(mask.nbytes for mask in list(self._masks.values()) if mask is not None)
-        return int(self._footer.num_row_groups * self._footer.num_columns * _CHUNK + masks)
+        return int(self._footer.num_row_groups * self._footer.num_columns * _BYTES_A_CHUNK + masks)
 
     @property
     def blocks(self) -> int:
         return int(self._footer.num_row_groups)
 
     def count(self, action: str, block: int) -> int:
-        if action not in self._tops:
+        if action not in self._actions:
             return 0
         rows = int(self._footer.row_group(block).num_rows)
         nulls = self._nulls(action, block)
@@ -168,7 +168,7 @@ class ParquetPart:
             file: the opened object.
         """
         bodies: dict[str, list[dict[str, Any]]] = {action: [] for action in actions}
-        stored_actions = [action for action in actions if action in self._tops]
+        stored_actions = [action for action in actions if action in self._actions]
         for block in range(self.blocks):
             rows = self._footer.row_group(block).num_rows
             present_actions = [action for action in stored_actions if self._nulls(action, block) != rows]
@@ -285,7 +285,7 @@ def _read(file: pq.ParquetFile, block: int, leaves: Sequence[tuple[str, ...]]) -
 
 
 def _without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column with views of text, which the file's Arrow schema may ask for, cast to text that can be filtered."""
+    """The column with string views cast to strings, which can be filtered; a file's Arrow schema may ask for views."""
     kind = without_views(column.type)
     return column if kind == column.type else column.cast(kind)
 
@@ -297,7 +297,10 @@ def _path(field: FieldPath) -> tuple[str, ...]:
 def _members(
     structs: pa.ChunkedArray, fields: Sequence[FieldPath], mask: pa.Array | None
 ) -> dict[str, pa.ChunkedArray]:
-    """The members of structs that ``fields`` name, whole if a nested field is named; rows of ``mask`` only."""
+    """The members of structs that ``fields`` name, only for the rows of ``mask``.
+
+    If a nested field is named, the whole member is returned.
+    """
     members = {_path(field)[0] for field in fields}
     columns = {}
     for index in range(structs.type.num_fields):
@@ -309,7 +312,7 @@ def _members(
 
 
 def _without_times(leaves: Mapping[tuple[str, ...], int], schema: pq.ParquetSchema) -> dict[tuple[str, ...], int]:
-    """The leaves without typed statistics and partition values of date and time columns.
+    """The leaves except those with typed statistics or typed partition values of date and time columns.
 
     The file uses the legacy calendar, in which the same number is another day. The text forms are used instead.
     """

@@ -1,4 +1,4 @@
-"""Open a checkpoint: read its few actions that are not files at once, and its files on demand."""
+"""Open a checkpoint: actions that are not files are read when it is opened, files on demand."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ from lakehouse_lib.statistics import Bounds, ColumnPath, WrittenStatistics, boun
 from lakehouse_lib.store import ObjectStore
 
 _STATS = "stats_parsed"
-_JUDGED_BY = ("partitionValues", "stats")
+_PRUNING_COLUMNS = ("partitionValues", "stats")
 
 #: Rows of a batch that is not kept: small enough for the allocator to reuse the same memory.
 _BATCH = 16_384
-#: How many of ten thousand absent paths a Bloom filter may report as present; more are rare.
-_BY_CHANCE = 4
+#: How many absent paths a Bloom filter may report as present by chance; among ten thousand, more are rare.
+_MOST_FALSE_POSITIVES = 4
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class CheckpointRows:
             if first < last or not len(keys):
                 return bool(first < last)
             by_filter = self._filter(number, hashes)
-            if by_filter is None or 0 < by_filter <= _BY_CHANCE:
+            if by_filter is None or 0 < by_filter <= _MOST_FALSE_POSITIVES:
                 return len(self._find(number, keys)) > 0
             return by_filter > 0
 
@@ -191,8 +191,11 @@ class CheckpointRows:
     def pieces(
         self, names: Sequence[str], keys: pa.Array, without: NDArray[np.int64]
     ) -> Iterator[tuple[pa.Table, NDArray[np.int64]]]:
-        """For each block: ``columns`` without the rows with one of these ``file_keys`` or at the positions ``without``,
-        and the positions of those rows. The next blocks are read ahead."""
+        """The remaining rows of each block, and the positions of the rows that were left out.
+
+        Rows with one of these ``file_keys``, or at one of the positions ``without``, are left out. The next blocks are
+        read ahead.
+        """
 
         def remaining_rows(block: int) -> tuple[pa.Table, NDArray[np.int64]]:
             first, last = np.searchsorted(without, self._starts[block : block + 2])
@@ -207,8 +210,8 @@ class CheckpointRows:
         """The same rows as ``pieces`` in smaller tables, none of which is cached.
 
         Args:
-            names: must include the columns of keys.
-            parts: read only these; None: all.
+            names: must include ``KEY_COLUMNS``.
+            parts: the parts to read; None: all.
         """
         part_ids = None if parts is None else {id(part) for part in parts}
         for number, block in enumerate(self._blocks):
@@ -240,7 +243,7 @@ class CheckpointRows:
             whole = known_of_block(part, block.number, needs) if isinstance(part, ParquetPart) else None
             if whole is not None and not decide(whole)[0].as_py():
                 return none
-            before = {name for name in _JUDGED_BY if (number, name) in self._columns}
+            before = {name for name in _PRUNING_COLUMNS if (number, name) in self._columns}
             first, last = np.searchsorted(without, self._starts[number : number + 2])
             gone = without[first:last] - self._starts[number]
             values = FileValues(
@@ -252,7 +255,7 @@ class CheckpointRows:
             keep[gone] = False
             if keep.any():
                 return self._table(number, names).filter(bools(keep))
-            for name in _JUDGED_BY:
+            for name in _PRUNING_COLUMNS:
                 if name not in before:
                     self._columns.pop((number, name), None)
             return none
@@ -396,5 +399,5 @@ class CheckpointRows:
         return selection.from_structs(structs)
 
 
-def _are_in(of_block: pa.Array, keys: pa.Array) -> NDArray[np.bool_]:
-    return flags_of(pc.is_in(of_block, value_set=keys))
+def _are_in(block_keys: pa.Array, keys: pa.Array) -> NDArray[np.bool_]:
+    return flags_of(pc.is_in(block_keys, value_set=keys))

@@ -2,9 +2,9 @@
 
 Readers do not reconcile actions inside a checkpoint (PROTOCOL.md, section Checkpoints), so its sidecars must have
 exactly the files of its version. A sidecar is kept while all of its files are live. If some were removed, it is written
-again without them. Small sidecars are merged with the new files once these reach half their size. So each small sidecar
-is at least twice as large as the next one, there are at most about a dozen of them, and a file is written again at most
-some dozen times, however many checkpoints are written.
+again without them. A small sidecar is merged with the new files once they are at least half as many as its own. So each
+small sidecar is at least twice as large as the next one, there are at most about a dozen of them, and a file is written
+again at most some dozen times, however many checkpoints are written.
 """
 
 from __future__ import annotations

@@ -24,10 +24,10 @@ FULL = 50_000
 
 @dataclass(frozen=True)
 class Sidecar:
-    """A sidecar and what it has.
+    """A sidecar and the counts of its actions.
 
     Attributes:
-        adds, removes: how many of these actions it has.
+        adds, removes: the number of its add and remove actions.
         stale: whether a later commit changed one of its files.
         expired: whether all of its removes have expired.
     """
@@ -40,7 +40,7 @@ class Sidecar:
 
 
 def open_sidecar(store: ObjectStore, top: str, path: object, version: int) -> ParquetPart:
-    """Open a sidecar; of its files only the footer is read.
+    """Open a sidecar. Only its footer is read.
 
     Args:
         top: the checkpoint object that names it, for errors.

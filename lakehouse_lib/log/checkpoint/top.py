@@ -15,7 +15,7 @@ from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 _Action = TypeVar("_Action")
 
-_FEW = ("metaData", "protocol", "txn", "domainMetadata", "sidecar")
+_SMALL_ACTIONS = ("metaData", "protocol", "txn", "domainMetadata", "sidecar")
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ def open_top(store: ObjectStore, meta: ObjectMeta, version: int) -> Top:
     """
     if meta.path.endswith(".json"):
         json = JsonPart(store, meta, version)
-        said = json.actions
-        return Top(json, said.metadata, said.protocol, said.transactions, said.domains, said.sidecars)
+        lines = json.actions
+        return Top(json, lines.metadata, lines.protocol, lines.transactions, lines.domains, lines.sidecars)
     with reading(store, meta.path, version), store.open_input(meta.path) as source:
         file = pq.ParquetFile(source)
         part = ParquetPart(store, meta, version, file)
-        bodies = part.bodies(_FEW, file)
+        bodies = part.bodies(_SMALL_ACTIONS, file)
 
     def actions(name: str, parse: Callable[[Mapping[str, Any]], _Action]) -> list[_Action]:
         try:
@@ -63,10 +63,10 @@ def open_top(store: ObjectStore, meta: ObjectMeta, version: int) -> Top:
 
 
 def _pairs_to_maps(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of an action with Arrow's maps, which are lists of pairs, as dictionaries like in the JSON form."""
-    mended = dict(body)
+    """The body of an action with maps as dictionaries, as in the JSON form; Arrow gives each map as a list of pairs."""
+    json_body = dict(body)
     if "configuration" in body and not isinstance(body["configuration"], str):
-        mended["configuration"] = dict(body["configuration"] or [])
+        json_body["configuration"] = dict(body["configuration"] or [])
     if isinstance(body.get("format"), dict):
-        mended["format"] = body["format"] | {"options": dict(body["format"].get("options") or [])}
-    return mended
+        json_body["format"] = body["format"] | {"options": dict(body["format"].get("options") or [])}
+    return json_body

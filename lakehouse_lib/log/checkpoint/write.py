@@ -31,11 +31,12 @@ _ROW_GROUP = 100_000
 def write_checkpoint(store: ObjectStore, version: int, state: TableState, *, tombstones_since: int) -> LastCheckpoint:
     """Write the checkpoint of ``version`` that ``delta.checkpointPolicy`` asks for, and update ``_last_checkpoint``.
 
-    At most some hundred thousand files are in memory at a time, besides the bytes of the new object (about 150 a file
-    in a classic checkpoint).
+    At most some hundred thousand files are in memory at a time, and the new object (about 150 bytes for each file in a
+    classic checkpoint).
 
     Args:
-        tombstones_since: ms since the epoch; older removes are left out. A remove without a timestamp counts as 1970.
+        tombstones_since: ms since the epoch; removes of this time or an earlier one are left out. A remove without a
+            timestamp counts as written in 1970.
 
     Raises:
         LogCorruptedError: the previous checkpoint cannot be read, or a path is live twice.

@@ -44,8 +44,8 @@ from lakehouse_lib.log.tombstones import is_expired, unexpired
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 
-#: Every so many versions the top object is also put under the classic name. Readers that do not know the V2 spec find
-#: the protocol there, and report the missing feature (PROTOCOL.md, section Handling Backward compatibility).
+#: The top object of every hundredth version is also put under the classic name. Readers that do not know the V2 spec
+#: find the protocol there, and report the missing feature (PROTOCOL.md, section Handling Backward compatibility).
 _CLASSIC_NAME_EVERY = 100
 
 
@@ -53,10 +53,11 @@ def write_v2(store: ObjectStore, version: int, state: TableState, since: int) ->
     """Write the checkpoint of ``version``, reusing sidecars of the checkpoint that ``state`` is built on.
 
     Args:
-        since: ms since the epoch; older removes are left out. A sidecar of removes is dropped once all have expired.
+        since: ms since the epoch; removes of this time or an earlier one are left out. A sidecar of removes is dropped
+            once all have expired.
     """
     state = _on_newest(store, version, state)
-    base = _Base.of(state, since) if not _has_later(store, version) else _Base(tops=_parts(state))
+    base = _Base.of(state, since) if not _has_later_checkpoint(store, version) else _Base(tops=_parts(state))
     plan = plan_sidecars(base.sidecars, new_adds=len(state.files.added), new_removes=len(state.tombstones.added))
     _check_unchanged(store, version, [sidecar.meta for sidecar in plan.unchanged])
     written = _write(store, version, state, since, base, plan)
@@ -73,7 +74,7 @@ def write_v2(store: ObjectStore, version: int, state: TableState, since: int) ->
 
 
 def _check_unchanged(store: ObjectStore, version: int, sidecars: Sequence[ObjectMeta]) -> None:
-    """Check that sidecars which are reused unread are still the objects that were opened.
+    """Check that the sidecars to reuse are still the objects that were opened, because they are not read again.
 
     Raises:
         UnreadableCheckpointError: a sidecar is gone, or was replaced.
@@ -85,7 +86,7 @@ def _check_unchanged(store: ObjectStore, version: int, sidecars: Sequence[Object
 
 
 def _on_newest(store: ObjectStore, version: int, state: TableState) -> TableState:
-    """The same state on the newest checkpoint; an updated snapshot still has the checkpoint that it began with."""
+    """The same state, built on the newest checkpoint. An updated snapshot still has its first checkpoint."""
     newest = load_segment(store, version).checkpoint
     if newest is None or set(newest.parts) <= {part.meta for part in _parts(state)}:
         return state
@@ -94,7 +95,7 @@ def _on_newest(store: ObjectStore, version: int, state: TableState) -> TableStat
     return newer
 
 
-def _has_later(store: ObjectStore, version: int) -> bool:
+def _has_later_checkpoint(store: ObjectStore, version: int) -> bool:
     """Whether a later version has a checkpoint, so that a cleanup may delete the checkpoint before this version."""
     later = (
         file_names.parse(meta.path) for meta in store.list_from(file_names.LOG, file_names.first_name(version + 1))

@@ -1,7 +1,7 @@
 """Parsing of a large commit's file actions with Arrow, into columns, without a Python object for each line.
 
 Arrow's JSON reader is less strict than the protocol's readers, and it does not support maps. So a piece of a commit is
-parsed here only if the result is certain to be the one of ``action_lines``: every line is one object with one file
+parsed here only if the result is certainly that of ``action_lines``: every line is one object with one file
 action, every field is known and has its type, no key occurs twice. Anything else is parsed by ``action_lines``, which
 also raises any error.
 """
@@ -21,7 +21,7 @@ from lakehouse_lib.arrow.values import bools, flags_of, int64s, literal, null, s
 from lakehouse_lib.log.commits.file_actions import REQUIRED, SCHEMAS, TornLineError, check_values
 from lakehouse_lib.protocol.actions import STRING_MAP, parse_line
 
-#: For each kind of action its fields, and for each field its map keys (none for a field that is not a map).
+#: The fields of each kind of action, and the map keys of each field (none for a field that is not a map).
 _Fields = Mapping[str, Mapping[str, frozenset[str]]]
 
 _STARTS = tuple(f'{{"{kind}":'.encode() for kind in SCHEMAS)
@@ -41,7 +41,7 @@ _MOST_KEYS = 64  # of a map field
 _PLAIN_KEY = re.compile(r'[^,:}\] "\\/\x00-\x1f][^"\\/\x00-\x1f]*')
 #: Text that could end the list into which ``_read_json`` puts the lines.
 _LIST_END = re.compile(rb"\][ \t\r\n]*\}")
-#: Stands for a null in a map, because Arrow's JSON reader gives null for a missing key, too.
+#: This text replaces a null in a map, because Arrow's JSON reader gives null for a missing key, too.
 _NULL_JSON, _NULL_TEXT = b'"\\u0000null"', "\0null"
 
 
@@ -77,7 +77,7 @@ class FileParser:
         if not _are_objects(lines) or not _is_utf8(lines):
             return None
         try:
-            self._look_at_sample(lines)
+            self._read_sample(lines)
             return _parse(lines, self._fields)
         except (_DoubtError, TornLineError):
             return None
@@ -90,7 +90,7 @@ class FileParser:
                     maps = table[field.name].chunks if field.type == STRING_MAP else ()
                     self._note(kind, field.name, {key for chunk in maps for key in chunk.keys.unique().to_pylist()})
 
-    def _look_at_sample(self, lines: bytes) -> None:
+    def _read_sample(self, lines: bytes) -> None:
         spots = (number * len(lines) // (_SAMPLES - 1) for number in range(_SAMPLES))
         for start in {lines.rfind(b"\n", 0, spot) + 1 for spot in spots}:
             end = lines.find(b"\n", start)
@@ -200,7 +200,12 @@ def _null_keys(rows: pa.StructArray) -> set[str]:
     structs = (pc.struct_field(rows, name) for name in names)
     maps = [values.filter(values.is_valid()) for values in structs]
     # By index: Arrow would take a name that begins with a dot for the path of a nested field.
-    return {key for rows in maps for at, key in enumerate(rows.type.names) if pc.struct_field(rows, [at]).null_count}
+    return {
+        key
+        for rows in maps
+        for position, key in enumerate(rows.type.names)
+        if pc.struct_field(rows, [position]).null_count
+    }
 
 
 def _with_texts_for_nulls(lines: bytes, keys: Collection[str]) -> bytes | None:
@@ -249,10 +254,10 @@ def _maps(values: pa.StructArray, has_texts: bool) -> pa.Array:
     """Structs of strings as maps, without the keys that a row does not have."""
     names = values.type.names
     valid = flags_of(values.is_valid())
-    children = [pc.struct_field(values, [at]) for at in range(len(names))]
+    children = [pc.struct_field(values, [position]) for position in range(len(names))]
     present = np.zeros((len(values), len(names)), np.bool_)
-    for at, child in enumerate(children):
-        present[:, at] = flags_of(child.is_valid())
+    for position, child in enumerate(children):
+        present[:, position] = flags_of(child.is_valid())
     rows, columns = np.nonzero(present)
     items = pa.concat_arrays(children).take(int64s(columns * len(values) + rows)) if names else strings([])
     if has_texts:

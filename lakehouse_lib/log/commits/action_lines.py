@@ -27,7 +27,7 @@ MAX_LINE_BYTES = 64 * 2**20
 #: Times are ms since the epoch; this is the end of the year 9999, the last that Spark and Python support.
 _MAX_TIME = 253_402_300_799_999
 
-#: Bytes of lines that are parsed at a time: large enough for Arrow, and small as Python objects.
+#: Bytes of lines that are parsed at a time: enough for Arrow to be fast, and few enough for Python objects in memory.
 _PIECE_BYTES = 2 * 2**20
 #: From this size on the columnar parser is tried; below it, it is not faster than parsing each line.
 _COLUMNAR_BYTES = 32 * 2**10
@@ -150,10 +150,10 @@ def _read_lines(piece: bytes) -> ActionLines:
 
 
 def check_line(line: bytes) -> None:
-    """Check that a line about to be written, with any action but a file, can be read back.
+    """Check that a line can be read back before it is written; its action is not add, remove or cdc.
 
     Raises:
-        TornLineError: it cannot.
+        TornLineError: the line cannot be read back.
     """
     _Reader().take(1, line)
 
@@ -229,7 +229,7 @@ def _table(kind: str, bodies: Sequence[Mapping[str, Any]], numbers: Sequence[int
     columns = []
     for column_field in schema:
         values = [body.get(column_field.name) for body in bodies]
-        wrong = _wrong(values, column_field.type, column_field.name in required)
+        wrong = _first_wrong(values, column_field.type, column_field.name in required)
         if wrong is None:
             try:
                 columns.append(column(values, column_field.type))
@@ -245,8 +245,8 @@ def _table(kind: str, bodies: Sequence[Mapping[str, Any]], numbers: Sequence[int
     return table
 
 
-def _wrong(values: Sequence[Any], kind: pa.DataType, required: bool) -> int | None:
-    """The index of the first value with another JSON type than ``kind``, or missing; None if there is none."""
+def _first_wrong(values: Sequence[Any], kind: pa.DataType, required: bool) -> int | None:
+    """The index of the first value that is missing or has another JSON type than ``kind``; None if all are right."""
     allowed = _json_types(kind) | (set() if required else {type(None)})
     if set(map(type, values)) <= allowed:
         if not pa.types.is_nested(kind):
@@ -262,7 +262,7 @@ def _holds(value: Any, kind: pa.DataType) -> bool:
     if pa.types.is_map(kind):
         return all(item is None or type(item) is str for item in value.values())
     items = ((value.get(child.name), child.type) for child in kind)
-    return all(item is None or type(item) in _json_types(of) for item, of in items)
+    return all(item is None or type(item) in _json_types(child_kind) for item, child_kind in items)
 
 
 def _json_types(kind: pa.DataType) -> set[type]:

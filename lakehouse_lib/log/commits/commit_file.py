@@ -114,8 +114,8 @@ def _parse(blocks: Iterable[bytes], version: int, table: str) -> CommitActions:
     for name, bodies in (("metaData", actions.metadata), ("protocol", actions.protocol)):
         if len(bodies) > 1:
             raise _corrupted(f"has {len(bodies)} {name} actions; expected at most one", version, table)
-    adds = _once(actions.adds, "add", version, table)
-    removes = _once(actions.removes, "remove", version, table)
+    adds = _without_repeats(actions.adds, "add", version, table)
+    removes = _without_repeats(actions.removes, "remove", version, table)
     _check_disjoint(adds, removes, version, table)
     return CommitActions(
         version,
@@ -130,7 +130,7 @@ def _parse(blocks: Iterable[bytes], version: int, table: str) -> CommitActions:
     )
 
 
-def _once(files: pa.Table, kind: str, version: int, table: str) -> pa.Table:
+def _without_repeats(files: pa.Table, kind: str, version: int, table: str) -> pa.Table:
     """The files without repeated lines, so that each path occurs once.
 
     Two different lines of one path are an error: the protocol forbids them (PROTOCOL.md, section Add File and Remove
@@ -189,8 +189,8 @@ def _corrupted(what: str, version: int, table: str, *, line: int | None = None) 
     )
 
 
-#: For each action the hint of the error that its line could not be read back.
-_WAY_OUT: Mapping[str, str] = {
+#: The hint for each action whose line could not be read back.
+_LINE_HINTS: Mapping[str, str] = {
     "commitInfo": "Give less custom_metadata, and set this machine's clock right. If the table's own time is too far "
     "ahead, set delta.enableInCommitTimestamps to false by delta-spark's ALTER TABLE ... SET TBLPROPERTIES",
     "protocol": "Give versions and features that are valid together",
@@ -266,7 +266,7 @@ def _check_files(kind: str, files: pa.Table, version: int, table: str) -> None:
         return
     try:
         check_files(kind, files)
-        _once(files, kind, version, table)
+        _without_repeats(files, kind, version, table)
     except TornLineError as error:
         path = files["path"][error.number - 1].as_py()
         raise _unreadable(kind, f"the line of {excerpt(path)} {error.what}", version, table) from error
@@ -279,7 +279,7 @@ def _unreadable(name: str, what: str, version: int, table: str) -> InvalidArgume
         f"nothing was committed, because readers could not parse it: {what}",
         table=table,
         version=version,
-        hint=_WAY_OUT[name],
+        hint=_LINE_HINTS[name],
     )
 
 

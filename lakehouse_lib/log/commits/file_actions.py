@@ -42,12 +42,12 @@ def check_files(kind: str, files: pa.Table) -> None:
         files: of ``SCHEMAS[kind]``; null ``partitionValues`` are written as an empty map.
 
     Raises:
-        TornLineError: the first file that cannot (the first row is 1), and its offending value.
+        TornLineError: a file cannot be read back; ``number`` is the row of the first such file, counted from 1.
     """
     for name in sorted(REQUIRED[kind] - {"partitionValues"}):
         if files[name].null_count:
-            at = int(flags_of(files[name].is_null()).argmax())
-            raise TornLineError(at + 1, f"is a {kind} action without {name}")
+            row = int(flags_of(files[name].is_null()).argmax())
+            raise TornLineError(row + 1, f"is a {kind} action without {name}")
     check_values(kind, files, range(1, len(files) + 1))
 
 
@@ -72,6 +72,6 @@ def check_values(kind: str, files: pa.Table, numbers: Sequence[int]) -> None:
         checks.append(("deletionVector", pc.and_(pc.is_valid(vectors), broken)))
     for name, wrong in checks:
         if (flags := flags_of(wrong)).any():
-            at = int(flags.argmax())
-            value = excerpt(files[name][at].as_py())
-            raise TornLineError(numbers[at], f"is a {kind} action whose {name} is {value}")
+            row = int(flags.argmax())
+            value = excerpt(files[name][row].as_py())
+            raise TornLineError(numbers[row], f"is a {kind} action whose {name} is {value}")

@@ -25,7 +25,7 @@ from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION
 from lakehouse_lib.store import ObjectStore
 
 #: How far a remove's timestamp, from its writer's clock, may be before the time of its commit.
-_CLOCKS_DIFFER = timedelta(hours=1)
+_CLOCK_DIFFERENCE = timedelta(hours=1)
 
 
 def read_compaction(store: ObjectStore, compaction: Compaction) -> CommitActions:
@@ -80,7 +80,7 @@ def may_lack_removes(compaction: Compaction, metadata: Metadata | None) -> bool:
         retention = DELETED_FILE_RETENTION.of(metadata.configuration)
     except InvalidArgumentError:  # the writer of the compaction may have accepted the value
         return True
-    return timedelta(milliseconds=compaction.modified - compaction.began) >= retention - _CLOCKS_DIFFER
+    return timedelta(milliseconds=compaction.modified - compaction.began) >= retention - _CLOCK_DIFFERENCE
 
 
 def difference(store: ObjectStore, compaction: Compaction, commits: Sequence[Commit]) -> str | None:

@@ -75,7 +75,7 @@ def find_repeated_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def _cut(words: NDArray[np.uint64], starts: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """The words at ``starts`` without the bytes before their text; the last ``left`` bytes of the word belong to it."""
+    """The words at ``starts``, shortened to the last ``left`` bytes; the bytes before them belong to another text."""
     own = np.clip(left, 0, _WORD)
     # A word that would start before the buffer is read at its start and shifted into place.
     moved = (_WORD * np.clip(-starts, 0, _WORD - 1)).astype(np.uint64)

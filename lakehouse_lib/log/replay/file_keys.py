@@ -29,8 +29,8 @@ def file_keys(files: pa.Table, store: ObjectStore) -> pa.Array:
         return paths
     kind = pc.struct_field(vectors, "storageType")
     inline = pc.struct_field(vectors, "pathOrInlineDv")
-    at = pc.struct_field(vectors, "offset").cast(pa.string())
-    with_offset = pc.binary_join_element_wise(kind, inline, _AT, at, _NOTHING)
+    offset = pc.struct_field(vectors, "offset").cast(pa.string())
+    with_offset = pc.binary_join_element_wise(kind, inline, _AT, offset, _NOTHING)
     without = pc.binary_join_element_wise(kind, inline, _NOTHING)
     suffix = pc.fill_null(pc.coalesce(with_offset, without), _NOTHING)
     return pc.if_else(pc.equal(suffix, _NOTHING), paths, pc.binary_join_element_wise(paths, suffix, _NUL))

@@ -30,7 +30,7 @@ from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.statistics import WrittenStatistics
 from lakehouse_lib.store import ObjectStore
 
-#: Chunks are joined beyond this number: with a chunk for each commit every read would take time for each commit.
+#: More chunks than this are joined: each commit adds a chunk, and every read takes time for each chunk.
 _MOST_CHUNKS = 64
 _ROWS_A_CHUNK = 1_000  # with chunks of more rows, the cost per chunk does not matter
 
@@ -102,7 +102,7 @@ class FileSet:
         return rows
 
     def pieces(self, names: Sequence[str]) -> Iterator[pa.Table]:
-        """``columns`` piece by piece; the next pieces are read ahead, and errors are raised with the last piece."""
+        """``columns`` in pieces; the next pieces are read ahead. ``PathTwiceError`` is raised before the last piece."""
         if self.base is not None:
             is_looked_up = "gone" in self.__dict__
             keys = pa.nulls(0, pa.string()) if is_looked_up else self._changed_keys
@@ -120,7 +120,7 @@ class FileSet:
 
         Args:
             names: must include ``KEY_COLUMNS``.
-            parts: of the base read only these objects; None: all.
+            parts: the objects of the base to read; None: all.
         """
         if self.base is not None:
             is_looked_up = "gone" in self.__dict__
@@ -129,7 +129,7 @@ class FileSet:
         yield self.added.select(list(names))
 
     def changed_parts(self) -> list[Part]:
-        """The objects of the base with a changed row; rarely also one without (see ``parts_with``)."""
+        """The objects of the base with a changed row; rarely also an object without one (see ``parts_with``)."""
         if self.base is None:
             return []
         if "gone" in self.__dict__:
@@ -229,7 +229,7 @@ class FileSet:
         return _distinct(np.concatenate([self._gone_positions, self.base.find(keys)]))
 
     def _unchanged(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those of the positions in the base whose rows no later commit changed."""
+        """The given positions in the base, without those whose rows a later commit changed."""
         assert self.base is not None
         if not len(positions):
             return positions

@@ -1,7 +1,7 @@
 """Action reconciliation: a base (a checkpoint or an older version) and the commits after it give a table state.
 
-PROTOCOL.md, section Action Reconciliation: the newest action of a file (its path and its deletion vector) wins, and the
-newest protocol, metadata, txn of an application and domain.
+PROTOCOL.md, section Action Reconciliation: for each file (its path and its deletion vector) the newest action wins. The
+newest protocol and metadata win too, and the newest txn of each application and domainMetadata of each domain.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import bools, int64s, null
 
-#: Up to this many rows are dropped by slicing, which copies nothing but leaves a chunk between any two of them.
-_CUTS = 1_000
+#: Up to this many rows are dropped by slicing. This copies no data, but makes a chunk between any two dropped rows.
+_MOST_CUTS = 1_000
 
 
-def drop_rows(rows: pa.Table, positions: NDArray[np.int64], cuts: int = _CUTS) -> pa.Table:
+def drop_rows(rows: pa.Table, positions: NDArray[np.int64], cuts: int = _MOST_CUTS) -> pa.Table:
     """All rows except those at ``positions``, ascending; up to ``cuts`` of them are dropped by slicing."""
     if not len(positions):
         return rows

@@ -53,7 +53,7 @@ def load_state(
     later, and a checkpoint may turn out to be unreadable then.
 
     Args:
-        without: objects of such checkpoints and of compactions, which are not to be used.
+        without: objects of checkpoints and compactions that must not be used.
 
     Raises:
         TableNotFoundError, VersionNotFoundError, LogCorruptedError: as ``load_segment``, and for a torn commit.
@@ -87,7 +87,8 @@ def give_up(
     Args:
         error: the last error.
         unreadable: the error for which these objects were skipped before; None: none was skipped.
-        objects: of the skipped checkpoint. If one of them is gone, it was cleaned up and is not corrupt.
+        objects: of the skipped checkpoint. If one of them is gone, the checkpoint was cleaned
+            up and is not corrupt.
     """
     if unreadable is None or (isinstance(error, VersionNotFoundError) and is_any_gone(store, objects)):
         raise error from unreadable

@@ -38,7 +38,7 @@ _SILENT_SECONDS = 30.0
 _CONNECTIONS = 32
 _DEFAULT_REGION = "us-east-1"
 
-#: Sets of options whose connections a process keeps. Each temporary credential is a new set of options.
+#: The most connections that a process keeps, one for each set of options. Each temporary credential makes a new set.
 _MOST_KEPT = 16
 
 
@@ -79,8 +79,8 @@ class S3Client:
     def ask(self, what: str, attempt: Callable[[Any], T], *, storing: bool = False) -> T:
         """The result of ``attempt`` with a boto3 client. Throttling and missing answers are retried, with jitter.
 
-        After a server did not answer until the deadline, a request has one attempt, until the server answers again or
-        some time has passed.
+        If a request got no answer until its deadline, the next requests are tried only once each. Retries start again
+        after a request that succeeds, or 30 seconds after the last request without an answer.
 
         Args:
             what: the path or the action, for errors.
@@ -94,21 +94,21 @@ class S3Client:
         with self._explained(what, storing=storing):
             client = connection.client or self._make_client(connection)
         is_silent = started - connection.silent_since < _SILENT_SECONDS
-        ends = started if is_silent else started + self.options.retry_timeout
-        longest = _FIRST_WAIT_SECONDS
+        deadline = started if is_silent else started + self.options.retry_timeout
+        longest_wait = _FIRST_WAIT_SECONDS
         in_doubt = False
         while True:
             try:
                 result = attempt(client)
             except FAILURES as error:
-                passes = is_transient(error)
+                may_succeed_later = is_transient(error)
                 in_doubt |= leaves_doubt(error)
-                wait = random.uniform(longest / 2, longest)  # noqa: S311
-                if passes and time.monotonic() + wait <= ends:
+                wait = random.uniform(longest_wait / 2, longest_wait)  # noqa: S311
+                if may_succeed_later and time.monotonic() + wait <= deadline:
                     time.sleep(wait)
-                    longest = min(2 * longest, _LONGEST_WAIT_SECONDS)
+                    longest_wait = min(2 * longest_wait, _LONGEST_WAIT_SECONDS)
                     continue
-                if passes and not status_of(error):
+                if may_succeed_later and not status_of(error):
                     connection.silent_since = time.monotonic()
                 shown = str(error) == without_secrets(str(error), self.options.secrets)
                 refused = storing and not in_doubt
@@ -186,11 +186,11 @@ class S3Client:
             return connection.session
 
     def _make_client(self, connection: _Connection) -> Any:
-        options, elsewhere = self.options, self.options.endpoint_url is not None
+        options, has_endpoint = self.options, self.options.endpoint_url is not None
         if options.virtual_hosted_style:
             style = "virtual"
         else:
-            style = "path" if elsewhere else "auto"
+            style = "path" if has_endpoint else "auto"
         config = Config(
             connect_timeout=options.connect_timeout,
             read_timeout=options.timeout,
@@ -199,16 +199,16 @@ class S3Client:
             max_pool_connections=_CONNECTIONS,
             s3={"addressing_style": style},
             ignore_configured_endpoint_urls=True,
-            # Servers other than AWS often support no checksums but the signature's.
-            request_checksum_calculation="when_required" if elsewhere else "when_supported",
-            response_checksum_validation="when_required" if elsewhere else "when_supported",
+            # Many servers other than AWS support only the checksum in the signature.
+            request_checksum_calculation="when_required" if has_endpoint else "when_supported",
+            response_checksum_validation="when_required" if has_endpoint else "when_supported",
             **({"signature_version": UNSIGNED} if options.skip_signature else {}),
         )
-        with _lock:  # making a client is not safe among threads
+        with _lock:  # boto3 cannot make clients in several threads at once
             if connection.client is not None:
                 return connection.client
             session = self._session(connection)
-            if not elsewhere:
+            if not has_endpoint:
                 self._check_profile(connection.core)
             client = session.client(
                 "s3",

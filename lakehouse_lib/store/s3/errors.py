@@ -1,4 +1,4 @@
-"""Errors of boto3: which are worth a retry, and which error of this library, with a hint, each becomes."""
+"""Errors of boto3: which of them are retried, and their translation to errors of this library, with hints."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def is_transient(error: Exception) -> bool:
 
 
 def leaves_doubt(error: Exception) -> bool:
-    """Whether the request may have been carried out: there was no answer, or it came from something in between."""
+    """Whether the server may have carried out the failed request: no answer came, or one that a proxy may have sent."""
     return is_transient(error) or isinstance(error, botocore.SSLError)
 
 
@@ -83,7 +83,7 @@ def explained(
     Args:
         what: the path or the action.
         refused: the request was to store an object, and it is certain that nothing was stored.
-        asked_once: it was not retried until the deadline, because the server had not answered shortly before.
+        asked_once: the request was not retried, because the server had not answered an earlier request.
     """
     if is_absent(error):
         return ObjectNotFoundError(f"{what} is missing", table=table)

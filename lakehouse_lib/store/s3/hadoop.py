@@ -18,11 +18,11 @@ def spark_access(location: str, options: S3Options) -> SparkAccess:
     """
     place = location.removeprefix("s3://")
     bucket = place.partition("/")[0]
-    properties = {f"fs.s3a.bucket.{bucket}.{name}": value for name, value in _of_a_bucket(options).items()}
+    properties = {f"fs.s3a.bucket.{bucket}.{name}": value for name, value in _bucket_properties(options).items()}
     return SparkAccess(f"s3a://{place}", properties, _PACKAGE)
 
 
-def _of_a_bucket(options: S3Options) -> dict[str, str]:
+def _bucket_properties(options: S3Options) -> dict[str, str]:
     properties = {}
     if options.skip_signature:
         properties["aws.credentials.provider"] = f"{_PROVIDERS}.AnonymousAWSCredentialsProvider"

@@ -9,7 +9,7 @@ CREDENTIALS = (
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 )
 REGION = "Set the storage option region (or AWS_REGION) to the bucket's own"
-#: By the error code of S3.
+#: Hints by S3's error code.
 HINTS = {
     "404": "Check endpoint_url: it is not the address of an S3 server",
     "AccessDenied": "Let these credentials list, read, write and delete objects below the table, or use others",
@@ -29,16 +29,16 @@ HINTS = {
     "SignatureDoesNotMatch": f"The secret key does not belong to the access key. {CREDENTIALS}",
     "TokenRefreshRequired": "The credentials have expired; get new ones",
 }
-#: For answers without an error code.
+#: The error code for the HTTP status of an answer that has no code.
 BY_STATUS = {301: "PermanentRedirect", 403: "AccessDenied", 307: "PermanentRedirect", 413: "EntityTooLarge"}
-_OF_ARROW = {re.sub("[^a-z]", "", name.lower()): hint for name, hint in HINTS.items()}
+_ARROW_HINTS = {re.sub("[^a-z]", "", name.lower()): hint for name, hint in HINTS.items()}
 _SLOW = "The server asks for fewer requests: try again later, or with fewer tasks at a time"
 
 
 def hint_for_arrow(text: str) -> str | None:
     """A hint for an error of pyarrow's, by its text; None if it is not a known error of S3.
 
-    pyarrow writes the errors that it knows as in ``AWS Error ACCESS_DENIED``, and quotes the server's code for others.
+    The text has ``AWS Error ACCESS_DENIED`` for an error that pyarrow knows, and the server's code for any other error.
     """
     if "AWS Error" not in text:
         return None
@@ -48,4 +48,4 @@ def hint_for_arrow(text: str) -> str | None:
     if key in ("slowdown", "throttling", "serviceunavailable", "requestlimitexceeded"):
         return _SLOW
     status = re.search(r"HTTP status (\d+)", text)
-    return _OF_ARROW.get(key) or HINTS.get(BY_STATUS.get(int(status[1]), "") if status else "")
+    return _ARROW_HINTS.get(key) or HINTS.get(BY_STATUS.get(int(status[1]), "") if status else "")

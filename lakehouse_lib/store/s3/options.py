@@ -47,7 +47,7 @@ _ENVIRONMENT = {
     "virtual_hosted_style": ("AWS_VIRTUAL_HOSTED_STYLE_REQUEST",),
     "skip_signature": ("AWS_SKIP_SIGNATURE",),
 }
-#: Options with which writers of other libraries are not safe together with this one.
+#: Options of other libraries with which their writers are not safe beside writers of this library.
 _UNSAFE = ("allow_unsafe_rename", "locking_provider")
 _TRUE, _FALSE = ("1", "true", "on", "yes", "y"), ("0", "false", "off", "no", "n")
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m)?")
@@ -59,7 +59,7 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]")
 
 @dataclass(frozen=True)
 class S3Options:
-    """Options of access to a bucket. Times are in seconds. Secrets are pickled with it, but are not in its text.
+    """Options of access to a bucket. Times are in seconds. Secrets are pickled, but ``repr`` leaves them out.
 
     Attributes:
         access_key_id, secret_access_key, session_token: None: from boto3's own chain.
@@ -67,8 +67,8 @@ class S3Options:
         skip_signature: anonymous requests, to a public bucket.
         connect_timeout, timeout: of one attempt: until it is connected, and until the server answers.
         retry_timeout: after this time a request is not retried.
-        single_writer: the user guarantees that no other process writes to the table, on a server that cannot refuse a
-            put.
+        single_writer: the user guarantees that no other process writes to the table. A server without conditional puts
+            needs this guarantee.
         allowed_roots: other locations whose files the table may refer to; they are only read.
     """
 
@@ -117,7 +117,7 @@ class _Reader:
         has_keys = "access_key_id" in self._texts
         for name, variables in _ENVIRONMENT.items():
             if has_keys and name == "skip_signature":
-                continue  # the variable is for requests without keys, maybe to other data
+                continue  # AWS_SKIP_SIGNATURE may be meant for another, public bucket
             variable = next((candidate for candidate in variables if environment.get(candidate)), None)
             if name not in self._texts and variable is not None:
                 self._texts[name], self._named[name] = environment[variable], variable

@@ -113,17 +113,17 @@ class S3Store:
         return self._options.allowed_roots
 
     def read(self, path: str) -> bytes:
-        place = self._readable(path)
+        place = self._readable_key(path)
         data: bytes = self._client.ask(path, lambda client: client.get_object(**place)["Body"].read())
         return data
 
     def put(self, path: str, data: bytes) -> None:
-        place = self._own(path)
+        place = self._own_key(path)
         self._check_size(path, data)
         self._client.ask(path, lambda client: client.put_object(**place, Body=data), storing=True)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        place = self._own(path)
+        place = self._own_key(path)
         self._check_size(path, data)
         self._check_conditions()
         return self._client.ask(path, lambda client: _put(client, **place, Body=data, IfNoneMatch="*"), storing=True)
@@ -131,7 +131,7 @@ class S3Store:
     def put_if_match(self, path: str, data: bytes, expected: bytes | None) -> bool:
         if expected is None:
             return self.put_if_absent(path, data)
-        place = self._own(path)
+        place = self._own_key(path)
         self._check_size(path, data)
         try:
             tag, current = self._client.ask(path, lambda client: _tagged(client.get_object(**place)))
@@ -159,13 +159,13 @@ class S3Store:
         return self._listed(folder, {})
 
     def delete_many(self, paths: Iterable[str]) -> None:
-        keys = (self._own(path)["Key"] for path in paths)
+        keys = (self._own_key(path)["Key"] for path in paths)
         batches = list(iter(lambda: list(islice(keys, _MOST_KEYS_A_DELETE)), []))
         for _ in in_order(self._delete, batches, _DELETES_AT_ONCE):
             pass
 
     def head(self, path: str) -> ObjectMeta | None:
-        place = self._readable(path)
+        place = self._readable_key(path)
         try:
             answer = self._client.ask(path, lambda client: client.head_object(**place))
         except ObjectNotFoundError:
@@ -179,21 +179,21 @@ class S3Store:
     def open_input(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
 
-        place = self._readable(path)
+        place = self._readable_key(path)
         data, size = self._client.ask(path, lambda client: _tail(client, place))
         if len(data) == size:
             return pa.BufferReader(data)
         try:
             return self._client.filesystem().open_input_file(f"{place['Bucket']}/{place['Key']}")
         except OSError as error:
-            raise self._failed(path, error) from error
+            raise self._store_error(path, error) from error
 
     def open_output(self, path: str) -> pa.NativeFile:
-        place = self._own(path)
+        place = self._own_key(path)
         try:
             return self._client.filesystem().open_output_stream(f"{place['Bucket']}/{place['Key']}")
         except OSError as error:
-            raise self._failed(path, error) from error
+            raise self._store_error(path, error) from error
 
     def explain(self, error: OSError) -> str | None:
         return hint_for_arrow(str(error).partition("\n")[0])
@@ -208,21 +208,21 @@ class S3Store:
     def _identity(self) -> tuple[str | None, str]:
         return self._options.endpoint_url, self._root
 
-    def _own(self, path: str) -> dict[str, str]:
+    def _own_key(self, path: str) -> dict[str, str]:
         """The bucket and key of an object of the table."""
         if _leads_out(path):
             raise PathOutsideTableError(f"the path {path!r} leaves the table's folder", table=self._root)
         return {"Bucket": self._bucket, "Key": self._prefix + path}
 
-    def _readable(self, path: str) -> dict[str, str]:
+    def _readable_key(self, path: str) -> dict[str, str]:
         allowed = any(path.startswith(f"{root}/") for root in self.allowed_roots)
         if not allowed or ".." in path.split("/"):
-            return self._own(path)
+            return self._own_key(path)
         bucket, _, key = path.removeprefix("s3://").partition("/")
         return {"Bucket": bucket, "Key": key}
 
     def _listed(self, folder: str, more: dict[str, str], after: str = "") -> Iterator[ObjectMeta]:
-        prefix = f"{self._own(folder)['Key']}/" if folder else self._prefix
+        prefix = f"{self._own_key(folder)['Key']}/" if folder else self._prefix
         if after:
             more = {**more, "StartAfter": prefix + after}
         what = f"the listing of {folder or 'the table'}"
@@ -291,11 +291,11 @@ class S3Store:
     def _probe(self) -> None:
         # A name that readers of the log ignore, and that sorts before theirs.
         path = f"{_FOLDER_OF_PROBES}/.conditional-put-{uuid.uuid4()}"
-        place = self._own(path)
+        place = self._own_key(path)
         is_refused = self._client.ask(
             "the test of conditional puts", lambda client: _is_second_refused(client, place), storing=True
         )
-        self._forget_probe(path)
+        self._delete_probe(path)
         if not is_refused:
             raise StoreRefusedError(
                 f"the server {self._options.endpoint_url or 'of the bucket'} ignores the condition of a put "
@@ -305,13 +305,13 @@ class S3Store:
                 "or, if no other process ever writes to the table, set the storage option single_writer=true",
             )
 
-    def _forget_probe(self, path: str) -> None:
+    def _delete_probe(self, path: str) -> None:
         try:
             self.delete_many([path])
         except StoreError:  # without the permission to delete, an empty object stays, which is never read
             return
 
-    def _failed(self, path: str, error: OSError) -> StoreError:
+    def _store_error(self, path: str, error: OSError) -> StoreError:
         text = str(error).partition("\n")[0]
         return StoreError(f"{path}: {text}", table=self._root, hint=self.explain(error))
 
@@ -333,7 +333,10 @@ def _put(client: Any, **parameters: Any) -> bool:
 
 
 def _is_second_refused(client: Any, place: Mapping[str, str]) -> bool:
-    """Whether the second put of an object is refused; the first is refused only if a lost answer had stored it."""
+    """Whether the server refuses the second of two puts of one object.
+
+    It refuses the first one only if an earlier attempt stored the object and its answer was lost.
+    """
     try:
         return not all(_put(client, **place, Body=b"", IfNoneMatch="*") for _ in range(2))
     except ClientError as error:

@@ -1,6 +1,6 @@
 """A store on a server without conditional puts, for a table that only one process writes (``single_writer=true``).
 
-Checking first and putting then does not exclude other processes. The user guarantees that there is no other writer.
+A check followed by a put does not exclude other processes. The user guarantees that there is no other writer.
 This module adds a check: if an object does not have the bytes that this process put, another writer is detected.
 """
 
@@ -42,7 +42,7 @@ class SingleWriterS3Store(S3Store):
             self._check_latest()
             if self.head(path) is not None:
                 return False
-            # Remember it before the put: after a lost answer it may be stored, and other writers may overwrite it.
+            # Keep the digest before the put: if its answer is lost, the object may be stored, and then be overwritten.
             own_writes.digests[path] = _digest(data)
             own_writes.digests.move_to_end(path)
             while len(own_writes.digests) > _MOST_REMEMBERED:
@@ -73,7 +73,7 @@ class SingleWriterS3Store(S3Store):
     def _check_latest(self) -> None:
         """Check that the latest commit of this process was not overwritten, before the next commit follows it."""
         digests = self._own_writes.digests
-        # Other commits follow a commit file, and a checksum file may have been put after it.
+        # Only a commit file matters, because the next commit follows it. The latest put may be a checksum file.
         path = next((written_path for written_path in reversed(digests) if written_path.endswith(".json")), None)
         if path is None:
             return
