@@ -1,6 +1,6 @@
-"""The maintenance operations as plain data, from which jobs get their options and operators their calls.
+"""The maintenance operations as plain data. Jobs take their options from it, and Airflow operators their arguments.
 
-Importing this module loads no verb: an operation has the name of its function, which is imported when it is called.
+Importing this module imports no verb: an operation has the name of its function, and imports it when it is called.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class Operation:
         name: a Python name; the job of an operation that moves bytes is ``spark_jobs.NAME``.
         description: its text in ``--help``.
         function: its function, as ``module:name`` below ``lakehouse_lib``.
-        result: the type of the function's result; ``erase`` returns a result for each table.
-        moves_bytes: whether it needs an engine; then Airflow submits it as a job.
+        result: the type of the function's result; ``erase`` returns one result for each delete.
+        moves_bytes: whether it needs an engine; Airflow submits such an operation as a job.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Operation:
     moves_bytes: bool
 
     def load(self) -> Callable[..., Any]:
-        """The function, imported."""
+        """Import the function and return it."""
         module, _, name = self.function.partition(":")
         value: Any = import_module(f"lakehouse_lib.{module}")
         for part in name.split("."):

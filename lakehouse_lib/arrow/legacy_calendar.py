@@ -34,11 +34,11 @@ _PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_00
 
 @dataclass(frozen=True)
 class HybridCalendar:
-    """The values of a file that use the hybrid calendar.
+    """The use of the hybrid calendar in one file.
 
     Attributes:
-        datetimes: dates, and timestamps with a zone that are stored as integers.
-        int96: timestamps that are stored as INT96.
+        datetimes: whether dates use it, and timestamps with a zone that are stored as integers.
+        int96: whether timestamps that are stored as INT96 use it.
         zone: the time zone of the writer's clock; None: the file does not have it.
     """
 
@@ -74,18 +74,18 @@ class HybridCalendar:
 
     def counts(self, kind: pa.DataType, physical: Sequence[str]) -> bool:
         """Whether a column of this type, whose leaves have these physical types, may need conversion."""
-        return any(self._counts(leaf, stored) for leaf, stored in zip(_leaves(kind), physical, strict=False))
+        return any(self._needs_conversion(leaf, stored) for leaf, stored in zip(_leaves(kind), physical, strict=False))
 
-    def _counts(self, leaf: pa.DataType, stored: str) -> bool:
+    def _needs_conversion(self, leaf: pa.DataType, stored: str) -> bool:
         if pa.types.is_timestamp(leaf):
-            # Spark writes timestamps without a zone in the Gregorian calendar only, even beside dates in the other one.
+            # Spark always writes timestamps without a zone in the Gregorian calendar, whatever calendar its dates use.
             return self.int96 if stored == "INT96" else self.datetimes and leaf.tz is not None
         return self.datetimes and pa.types.is_date32(leaf)
 
     def _rebased(self, array: pa.Array, physical: Iterator[str]) -> pa.Array:
         kind = array.type
         if not kind.num_fields:
-            if not self._counts(kind, next(physical)):
+            if not self._needs_conversion(kind, next(physical)):
                 return array
             if pa.types.is_timestamp(kind):
                 return self._moments(array)

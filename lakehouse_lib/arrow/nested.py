@@ -28,7 +28,7 @@ def unfolded(lists: pa.Array) -> tuple[pa.Array, pa.Array]:
     """
     ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int64())).cast(pa.int32())
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
-    if lists.null_count:  # from_arrays' own mask refuses sliced input
+    if lists.null_count:  # set nulls in the offsets, because the argument ``mask`` of from_arrays refuses slices
         offsets = pc.if_else(pa.concat_arrays([lists.is_valid(), pa.array([True])]), offsets, None)
     return offsets, lists.flatten()
 
@@ -36,10 +36,10 @@ def unfolded(lists: pa.Array) -> tuple[pa.Array, pa.Array]:
 def with_types(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with the column types of ``schema``, which may differ from its own only in nullability.
 
-    A null below a null becomes zero, the empty text or the empty list if the type is not nullable.
+    A null inside a null value becomes zero, the empty text or the empty list if the type is not nullable.
 
     Raises:
-        NullMemberError: a value is null where the type is not nullable, with no null above it.
+        NullMemberError: a value is null where the type is not nullable, and it is not inside a null value.
     """
     columns = [
         pa.chunked_array([_fitted(chunk, field.type) for chunk in column.chunks], field.type)

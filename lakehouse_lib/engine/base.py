@@ -28,10 +28,10 @@ G = TypeVar("G")
 
 
 def is_small(sizes: NDArray[np.int64], target_file_size: int | NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which files compaction merges and health counts as small: those below half of the target.
+    """Which files are smaller than half of the target size. Compaction merges them, and table health counts them.
 
-    Larger files are not merged: two of them would exceed the target, and merging new small files into one of them again
-    and again would rewrite all of its rows each time.
+    Larger files are not merged. Two of them together would exceed the target. A merge of each new small file into one
+    of them would rewrite all of its rows every time.
 
     Args:
         sizes: bytes of each file.
@@ -45,7 +45,8 @@ class Piece(NamedTuple):
 
     Attributes:
         group: index into the exchange's ``groups``.
-        order: ``gather`` receives pieces by ascending order (a leaf, or a file of the group), then by sending task.
+        order: ``gather`` receives pieces by ascending order, then by sending task. For Z-order it is the number of the
+            block in the written file.
         data: any bytes, usually one Arrow IPC stream; at most some tens of MB.
     """
 
@@ -91,7 +92,7 @@ class Engine(Protocol):
 
     @property
     def parallelism(self) -> int:
-        """The number of tasks that run at the same time. Plan a multiple of it."""
+        """The number of tasks that run at the same time. A plan should have a multiple of this number of tasks."""
 
     def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T]) -> pa.Table:
         """The concatenated results of the function, in the order of the tasks.
@@ -126,7 +127,7 @@ class Engine(Protocol):
         """The positions of the rows for which the predicate is true in ``files``, a files table of the snapshot.
 
         Returns:
-            MATCHES_SCHEMA of ``parquet/matching.py``, which includes rows that deletion vectors hide.
+            A table of MATCHES_SCHEMA (``parquet/matching.py``). The positions include rows that deletion vectors hide.
         """
 
     def read(self, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:

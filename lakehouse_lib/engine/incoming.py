@@ -38,7 +38,7 @@ def incoming(data: Any) -> Incoming:
             ``__arrow_c_array__``.
 
     Raises:
-        InvalidArgumentError: the data is no such object, or a column has a type that Arrow does not have.
+        InvalidArgumentError: the data is of another kind, or a column has a type that Arrow does not have.
         InvalidSchemaError: a column's name contains NUL.
     """
     if is_spark_dataframe(data):
@@ -72,11 +72,11 @@ def _reader(data: Any) -> pa.RecordBatchReader:
             hint="Cast the column of type Object",
             code="DELTA_UNSUPPORTED_DATA",
         )
-    cut = next((name for name in _names(data, polars_types) if "\0" in name), None)
-    if cut is not None:
+    name_with_nul = next((name for name in _names(data, polars_types) if "\0" in name), None)
+    if name_with_nul is not None:
         # Arrow's C interface would cut the name at the NUL, and Polars would end the process.
         raise InvalidSchemaError(
-            f"{kind} has a column named {cut!r}; expected a name without NUL",
+            f"{kind} has a column named {name_with_nul!r}; expected a name without NUL",
             hint="Rename the column",
             code="DELTA_INVALID_COLUMN_NAME",
         )

@@ -9,7 +9,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Rule:
-    """An expectation of a suite; ``column``: the column that it checks (the first of several), None: the table."""
+    """An expectation of a Great Expectations suite.
+
+    Attributes:
+        id: ``meta.rule_id`` of the expectation.
+        type: the name of the expectation.
+        arguments: its keyword arguments.
+        column: the column that it checks, or the first of several columns; None: it checks the whole table.
+    """
 
     id: str
     type: str

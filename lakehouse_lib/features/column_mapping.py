@@ -33,10 +33,10 @@ def is_unlisted(protocol: Protocol, metadata: Metadata) -> bool:
 
 
 def with_physical_names(metadata: Metadata, before: Metadata | None = None, *, table: str | None = None) -> Metadata:
-    """The metadata with an id and a physical name for each column, or without any if its mode is none.
+    """The metadata with an id and a physical name for each column; without ids and physical names if its mode is none.
 
     Args:
-        before: the table's metadata so far, whose ids are not given again, and whose columns keep theirs.
+        before: the table's metadata so far. Its columns keep their ids and physical names, and no id is used again.
 
     Raises:
         InvalidArgumentError: the property is not a mode of the protocol.

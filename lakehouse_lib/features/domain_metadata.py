@@ -16,7 +16,7 @@ def check_domains(names: Collection[str], protocol: Protocol, *, table: str, ver
     """Refuse a commit that writes domains to a table whose protocol does not have the feature.
 
     Raises:
-        DeltaProtocolError: the commit writes a domain of this name.
+        DeltaProtocolError: the commit writes a domain, and the protocol does not have the feature.
     """
     if names and not FEATURE.is_supported(protocol):
         raise DeltaProtocolError(
@@ -29,11 +29,12 @@ def check_domains(names: Collection[str], protocol: Protocol, *, table: str, ver
 
 
 def reconcile(domains: Mapping[str, DomainMetadata], actions: Iterable[DomainMetadata]) -> dict[str, DomainMetadata]:
-    """The domains of a table after later actions, by name: the newest action of a domain wins, removed domains are out.
+    """The domains of a table after later actions, by name. The newest action of a domain wins; removed domains are left
+    out.
 
     Args:
-        domains: before the actions.
-        actions: ascending by version.
+        domains: the domains before the actions.
+        actions: the later actions, ascending by version.
     """
     live = dict(domains)
     for action in actions:

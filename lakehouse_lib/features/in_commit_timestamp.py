@@ -79,8 +79,8 @@ def next_timestamp(now: int, previous: int | None) -> int:
     """The in-commit timestamp of a commit: now, or 1 ms after the previous version if the clock went back.
 
     Args:
-        previous: the time of the previous version, in its commitInfo or, if the commit enables in-commit timestamps, of
-            its file; None: there is no previous version.
+        previous: the time of the previous version: its in-commit timestamp or, if the commit enables in-commit
+            timestamps, the modification time of its commit file. None: there is no previous version.
     """
     return now if previous is None else max(now, previous + 1)
 

@@ -32,8 +32,8 @@ def protocol_for(
 
     Args:
         current: the table's protocol; None: versions 1 and 2, for a new table.
-        has_files: whether the existing table has files. If it has, metadata alone does not add a feature that needs a
-            backfill, and the property that enables the feature has no effect.
+        has_files: whether the existing table has files. If it has files, metadata alone does not add a feature that
+            needs a backfill, and the property that enables the feature has no effect.
         extra: names of further features.
     """
     schema = Schema.from_json(metadata.schema_string)

@@ -49,10 +49,10 @@ FEATURE = Feature(
 #: The properties that users set.
 PROPERTIES = frozenset({ROW_TRACKING.key, ROW_TRACKING_SUSPENDED.key})
 DOMAIN = "delta.rowTracking"
-_HIGHEST = "rowIdHighWaterMark"
+_HIGH_WATER_MARK = "rowIdHighWaterMark"
 _IDS = ("baseRowId", "defaultRowCommitVersion")
 _COLUMNS = (ROW_ID_COLUMN.key, ROW_COMMIT_VERSION_COLUMN.key)
-_MOST = 2**63 - 1
+_MAX_ROW_ID = 2**63 - 1
 
 
 class FileIds(NamedTuple):
@@ -205,10 +205,15 @@ def highest(domains: Iterable[DomainMetadata], *, table: str, version: int) -> i
         body = parse_json(action.configuration)
     except ValueError:
         body = None
-    high_water_mark = body.get(_HIGHEST) if isinstance(body, dict) else None
-    if not isinstance(high_water_mark, int) or isinstance(high_water_mark, bool) or not -1 <= high_water_mark <= _MOST:
+    high_water_mark = body.get(_HIGH_WATER_MARK) if isinstance(body, dict) else None
+    if (
+        not isinstance(high_water_mark, int)
+        or isinstance(high_water_mark, bool)
+        or not -1 <= high_water_mark <= _MAX_ROW_ID
+    ):
         raise LogCorruptedError(
-            f"the domain {DOMAIN} is {excerpt(action.configuration)}; expected a {_HIGHEST} from -1 to {_MOST}",
+            f"the domain {DOMAIN} is {excerpt(action.configuration)}; expected a {_HIGH_WATER_MARK} from -1 "
+            f"to {_MAX_ROW_ID}",
             table=table,
             version=version,
             hint="Restore the latest commit with this domain from a backup",
@@ -227,8 +232,8 @@ def assign(adds: pa.Table, highest: int, *, table: str, version: int) -> tuple[p
     Raises:
         DeltaProtocolError: a file has no row count, or there are not enough row ids left.
     """
-    fresh = adds["baseRowId"].is_null().to_numpy()
-    counted = num_records(adds.filter(bools(fresh)))
+    needs_ids = adds["baseRowId"].is_null().to_numpy()
+    counted = num_records(adds.filter(bools(needs_ids)))
     if counted.null_count:
         raise DeltaProtocolError(
             "an added file has no row count, which row tracking needs",
@@ -238,11 +243,11 @@ def assign(adds: pa.Table, highest: int, *, table: str, version: int) -> tuple[p
             code="DELTA_ROW_TRACKING",
         )
     counts = np.zeros(len(adds), np.int64)
-    counts[fresh] = counted.to_numpy(zero_copy_only=False)
+    counts[needs_ids] = counted.to_numpy(zero_copy_only=False)
     total = sum(counts.tolist())
-    if highest + total >= _MOST:
+    if highest + total >= _MAX_ROW_ID:
         raise DeltaProtocolError(
-            f"{total} rows need row ids above {highest}; expected row ids below {_MOST} (rowTracking)",
+            f"{total} rows need row ids above {highest}; expected row ids below {_MAX_ROW_ID} (rowTracking)",
             table=table,
             version=version,
             hint="Copy the rows into a new table",
@@ -255,7 +260,7 @@ def assign(adds: pa.Table, highest: int, *, table: str, version: int) -> tuple[p
         adds = adds.set_column(adds.column_names.index(name), adds.schema.field(name), values)
     if not total:
         return adds, None
-    return adds, DomainMetadata(DOMAIN, json.dumps({_HIGHEST: highest + total}, separators=(",", ":")))
+    return adds, DomainMetadata(DOMAIN, json.dumps({_HIGH_WATER_MARK: highest + total}, separators=(",", ":")))
 
 
 def renewed(removes: pa.Table, files: pa.Table) -> pa.Table:

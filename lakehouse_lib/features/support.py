@@ -24,8 +24,10 @@ def check_read(protocol: Protocol, metadata: Metadata, schema: Schema, *, table:
         raise _too_new("reader", protocol.min_reader_version, table, version)
     listed = reader_features(protocol)
     # Some writer features also prevent reading: a catalog, for example, may have commits that the log does not have.
-    beside = {name for name in writer_features(protocol) - listed if name in FEATURES and not FEATURES[name].reader}
-    blocked = [name for name in sorted(listed | beside) if _blocks(name, "read", metadata, schema)]
+    writer_only = {
+        name for name in writer_features(protocol) - listed if name in FEATURES and not FEATURES[name].reader
+    }
+    blocked = [name for name in sorted(listed | writer_only) if _blocks(name, "read", metadata, schema)]
     if blocked:
         raise _unsupported("read", blocked, table, version)
     if metadata.format_provider.lower() != "parquet":
@@ -80,7 +82,7 @@ def check_removal(before: Metadata, after: Metadata, *, table: str | None, versi
         before, after: the metadata before and after the commit.
 
     Raises:
-        DeltaProtocolError: the table was append-only before the commit, or has a change data feed after it.
+        DeltaProtocolError: the table was append-only before the commit, or has a change data feed after the commit.
     """
     for feature, switch, forbids in (
         (append_only.FEATURE, APPEND_ONLY, append_only.forbids_removal(before)),

@@ -10,7 +10,9 @@ from lakehouse_lib.transaction.read_version import check_base
 
 
 def checkpoint(snapshot: Snapshot) -> OperationResult:
-    """Write the checkpoint of ``snapshot`` and move ``_last_checkpoint`` forward; its version is ``read_version``.
+    """Write a checkpoint of ``snapshot``, and move ``_last_checkpoint`` forward.
+
+    The ``read_version`` of the result is the version of the checkpoint.
 
     Raises:
         UnsupportedFeatureError: the table has a writer feature that this library does not support; the checkpoint would
@@ -19,13 +21,13 @@ def checkpoint(snapshot: Snapshot) -> OperationResult:
         VersionNotFoundError: the version was cleaned up.
     """
     snapshot.check_writable()
-    outrun = check_base(snapshot, snapshot.store)
-    if outrun is not None:
+    error = check_base(snapshot, snapshot.store)
+    if error is not None:
         raise VersionNotFoundError(
-            "the version was cleaned up, and no later version is based on it",
+            "the version was cleaned up; expected a version that the log still has",
             table=snapshot.store.root,
             version=snapshot.version,
             hint="Open the table again, and write a checkpoint of its latest version",
-        ) from outrun
+        ) from error
     checkpoint_snapshot(snapshot)
     return OperationResult(snapshot.store.root, snapshot.version, None)

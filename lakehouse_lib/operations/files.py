@@ -1,4 +1,4 @@
-"""Figures of files tables that several operations need, and the deletion of unreferenced files."""
+"""Row counts, sizes and partitions of files, and the deletion of unreferenced files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ MOST_DELETED = 0.05
 
 
 def live_records(files: pa.Table) -> pa.Array:
-    """The live rows of each file: ``numRecords`` less the deletion vector's cardinality; null without ``numRecords``.
+    """The number of live rows of each file: ``numRecords`` minus the deletion vector's cardinality.
+
+    The result is null for a file without ``numRecords``.
 
     ``numRecords`` counts deleted rows too (PROTOCOL.md, Writer Requirement for Deletion Vectors).
     """
@@ -34,7 +36,7 @@ def live_records(files: pa.Table) -> pa.Array:
 
 
 def has_many_deleted_rows(files: pa.Table) -> NDArray[np.bool_]:
-    """Which files maintenance rewrites for their deletion vectors: those with more than 5% deleted rows.
+    """Which files have more than 5% deleted rows. Compaction and Z-order rewrite these files without the deleted rows.
 
     A file with a deletion vector and without ``numRecords`` counts as such a file.
     """
@@ -49,7 +51,9 @@ def has_many_deleted_rows(files: pa.Table) -> NDArray[np.bool_]:
 
 
 def count_rows(snapshot: Snapshot) -> int:
-    """The live rows of a version, from the statistics in the log; footers are read of files without statistics.
+    """The number of live rows of a version, from the statistics in the log.
+
+    The footer is read only of files without ``numRecords``.
 
     Raises:
         ObjectNotFoundError, StoreError, LogCorruptedError: a footer that is needed is missing or cannot be read.
@@ -64,7 +68,7 @@ def count_rows(snapshot: Snapshot) -> int:
 
 
 def record_count(files: pa.Table) -> int | None:
-    """The live rows of these files by the log; None if a file has no ``numRecords``."""
+    """The number of live rows of these files according to the log; None if a file has no ``numRecords``."""
     counts = live_records(files)
     return None if counts.null_count else int(pc.sum(counts).as_py() or 0)
 

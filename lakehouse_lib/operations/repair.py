@@ -55,19 +55,20 @@ def repair(
 ) -> RepairResult:
     """Find damage in the whole log and in the latest version's files; repair it unless ``dry_run``.
 
-    A data file is missing if neither the listing of the table's folder nor a request for its path shows it. Files of
-    other folders are checked only if ``allowed_roots`` names the folder. Removing a missing file from the log loses no
-    existing row. Older versions still refer to the file, so it can be restored later.
+    A data file is missing if neither the listing of the table's folder nor a request for its path shows it. Files
+    outside the table's folder are checked only if ``allowed_roots`` names their folder. Removing a missing file from
+    the log loses no existing row. Older versions still refer to the file, so it can be restored later.
 
     If the latest version cannot be read, a dry run reports what it can find, with the files of ``snapshot``.
 
     Args:
         snapshot: any version that can be read.
-        commit_properties: of the commit that removes missing files.
+        commit_properties: the properties of the commit that removes missing files.
         before_repair: called once with the findings, before anything is changed; if it raises, nothing is changed. Not
             called in a dry run.
-        now: the moment from which the minimum age of a day is counted back; None: this machine's clock, which must not
-            be ahead of the store's clock if temporary files or checkpoints are deleted.
+        now: the current time; temporary files and incomplete checkpoints that are younger than a day are kept. None:
+            this machine's clock, which must not be ahead of the store's clock if temporary files or checkpoints are
+            deleted.
 
     Raises:
         UnsupportedFeatureError: the table has a writer feature that this library does not support.
@@ -77,14 +78,14 @@ def repair(
         LogCorruptedError: the latest version cannot be read; nothing is repaired.
         RetentionError: this machine's clock is ahead of the store's clock; nothing is repaired.
     """
-    twice: list[str] = []
+    paths_twice: list[str] = []
     try:
         latest = newest(snapshot)
     except LogCorruptedError as error:
         if not dry_run:
             raise
         latest = snapshot
-        twice += [error.path] if isinstance(error, PathTwiceError) else []
+        paths_twice += [error.path] if isinstance(error, PathTwiceError) else []
     latest.check_writable()
     store = latest.store
     moment = clock.now() if now is None else int(now.timestamp() * 1000)
@@ -95,7 +96,7 @@ def repair(
         if not dry_run:
             raise
         files = pa.Table.from_batches([], pa.schema([FILE_SCHEMA.field(name) for name in _COLUMNS]))
-        twice += sorted(set(latest.ask(lambda state: state.files.paths_twice())))
+        paths_twice += sorted(set(latest.ask(lambda state: state.files.paths_twice())))
     objects = list_objects(store).objects
     # The listing does not show files behind a symbolic link, so each missing file is requested by its path.
     doubtful = [missing_files(files, objects["path"], store), files_of_other_sizes(files, objects, store)]
@@ -113,7 +114,7 @@ def repair(
         commits_missing=missing_commits(listing) and missing_commits(store.list_from(file_names.LOG)),
         commits_torn=_torn_commits(store, listing),
         compactions_wrong=_wrong_compactions(store, listing),
-        paths_live_twice=twice,
+        paths_live_twice=paths_twice,
         checksums_wrong=_wrong_checksums(store, listing),
         last_checkpoint=_wrong_hint(store, listing, unreadable),
         checkpoints_unreadable=unreadable,
@@ -181,7 +182,7 @@ def _torn_commits(store: ObjectStore, listing: Iterable[ObjectMeta]) -> dict[str
 
 
 def _wrong_sizes(files: pa.Table, objects: pa.Table, store: ObjectStore) -> dict[str, str]:
-    """Log path -> both sizes, of each file whose size differs from the log's in the listing and in a second request."""
+    """Log path -> both sizes, for each file whose size differs from the log in the listing and in a second request."""
     differing = files_of_other_sizes(files, objects, store)
     paths = file_paths.canonical(differing["path"], store)
     wrong: dict[str, str] = {}
@@ -222,7 +223,7 @@ def _without_vector(files: pa.Table, missing: pa.Table, store: ObjectStore) -> l
 
 
 def _are_there(paths: Sequence[str], store: ObjectStore) -> list[bool]:
-    """Whether each object exists; True for objects in folders that may not be read."""
+    """Whether each object exists; True for objects outside the table, which this library must not read."""
 
     def look(path: str) -> bool:
         if "\0" in unquote(path):
@@ -240,7 +241,7 @@ def _are_there(paths: Sequence[str], store: ObjectStore) -> list[bool]:
 def _checkpoints(
     store: ObjectStore, listing: Sequence[ObjectMeta], before: int
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Path -> reason of unreadable checkpoints: those that no version needs, and those that a version needs.
+    """The unreadable checkpoints (path -> reason): those that no version needs, and those that a version needs.
 
     Incomplete checkpoints that were written after ``before`` (ms since the epoch) are left out, because a process may
     be writing them.

@@ -69,7 +69,8 @@ def commit_change(snapshot: Snapshot, change: Change, properties: CommitProperti
         lost = outcome.error
         latest = snapshot.update()
         before, after = ((side.protocol, side.metadata) for side in (snapshot, latest))
-        # The transaction reports only the first conflict. A change of schema or protocol forbids a new plan, too.
+        # The transaction reports only the first conflict. A change of schema or protocol must be found here, because it
+        # also forbids a new plan.
         breaking = find_change(before, after, range(snapshot.version + 1, latest.version + 1), latest.store)
         if breaking is not None or not isinstance(lost, change.replans):
             change.discard(committed=False)

@@ -28,7 +28,7 @@ class OperationResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Every field by its name, as values that ``json.dumps`` accepts."""
-        return {each.name: _json_value(getattr(self, each.name)) for each in fields(self)}
+        return {item.name: _json_value(getattr(self, item.name)) for item in fields(self)}
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class RepairResult(OperationResult):
 
     Attributes:
         version: the commit that removes files.
-        files_removed: missing data files to which the log refers, as in the log. Repaired: ``version`` removes them
+        files_removed: the log paths of missing data files to which the log refers. Repaired: ``version`` removes them
             from the log.
         vectors_missing: existing data files whose deletion vector is missing. Not repaired: without the vector it is
             unknown which rows are deleted. Restore the vector's file, or delete the rows again by a condition.
@@ -93,9 +93,9 @@ class RepairResult(OperationResult):
         checkpoints_needed: path -> reason, for unreadable checkpoints that a version needs. Not repaired: restore them
             from a backup.
         compactions_wrong: path -> reason, for log compactions that differ from their commits. Repaired: deleted.
-        paths_live_twice: data files, as in the log, that are live twice; no verb reads them. A needed checkpoint or the
-            commits are wrong. Not repaired: restore the checkpoint from a backup, or read an earlier version. Then the
-            other data files are not checked.
+        paths_live_twice: the log paths of data files that are live twice; no verb reads such a version. A needed
+            checkpoint or the commits are wrong. Not repaired: restore the checkpoint from a backup, or read an earlier
+            version. If there are such files, the other data files are not checked.
         checksums_wrong: path -> reason. Repaired: deleted.
         last_checkpoint: the problem with ``_last_checkpoint``, or None. Repaired: deleted; the next checkpoint writes a
             new one.
@@ -120,7 +120,7 @@ class RepairResult(OperationResult):
     def kinds(cls) -> list[str]:
         """The names of all kinds of findings."""
         others = {*OperationResult.__dataclass_fields__, "dry_run"}
-        return [each.name for each in fields(cls) if each.name not in others]
+        return [item.name for item in fields(cls) if item.name not in others]
 
     @property
     def findings(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def _json_value(value: Any) -> Any:
     if isinstance(value, OperationResult):
         return value.to_dict()
     if isinstance(value, Mapping):
-        return {str(key): _json_value(each) for key, each in value.items()}
+        return {str(key): _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_json_value(each) for each in value]
+        return [_json_value(item) for item in value]
     return value

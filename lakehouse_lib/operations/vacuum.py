@@ -37,7 +37,8 @@ from lakehouse_lib.store import ObjectMeta, ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 from lakehouse_lib.transaction import OptimisticTransaction, version_of
 
-#: The stored objects that ``plan_vacuum`` chooses from: one row an object, store path, ``modified`` in ms.
+#: The stored objects that ``plan_vacuum`` chooses from: one row per object, with its store path, its size in bytes and
+#: its modification time in ms since the epoch.
 OBJECT_SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
@@ -46,7 +47,7 @@ OBJECT_SCHEMA = pa.schema(
     ]
 )
 
-_LONGEST_HOURS = 1e10  # a million years, which 64 bits of milliseconds hold
+_LONGEST_HOURS = 1e10  # about a million years; an int64 holds it in milliseconds
 _HOUR = 3_600_000
 _LISTED_AT_ONCE = 65_536
 
@@ -81,7 +82,7 @@ def vacuum(
         UnsupportedFeatureError: the table has a writer feature that this library does not support; the feature may have
             files that this library does not know.
         InvalidArgumentError: the retention is negative, or the table's retention is not an interval.
-        LogCorruptedError: a deletion vector does not name its file, so the file cannot be kept.
+        LogCorruptedError: an action's deletion vector does not name the file that stores it, so vacuum cannot keep it.
     """
     configured = retention(snapshot.configuration, snapshot.store.root)
     retention_ms = configured if retention_hours is None else _retention_ms(retention_hours, snapshot)
@@ -90,7 +91,7 @@ def vacuum(
             f"a retention of {retention_hours} hours is shorter than the table's {configured / _HOUR:g} hours",
             table=snapshot.store.root,
             version=snapshot.version,
-            hint="Pass enforce_retention_duration=False if every reader and writer started after that time, "
+            hint="Pass enforce_retention_duration=False if every reader and writer started within these hours, "
             f"or set {DELETED_FILE_RETENTION.key} by {SET_BY}",
         )
     moment = clock.now() if now is None else int(now.timestamp() * 1000)
@@ -191,7 +192,7 @@ def plan_vacuum(
 
 
 def newest(snapshot: Snapshot) -> Snapshot:
-    """The latest version. ``update`` alone would stop where commits after an old snapshot are cleaned up."""
+    """The latest version. ``Snapshot.update`` alone stops at an old version if the commits after it were cleaned up."""
     latest = snapshot.update()
     version = latest_version(latest.store)
     return latest if version is None or latest.version >= version else load_snapshot(latest.store)
@@ -298,7 +299,7 @@ def _retention_ms(retention_hours: float, snapshot: Snapshot) -> int:
 
 
 def _dropped_tombstones(latest: Snapshot, since: int) -> list[pa.Table]:
-    """Tombstones of commits since then, which the latest checkpoint may no longer have."""
+    """Tombstones written after ``since`` in commits up to the latest checkpoint, which may no longer have them."""
     young = [unexpired(table, since) for table in removes_below_checkpoint(latest, since)]
     return [table.select(latest.tombstones.column_names) for table in young]
 

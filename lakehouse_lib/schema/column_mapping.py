@@ -45,17 +45,19 @@ def with_physical_names(schema: StructType, max_id: int, current: StructType | N
 
     Args:
         max_id: the highest id that the table has used so far (``delta.columnMapping.maxColumnId``).
-        current: the table's schema so far. A field of the same path and type keeps what it has there, so that files and
-            the search for a person's rows still find it; as in delta-spark also when the schema is overwritten.
+        current: the table's schema so far. A field with the same path and type keeps its id and physical name, so that
+            the column is still found in existing files. As in delta-spark, an overwritten schema keeps them too.
     """
     structs = [kind for kind in all_types(current or Schema([])) if isinstance(kind, StructType)]
     ids = count(max(max_id, *(field_id(field) or 0 for struct in structs for field in struct.fields), 0) + 1)
-    fields = [_identified(field, None if current is None else current.get(field.name), ids) for field in schema.fields]
+    fields = [
+        _with_identity(field, None if current is None else current.get(field.name), ids) for field in schema.fields
+    ]
     return Schema(fields), next(ids) - 1
 
 
 def without_mapping(schema: StructType) -> Schema:
-    """The schema without ids and physical names, at every depth: that of a table without column mapping."""
+    """The schema without ids and physical names, at every depth, for a table without column mapping."""
     return Schema([_without_mapping(field) for field in schema.fields])
 
 
@@ -64,32 +66,39 @@ def is_generated(name: str) -> bool:
     return _GENERATED.fullmatch(name) is not None
 
 
-def _identified(field: Field, current: Field | None, ids: Iterator[int]) -> Field:
+def _with_identity(field: Field, current: Field | None, ids: Iterator[int]) -> Field:
     metadata = dict(_without_mapping(field).metadata)
-    if current is not None and _holds(current.type, field.type):
+    if current is not None and _keeps_identity(current.type, field.type):
         metadata |= {key: value for key, value in current.metadata.items() if key.startswith(_PREFIX)}
-        return Field(field.name, _inside(field.type, current.type, ids), field.nullable, metadata)
+        return Field(field.name, _with_identities_inside(field.type, current.type, ids), field.nullable, metadata)
     metadata |= {_ID: next(ids), _PHYSICAL_NAME: f"col-{uuid.uuid4()}"}
-    return Field(field.name, _inside(field.type, None, ids), field.nullable, metadata)
+    return Field(field.name, _with_identities_inside(field.type, None, ids), field.nullable, metadata)
 
 
-def _holds(current: DataType, kind: DataType) -> bool:
-    """Whether files with a column of the one type have values of the other; of a void column they have none."""
+def _keeps_identity(current: DataType, kind: DataType) -> bool:
+    """Whether a column of the type ``current`` keeps its id and physical name if its type becomes ``kind``.
+
+    A void column keeps them, because files have no values of it.
+    """
     if isinstance(current, PrimitiveType):
         return current in (kind, PrimitiveType("void"))
     return type(current) is type(kind)
 
 
-def _inside(kind: DataType, current: DataType | None, ids: Iterator[int]) -> DataType:
+def _with_identities_inside(kind: DataType, current: DataType | None, ids: Iterator[int]) -> DataType:
     if isinstance(kind, StructType):
         before = current if isinstance(current, StructType) else StructType([])
-        return StructType([_identified(field, before.get(field.name), ids) for field in kind.fields])
+        return StructType([_with_identity(field, before.get(field.name), ids) for field in kind.fields])
     if isinstance(kind, ArrayType):
         element = current.element_type if isinstance(current, ArrayType) else None
-        return ArrayType(_inside(kind.element_type, element, ids), kind.contains_null)
+        return ArrayType(_with_identities_inside(kind.element_type, element, ids), kind.contains_null)
     if isinstance(kind, MapType):
         key, value = (current.key_type, current.value_type) if isinstance(current, MapType) else (None, None)
-        return MapType(_inside(kind.key_type, key, ids), _inside(kind.value_type, value, ids), kind.value_contains_null)
+        return MapType(
+            _with_identities_inside(kind.key_type, key, ids),
+            _with_identities_inside(kind.value_type, value, ids),
+            kind.value_contains_null,
+        )
     return kind
 
 

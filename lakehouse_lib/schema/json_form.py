@@ -11,8 +11,8 @@ from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.json_text import excerpt, parse_json
 from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, StructType
 
-#: The most levels of types below a column. Tables have far fewer. Python's stack suffices for them in every function:
-#: comparing two schemas takes the most frames, six a level.
+#: The most levels of types below a column. Tables have far fewer. Every recursive function can handle this number of
+#: levels within Python's recursion limit: a comparison of two schemas needs the most frames, six per level.
 MAX_NESTING = 100
 #: Types are immutable, so they can be shared, and most versions of a table have the same schema text.
 _CACHE_SIZE = 32
@@ -126,7 +126,7 @@ def _member(value: Mapping[str, Any], key: str, kind: type | None = None, defaul
             raise InvalidSchemaError(f"a type of the schema has no {key}: {excerpt(value)}")
         return default
     if kind is not None and not isinstance(member, kind):
-        raise InvalidSchemaError(f"{key} is {excerpt(member)}, which is not valid, in the schema: {excerpt(value)}")
+        raise InvalidSchemaError(f"{key} is {excerpt(member)} in {excerpt(value)}; expected a {kind.__name__}")
     return member
 
 

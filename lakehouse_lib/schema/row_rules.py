@@ -33,7 +33,7 @@ class RowRule(Protocol):
 def check_rows(
     batches: Iterable[pa.RecordBatch], rules: Sequence[RowRule], *, table: str | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The same batches; each is checked by the rules in their order.
+    """Check batches by the rules, in the order of the rules, and yield the batches unchanged.
 
     Raises:
         ConstraintViolatedError: a batch violates a rule; names the first such rule and the number of rows.

@@ -52,7 +52,7 @@ class PrimitiveType:
 
     @property
     def is_known(self) -> bool:
-        """False for a name from a log that this library does not know."""
+        """Whether this library knows the type; it may not know a type that a log names."""
         return self.type in PRIMITIVES or self.decimal is not None
 
     @property
@@ -158,7 +158,7 @@ class MapType:
 
 @dataclass(frozen=True, init=False)
 class Field:
-    """A column, or a member of a struct. ``metadata`` values are any JSON."""
+    """A column, or a member of a struct. The values of ``metadata`` are any JSON values."""
 
     name: str
     type: DataType

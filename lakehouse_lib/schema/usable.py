@@ -62,7 +62,7 @@ def check_feed_names(schema: StructType, *, table: str | None = None) -> None:
 
 
 def check_usable(schema: StructType, *, table: str | None = None) -> None:
-    """Refuse columns that this library cannot write: unknown types, variants, NOT NULL void, and broken names.
+    """Refuse columns that this library cannot write: unknown types, variants, NOT NULL void, and invalid names.
 
     Raises:
         InvalidSchemaError: names the first such column.

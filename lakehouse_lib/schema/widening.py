@@ -46,7 +46,7 @@ def check_changes(fields: Iterable[Field], *, table: str, version: int | None = 
     Raises:
         UnsupportedFeatureError: names the column and the change.
     """
-    for name, change in _recorded(fields):
+    for name, change in _recorded_changes(fields):
         types = _types(change)
         if types is None or not is_widening(*types):
             old, new = change.get("fromType"), change.get("toType")
@@ -69,10 +69,10 @@ def changes_of(field: Field) -> Iterator[tuple[str, PrimitiveType]]:
 
 def has_changes(fields: Iterable[Field]) -> bool:
     """Whether any column, at any depth, has changed its type."""
-    return next(_recorded(fields), None) is not None
+    return next(_recorded_changes(fields), None) is not None
 
 
-def _recorded(fields: Iterable[Field]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _recorded_changes(fields: Iterable[Field]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     pending = [(field.name, field) for field in fields]
     while pending:
         name, field = pending.pop()

@@ -32,9 +32,10 @@ class DeltaTable(ReadableTable):
 
     Args:
         table_uri: a path, a ``file:`` URI, or a location of another store (docs/stores.md).
-        version: default the latest.
-        storage_options: of the store (docs/stores.md).
-        timestamp: instead of a version: open the latest version committed at or before this time (without a zone: UTC).
+        version: the version to open; default: the latest.
+        storage_options: the options of the store (docs/stores.md).
+        timestamp: open the latest version that was committed at or before this time (without a zone: UTC), instead of
+            ``version``.
         engine: the execution engine; default this process. ``SparkEngine(spark)`` runs the same verbs on the cluster.
 
     Raises:
@@ -145,12 +146,13 @@ class DeltaTable(ReadableTable):
             rewrite: copy the other rows into new files, whatever the property is, so that no file of the new version
                 has a deleted row. An erasure uses this.
             label: text of 1 to 200 characters that the history, commitInfo and errors show instead of the predicate.
-                The log has the predicate of a delete for as long as the commit (``delta.logRetentionDuration``). A
-                label such as ``"erasure 7f3a"`` keeps a person's keys out of it.
+                The log keeps the predicate of a delete as long as the commit (``delta.logRetentionDuration``). A label
+                such as ``"erasure 7f3a"`` keeps a person's keys out of the log.
 
         Returns:
-            ``deltalake``'s metrics, ``num_deletion_vectors`` (files that got one) and ``version``, the table's version
-            after it. ``num_deleted_rows`` is None when files that go whole have no statistics.
+            ``deltalake``'s metrics, ``num_deletion_vectors`` (the number of files that got a deletion vector) and
+            ``version``, the table's version after the delete. ``num_deleted_rows`` is None if a file without
+            statistics is removed whole.
 
         Raises:
             InvalidArgumentError: the predicate or the label is not text, the label is empty or too long, or a label is
@@ -209,15 +211,19 @@ class DeltaTable(ReadableTable):
         return list(result.files)
 
     def create_checkpoint(self) -> None:
-        """Write a checkpoint of the open version; see ``operations.checkpoint``. Commits also write a checkpoint every
-        ``delta.checkpointInterval`` versions (10)."""
+        """Write a checkpoint of the open version; see ``operations.checkpoint``.
+
+        Commits also write a checkpoint every ``delta.checkpointInterval`` versions (default 10).
+        """
         from lakehouse_lib.operations.checkpoint import checkpoint
 
         checkpoint(self._snapshot)
 
     def cleanup_metadata(self, *, dry_run: bool = False, enforce_retention_duration: bool = True) -> list[str]:
-        """Delete log files older than ``delta.logRetentionDuration`` that no retained version needs, and return their
-        paths; see ``operations.cleanup``."""
+        """Delete log files older than ``delta.logRetentionDuration`` that no remaining version needs.
+
+        Returns their paths; see ``operations.cleanup``.
+        """
         from lakehouse_lib.operations.cleanup import cleanup
 
         result = cleanup(self._latest(), dry_run=dry_run, enforce_retention_duration=enforce_retention_duration)
@@ -232,10 +238,10 @@ class DeltaTable(ReadableTable):
     ) -> dict[str, Any]:
         """Find defects of the table and, unless ``dry_run``, repair them; see ``operations.repair``.
 
-        For a dry run the latest version need not be readable, only the open version.
+        A dry run requires only that the open version can be read. The latest version may be damaged.
 
         Args:
-            commit_properties: of the commit that removes missing files.
+            commit_properties: the properties of the commit that removes missing files.
             before_repair: called once with the report, in the form that is returned, before anything is changed. If it
                 raises, nothing is changed. Not called in a dry run.
 
@@ -257,15 +263,15 @@ class DeltaTable(ReadableTable):
         return repair_metrics(result)
 
     def _latest(self) -> Snapshot:
-        """The latest version, which verbs work on, whatever version is open."""
+        """Move to the latest version and return it. Verbs work on the latest version, whichever version is open."""
         self._snapshot = self._snapshot.update()
         return self._snapshot
 
     def _move_on(self, version: int | None) -> None:
         """Move to the version that a verb has committed, or to the latest.
 
-        A failing store is only logged, because the verb has succeeded: after an error callers would repeat it. The next
-        verb moves to the latest version anyway.
+        An error of the store is only logged. The verb has succeeded, and a caller that got an error would repeat it.
+        The next verb moves to the latest version anyway.
         """
         try:
             self._snapshot = self._snapshot.after_commit(version)
@@ -292,7 +298,7 @@ class TableOptimizer:
             target_size: bytes.
 
         Returns:
-            ``deltalake``'s metrics and ``version``, the table's version after it.
+            ``deltalake``'s metrics and ``version``, the table's version after the compaction.
         """
         from lakehouse_lib.operations.optimize.compact import compact
 

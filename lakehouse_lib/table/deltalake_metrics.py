@@ -1,4 +1,4 @@
-"""Results of verbs in the shapes that users of the ``deltalake`` package know; ``version`` is added to each."""
+"""Results of verbs as dictionaries with the keys of the ``deltalake`` package, and with the key ``version``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _DELETE = {
 
 
 def optimize_metrics(result: ChangeResult) -> dict[str, Any]:
-    """Of ``compact`` and ``z_order``, whose ``numFilesAlreadyClustered`` and ``zOrderBy`` are our own."""
+    """The metrics of ``compact`` and ``z_order``.
+
+    ``deltalake`` does not have ``numFilesAlreadyClustered`` and ``zOrderBy``, which only ``z_order`` returns.
+    """
     metrics = result.metrics
     z_order = {name: metrics[name] for name in ("numFilesAlreadyClustered", "zOrderBy") if name in metrics}
     return {
@@ -42,7 +45,7 @@ def optimize_metrics(result: ChangeResult) -> dict[str, Any]:
 
 
 def delete_metrics(result: ChangeResult) -> dict[str, Any]:
-    """Of ``delete``; ``num_deletion_vectors`` is our own."""
+    """The metrics of ``delete``; ``deltalake`` does not have ``num_deletion_vectors``."""
     return {
         **{name: result.metrics[spark_name] for name, spark_name in _DELETE.items()},
         "version": result.version_after,
@@ -50,7 +53,9 @@ def delete_metrics(result: ChangeResult) -> dict[str, Any]:
 
 
 def repair_metrics(result: RepairResult) -> dict[str, Any]:
-    """Of ``repair``: ``dry_run`` and ``files_removed``, and the kinds of findings that are our own. ``version`` is that
-    of the commit; None: there is none."""
+    """The report of ``repair``: ``dry_run`` and ``files_removed`` as in ``deltalake``, and the other kinds of findings.
+
+    ``version`` is the version that the repair committed; None: it committed nothing.
+    """
     findings = {kind: getattr(result, kind) for kind in result.kinds()}
     return {"dry_run": result.dry_run, **findings, "version": result.version}

@@ -10,7 +10,10 @@ from lakehouse_lib.protocol.actions import Metadata, Protocol
 
 @dataclass(frozen=True)
 class TableMetadata:
-    """The result of ``DeltaTable.metadata()``; ``created_time`` is ms since the epoch, ``configuration`` properties."""
+    """The result of ``DeltaTable.metadata()``.
+
+    ``created_time`` is in ms since the epoch, and ``configuration`` has the table properties.
+    """
 
     id: str
     name: str | None
@@ -38,8 +41,11 @@ class TableMetadata:
 
 
 class ProtocolVersions(NamedTuple):
-    """The result of ``DeltaTable.protocol()``: the versions that readers and writers need. The features are None below
-    versions 3 and 7, which do not list them."""
+    """The result of ``DeltaTable.protocol()``: the protocol versions that readers and writers must support.
+
+    A protocol below reader version 3 lists no reader features, and below writer version 7 no writer features. These
+    attributes are then None.
+    """
 
     min_reader_version: int
     min_writer_version: int

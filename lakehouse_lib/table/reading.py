@@ -1,4 +1,4 @@
-"""The reading half of ``DeltaTable``: metadata, files and rows of a version."""
+"""The methods of ``DeltaTable`` that read: metadata, files and rows of a version."""
 
 from __future__ import annotations
 
@@ -90,13 +90,14 @@ class ReadableTable:
         return TableMetadata.of(self._snapshot.metadata)
 
     def protocol(self) -> ProtocolVersions:
-        """The versions that a reader and a writer need, and the features by name (None below 3 and 7)."""
+        """The protocol versions that a reader and a writer must support, and the names of the table's features."""
         return ProtocolVersions.of(self._snapshot.protocol)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The commits still in the log, newest first: commitInfo with ``version`` and ``timestamp``.
 
-        The timestamp (ms since the epoch) is the commit time that time travel uses, not the one its writer noted.
+        The timestamp (ms since the epoch) is the commit time that time travel uses. The commitInfo in the log may have
+        another time.
 
         Raises:
             TableNotFoundError: the table was deleted, or deleted and created again, after it was opened.
@@ -125,8 +126,9 @@ class ReadableTable:
         """The live files that may hold a row for which ``predicate`` is true, as an Arrow table; no data is read.
 
         Args:
-            columns: of ``lakehouse_lib.protocol.actions.FILE_SCHEMA``; no other column is read from the log. Default:
-                all but ``stats`` and ``tags``, which are most of a large table's log (``get_add_actions`` parses them).
+            columns: names of ``lakehouse_lib.protocol.actions.FILE_SCHEMA``; only these are read from the log. Default:
+                all except ``stats`` and ``tags``, which are most of a large table's log. ``get_add_actions`` returns
+                the parsed statistics.
 
         Raises:
             InvalidArgumentError: a column does not exist.
@@ -154,11 +156,11 @@ class ReadableTable:
         """Absolute locations of the live files that may hold a row for which the condition is true.
 
         Args:
-            partition_filters: an older name of the same condition.
+            partition_filters: an older name of ``file_pruning_predicate``; only one of them may be given.
         """
         from lakehouse_lib.protocol import file_paths
 
-        condition = self._one_of(partition_filters, file_pruning_predicate, "partition_filters")
+        condition = self._only_condition(partition_filters, file_pruning_predicate, "partition_filters")
 
         def located(files: pa.Table) -> list[str]:
             uris: list[str] = []
@@ -177,14 +179,16 @@ class ReadableTable:
         *,
         file_pruning_predicate: str | Filters | None = None,
     ) -> list[dict[str, str | None]]:
-        """The partitions with such files: column -> value as text in the log, null as None.
+        """The partitions of the live files that may hold a row for which the condition is true.
+
+        A partition is a dictionary: column -> value as text in the log, None for null.
 
         Args:
-            partition_filters: an older name of the same condition.
+            partition_filters: an older name of ``file_pruning_predicate``; only one of them may be given.
         """
         from lakehouse_lib.operations.inspect.detail import partitions
 
-        files = self.files(self._one_of(partition_filters, file_pruning_predicate, "partition_filters"))
+        files = self.files(self._only_condition(partition_filters, file_pruning_predicate, "partition_filters"))
         return partitions(self._snapshot, files)
 
     def get_add_actions(self, flatten: bool = False) -> pa.Table:
@@ -219,7 +223,8 @@ class ReadableTable:
             columns: default all, in the schema's order.
             predicate: only rows for which it is true.
             row_ids: add two int64 columns of a table with row tracking (``delta.enableRowTracking``):
-                ``_metadata.row_id``, and ``_metadata.row_commit_version``, which added or last changed the row.
+                ``_metadata.row_id``, and ``_metadata.row_commit_version``, the version that added or last changed the
+                row.
         """
         return self._arrow_engine.read(self._snapshot, columns, self._predicate(predicate), row_ids=row_ids)
 
@@ -251,7 +256,7 @@ class ReadableTable:
             condition = self._predicate(partitions)
             columns = self._snapshot.names_of(columns)
             check_expression(self._snapshot, filters)
-            # A dataset has whole files, so the condition must be on partition values only.
+            # A dataset has all rows of its files, so the condition must be on partition values only.
             if condition is None or condition.partition_only(self._snapshot.partition_columns):
                 # A scan reads the tables that a pyarrow dataset cannot read or filter correctly.
                 with suppress(UnsupportedFeatureError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -280,16 +285,16 @@ class ReadableTable:
             file_pruning_predicate: only files that may hold a row for which it is true, with all of their rows.
 
         Raises:
-            UnsupportedFeatureError: pyarrow would read rows wrong (deletion vectors, column mapping, days before 1901
-                in the calendar of Spark before 3); ``scan`` and ``to_pyarrow_table`` read them. For such days, the
-                footers of files are read that may have them by the log's statistics: usually none; all files if the
-                log has no statistics, or if dates are in lists or maps. Reading the dataset raises it for a file whose
-                columns have other names than the table's, nanoseconds, or integers too wide for a decimal; that is
-                known only when the file is opened.
+            UnsupportedFeatureError: pyarrow would read rows incorrectly (deletion vectors, column mapping, days before
+                1901 in the calendar of Spark before 3). ``scan`` and ``to_pyarrow_table`` can read them. To find such
+                days, the footers are read of files that may have them by the statistics in the log. Usually there is
+                no such file. All footers are read if the log has no statistics, or if dates are in lists or maps. The
+                error is raised later, when a file of the dataset is opened, if the case of a column's name differs from
+                the table, or if a column has nanoseconds, or integers that are too wide for the table's decimal.
         """
         from lakehouse_lib.engine.arrow.dataset import dataset
 
-        files = self.files(self._one_of(partitions, file_pruning_predicate, "partitions"))
+        files = self.files(self._only_condition(partitions, file_pruning_predicate, "partitions"))
         if schema is None and as_large_types:
             schema = self.schema().to_arrow(as_large_types=True)
         return dataset(self._snapshot, files, filesystem=filesystem, schema=schema)
@@ -347,7 +352,7 @@ class ReadableTable:
         Raises:
             DeltaProtocolError: ``delta.enableChangeDataFeed`` was not true at a version of the range.
             VersionNotFoundError: the start is after the latest version, or a commit was cleaned up.
-            SchemaMismatchError: the schema of the last version cannot show some of the rows.
+            SchemaMismatchError: the schema of the last version cannot hold some of the rows.
             InvalidArgumentError: a bound is not valid.
             TableNotFoundError: the table was deleted, or deleted and created again, after it was opened.
         """
@@ -379,7 +384,7 @@ class ReadableTable:
         schema, partition_columns = self._snapshot.schema, self._snapshot.partition_columns
         return predicate_of(condition, schema, partition_columns=partition_columns, table=self.table_uri, label=label)
 
-    def _one_of(self, older: Filters | None, newer: str | Filters | None, name: str) -> str | Filters | None:
+    def _only_condition(self, older: Filters | None, newer: str | Filters | None, name: str) -> str | Filters | None:
         if older is not None and newer is not None:
             raise InvalidArgumentError(
                 f"both {name} and file_pruning_predicate are given; expected one of them",

@@ -36,28 +36,29 @@ def write_deltalake(
     as in delta-rs.
 
     Args:
-        table_or_uri: a location, or an open table, which moves to the new version (if the store fails after the commit,
-            its next verb does that).
+        table_or_uri: a location, or an open table. An open table moves to the new version. If the store fails after the
+            commit, the table's next verb moves it.
         data: a Spark DataFrame, or anything with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (pyarrow, pandas,
             polars, DuckDB), or a sequence of record batches. A DataFrame's columns are nullable in a new table, because
             Spark infers NOT NULL from these rows only.
         partition_by: partition columns of a new table.
         mode: if the table exists: "error", "append", "overwrite" (removes all rows), "ignore" (does nothing).
-        name, description, configuration: of a table that this call creates. An existing table keeps its own, as in
-            delta-rs; docs/getting-started.md says how to change its properties.
+        name, description, configuration: the values of a table that this call creates. An existing table keeps its own
+            values, as in delta-rs; docs/getting-started.md says how to change its properties.
         schema_mode: None: the data must fit; "merge": new columns and nested fields are added, nullable;
             "overwrite" (with mode "overwrite"): the data's schema becomes the table's.
-        storage_options: of the store.
+        storage_options: the options of the store; ignored for an open table.
         target_file_size: bytes at which a file is closed; default ``delta.targetFileSize``, else 100 MiB. Spark writes
             one file for each partition of the DataFrame instead.
         commit_properties: custom metadata and application transactions for the commit.
-        engine: the execution engine; default the DataFrame's Spark session, or this process.
+        engine: the execution engine. Default: the Spark session of a Spark DataFrame; for other data the engine of the
+            open table, or this process.
 
     Raises:
         InvalidArgumentError: the table exists (mode "error"), the data is of an unsupported kind, or the mode is
             unknown.
-        InvalidSchemaError: a column is not valid in a table, or all columns are void, so that data files would have
-            no column and the rows would be lost.
+        InvalidSchemaError: a column is not valid in a table, or all columns are void or partition columns, so that data
+            files could not store the rows.
         SchemaMismatchError: columns do not fit; the message lists all of them.
         CommitFailedError: a concurrent commit conflicts with this one.
     """

@@ -1,8 +1,8 @@
 """A file system for pyarrow datasets that refuses data files which pyarrow would read differently than ``scan``.
 
-pyarrow matches column names with their case, while Delta ignores the case, and it does not cast all values, such as
-nanoseconds. The footer of a file shows whether this matters. It is checked when pyarrow opens the file, so creating a
-dataset of many files opens none of them.
+pyarrow matches column names case-sensitively, but Delta ignores the case. pyarrow also does not cast some values, such
+as nanoseconds. The footer of a file shows whether the file has such columns. The footer is checked when pyarrow opens
+the file, so the creation of a dataset opens no file.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import pyarrow.fs
 from lakehouse_lib.engine.parquet.footer import missing_file
 from lakehouse_lib.errors import InvalidArgumentError, ObjectNotFoundError, UnsupportedFeatureError
 
-_FORM = pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")
-_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}  # bits of a whole number -> digits that pyarrow requires of a decimal
+_FORMAT = pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+#: Bits of an integer type -> the digits before the point that pyarrow requires of a decimal to which it casts integers.
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 
 
 class CheckedFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow is untyped
@@ -63,7 +64,7 @@ class CheckedFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]  # pyarr
         except (FileNotFoundError, ObjectNotFoundError) as error:
             raise missing_file(path, table=self._table, version=self._version) from error
         try:
-            stored = _FORM.inspect(source)
+            stored = _FORMAT.inspect(source)
         except pa.ArrowException:  # a damaged file: pyarrow's error when it reads the file says more
             return source
         difference = next(differences(stored, self._columns), None)
@@ -103,33 +104,33 @@ def differences(stored: pa.Schema, target: pa.Schema) -> Iterator[str]:
         stored: the file's columns.
         target: the columns of the dataset.
     """
-    yield from _members(list(stored), list(target), "")
+    yield from _member_differences(list(stored), list(target), "")
 
 
-def _members(stored: Sequence[pa.Field], target: Sequence[pa.Field], above: str) -> Iterator[str]:
+def _member_differences(stored: Sequence[pa.Field], target: Sequence[pa.Field], above: str) -> Iterator[str]:
     by_name = {field.name: field.type for field in stored}
-    spelled: dict[str, str] | None = None
+    name_by_lower: dict[str, str] | None = None
     for field in target:
         kind = by_name.get(field.name)
         if kind is not None:
             if kind != field.type:
-                yield from _values(kind, field.type, above + field.name)
+                yield from _value_differences(kind, field.type, above + field.name)
             continue
-        spelled = {name.lower(): name for name in by_name} if spelled is None else spelled
-        other = spelled.get(field.name.lower())
+        name_by_lower = {name.lower(): name for name in by_name} if name_by_lower is None else name_by_lower
+        other = name_by_lower.get(field.name.lower())
         if other is not None:
             yield f"the column {above}{field.name} is named {above}{other}"
 
 
-def _values(stored: pa.DataType, target: pa.DataType, name: str) -> Iterator[str]:
+def _value_differences(stored: pa.DataType, target: pa.DataType, name: str) -> Iterator[str]:
     types = pa.types
     if types.is_struct(stored) and types.is_struct(target):
-        yield from _members(list(stored), list(target), f"{name}.")
+        yield from _member_differences(list(stored), list(target), f"{name}.")
     elif types.is_map(stored) and types.is_map(target):
-        yield from _values(stored.key_type, target.key_type, f"{name}.key")
-        yield from _values(stored.item_type, target.item_type, f"{name}.value")
+        yield from _value_differences(stored.key_type, target.key_type, f"{name}.key")
+        yield from _value_differences(stored.item_type, target.item_type, f"{name}.value")
     elif hasattr(stored, "value_type") and hasattr(target, "value_type"):
-        yield from _values(stored.value_type, target.value_type, f"{name}.element")
+        yield from _value_differences(stored.value_type, target.value_type, f"{name}.element")
     elif types.is_timestamp(stored) and types.is_timestamp(target) and stored.unit == "ns" != target.unit:
         yield f"the column {name} is in nanoseconds"
     elif (

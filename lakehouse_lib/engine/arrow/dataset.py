@@ -24,16 +24,17 @@ from lakehouse_lib.schema.widening import has_changes
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.threads import in_order
 
-#: 1901-01-01 in days since 1970: from this day on, all calendars and time zones of all Spark versions agree.
-_CERTAIN = -25_202
-_TIMES = {"date": 1, "timestamp": 86_400_000_000, "timestamp_ntz": 86_400_000_000}  # units per day
+#: 1901-01-01 in days since 1970. From this day on, the calendars and time zones of all Spark versions agree.
+_FIRST_CERTAIN_DAY = -25_202
+#: The types that have days, and the units of their values in one day.
+_UNITS_PER_DAY = {"date": 1, "timestamp": 86_400_000_000, "timestamp_ntz": 86_400_000_000}
 _FOOTERS_AT_ONCE = 16
 
 
-def _unlike_parquet(snapshot: Snapshot, files: pa.Table) -> str | None:
+def _reason_not_plain(snapshot: Snapshot, files: pa.Table) -> str | None:
     """The reason why these files cannot be read as plain Parquet files of the table's schema; None if they can.
 
-    Opens only the footers of files that may contain days before 1901 by their statistics in the log.
+    The footer of a file is read only if, by its statistics in the log, the file may contain days before 1901.
     """
     vectors = files["deletionVector"]
     if vectors.null_count < len(vectors):
@@ -44,7 +45,7 @@ def _unlike_parquet(snapshot: Snapshot, files: pa.Table) -> str | None:
         return "old files have narrower types of columns (typeWidening)"
     if any(has_variant(field.type) for field in snapshot.schema):
         return "it has variants (variantType)"
-    path = _by_the_old_calendar(snapshot, files)
+    path = _file_by_old_calendar(snapshot, files)
     return (
         None if path is None else f"{path} may have days before 1901 in the calendar that Spark used before version 3"
     )
@@ -66,10 +67,10 @@ def dataset(
     Raises:
         InvalidArgumentError: ``filesystem`` is given, and the table has files outside of its folder.
         UnsupportedFeatureError: pyarrow would read deleted rows, or read columns or days incorrectly. If only the
-            footer of a file shows this, reading the dataset raises it (``checked_files``).
+            footer of a file shows this, the error is raised when the dataset is read (``checked_files``).
         InvalidSchemaError: this library cannot read the type of a column.
     """
-    reason = _unlike_parquet(snapshot, files)
+    reason = _reason_not_plain(snapshot, files)
     if reason is not None:
         raise not_a_dataset(reason, table=snapshot.store.root, version=snapshot.version)
     check_readable(snapshot.schema, table=snapshot.store.root)
@@ -84,10 +85,10 @@ def dataset(
             hint="Leave filesystem out",
         )
     root = filesystem or StoreFileSystem.of(snapshot.store)
-    held = {name.lower() for name in snapshot.partition_columns}
-    stored = pa.schema([field for field in schema if field.name.lower() not in held])
+    partition_names = {name.lower() for name in snapshot.partition_columns}
+    stored = pa.schema([field for field in schema if field.name.lower() not in partition_names])
     checked = pyarrow.fs.PyFileSystem(CheckedFiles(root, stored, table=snapshot.store.root, version=snapshot.version))
-    form = pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+    parquet_format = pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     constants = TableReader(snapshot.store, snapshot.layout, snapshot.schema).constants(files)
     constants = {
         name: values.cast(schema.field(name).type) for name, values in constants.items() if name in schema.names
@@ -96,8 +97,8 @@ def dataset(
     for index, path in enumerate(paths.to_pylist()):
         conditions = [_equals(name, values[index]) for name, values in constants.items()]
         expression = reduce(operator.and_, conditions) if conditions else None
-        fragments.append(form.make_fragment(path, filesystem=checked, partition_expression=expression))
-    return pads.FileSystemDataset(fragments, schema, form, checked)
+        fragments.append(parquet_format.make_fragment(path, filesystem=checked, partition_expression=expression))
+    return pads.FileSystemDataset(fragments, schema, parquet_format, checked)
 
 
 def check_expression(snapshot: Snapshot, expression: pads.Expression) -> None:
@@ -122,13 +123,13 @@ def _equals(name: str, value: pa.Scalar) -> pads.Expression:
     return pc.field(name) == value if value.is_valid else pc.field(name).is_null()
 
 
-def _by_the_old_calendar(snapshot: Snapshot, files: pa.Table) -> str | None:
+def _file_by_old_calendar(snapshot: Snapshot, files: pa.Table) -> str | None:
     """A file that may have dates or times in the calendar that Spark used before version 3; None if there is none."""
-    held = {name.lower() for name in snapshot.partition_columns}
-    fields = [field for field in snapshot.schema.fields if field.name.lower() not in held]
-    times = [column for field in fields for column in _times(field.type, (field.name,))]
+    partition_names = {name.lower() for name in snapshot.partition_columns}
+    fields = [field for field in snapshot.schema.fields if field.name.lower() not in partition_names]
+    times = [column for field in fields for column in _time_columns(field.type, (field.name,))]
     early = [
-        Comparison("<", column, Literal(_CERTAIN * _TIMES[kind.type], kind))
+        Comparison("<", column, Literal(_FIRST_CERTAIN_DAY * _UNITS_PER_DAY[kind.type], kind))
         for column in times
         if column is not None and isinstance(kind := column.type, PrimitiveType)
     ]
@@ -147,19 +148,19 @@ def _by_the_old_calendar(snapshot: Snapshot, files: pa.Table) -> str | None:
             )
 
     paths = files["path"].to_pylist()
-    odd = in_order(differs, paths, _FOOTERS_AT_ONCE)
-    return next((path for path, is_odd in zip(paths, odd, strict=True) if is_odd), None)
+    old_calendar_flags = in_order(differs, paths, _FOOTERS_AT_ONCE)
+    return next((path for path, is_old in zip(paths, old_calendar_flags, strict=True) if is_old), None)
 
 
-def _times(kind: DataType, path: tuple[str, ...]) -> Iterator[Column | None]:
+def _time_columns(kind: DataType, path: tuple[str, ...]) -> Iterator[Column | None]:
     """The date and time columns inside a column; None for those in lists and maps, which have no statistics."""
     if isinstance(kind, PrimitiveType):
-        if kind.type in _TIMES:
+        if kind.type in _UNITS_PER_DAY:
             yield Column(path, kind)
     elif isinstance(kind, StructType):
         for field in kind.fields:
-            yield from _times(field.type, (*path, field.name))
+            yield from _time_columns(field.type, (*path, field.name))
     elif isinstance(kind, ArrayType | MapType):
         inner = [kind.element_type] if isinstance(kind, ArrayType) else [kind.key_type, kind.value_type]
-        if any(True for nested_type in inner for _ in _times(nested_type, ())):
+        if any(True for nested_type in inner for _ in _time_columns(nested_type, ())):
             yield None

@@ -47,7 +47,8 @@ class ArrowEngine:
     def __init__(self, parallelism: int | None = None) -> None:
         if parallelism is not None and (type(parallelism) is not int or parallelism < 1):
             raise InvalidArgumentError(
-                f"parallelism is {parallelism!r}; expected a whole number from 1 on", hint="Give the number of threads"
+                f"parallelism is {parallelism!r}; expected a whole number of at least 1",
+                hint="Give the number of threads",
             )
         self.parallelism = parallelism or len(os.sched_getaffinity(0))
 
@@ -72,9 +73,9 @@ class ArrowEngine:
                 lambda task: pieces.collect(task[0], scatter(task[1])), enumerate(tasks), self.parallelism
             ):
                 pass
-            sent = [number for number in range(len(groups)) if pieces.has(number)]
+            filled_groups = [number for number in range(len(groups)) if pieces.has(number)]
             results = list(
-                in_order(lambda number: gather(groups[number], pieces.drain(number)), sent, self.parallelism)
+                in_order(lambda number: gather(groups[number], pieces.drain(number)), filled_groups, self.parallelism)
             )
         return pa.concat_tables(results) if results else pa.Table.from_batches([], FILE_SCHEMA)
 
@@ -105,13 +106,13 @@ class ArrowEngine:
     ) -> pa.RecordBatchReader:
         scan = Scan.of(snapshot, columns, predicate, row_ids=row_ids)
         loads = scan.loads(snapshot.prune(predicate))
-        # Row groups in the order of the files. At most ``parallelism`` of them are decoded ahead, which bounds memory.
+        # The rows keep the order of the files. At most ``parallelism`` row groups are decoded ahead, to bound memory.
         batches = in_order(lambda load: load().to_batches(_BATCH_ROWS), loads, self.parallelism, ahead=self.parallelism)
         return pa.RecordBatchReader.from_batches(scan.result_schema, chain.from_iterable(batches))
 
 
 @dataclass(frozen=True)
-class _OnDisk:
+class _PieceOnDisk:
     file: Path
     offset: int
     size: int
@@ -127,7 +128,7 @@ class _Pieces:
 
     def __init__(self, folder: Path, groups: int) -> None:
         self._folder = folder
-        self._groups: list[list[tuple[int, int, int, bytes | pa.Buffer | _OnDisk]]] = [[] for _ in range(groups)]
+        self._groups: list[list[tuple[int, int, int, bytes | pa.Buffer | _PieceOnDisk]]] = [[] for _ in range(groups)]
         self._lock = threading.Lock()
         self._in_memory = 0
 
@@ -139,11 +140,11 @@ class _Pieces:
             with self._lock:
                 fits = self._in_memory + size <= _PIECES_IN_MEMORY
                 self._in_memory += size if fits else 0
-            data: bytes | pa.Buffer | _OnDisk = piece.data
+            data: bytes | pa.Buffer | _PieceOnDisk = piece.data
             if not fits:
                 with scratch.open("ab") as out:
                     out.write(piece.data)
-                data = _OnDisk(scratch, written, size)
+                data = _PieceOnDisk(scratch, written, size)
                 written += size
             self._groups[piece.group].append((piece.order, task, position, data))
 
@@ -156,7 +157,7 @@ class _Pieces:
         pieces.sort(key=lambda piece: piece[:3], reverse=True)
         while pieces:
             order, _, _, data = pieces.pop()
-            if isinstance(data, _OnDisk):
+            if isinstance(data, _PieceOnDisk):
                 yield Piece(group, order, data.load())
             else:
                 yield Piece(group, order, data if isinstance(data, pa.Buffer) else pa.py_buffer(data))

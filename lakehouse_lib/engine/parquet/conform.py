@@ -41,7 +41,7 @@ class Members:
     """The columns of a file, or the members of a struct in it; finds them by the table's columns.
 
     Args:
-        mode: the column mapping mode; a field without an id is found by its name also in the mode ``id``.
+        mode: the column mapping mode. In the mode ``id``, a field without an id is found by its physical name.
     """
 
     def __init__(self, fields: Sequence[pa.Field], mode: Mode) -> None:
@@ -50,9 +50,9 @@ class Members:
         self._lower = {field.name.lower(): index for index, field in enumerate(fields)}
         self._ids: dict[int, int] = {}
         for index, field in enumerate(fields):
-            noted = (field.metadata or {}).get(_FIELD_ID, b"")
-            if noted.lstrip(b"-").isdigit():
-                self._ids[int(noted)] = index
+            id_text = (field.metadata or {}).get(_FIELD_ID, b"")
+            if id_text.lstrip(b"-").isdigit():
+                self._ids[int(id_text)] = index
 
     def index(self, field: Field) -> int | None:
         """The index of the column; None if the file does not have it."""
@@ -202,7 +202,7 @@ def _primitive(array: pa.Array, data_type: PrimitiveType, target: pa.DataType) -
 
 
 def _may_become(stored: pa.DataType, data_type: PrimitiveType, target: pa.DataType) -> bool:
-    """Whether a column may have this type in a file; the cast checks that each value fits."""
+    """Whether values of the type ``stored`` may be cast to the table's type; the cast checks that each value fits."""
     types = pa.types
     if types.is_integer(target):
         return bool(types.is_integer(stored))
@@ -223,7 +223,7 @@ def _may_become(stored: pa.DataType, data_type: PrimitiveType, target: pa.DataTy
 
 
 def _timestamps(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Timestamps in microseconds; the table's type decides whether a file's counts are UTC or wall-clock time."""
+    """Timestamps in microseconds. The table's type decides whether the stored numbers are UTC or wall-clock time."""
     if array.type.tz is not None:  # the stored number is UTC; the zone only affects how Arrow shows it
         array = array.cast(pa.timestamp(array.type.unit, tz="UTC"))
     if array.type.unit == "ns":

@@ -31,7 +31,7 @@ def missing_file(path: str, *, table: str, version: int | None = None) -> Object
         f"the data file {path} is missing although the log refers to it",
         table=table,
         version=version,
-        hint="A vacuum with a too short retention or another program deleted it; read the latest version, or "
+        hint="A vacuum with too short a retention, or another program, deleted it; read the latest version, or "
         "restore the file",
         code="DELTA_DATA_FILE_MISSING",
     )
@@ -39,10 +39,10 @@ def missing_file(path: str, *, table: str, version: int | None = None) -> Object
 
 def unreadable_file(path: str, error: Exception, store: ObjectStore) -> StoreError:
     """The error for a data file that pyarrow cannot read, because it is damaged or the store fails."""
-    way_out = store.explain(error) if isinstance(error, OSError) else None
+    explanation = store.explain(error) if isinstance(error, OSError) else None
     return StoreError(
         f"the data file {path} cannot be read as Parquet: {str(error).strip()}",
         table=store.root,
-        hint=way_out or "Restore the file from a backup, or read an older version without it",
+        hint=explanation or "Restore the file from a backup, or read an older version without it",
         code="DELTA_DATA_FILE_UNREADABLE",
     )

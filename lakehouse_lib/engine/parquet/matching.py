@@ -85,7 +85,10 @@ def positions_of(matches: pa.Table) -> list[BitMap64]:
 
 
 def shares(sizes: np.ndarray[Any, Any], parallelism: int) -> Iterator[Sequence[int]]:
-    """The row numbers of each task: shares of about equal size, largest files first, at most 128 MiB or one file."""
+    """The files of each task, as row numbers of ``sizes``, the largest files first.
+
+    Tasks have about equal sizes, and at most 128 MiB unless a single file is larger.
+    """
     if not len(sizes):
         return
     limit = min(_TASK_BYTES, int(sizes.sum()) // (4 * parallelism) + 1)

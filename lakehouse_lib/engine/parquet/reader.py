@@ -124,12 +124,12 @@ class TableReader:
     schema: Schema
 
     def open(self, path: str, vector: Mapping[str, Any] | None, ids: FileIds | None = None) -> DataFile:
-        """The data file at a log path, with its footer and its deletion vector read.
+        """Open the data file at a log path; reads its footer and its deletion vector.
 
         INT96 timestamps are read as microseconds, because years after 2262 would overflow as nanoseconds.
 
         Args:
-            vector: the ``deletionVector`` of the file's action; None: deleted rows are read, too.
+            vector: the ``deletionVector`` of the file's action; None: no row counts as deleted.
             ids: the row ids of the file's action; needed if the layout has ``row_ids``.
 
         Raises:
@@ -151,9 +151,9 @@ class TableReader:
 
     def reopened(self, file: DataFile) -> DataFile:
         """The same file, opened again for another thread without reading the footer again."""
-        again = self._opened(file.path, file.metadata, file.source)
-        again.deleted, again.ids = file.deleted, file.ids
-        return again
+        reopened_file = self._opened(file.path, file.metadata, file.source)
+        reopened_file.deleted, reopened_file.ids = file.deleted, file.ids
+        return reopened_file
 
     def _opened(
         self, path: str, footer: pq.FileMetaData | None = None, source: pa.NativeFile | None = None
@@ -161,8 +161,8 @@ class TableReader:
         try:
             source = self.store.open_input(path) if source is None else source
             # Over a network, all columns of a row group are requested at once, adjacent ones in one request.
-            is_near = isinstance(source, pa.OSFile | pa.BufferReader)
-            file = DataFile(source, metadata=footer, coerce_int96_timestamp_unit="us", pre_buffer=not is_near)
+            is_local = isinstance(source, pa.OSFile | pa.BufferReader)
+            file = DataFile(source, metadata=footer, coerce_int96_timestamp_unit="us", pre_buffer=not is_local)
             if footer is None and file.rows_of_groups != file.metadata.num_rows:
                 raise pa.ArrowInvalid("the number of rows in its row groups differs from that of the file")
         except ObjectNotFoundError as error:
@@ -210,7 +210,7 @@ class TableReader:
             table = file.reader.read_row_group(index, column_indices=numbers, use_threads=False)
             table.validate()
             if places and len(table) != file.metadata.row_group(index).num_rows:
-                raise pa.ArrowInvalid(f"row group {index} has {len(table)} rows, which differs from its footer")
+                raise pa.ArrowInvalid(f"row group {index} has {len(table)} rows; expected the number in the footer")
         except (pa.ArrowException, OSError) as error:
             raise unreadable_file(file.path, error, self.store) from error
         live_mask = None if deleted_too else file.live_mask(index)
@@ -236,7 +236,7 @@ class TableReader:
             )
             ids, versions = columns[-2:]
             columns[-2:] = self._ids(file).complete(ids, versions, positions)
-        if not columns:  # a table without columns that keeps the number of rows
+        if not columns:  # the result has no columns, but it has the number of rows
             return pa.table([pa.nulls(count)], ["rows"]).select([])
         return pa.Table.from_arrays(columns, schema=nullable)
 
@@ -254,20 +254,20 @@ class TableReader:
         return Members(file.columns, self._mode(file)).index(column) is not None
 
     def strangers(self, file: DataFile, schema: Schema) -> list[str]:
-        """The file's columns, under its own names, that are not in ``schema``."""
+        """The columns of the file that are not in ``schema``, by their names in the file."""
         members = Members(file.columns, self._mode(file))
         places = {members.index(field) for field in schema.fields}
         return [field.name for place, field in enumerate(file.columns) if place not in places]
 
     def candidates(self, file: DataFile, predicate: Predicate | None) -> list[int]:
         """The row groups that may have a row for which ``predicate`` is true, by the statistics in the footer."""
-        every = list(range(file.num_row_groups))
-        if predicate is None or len(every) < 2 or not predicate.columns or file.calendar is not None:
-            return every
+        all_groups = list(range(file.num_row_groups))
+        if predicate is None or len(all_groups) < 2 or not predicate.columns or file.calendar is not None:
+            return all_groups
         # Conditions on partition columns have already been used to skip whole files.
         predicate = predicate.split(self.layout.partition_columns)[1]
         if predicate is None:
-            return every
+            return all_groups
         mode = self._mode(file)
         members = Members(file.columns, mode)
         names: dict[str, str] = {}
@@ -276,30 +276,32 @@ class TableReader:
             place = members.index(field)
             # Statistics are used only for columns that the file has in the table's type.
             if place is None or file.columns[place].type != field.type.to_arrow():
-                return every
+                return all_groups
             # A copy of a partition column in the file may differ from the log. With column mapping, members of a struct
             # may have swapped names while the struct has the same type.
             if self.layout.is_partition_column(name) or (mode != "none" and not isinstance(field.type, PrimitiveType)):
-                return every
+                return all_groups
             # Statistics leave out NaN, which is greater than every number.
             if any(pa.types.is_floating(leaf) for leaf in _leaf_types(file.columns[place].type)):
-                return every
+                return all_groups
             names[name] = file.columns[place].name
         stored = file.schema_arrow
         if any(len(stored.get_all_field_indices(name)) != 1 for name in names.values()):
-            return every
-        own = Schema([Field(names[name], self.schema.field(name).type) for name in sorted(names)])
-        indexed = StatisticsColumns(frozenset(path for path, _ in leaves(own)))
-        stats = strings([from_footer(file.metadata, own, indexed=indexed, group=group) for group in every])
-        keep = may_match(predicate, pa.table([stats], ["stats"]), TableLayout.of_names(self.schema, names))
-        return [group for group, is_candidate in zip(every, keep.to_pylist(), strict=True) if is_candidate]
+            return all_groups
+        file_schema = Schema([Field(names[name], self.schema.field(name).type) for name in sorted(names)])
+        indexed = StatisticsColumns(frozenset(path for path, _ in leaves(file_schema)))
+        stats = strings([from_footer(file.metadata, file_schema, indexed=indexed, group=group) for group in all_groups])
+        may_match_flags = may_match(predicate, pa.table([stats], ["stats"]), TableLayout.of_names(self.schema, names))
+        return [
+            group for group, is_candidate in zip(all_groups, may_match_flags.to_pylist(), strict=True) if is_candidate
+        ]
 
     def mask(self, rows: pa.Table, predicate: Predicate) -> pa.BooleanArray:
         """Whether ``predicate`` is true for each row; NULL counts as false."""
         return is_true(matches(predicate, rows, self.schema))
 
     def files(self, files: pa.Table) -> Iterator[tuple[DataFile, dict[str, pa.Scalar]]]:
-        """Each file, opened, with its partition values; it is closed when the iterator advances.
+        """Open each file, and yield it with its partition values; it is closed when the iterator advances.
 
         Args:
             files: path, partitionValues and deletionVector of a files table; also its row ids if the layout has

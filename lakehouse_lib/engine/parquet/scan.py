@@ -53,7 +53,8 @@ class Scan:
             row_ids: whether to add the columns ROW_IDS.
 
         Raises:
-            InvalidArgumentError: a column does not exist or is given twice, or ``row_ids`` without row tracking.
+            InvalidArgumentError: a column does not exist or is given twice, or ``row_ids`` is true and the table does
+                not have row tracking.
             InvalidSchemaError: this library cannot read the type of a column.
             UnsupportedFeatureError: the type of a column was changed in a way that the protocol does not allow.
         """

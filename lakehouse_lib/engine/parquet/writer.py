@@ -44,7 +44,7 @@ _PENDING_BYTES = 256 << 20
 _OPEN_FILES = 128
 _SAMPLED_ROWS = 4096
 _SHOWN_CHARACTERS = 40
-_REPEATING = 0.9  # a dictionary is used if at most this share of the sampled values is distinct
+_MOST_DISTINCT = 0.9  # a dictionary is used if at most this share of the sampled values is distinct
 
 
 class DataFileWriter:
@@ -177,14 +177,14 @@ class DataFileWriter:
         return footer, size
 
     def _write_again(self) -> None:
-        """Write the open file's rows to a new file, without statistics of the columns that turned out to hold NaN.
+        """Write the open file's rows to a new file, without statistics of the columns in which NaN was found.
 
-        A Parquet writer fixes the columns with statistics when it opens a file. Each column causes one such rewrite at
-        most, because later files of this writer leave out its statistics from the start.
+        A Parquet writer must know the columns with statistics when it opens a file. Each column causes at most one such
+        rewrite, because the later files of this writer have no statistics of that column.
         """
         self._close()
-        before = self._path
-        with self._failures(), self._target.store.open_input(before) as source:
+        old_path = self._path
+        with self._failures(), self._target.store.open_input(old_path) as source:
             file = pq.ParquetFile(source)
             for number in range(file.num_row_groups):
                 group = with_types(file.read_row_group(number), self._schema)
@@ -192,7 +192,7 @@ class DataFileWriter:
                     self._open(group)
                 self._write_group(group)
         with suppress(DeltaError):  # no commit refers to the old file, so vacuum deletes it
-            self._target.store.delete_many([before])
+            self._target.store.delete_many([old_path])
 
     def _encodings(self, dictionaries: list[str] | bool) -> dict[str, str] | None:
         """The encoding of the row id column, which stores the difference between one id and the next.
@@ -222,7 +222,7 @@ class DataFileWriter:
         self._path = f"{self._folder}/{name}" if self._folder else name
         self._opened.append(self._path)
         self._sink = self._target.store.open_output(self._path)
-        dictionaries = _repeating(first)
+        dictionaries = _dictionary_columns(first)
         # Readers take types from the log, so footers do not need the Arrow schema.
         with self._failures():
             self._writer = pq.ParquetWriter(
@@ -238,7 +238,7 @@ class DataFileWriter:
         self._row_groups = 0
 
 
-def _repeating(rows: pa.Table) -> list[str] | bool:
+def _dictionary_columns(rows: pa.Table) -> list[str] | bool:
     """The columns that are written with a dictionary, because their values repeat; True: all columns.
 
     Dictionaries for the other columns would take half of the time of a write and make files larger.
@@ -247,26 +247,29 @@ def _repeating(rows: pa.Table) -> list[str] | bool:
         return True
     stride = max(len(rows) // _SAMPLED_ROWS, 1)
     sample = rows.take(int64s(range(0, len(rows), stride)))
-    return [name for name in rows.column_names if pc.count_distinct(sample[name]).as_py() <= _REPEATING * len(sample)]
+    return [
+        name for name in rows.column_names if pc.count_distinct(sample[name]).as_py() <= _MOST_DISTINCT * len(sample)
+    ]
 
 
 def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
     """Write a stream of tables or record batches with exactly the columns of the table; returns the files table.
 
-    Each partition has its own writer. Memory is bounded for any number of partitions: above 256 MiB of pending rows,
-    the writer with most of them flushes; above 128 open files, the least recently used writer closes its file.
+    Each partition has its own writer. Memory is bounded for any number of partitions. If more than 256 MiB of rows are
+    pending, the writer with the most pending bytes writes a row group. If more than 128 files are open, the least
+    recently used writers close their files.
     """
     writers: dict[tuple[str | None, ...], DataFileWriter] = {}
     names = target.layout.data_columns.names
     try:
         for batch in batches:
             table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
-            for values, rows in _by_partition(table, target):
+            for values, rows in _split_by_partition(table, target):
                 # The writer that was used last is the last in the dictionary.
                 writer = writers.pop(values, None) or DataFileWriter(target, _named(target, values))
                 writers[values] = writer
                 writer.write(rows.select(names))
-            _bound(writers)
+            _bound_memory(writers)
         rows = [row for writer in writers.values() for row in writer.finish()]
     except BaseException:
         for writer in writers.values():
@@ -285,7 +288,7 @@ def _named(target: WriteTarget, values: tuple[str | None, ...]) -> dict[str, str
     return dict(zip(target.layout.partition_keys.values(), values, strict=True))
 
 
-def _bound(writers: Mapping[tuple[str | None, ...], DataFileWriter]) -> None:
+def _bound_memory(writers: Mapping[tuple[str | None, ...], DataFileWriter]) -> None:
     while sum(writer.pending_bytes for writer in writers.values()) > _PENDING_BYTES:
         max(writers.values(), key=lambda writer: writer.pending_bytes).flush()
     opened = [writer for writer in writers.values() if writer.is_open]
@@ -293,7 +296,7 @@ def _bound(writers: Mapping[tuple[str | None, ...], DataFileWriter]) -> None:
         writer.roll()
 
 
-def _by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[str | None, ...], pa.Table]]:
+def _split_by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[str | None, ...], pa.Table]]:
     if not len(table):
         return
     partition_columns = target.layout.partition_columns

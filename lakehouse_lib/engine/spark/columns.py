@@ -1,8 +1,8 @@
 """Conversion between a table's columns and the columns that Spark reads from its data files.
 
 Spark reads by name, so a scan requests the names that columns have in the files (column mapping), at every depth, and
-then renames them. Files do not have void columns. A void member is requested by a name that no file has: Spark fills it
-with nulls, and a struct of null members still differs from a null struct.
+then renames them. Files do not have void columns. A void member of a struct is requested under a name that no file has.
+Spark then fills the member with nulls, and a struct whose members are all null still differs from a null struct.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from lakehouse_lib.schema.nesting import parts, replaced
 from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.schema.widening import changes_of
 
-#: Returns the name of a column or struct member in some files.
+#: A function that returns the name that a column or struct member has in a group of files.
 Names = Callable[[Field], str]
 
-#: The fewest digits before the point of a decimal as which Spark reads whole numbers, by the type of the numbers.
+#: Spark reads stored integers as a decimal only if the decimal has at least this many digits before the point.
 _SPARK_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 _VOID = PrimitiveType("void")
 _FLOATING = (PrimitiveType("float"), PrimitiveType("double"))
@@ -42,10 +42,10 @@ def check_types(schema: Schema, *, table: str, version: int) -> None:
         UnsupportedFeatureError: names the first such column.
     """
     for field in schema.fields:
-        unknown = _unknown(field.type)
-        if unknown:
+        unreadable = _unreadable_type(field.type)
+        if unreadable:
             raise UnsupportedFeatureError(
-                f"column {field.name!r} has the type {unknown}, which Spark cannot read",
+                f"column {field.name!r} has the type {unreadable}, which Spark cannot read",
                 table=table,
                 version=version,
                 hint="Leave the column out: name the other columns",
@@ -63,7 +63,7 @@ def as_schema(schema: StructType) -> Schema:
 
 
 def as_column(field: Field, name: str) -> Any:
-    """The Spark column ``name``, which has the values of ``field``, with the name and metadata that users see."""
+    """The Spark column ``name`` with the name of ``field``, and with the metadata of ``field`` that users see."""
     from pyspark.sql import functions as F
 
     return F.col(quoted(name)).alias(field.name, metadata=_visible_metadata(field.metadata))
@@ -78,14 +78,15 @@ def as_seen(field: Field, names: Names) -> Any:
     else:
         column = _renamed(F.col(quoted(names(field))), field.type, names, _integer_digits(field))
     if field.type in _FLOATING:
-        # A factor of 1 changes no value, and Spark pushes no condition below it. A pushed condition would skip rows
-        # with NaN, which is greater than every number: parquet-cpp and parquet-rs leave NaN out of a row group's max.
+        # Multiply by 1, because Spark does not push a condition on a product down to row groups. For Spark, NaN is
+        # greater than every number, but parquet-cpp and parquet-rs leave NaN out of a row group's max. A pushed
+        # condition would therefore skip rows with NaN.
         column = column * F.lit(1).cast(spark_type(field.type))
     return column.alias(field.name, metadata=_visible_metadata(field.metadata))
 
 
 def has_floats_in_structs(schema: StructType) -> bool:
-    """Whether a struct has a floating-point member; Spark could push a condition on it down to row groups."""
+    """Whether a struct column has a floating-point member; Spark may push a condition on it down to row groups."""
     return any(isinstance(field.type, StructType) and _has_floats(field.type) for field in schema.fields)
 
 
@@ -151,9 +152,9 @@ def _with_digits(kind: DataType, digits: int) -> DataType:
 
 
 def _integer_digits(field: Field) -> int:
-    """The digits before the point that Spark requires of a decimal column whose old files have whole numbers.
+    """The digits before the point that Spark requires of a decimal column whose old files store integers.
 
-    0 for a column that never had whole numbers.
+    0 for a column that never had an integer type.
     """
     return max((_SPARK_DIGITS.get(old, 0) for old, new in changes_of(field) if new.decimal is not None), default=0)
 
@@ -166,13 +167,13 @@ def _visible_field(field: Field) -> Field:
     return Field(field.name, _nullable(field.type), True, _visible_metadata(field.metadata))
 
 
-def _unknown(kind: DataType) -> str | None:
+def _unreadable_type(kind: DataType) -> str | None:
     """The name of a type within ``kind`` that Spark cannot read, such as an array of void; None if there is none."""
     if isinstance(kind, PrimitiveType):
         return None if kind.is_known or kind.type == "variant" else kind.type
     if isinstance(kind, ArrayType | MapType) and _VOID in parts(kind):
         return str(kind)
-    return next((name for part in parts(kind) if (name := _unknown(part))), None)
+    return next((name for part in parts(kind) if (name := _unreadable_type(part))), None)
 
 
 def _visible_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:

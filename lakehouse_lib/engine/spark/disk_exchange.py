@@ -1,6 +1,6 @@
 """An exchange over the disk of one machine: tasks write pieces to scratch files, and the driver sends their positions.
 
-For engines whose tasks all run on one machine. The pieces of a task are in one file, which the gather tasks map into
+It requires that all tasks run on one machine. The pieces of a task are in one file, which the gather tasks map into
 memory. So a piece is copied once, and all pieces together may be larger than the memory.
 """
 
@@ -84,7 +84,7 @@ def scatter_to_disk(task: ScatterToDisk) -> pa.Table:
 def by_group(
     index: pa.Table, gather: Callable[[Any, Iterator[Piece]], pa.Table], groups: Sequence[Any]
 ) -> list[GatherFromDisk]:
-    """The gather tasks, for groups with a piece."""
+    """One gather task for each group that has a piece."""
     ordered = index.sort_by([(name, "ascending") for name in ("group", "order", "task", "position")])
     runs = pc.run_end_encode(ordered["group"].combine_chunks())
     tasks = []

@@ -1,7 +1,7 @@
 """The engine that runs on Spark: file tasks in Python workers, reads and writes of rows by Spark itself.
 
-Rows cross between the JVM and Python in two cases only: as blobs, if an ``exchange`` runs on a cluster, and in writes
-to stores where renames are expensive. Only the DataFrame API is used.
+Rows cross between the JVM and Python in three cases only: as blobs, if an ``exchange`` runs on a cluster; in writes to
+stores where renames are expensive; and in writes of Arrow data. Jobs use only the DataFrame API, not RDDs.
 """
 
 from __future__ import annotations

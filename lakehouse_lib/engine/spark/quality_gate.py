@@ -2,7 +2,8 @@
 
 Rows that break a rule about single rows (a map expectation, or uniqueness) go to quarantine. A broken rule about the
 whole batch (row count, a mean, ...) stops the load. Great Expectations gives the condition of each row rule once, and
-all conditions are evaluated in one pass over a batch. Its own validation would take a second or more for each batch.
+all conditions are evaluated in one pass over a batch. The validation of Great Expectations would take a second or more
+for each batch.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 VIOLATIONS = "__violations"
 
-#: Metrics on which a condition may depend and still be the same for every batch. Every condition lists the row count.
+#: A condition that depends only on these metrics is the same for every batch. Each condition lists the row count.
 _FIXED_METRICS = {"table.columns", "table.column_types", "table.row_count"}
 
 
@@ -44,7 +45,12 @@ class Gate:
     """
 
     def __init__(self, spark: SparkSession, rules: Sequence[Rule], rows: DataFrame, columns: Sequence[str]) -> None:
-        """``rows``: a DataFrame with the schema, which may be empty; ``columns``: the columns that rules may check."""
+        """Prepare the conditions of the rules.
+
+        Args:
+            rows: a DataFrame with the schema; its rows are not read.
+            columns: the columns that rules may check.
+        """
         import great_expectations as gx  # takes 2-3 s and 160 MB, so it is imported only if there is a suite
 
         _quieten()
@@ -107,24 +113,26 @@ class Gate:
             )
 
     def _judge_rows(self, rows: DataFrame, rules: Sequence[_RowRule]) -> Verdict:
-        rules = sorted(rules, key=lambda each: self._columns.index(each.rule.column) if each.rule.column else -1)
+        rules = sorted(
+            rules, key=lambda row_rule: self._columns.index(row_rule.rule.column) if row_rule.rule.column else -1
+        )
         flags = [f"__rule_{index}" for index in range(len(rules))]
-        flagged = rows.select("*", *(each.breaks.alias(flag) for each, flag in zip(rules, flags, strict=True)))
-        strict = [F.col(flag) for each, flag in zip(rules, flags, strict=True) if each.mostly >= 1]
+        flagged = rows.select("*", *(row_rule.breaks.alias(flag) for row_rule, flag in zip(rules, flags, strict=True)))
+        strict = [F.col(flag) for row_rule, flag in zip(rules, flags, strict=True) if row_rule.mostly >= 1]
         counts = flagged.agg(
             F.count_if(reduce(_either, strict, F.lit(False))).alias("__failing"),
             *(F.count_if(F.col(flag)).alias(flag) for flag in flags),
             *(
-                F.count_if(each.applies if each.applies is not None else F.lit(True)).alias(f"{flag}_of")
-                for each, flag in zip(rules, flags, strict=True)
-                if each.mostly < 1
+                F.count_if(row_rule.applies if row_rule.applies is not None else F.lit(True)).alias(f"{flag}_of")
+                for row_rule, flag in zip(rules, flags, strict=True)
+                if row_rule.mostly < 1
             ),
         ).first()
         assert counts is not None
         broken = [
-            (each, flag)
-            for each, flag in zip(rules, flags, strict=True)
-            if counts[flag] and (each.mostly >= 1 or counts[flag] > (1 - each.mostly) * counts[f"{flag}_of"])
+            (row_rule, flag)
+            for row_rule, flag in zip(rules, flags, strict=True)
+            if counts[flag] and (row_rule.mostly >= 1 or counts[flag] > (1 - row_rule.mostly) * counts[f"{flag}_of"])
         ]
         if not broken:
             return Verdict(rows, None, 0, {})
@@ -133,21 +141,21 @@ class Gate:
                 F.when(
                     F.col(flag),
                     F.struct(
-                        F.lit(each.rule.column).cast("string").alias("column"),
-                        F.lit(each.rule.id).alias("reason"),
-                        F.lit(each.rule.id).alias("rule"),
+                        F.lit(row_rule.rule.column).cast("string").alias("column"),
+                        F.lit(row_rule.rule.id).alias("reason"),
+                        F.lit(row_rule.rule.id).alias("rule"),
                     ),
                 )
-                for each, flag in broken
+                for row_rule, flag in broken
             )
         )
         any_broken = reduce(_either, (F.col(flag) for _, flag in broken))
-        tolerant = any(each.mostly < 1 for each, _ in broken)
+        tolerant = any(row_rule.mostly < 1 for row_rule, _ in broken)
         return Verdict(
             flagged.where(~any_broken).drop(*flags),
             flagged.where(any_broken).withColumn(VIOLATIONS, F.array_compact(violations)).drop(*flags),
             flagged.where(any_broken).count() if tolerant else counts["__failing"],
-            {each.rule.id: counts[flag] for each, flag in broken},
+            {row_rule.rule.id: counts[flag] for row_rule, flag in broken},
         )
 
     def _batch(self, rows: DataFrame) -> Any:
@@ -190,7 +198,10 @@ def _condition_metric(expectation: Any, validator: Any) -> Any:
     needed = expectation.get_validation_dependencies(execution_engine=validator.execution_engine)
     counted = needed.metric_configurations.get(f"{name}.unexpected_count")
     if counted is None:
-        raise QualityError(f"{expectation.expectation_type} has no condition on Spark", hint="Use another expectation")
+        raise QualityError(
+            f"Great Expectations has no Spark condition for {expectation.expectation_type}",
+            hint="Use another expectation",
+        )
     return MetricConfiguration(f"{name}.condition", counted.metric_domain_kwargs, counted.metric_value_kwargs)
 
 
@@ -208,9 +219,9 @@ def _is_fixed(expectation: Any, validator: Any) -> bool:
 def _row_rule(rule: Rule, expectation: Any, validator: Any) -> _RowRule:
     with _as_quality_error(f"the rule {rule} cannot be evaluated on Spark"):
         condition, domain, accessor = validator.get_metric(_condition_metric(expectation, validator))
-        applies = [F.expr(only.condition) for only in domain.get("filter_conditions", ())] + _not_ignored(
-            domain, accessor
-        )
+        applies = [
+            F.expr(filter_condition.condition) for filter_condition in domain.get("filter_conditions", ())
+        ] + _not_ignored(domain, accessor)
         if domain.get("row_condition"):
             if expectation.map_metric in ("column_values.unique", "compound_columns.unique"):
                 raise QualityError(
@@ -221,9 +232,9 @@ def _row_rule(rule: Rule, expectation: Any, validator: Any) -> _RowRule:
         column = accessor.get("column")
         if column is not None and expectation.map_metric not in ("column_values.nonnull", "column_values.null"):
             applies.append(F.col(column).isNotNull())
-    every = reduce(lambda left, right: left & right, applies) if applies else None
-    breaks = condition if every is None else every & condition
-    return _RowRule(rule, float(expectation.mostly), every, F.coalesce(breaks, F.lit(False)))
+    is_applicable = reduce(lambda left, right: left & right, applies) if applies else None
+    breaks = condition if is_applicable is None else is_applicable & condition
+    return _RowRule(rule, float(expectation.mostly), is_applicable, F.coalesce(breaks, F.lit(False)))
 
 
 def _row_condition(domain: Mapping[str, Any], engine: Any) -> Column:
@@ -242,7 +253,7 @@ def _row_condition(domain: Mapping[str, Any], engine: Any) -> Column:
 
 
 def _not_ignored(domain: Mapping[str, Any], accessor: Mapping[str, Any]) -> list[Column]:
-    """Conditions for ``ignore_row_if`` of rules about several columns: which of them must not be null."""
+    """The conditions under which a rule about several columns applies to a row, by the rule's ``ignore_row_if``."""
     names = accessor.get("column_list") or [accessor[key] for key in ("column_A", "column_B") if key in accessor]
     missing = [F.col(name).isNull() for name in names]
     ignore = domain.get("ignore_row_if")

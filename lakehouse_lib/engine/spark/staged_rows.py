@@ -26,7 +26,7 @@ def read(spark: SparkSession, store: ObjectStore, schema: Schema, paths: Sequenc
     """The rows of staged Parquet files of a store."""
     if not paths:
         return empty(spark, schema)
-    # Disable globbing, because a table's path may contain * or [.
+    # Globbing is disabled, because a table's path may contain * or [.
     reader = spark.read.schema(struct_type(schema)).option("__globPaths__", "false")
     # The options override the session's settings: dates are not rebased, and a missing file is an error.
     reader = reader.options(**reading.OPTIONS, **store_access.options(spark, store))

@@ -1,6 +1,6 @@
 """Python workers of a Spark session: makes sure that they can import this library.
 
-Workers run ``PYSPARK_PYTHON``, or without it the first ``python3`` of their machine.
+A worker runs the interpreter that ``PYSPARK_PYTHON`` names, or without it the first ``python3`` on its machine's path.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def hint() -> str:
     return (
         f"Set PYSPARK_PYTHON (spark.pyspark.python for spark-submit) to a Python {python} that has "
         f"{distribution.NAME} {distribution.VERSION} and pyarrow on every executor, or send the library with "
-        "--py-files to one that has pyarrow"
+        "--py-files to a Python that has pyarrow"
     )
 
 

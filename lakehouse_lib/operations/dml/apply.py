@@ -27,8 +27,8 @@ from lakehouse_lib.threads import in_order
 
 _THREADS = 8
 
-#: One row a changed file: its log path, the counts of rows deleted now and of remaining rows, and the add action of its
-#: replacement (path null: no row remains).
+#: One row per changed file: its log path, the number of rows that were deleted now, the number of remaining rows, and
+#: the add action of its replacement (path null: no row remains).
 APPLIED_SCHEMA = pa.schema(
     [
         pa.field("source", pa.string(), nullable=False),
@@ -41,9 +41,11 @@ APPLIED_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class CopyTask:
-    """Copy the rows of ``files`` (COPIED_COLUMNS and tags) that do not match.
+    """A task that copies the rows of files that do not match.
 
     Attributes:
+        target: the table.
+        files: COPIED_COLUMNS and tags of the files.
         positions: the positions of matching rows in each file, as in MATCHES_SCHEMA.
     """
 
@@ -53,11 +55,11 @@ class CopyTask:
 
 
 def copy_files(snapshot: Snapshot, files: pa.Table, matches: pa.Table, engine: Engine) -> pa.Table:
-    """Copy the files without matching rows and without rows that deletion vectors hide: APPLIED_SCHEMA.
+    """Copy files, and leave out matching rows and rows that deletion vectors hide; returns APPLIED_SCHEMA.
 
     Args:
         files: files table of the snapshot.
-        matches: matches in the same files in the same order.
+        matches: a table of MATCHES_SCHEMA with the same files in the same order.
     """
     if not len(files):
         return pa.Table.from_batches([], APPLIED_SCHEMA)
@@ -71,7 +73,7 @@ def copy_files(snapshot: Snapshot, files: pa.Table, matches: pa.Table, engine: E
 
 
 def copy_rows(task: CopyTask) -> pa.Table:
-    """Run a copy task: APPLIED_SCHEMA."""
+    """Run a copy task; returns APPLIED_SCHEMA."""
     target, reader = task.target, copy_reader(task.target)
     ids = FileIds.of(task.files) if target.layout.row_ids is not None else [None] * len(task.files)
     results = []
@@ -96,11 +98,11 @@ def copy_rows(task: CopyTask) -> pa.Table:
 
 
 def mark_rows(files: pa.Table, matches: pa.Table, store: ObjectStore) -> pa.Table:
-    """Hide the matching rows by deletion vectors: APPLIED_SCHEMA of the files with newly hidden rows.
+    """Hide the matching rows by deletion vectors; returns APPLIED_SCHEMA, only for files with newly hidden rows.
 
     Args:
         files: a files table.
-        matches: matches in the same files in the same order.
+        matches: a table of MATCHES_SCHEMA with the same files in the same order.
     """
     old_vectors = in_order(
         lambda vector: deletion_vector.load(store, vector), files["deletionVector"].to_pylist(), _THREADS
@@ -118,8 +120,8 @@ def mark_rows(files: pa.Table, matches: pa.Table, store: ObjectStore) -> pa.Tabl
     after = with_vectors(before, vectors, [counts[index] for index in changed], store)
     is_change = pa.repeat(literal(True, pa.bool_()), len(after))
     after = after.set_column(after.column_names.index("dataChange"), FILE_SCHEMA.field("dataChange"), is_change)
-    is_left = iter(range(len(after)))
-    places = column([next(is_left) if rows else None for rows in remaining], pa.int64())
+    row_numbers = iter(range(len(after)))
+    places = column([next(row_numbers) if rows else None for rows in remaining], pa.int64())
     return _applied(before["path"].to_pylist(), deleted, remaining, after.take(places))
 
 

@@ -46,7 +46,7 @@ _ROUNDS = 10
 
 @dataclass(frozen=True)
 class DeletePlan:
-    """The files that a delete will remove or read; also the dry run.
+    """The files that a delete will remove or read, from the log alone.
 
     Attributes:
         whole: files table of the files whose partition values show that all rows match.
@@ -83,9 +83,9 @@ def _with_hidden_rows(snapshot: Snapshot, predicate: Predicate, candidates: pa.T
     marked = files.filter(files["deletionVector"].is_valid())
     index = marked.column_names.index("stats")
     unbounded = marked.set_column(index, FILE_SCHEMA.field("stats"), pa.nulls(len(marked), pa.string()))
-    may = may_match(predicate, unbounded, snapshot.layout)
+    may_match_flags = may_match(predicate, unbounded, snapshot.layout)
     unmarked = candidates.filter(candidates["deletionVector"].is_null())
-    return pa.concat_tables([unmarked, marked.filter(may)])
+    return pa.concat_tables([unmarked, marked.filter(may_match_flags)])
 
 
 def delete(
@@ -191,7 +191,7 @@ class _Delete:
     def _apply(self, snapshot: Snapshot, candidates: pa.Table, keys: pa.Array, marks: bool) -> None:
         """Hide the matching rows of candidates, or copy the files without these rows.
 
-        Files to which an earlier plan has done this are left out.
+        Files that an earlier plan has already changed are left out.
         """
         pending = pc.and_not(
             pc.is_in(self._matches[_KEY], value_set=keys),
@@ -259,7 +259,7 @@ def _files(applied: pa.Table) -> pa.Table:
 
 
 def _is_marked(applied: pa.Table) -> pa.ChunkedArray:
-    """For each changed file whether it was kept and got a new deletion vector."""
+    """Which changed files keep their data file and get a new deletion vector."""
     return is_true(pc.equal(applied["path"], applied["source"]))
 
 

@@ -1,6 +1,7 @@
 """The live files as a table with their statistics, as the log has them.
 
-The bounds that prune files (``statistics.bounds``) are widened and checked; these values are not.
+The bounds that prune files (``statistics.bounds``) are checked, and widened where they may be inexact. The values here
+are neither.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from lakehouse_lib.schema import DataType, Field, PrimitiveType, StructType, col
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import StatisticsColumns, WrittenStatistics, indexed_columns
 
-_WITHOUT_ENDS = ("binary", "void", "variant")
-_ALWAYS = ("path", "size_bytes", "modification_time")
+_WITHOUT_BOUNDS = ("binary", "void", "variant")
+_NOT_NULL = ("path", "size_bytes", "modification_time")
 
 
 def add_actions(snapshot: Snapshot, *, flatten: bool = False) -> pa.Table:
@@ -31,9 +32,9 @@ def add_actions(snapshot: Snapshot, *, flatten: bool = False) -> pa.Table:
     """
     schema, mode = snapshot.schema, snapshot.layout.mapping
     indexed = indexed_columns(snapshot.layout, snapshot.configuration)
-    counted, ended = _counted(schema, indexed, ()), _ended(schema, indexed, ())
+    counted, bounded = _counts_schema(schema, indexed, ()), _bounds_schema(schema, indexed, ())
     statistics, files = snapshot.statistics(
-        WrittenStatistics(column_mapping.physical_schema(counted, mode), column_mapping.physical_schema(ended, mode)),
+        WrittenStatistics(column_mapping.physical_schema(counted, mode), column_mapping.physical_schema(bounded, mode)),
         ["path", "size", "modificationTime", "partitionValues"],
     )
     columns: dict[str, pa.ChunkedArray] = {
@@ -42,31 +43,31 @@ def add_actions(snapshot: Snapshot, *, flatten: bool = False) -> pa.Table:
         "modification_time": files["modificationTime"],
         "num_records": statistics["numRecords"],
         "null_count": _named(statistics["nullCount"], counted),
-        "min": _named(statistics["minValues"], ended),
-        "max": _named(statistics["maxValues"], ended),
+        "min": _named(statistics["minValues"], bounded),
+        "max": _named(statistics["maxValues"], bounded),
         "partition": _partitions(snapshot, files),
     }
     fields, values = [], []
     for name, column in columns.items():
         for leaf_name, array in _flat(name, column) if flatten else [(name, column)]:
             if not pa.types.is_struct(array.type) or array.type.num_fields:
-                fields.append(pa.field(leaf_name, array.type, nullable=leaf_name not in _ALWAYS))
+                fields.append(pa.field(leaf_name, array.type, nullable=leaf_name not in _NOT_NULL))
                 values.append(array)
     return pa.Table.from_arrays(values, schema=pa.schema(fields))
 
 
-def _counted(schema: StructType, indexed: StatisticsColumns, above: tuple[str, ...]) -> StructType:
+def _counts_schema(schema: StructType, indexed: StatisticsColumns, above: tuple[str, ...]) -> StructType:
     """The columns with statistics; each leaf has the type long, for a count of nulls."""
     return _chosen(schema, indexed, above, lambda _: PrimitiveType("long"))
 
 
-def _ended(schema: StructType, indexed: StatisticsColumns, above: tuple[str, ...]) -> StructType:
-    """The columns with statistics that have a least and a greatest value."""
+def _bounds_schema(schema: StructType, indexed: StatisticsColumns, above: tuple[str, ...]) -> StructType:
+    """The columns with statistics that have a min and a max."""
 
-    def ends(kind: DataType) -> DataType | None:
-        return kind if isinstance(kind, PrimitiveType) and kind.is_known and kind.type not in _WITHOUT_ENDS else None
+    def bounded_type(kind: DataType) -> DataType | None:
+        return kind if isinstance(kind, PrimitiveType) and kind.is_known and kind.type not in _WITHOUT_BOUNDS else None
 
-    return _chosen(schema, indexed, above, ends)
+    return _chosen(schema, indexed, above, bounded_type)
 
 
 def _chosen(

@@ -36,7 +36,13 @@ _BIN = "bin"
 
 @dataclass(frozen=True)
 class CompactTask:
-    """Write the rows of ``files`` (COPIED_COLUMNS and tags, of one partition) into one file."""
+    """A task that writes the rows of some files into one file.
+
+    Attributes:
+        number: the number of the bin.
+        target: the table.
+        files: COPIED_COLUMNS and tags of the files, which are in one partition.
+    """
 
     number: int
     target: WriteTarget
@@ -45,7 +51,7 @@ class CompactTask:
 
 @dataclass(frozen=True)
 class CompactPlan:
-    """The files that a compaction will merge; also the dry run.
+    """The files that a compaction will merge, from the log alone.
 
     Attributes:
         considered: number of live files that the predicate selects.
@@ -108,11 +114,11 @@ def compaction_bins(files: pa.Table, partitions: Rows, target_size: int) -> tupl
     order = np.flatnonzero(small)
     order = order[np.lexsort([sizes[order], partitions[order]])]
     starts = np.flatnonzero(np.diff(partitions[order], prepend=-1))
-    worn = has_many_deleted_rows(files)
+    many_deleted = has_many_deleted_rows(files)
     bins: list[Rows] = []
     for part in np.split(order, starts[1:]) if len(order) else []:
-        bins += [rows for rows in _next_fit(part, sizes[part], target_size) if len(rows) > 1 or worn[rows[0]]]
-    return (*bins, *(np.array([row]) for row in np.flatnonzero(worn & ~small)))
+        bins += [rows for rows in _next_fit(part, sizes[part], target_size) if len(rows) > 1 or many_deleted[rows[0]]]
+    return (*bins, *(np.array([row]) for row in np.flatnonzero(many_deleted & ~small)))
 
 
 def compact(
@@ -123,7 +129,7 @@ def compact(
     predicate: Predicate | None = None,
     commit_properties: CommitProperties | None = None,
 ) -> ChangeResult:
-    """Merge files below half of the target size. Rows do not change, so readers and appends do not conflict.
+    """Merge files below half of the target size. No row changes, so the commit does not conflict with appends.
 
     Files with more than 5% deleted rows by a deletion vector are rewritten without these rows. Z-ordered files stay,
     unless they are small for their run. ``compaction_bins`` has the rules.
@@ -176,7 +182,7 @@ def rewrite_bins(
     target = rewrite_target(snapshot)
     chosen = plan.files.select([*COPIED_COLUMNS, "tags"])
     tasks = [CompactTask(number, target, chosen.take(int64s(rows))) for number, rows in enumerate(plan.bins)]
-    # Start with the largest bins, so that the run does not wait for a large bin at the end.
+    # The largest bins come first, so that the run does not wait for a large bin at the end.
     sizes = numbers_of(plan.files["size"], np.int64)
     weights = [int(sizes[rows].sum()) for rows in plan.bins]
     written = engine.run(merge_files, [task for _, task in sorted(zip(weights, tasks, strict=True), key=_heaviest)])
@@ -188,11 +194,11 @@ def rewrite_bins(
         numbers_of(written[_BIN], np.int64),
         places_in_order,
     )
-    committed, done = commit_rewrite(snapshot, rewrite, operation, parameters, started, commit_properties)
+    committed, committed_rewrite = commit_rewrite(snapshot, rewrite, operation, parameters, started, commit_properties)
     metrics = rewrite_metrics(
         plan.considered,
-        done.removed,
-        done.added,
+        committed_rewrite.removed,
+        committed_rewrite.added,
         partitions=plan.partitions,
         batches=len(plan.bins),
         started=started,
@@ -201,7 +207,7 @@ def rewrite_bins(
 
 
 def merge_files(task: CompactTask) -> pa.Table:
-    """Run a compaction task with one row group in memory at a time: a files table with a column for the bin."""
+    """Run a compaction task, with one row group in memory at a time; returns a files table with the column ``bin``."""
     target = task.target
     reader = copy_reader(target)
     values = dict(task.files["partitionValues"][0].as_py() or ())

@@ -28,7 +28,9 @@ from lakehouse_lib.store import ObjectStore
 
 @dataclass(frozen=True)
 class MarkedGroup:
-    """A group of a rewrite whose files are all live, some of them with new deletion vectors. All are files tables.
+    """A group of a rewrite whose files are all live, some of them with new deletion vectors.
+
+    All attributes are files tables.
 
     Attributes:
         copied: the files of the group when their rows were copied.
@@ -60,7 +62,7 @@ Places = Callable[[ObjectStore, Mapping[int, MarkedGroup]], Mapping[int, Sequenc
 def marked_groups(
     removed: tuple[pa.Table, NDArray[np.int64]], added: tuple[pa.Table, NDArray[np.int64]], latest: Snapshot
 ) -> dict[int, MarkedGroup]:
-    """The groups of a rewrite whose files are all live, and of which a file got another deletion vector since the copy.
+    """The groups, by number, whose files are all live, if one of the files got another deletion vector after the copy.
 
     Args:
         removed, added: the copied files and the written files, each with the group of every file.
@@ -101,7 +103,7 @@ def places_in_order(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> di
             if was != now:
                 left_out, deleted = deletion_vector.load(store, was), deletion_vector.load(store, now)
                 if not left_out <= deleted:
-                    break  # rows were restored that were not copied
+                    break  # a row that was not copied is live again
                 new = deletion_vector.positions(deleted - left_out)
                 marks |= deletion_vector.bitmap_of(
                     start + new - np.searchsorted(deletion_vector.positions(left_out), new)

@@ -67,7 +67,7 @@ def rewrite_target(snapshot: Snapshot, *, data_change: bool = False) -> WriteTar
     """The write target of rewritten rows: the table's own layout, and files as large as the plan decides.
 
     Args:
-        data_change: whether rows are left out.
+        data_change: whether the rewrite leaves out rows, so that ``dataChange`` of its files is true.
 
     Raises:
         DeltaProtocolError: the table has row tracking, but does not name the column for row ids.
@@ -91,10 +91,10 @@ def commit_rewrite(
     started: float,
     properties: CommitProperties | None,
 ) -> tuple[CommittedChange, Rewrite]:
-    """Commit a rewrite without the groups of which a concurrent commit removed a file; their new files are deleted.
+    """Commit a rewrite. A group is left out if a concurrent commit removed one of its files.
 
-    If concurrent commits only deleted rows by deletion vectors, the same rows are deleted in the new files. A group is
-    left out if new deletion vectors arrive in every round.
+    If concurrent commits only deleted rows by deletion vectors, the same rows are deleted in the new files. After ten
+    rebases, groups with new deletion vectors are left out. The new files of groups that are left out are deleted.
 
     Args:
         operation: commitInfo's operation; ``parameters``: its operationParameters.
@@ -194,7 +194,7 @@ class _Marks:
 
 
 def _with_marks(rewrite: Rewrite, marks: _Marks, store: ObjectStore) -> Rewrite:
-    """The rewrite of the files in the latest version, with the marks of some groups in their new files."""
+    """The rewrite with the files of the latest version, and with the marked rows deleted in the new files."""
     rest = rewrite.only(np.setdiff1d(rewrite.removed_groups, np.array(list(marks.places), np.int64)))
     removed, removed_groups = [rest.removed], [rest.removed_groups]
     added, added_groups = [rest.added], [rest.added_groups]

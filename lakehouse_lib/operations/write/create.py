@@ -180,7 +180,9 @@ def check_kinds(
         ),
     ):
         if value is not None and not fits:
-            raise InvalidArgumentError(f"{what} is {excerpt(value)}", table=table, hint=f"Pass {way_out}, or None")
+            raise InvalidArgumentError(
+                f"{what} is {excerpt(value)}; expected {way_out} or None", table=table, hint=f"Pass {way_out}, or None"
+            )
 
 
 def describe(metadata: Metadata) -> dict[str, object]:
@@ -215,6 +217,6 @@ def partition_columns(schema: Schema, names: Sequence[str], table: str | None) -
         raise InvalidArgumentError(
             f"every column is a partition column: {', '.join(columns)}",
             table=table,
-            hint="Leave a column to be stored in the files",
+            hint="Leave at least one column out of partition_by, so that data files have a column",
         )
     return tuple(columns)

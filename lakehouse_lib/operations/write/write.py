@@ -71,7 +71,7 @@ class Write:
             mode "overwrite"): the table gets the data's schema.
         partition_by: partition columns of a new table, or of a table whose schema is overwritten. In other cases it is
             None or names the table's partition columns.
-        name, description, configuration: of a new table; an existing table keeps its own.
+        name, description, configuration: the values of a new table; an existing table keeps its own values.
         target_file_size: size in bytes at which a file is closed. Each partition of a Spark DataFrame writes its own
             files.
     """

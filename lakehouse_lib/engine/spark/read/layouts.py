@@ -1,10 +1,10 @@
 """The names of a table's columns in its files (PROTOCOL.md, Reader Requirements for Column Mapping).
 
 Without mapping and in the mode ``name``, all files have the same names. In the mode ``id``, columns are found by the
-field ids of each file, and names may differ: converted files keep their old names, and a renamed column may have left
-its name to another one. Spark can match field ids only by a setting of the session, and it then still pushes conditions
-down by name, which skips row groups that match. So the footers are read, and files with the same names of columns are
-scanned together, by these names.
+field ids of each file, and names may differ: converted files keep their old names, and the former name of a renamed
+column may now belong to another column. Spark matches field ids only if a setting of the session enables it. Even then
+it pushes conditions down by name, and would skip row groups that match. So this module reads the footers, and groups
+the files that have the same names for the columns. Spark scans each group by these names.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from lakehouse_lib.store import ObjectStore
 
 _BLOCK_SIZE = 128 << 20
 _NEEDS_QUOTING = r"[^A-Za-z0-9_.~/=-]"
-# If true, Spark ignores the list and scans its folder, which has no data files.
+# If this setting is true, Spark ignores the list and scans the list's folder, which has no data files.
 _IGNORED = "spark.sql.streaming.fileStreamSink.ignoreMetadata"
 
 
@@ -74,8 +74,8 @@ def manifest(files: pa.Table, store: ObjectStore, *, numbered: bool = False) -> 
 
     Args:
         files: a files table with store paths.
-        numbered: whether modification times in the list are row numbers of ``files``, in ms since the epoch. A scan
-            then knows the file of each row at low cost (``_metadata.file_modification_time``).
+        numbered: whether the list has the row numbers of ``files`` in place of modification times (ms since the epoch).
+            A scan then knows the file of each row at low cost (``_metadata.file_modification_time``).
 
     Raises:
         LogCorruptedError: a file has no bytes.
@@ -98,9 +98,9 @@ def manifest(files: pa.Table, store: ObjectStore, *, numbered: bool = False) -> 
     log = folder / "_spark_metadata"
     if not (log / "0").exists():
         log.mkdir(parents=True, exist_ok=True)
-        aside = log / f".{uuid.uuid4().hex}.tmp"  # other threads may be writing the same list
-        aside.write_bytes(text)
-        aside.rename(log / "0")
+        temporary_file = log / f".{uuid.uuid4().hex}.tmp"  # other threads may be writing the same list
+        temporary_file.write_bytes(text)
+        temporary_file.rename(log / "0")
     return f"file:{folder}"  # not percent-encoded, because Spark does not decode it
 
 
@@ -129,18 +129,18 @@ def _sizes(files: pa.Table, store: ObjectStore) -> pa.Array:
 def _uris(paths: pa.ChunkedArray, store: ObjectStore) -> pa.Array:
     """The URIs of store paths for Spark, percent-encoded."""
     paths = whole(paths)
-    base, below = pa.scalar(_encoded(store_access.uri(store, store.root))), paths
+    base, relative_paths = pa.scalar(_encoded(store_access.uri(store, store.root))), paths
     for location in store.allowed_roots:
         folder = f"{location.rstrip('/')}/"
         inside = pc.starts_with(paths, folder)
         if pc.any(inside, min_count=0).as_py():
             base = pc.if_else(inside, _encoded(store_access.uri(store, location)), base)
-            below = pc.if_else(inside, pc.utf8_slice_codeunits(paths, len(folder)), below)
-    odd = pc.match_substring_regex(below, _NEEDS_QUOTING)
-    if pc.any(odd, min_count=0).as_py():
-        quoted = [quote(path, safe="/=") for path in below.filter(odd).to_pylist()]
-        below = pc.replace_with_mask(below, odd, pa.array(quoted, below.type))
-    return pc.binary_join_element_wise(base, below, "/")
+            relative_paths = pc.if_else(inside, pc.utf8_slice_codeunits(paths, len(folder)), relative_paths)
+    needs_quoting = pc.match_substring_regex(relative_paths, _NEEDS_QUOTING)
+    if pc.any(needs_quoting, min_count=0).as_py():
+        quoted = [quote(path, safe="/=") for path in relative_paths.filter(needs_quoting).to_pylist()]
+        relative_paths = pc.replace_with_mask(relative_paths, needs_quoting, pa.array(quoted, relative_paths.type))
+    return pc.binary_join_element_wise(base, relative_paths, "/")
 
 
 def _encoded(uri: str) -> str:
@@ -162,6 +162,6 @@ def _text(lines: pa.Array) -> bytes:
 
 @cache
 def _scratch() -> Path:
-    lasting = ExitStack()
-    atexit.register(lasting.close)
-    return Path(lasting.enter_context(scratch_folder()))
+    exit_stack = ExitStack()
+    atexit.register(exit_stack.close)
+    return Path(exit_stack.enter_context(scratch_folder()))

@@ -1,4 +1,4 @@
-"""The positions of rows for which a condition is true that only Spark can evaluate.
+"""The positions of rows that match a condition which only Spark can evaluate.
 
 Rows do not cross to Python: Spark returns one word for 64 rows of a file, with the bits of matching rows set.
 """
@@ -37,12 +37,12 @@ def matching_rows(spark: Any, snapshot: Snapshot, files: pa.Table, predicate: Pr
     spark_columns.check_types(schema, table=snapshot.store.root, version=snapshot.version)
     results = [pa.Table.from_batches([], MATCHES_SCHEMA)]
     sources = files.append_column("source", files["path"])
-    for part, alike in parts(spark, snapshot, schema, sources):
+    for part, group_files in parts(spark, snapshot, schema, sources):
         place = F.col(ROW).bitwiseAND(F.lit(63)).cast("int")
         bit = F.call_function("shiftleft", F.lit(1).cast("long"), place)
-        matching = part.placed(alike).where(to_spark_sql(predicate))
+        matching = part.placed(group_files).where(to_spark_sql(predicate))
         words = matching.groupBy(FILE, F.shiftright(ROW, 6).alias(_BLOCK)).agg(F.bit_or(bit).alias(_BITS))
-        results.append(_matches(words.toArrow(), alike, snapshot))
+        results.append(_matches(words.toArrow(), group_files, snapshot))
     return pa.concat_tables(results)
 
 

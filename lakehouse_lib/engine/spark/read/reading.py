@@ -1,8 +1,8 @@
 """A snapshot's files as a DataFrame, read by Spark's own vectorised Parquet scan.
 
 Spark takes partition values from folder names, but the values of a table are in the log. If the folders of files agree
-with the log, Spark reads the values from them. Other files get the values of the log by a join with the number of the
-file. Files with deletion vectors are scanned separately, with the position of each row.
+with the log, Spark reads the values from the folders. For other files, a join on the number of the file adds the values
+of the log. Files with deletion vectors are scanned separately, with the position of each row.
 """
 
 from __future__ import annotations
@@ -69,21 +69,21 @@ def read_frame(spark: Any, snapshot: Snapshot, scan: Scan, files: pa.Table) -> A
 
 def _frames(spark: Any, snapshot: Snapshot, schema: Schema, files: pa.Table) -> Iterator[Any]:
     """The rows of all files, as one DataFrame per scan."""
-    for part, alike in parts(spark, snapshot, schema, files):
-        marked = alike["deletionVector"].is_valid()
-        whole = alike.filter(pc.invert(marked))
+    for part, group_files in parts(spark, snapshot, schema, files):
+        marked = group_files["deletionVector"].is_valid()
+        whole = group_files.filter(pc.invert(marked))
         if len(whole):
             yield from part.scans(whole)
-        if len(whole) < len(alike):
-            yield part.numbered(alike.filter(marked), deleted=True)
+        if len(whole) < len(group_files):
+            yield part.numbered(group_files.filter(marked), deleted=True)
 
 
 def parts(spark: Any, snapshot: Snapshot, schema: Schema, files: pa.Table) -> Iterator[tuple[Part, pa.Table]]:
     """Groups of files with the same names for the columns of ``schema``; ``path`` becomes the path in the store."""
     paths = file_paths.decode_all(files["path"], snapshot.store, version=snapshot.version)
     files = files.set_column(files.column_names.index("path"), "path", paths)
-    for names, alike in layouts(snapshot, files):
-        yield Part.of(spark, snapshot, schema, names), alike
+    for names, group_files in layouts(snapshot, files):
+        yield Part.of(spark, snapshot, schema, names), group_files
 
 
 @dataclass(frozen=True)
@@ -127,32 +127,38 @@ class Part:
             return
         for number in range(len(coded.dictionary)):
             branch = files.filter(pc.equal(coded.indices, number))
-            by = [Field(name, kind) for name, kind in kinds.items()]
-            frame = self._scan(branch, Schema([*stored.fields, *by]), folders=True)
+            partition_fields = [Field(name, kind) for name, kind in kinds.items()]
+            frame = self._scan(branch, Schema([*stored.fields, *partition_fields]), folders=True)
             yield self._user_columns(frame, {field.name: name for name, field in self.partition.items()})
         rest = files.filter(coded.is_null())
         if len(rest):
             yield self.numbered(rest, deleted=False)
 
     def numbered(self, files: pa.Table, *, deleted: bool) -> Any:
-        """The rows of any files; ``deleted``: whether rows that deletion vectors delete are left out."""
+        """The rows of files, with the partition values of the log.
+
+        Args:
+            deleted: whether ``files`` have deletion vectors; the rows that these vectors delete are left out.
+        """
         frame = self._with_places(files, rows=deleted)
         if deleted:
             frame = without_deleted(self.spark, frame, files, self.snapshot.store, file=FILE, row=ROW)
         return self._user_columns(*self._with_values(frame, files))
 
     def placed(self, files: pa.Table) -> Any:
-        """The rows of any files, including deleted rows, with FILE and ROW."""
-        return self._user_columns(*self._with_values(self._with_places(files, rows=True), files), beside=(FILE, ROW))
+        """The rows of files, including deleted rows, with the columns FILE and ROW."""
+        return self._user_columns(
+            *self._with_values(self._with_places(files, rows=True), files), extra_columns=(FILE, ROW)
+        )
 
     def _with_places(self, files: pa.Table, *, rows: bool) -> Any:
         """A scan with the column FILE, and with ROW if ``rows`` is true."""
         from pyspark.sql import functions as F
 
         frame = self._scan(files, self._stored(), numbered=True)
-        of_file = frame.metadataColumn("_metadata")  # F.col("_metadata") could be a column of the table
-        number = F.unix_millis(of_file.getField("file_modification_time")).cast("int").alias(FILE)
-        return frame.select("*", number, *([of_file.getField("row_index").alias(ROW)] if rows else []))
+        file_metadata = frame.metadataColumn("_metadata")  # F.col("_metadata") could be a column of the table
+        number = F.unix_millis(file_metadata.getField("file_modification_time")).cast("int").alias(FILE)
+        return frame.select("*", number, *([file_metadata.getField("row_index").alias(ROW)] if rows else []))
 
     def _with_values(self, frame: Any, files: pa.Table) -> tuple[Any, dict[str, str]]:
         """The scan with the partition values of each row's file, and the names of these columns by partition column."""
@@ -174,9 +180,9 @@ class Part:
 
     def _stored(self) -> Schema:
         """The columns to read from the files."""
-        held = {field.name for field in self.partition.values()}
+        partition_columns = {field.name for field in self.partition.values()}
         return spark_columns.in_files(
-            Schema([field for field in self.schema.fields if field.name not in held]), self.names
+            Schema([field for field in self.schema.fields if field.name not in partition_columns]), self.names
         )
 
     def _scan(self, files: pa.Table, stored: Schema, *, folders: bool = False, numbered: bool = False) -> Any:
@@ -188,17 +194,17 @@ class Part:
             options |= _WITHOUT_STATISTICS
         return scan_listed(self.spark, stored, files, self.snapshot.store, options, numbered=numbered)
 
-    def _user_columns(self, frame: Any, held: dict[str, str], beside: Sequence[str] = ()) -> Any:
-        """The columns of ``beside``, and the columns of the schema as users see them.
+    def _user_columns(self, frame: Any, partition_columns: dict[str, str], extra_columns: Sequence[str] = ()) -> Any:
+        """The columns ``extra_columns`` of ``frame``, and the columns of the schema as users see them.
 
         Args:
-            held: the names of columns of ``frame`` with partition values, by partition column.
+            partition_columns: the columns of ``frame`` that have the partition values, by partition column.
         """
         return frame.select(
-            *beside,
+            *extra_columns,
             *(
-                spark_columns.as_column(field, held[field.name])
-                if field.name in held
+                spark_columns.as_column(field, partition_columns[field.name])
+                if field.name in partition_columns
                 else spark_columns.as_seen(field, self.names)
                 for field in self.schema.fields
             ),

@@ -1,7 +1,7 @@
 """Checks of each row that Spark writes: the rules of the table, and valid partition values.
 
 Spark names the folder of a partition by the text of its value. All values that are not UTF-8 become the same text, so
-they are refused. Other columns are not checked for UTF-8, because this takes a fifth more of a write's processor time.
+they are refused. Other columns are not checked for UTF-8, because the check would add a fifth to a write's CPU time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class RowCheck(NamedTuple):
     """A check of rows.
 
     Attributes:
-        refused: a Spark column that is true for a row that may not be written, and never null.
+        refused: a Spark column that is true for rows that must not be written; it is never null.
         error: the error of the write if there is such a row.
         marker: the text of Spark's error for such a row, which no value of a user contains.
     """

@@ -1,7 +1,8 @@
 """Writing of a DataFrame by Spark's own Parquet writer, into a new folder of the table.
 
-The folder is named like a partition (``spark_write=<uuid>``). Spark's reader takes partition values from folder names,
-so it finds one base folder after any number of writes. Other readers take partition values from the log.
+The folder is named like the folder of a partition (``spark_write=<uuid>``). Spark's reader takes partition values from
+folder names, so it sees the table's root as the one base folder of all writes. Delta readers take partition values from
+the log, so the name has no effect on them.
 """
 
 from __future__ import annotations
@@ -52,14 +53,14 @@ _SETTINGS = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": "false",
 }
-# Without marker files, renames by the driver, and checksum files.
+# These options turn off marker files, renames by the driver, and checksum files.
 _OPTIONS = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "mapreduce.fileoutputcommitter.algorithm.version": "2",
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
-_FOOTERS_HERE = 64
+_FOOTERS_ON_DRIVER = 64
 _FOOTERS_A_TASK = 64
 
 
@@ -72,7 +73,10 @@ class FooterTask:
 
 
 def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
-    """Write a DataFrame with the table's columns; returns the files table. Its partitions determine the files."""
+    """Write a DataFrame with the table's columns; returns the files table.
+
+    Each partition of the DataFrame writes its own files.
+    """
     folder = f"{WRITE_KEY}={uuid.uuid4()}"
     target.store.make_root()  # raises a clear error if the folder cannot be created; Spark's error has no reason
     try:
@@ -90,7 +94,7 @@ def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
             FooterTask(target, tuple(objects[start : start + _FOOTERS_A_TASK]))
             for start in range(0, len(objects), _FOOTERS_A_TASK)
         ]
-        if len(objects) <= _FOOTERS_HERE:
+        if len(objects) <= _FOOTERS_ON_DRIVER:
             return pa.concat_tables([FILES_OF_NOTHING, *map(read_footers, tasks)])
         return engine.run(read_footers, tasks)
     except BaseException:
@@ -165,7 +169,7 @@ def _with_ids(field: Field) -> Field:
 
 
 def _spelled(column: Any, kind: DataType) -> Any:
-    """The partition column, changed so that Spark names its folders in the spelling of the log."""
+    """The partition column, changed so that Spark's folder names contain the text that the log has for a value."""
     from pyspark.sql import functions as F
 
     if kind == PrimitiveType("timestamp"):

@@ -1,7 +1,7 @@
 """Writing of a DataFrame by the library's writer in Spark's Python workers: one put per file, without renames.
 
-Spark's own writer renames each file, which in an object store is a copy and a delete. No commit refers to a file of a
-task that failed or ran twice, so no reader sees it. Workers receive rows as Arrow batches.
+Spark's own writer renames each file, which in an object store is a copy and a delete. If a task fails or is repeated,
+no commit refers to the files of its other attempts, so no reader sees them. Workers receive rows as Arrow batches.
 """
 
 from __future__ import annotations

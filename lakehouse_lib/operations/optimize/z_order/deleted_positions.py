@@ -37,8 +37,8 @@ from lakehouse_lib.store import ObjectStore
 _Rows = NDArray[np.int64]
 _FILE = 40  # bits of the position
 
-#: The places of so many rows are kept (16 bytes a row), so that the next conflict in the same group needs no new run.
-#: For other groups the keys are moved again.
+#: The places of at most this many rows are kept (16 bytes per row). If a group whose places are kept has another
+#: conflict, its keys are not moved again.
 _REMEMBERED_ROWS = 1 << 24
 
 _ANSWER_SCHEMA = pa.schema([("file", pa.int64()), ("rows", pa.int64()), ("numbers", pa.binary())])
@@ -81,7 +81,7 @@ class WrittenFile:
 
 
 class PlacesOfKeys:
-    """``optimize.deletion_vector_rebase.Places`` of a Z-order.
+    """The ``Places`` of a Z-order (``optimize.deletion_vector_rebase``), found by moving the keys again.
 
     Args:
         reader: reads the columns of the Z-order, in their order.

@@ -1,9 +1,9 @@
 """The layout of a Z-ordered table: which rows share a file, decided by a balanced k-d tree of equi-depth splits.
 
-Keys are signed integers, one array a column, in the order of the column's values. Each level cuts by one column, and
-columns with few values come first. A node for w files is cut into w^(1/columns left) parts of equal weight, and into w
-parts by the last column. Then each part gets its share of the w files by its real weight. Equal keys are never cut
-apart, so a value that is larger than a file stays in one leaf with several files.
+Keys are signed integers, one array per column, in the order of the column's values. Each level cuts by one column, and
+columns with few values come first. If n columns remain, a node for w files is cut into w^(1/n) parts of equal weight,
+so the last column cuts it into w parts. Then each part gets its share of the w files by its real weight. Equal keys
+are never cut apart: if the rows of one value are more than a file, they stay in one leaf with several files.
 
 It is a k-d tree (Bentley, 1975) with quantiles instead of medians and with more than two children. In the experiment of
 the Delta Lake paper (VLDB 2020, figure 8) it skips more files than a Z-order or a Hilbert curve of the same keys.
@@ -82,12 +82,12 @@ def split(sample: Sequence[Keys], files: int, *, blocks: int = 1, weights: NDArr
     mass = np.ones(rows) if weights is None else weights
     order = sorted(range(len(sample)), key=lambda column: len(np.unique(sample[column])))
     levels, nodes = _grow([_Node(np.arange(rows), files, 0)], sample, order, mass)
-    dealt = [node.files for node in nodes]
+    file_counts = [node.files for node in nodes]
     if blocks > 1:
         inner, nodes = _grow([_Node(node.rows, blocks, group) for group, node in enumerate(nodes)], sample, order, mass)
-        counts = np.bincount([node.group for node in nodes], minlength=len(dealt)).tolist()
-        return {"levels": levels + inner, "files": dealt, "blocks": counts}
-    return {"levels": levels, "files": dealt, "blocks": [1] * len(dealt)}
+        counts = np.bincount([node.group for node in nodes], minlength=len(file_counts)).tolist()
+        return {"levels": levels + inner, "files": file_counts, "blocks": counts}
+    return {"levels": levels, "files": file_counts, "blocks": [1] * len(file_counts)}
 
 
 def assign(tree: Tree, keys: Sequence[Keys]) -> Keys:
@@ -136,8 +136,8 @@ def _cut(node: _Node, sample: Sequence[Keys], columns: Sequence[int], mass: Keys
     keys = sample[columns[0]][node.rows]
     if keys.min() == keys.max():
         return [], [node]
-    left = 1 + sum(bool(np.ptp(sample[column][node.rows]) != 0) for column in columns[1:])
-    count = node.files if left == 1 else round(node.files ** (1 / left))
+    columns_left = 1 + sum(bool(np.ptp(sample[column][node.rows]) != 0) for column in columns[1:])
+    count = node.files if columns_left == 1 else round(node.files ** (1 / columns_left))
     if count < 2:
         return [], [node]
 
@@ -147,7 +147,7 @@ def _cut(node: _Node, sample: Sequence[Keys], columns: Sequence[int], mass: Keys
     ends = np.flatnonzero(keys[1:] != keys[:-1])  # the last row of every value but the greatest
     per_file = total[-1] / node.files
     targets = per_file * (np.arange(1, count) * node.files // count)
-    cuts = _thick(total[ends], _nearest(total[ends], targets), total[-1], per_file / 2)
+    cuts = _without_thin_parts(total[ends], _nearest_boundaries(total[ends], targets), total[-1], per_file / 2)
     if not cuts:
         return [], [node]
 
@@ -156,12 +156,12 @@ def _cut(node: _Node, sample: Sequence[Keys], columns: Sequence[int], mass: Keys
     rows = node.rows[order]
     parts = [
         _Node(rows[start:end], files, node.group)
-        for (start, end), files in zip(pairwise(edges), _deal(weights, node.files), strict=True)
+        for (start, end), files in zip(pairwise(edges), _share_files(weights, node.files), strict=True)
     ]
     return [int(keys[edge - 1]) for edge in edges[1:-1]], parts
 
 
-def _nearest(boundaries: Keys, targets: Keys) -> list[int]:
+def _nearest_boundaries(boundaries: Keys, targets: Keys) -> list[int]:
     """The nearest boundary of each target weight, ascending and without duplicates."""
     after = np.clip(np.searchsorted(boundaries, targets), 0, len(boundaries) - 1)
     before = np.maximum(after - 1, 0)
@@ -169,7 +169,7 @@ def _nearest(boundaries: Keys, targets: Keys) -> list[int]:
     return [int(index) for index in np.unique(nearer)]
 
 
-def _thick(boundaries: Keys, chosen: list[int], whole: float, least: float) -> list[int]:
+def _without_thin_parts(boundaries: Keys, chosen: list[int], whole: float, least: float) -> list[int]:
     """The chosen boundaries without those that would make a part lighter than ``least``."""
     remaining: list[int] = []
     previous = 0.0
@@ -182,14 +182,14 @@ def _thick(boundaries: Keys, chosen: list[int], whole: float, least: float) -> l
     return remaining
 
 
-def _deal(weights: Keys, files: int) -> list[int]:
+def _share_files(weights: Keys, files: int) -> list[int]:
     """The number of files for each part by its weight: at least 1, and the rest where a file would be heaviest."""
     shares = weights * (files / weights.sum())
-    dealt = np.maximum(np.floor(shares), 1).astype(np.int64)
-    missing = files - int(dealt.sum())
+    file_counts = np.maximum(np.floor(shares), 1).astype(np.int64)
+    missing = files - int(file_counts.sum())
     if missing > 0:
-        dealt[np.argsort(dealt - shares, kind="stable")[:missing]] += 1
-    return [int(count) for count in dealt]
+        file_counts[np.argsort(file_counts - shares, kind="stable")[:missing]] += 1
+    return [int(count) for count in file_counts]
 
 
 def _prepared(level: Level, kind: np.dtype[Any]) -> tuple[Keys, Keys]:

@@ -34,7 +34,7 @@ _WORDS_A_FILE, _LEAST_WORDS, _MOST_WORDS = 8, 1023, 65_000
 
 @dataclass(frozen=True)
 class FileRanges:
-    """Row counts and key ranges of a partition's files from the log, one entry a file.
+    """Row counts and key ranges of a partition's files from the log, one entry per file.
 
     Attributes:
         rows: row counts, estimated for files without statistics.
@@ -112,14 +112,14 @@ def _with_unread(sample: Sample, read: Keys, sizes: Keys, ranges: FileRanges, sa
     unread = np.setdiff1d(np.arange(len(ranges.rows)), read)
     turn = np.minimum(np.searchsorted(read, unread), len(read) - 1)  # index of the neighbour in ``read``
     unread, turn = unread[sizes[turn] > 0], turn[sizes[turn] > 0]
-    each = max(sample_rows // len(ranges.rows), 1)
-    at = (np.arange(each) + 0.5) / each
+    rows_each_file = max(sample_rows // len(ranges.rows), 1)
+    at = (np.arange(rows_each_file) + 0.5) / rows_each_file
     rows = (np.cumsum(sizes) - sizes)[turn, None] + (sizes[turn, None] * at).astype(np.int64)
     columns = []
     for values, low, high, words in zip(sample.keys, ranges.lows, ranges.highs, sample.words, strict=True):
         moved = _stretched(values[rows], keys(low, words), keys(high, words), read[turn], unread)
         columns.append(np.concatenate([values, moved.ravel()]))
-    weights = np.repeat(ranges.rows[unread] / each, each)
+    weights = np.repeat(ranges.rows[unread] / rows_each_file, rows_each_file)
     return Sample(columns, np.concatenate([sample.weights, weights]), sample.words)
 
 

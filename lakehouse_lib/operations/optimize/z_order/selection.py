@@ -1,4 +1,7 @@
-"""The choice of files to Z-order: new files, and small files of earlier runs with no more bytes than these."""
+"""The choice of files to Z-order: all new files, and small files of earlier runs.
+
+A small file is chosen if it has no more bytes than all files that were chosen before it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def physical_names(snapshot: Snapshot, columns: Iterable[str]) -> list[str]:
 
 
 def is_z_ordered(snapshot: Snapshot, files: pa.Table, columns: Iterable[str], target_size: int) -> NDArray[np.bool_]:
-    """Which files an earlier run has Z-ordered by these columns, so that another run would gain nothing.
+    """Which files an earlier run has Z-ordered by these columns; another run need not rewrite them.
 
     A file with more than 5% deleted rows does not count as Z-ordered.
 

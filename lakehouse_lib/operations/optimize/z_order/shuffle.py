@@ -39,8 +39,8 @@ _SMALL_BATCH_ROWS = 1024
 _PIECE_BYTES = 16 << 20
 _BLOCK_ROWS = 2 * CHUNK_ROWS  # rows of a block in memory, at most
 _ROW_GROUP_ROWS = 1 << 17
-_CELL_ROWS = 8192  # rows of a cell, about; the rows of a block are ordered by cell (``_row_groups``)
-_CELLS = 256  # cells of a block, at most; a cell's number fits a byte, and sorting bytes is cheap
+_CELL_ROWS = 8192  # about the number of rows of a cell; the rows of a block are ordered by cell (``_row_groups``)
+_CELLS = 256  # the most cells of a block; a cell's number fits a byte, and sorting bytes is cheap
 _CELL_SAMPLE = 64  # sampled rows for each cell
 _WORDS = 1023
 
@@ -91,7 +91,7 @@ class OutputFile:
 
 
 def scatter(task: ScatterTask) -> Iterator[Piece]:
-    """The rows of a task, sorted by leaf. The order of a piece is its block's number in the file."""
+    """The pieces with the rows of a task, sorted by leaf. A piece's ``order`` is the block's number in the file."""
     return sent(task.loads, partial(_stored, task.reader))
 
 

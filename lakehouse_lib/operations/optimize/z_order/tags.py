@@ -1,7 +1,8 @@
 """The tags of an add action that describe a file's Z-order (PROTOCOL.md, section Add File).
 
-A Z-ordered file has its run, the columns and the target file size, so that the next run does not rewrite it. Other
-engines keep unknown tags, or drop them when they rewrite a file. A file without these tags is Z-ordered again.
+The tags of a Z-ordered file have the run, the columns and the target file size, so that the next run does not rewrite
+the file. Other engines keep unknown tags, or drop them when they rewrite a file. A file without these tags is Z-ordered
+again.
 """
 
 from __future__ import annotations
@@ -74,16 +75,16 @@ def z_ordered_by(files: pa.Table, columns: Iterable[str], target_size: int) -> N
         target_size: bytes.
     """
     sizes = target_sizes(files)
-    about = (sizes * 2 > target_size) & (sizes < target_size * 2)
-    same = pc.equal(_value(files, COLUMNS), literal(_columns(columns), pa.string()))
-    return about & flags_of(same)
+    is_near_size = (sizes * 2 > target_size) & (sizes < target_size * 2)
+    has_columns = pc.equal(_value(files, COLUMNS), literal(_columns(columns), pa.string()))
+    return is_near_size & flags_of(has_columns)
 
 
 def target_sizes(files: pa.Table) -> NDArray[np.int64]:
     """The target size in bytes of the run that Z-ordered each file; 0 for a file that is not Z-ordered."""
     text = _value(files, TARGET_SIZE)
-    is_ours = pc.equal(_value(files, LAYOUT), literal(_LAYOUT, pa.string()))
-    is_known = pc.and_kleene(pc.match_substring_regex(text, _BYTES), is_ours)
+    has_layout = pc.equal(_value(files, LAYOUT), literal(_LAYOUT, pa.string()))
+    is_known = pc.and_kleene(pc.match_substring_regex(text, _BYTES), has_layout)
     size_text = pc.if_else(is_known, text, literal("0", pa.string()))
     sizes = pc.fill_null(pc.cast(size_text, pa.int64()), literal(0, pa.int64()))
     return numbers_of(sizes, np.int64)

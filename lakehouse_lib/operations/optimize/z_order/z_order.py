@@ -59,7 +59,7 @@ _GUESSED_ROW_BYTES = 64.0
 
 @dataclass(frozen=True)
 class Plan:
-    """The files that a Z-order will rewrite, and its tasks; also the dry run.
+    """The files that a Z-order will rewrite, and its tasks. Planning writes nothing.
 
     Attributes:
         considered: number of live files that the predicate selects.
@@ -92,13 +92,14 @@ def z_order(
 
     Files stay if an earlier run has Z-ordered them by the same columns and about the same target size (see
     ``z_order.tags``), unless more than 5% of their rows are deleted by a deletion vector. The other files become a
-    new run, together with small files of earlier runs that have no more bytes. If no file has to be Z-ordered, nothing
-    is committed.
+    new run, together with small files of earlier runs (see ``z_order.selection``). If no file has to be Z-ordered,
+    nothing is committed.
 
     A run writes ceil(bytes / target size) files with about equal numbers of rows in each partition. Equal values share
-    a file, unless they are more than fit into one file. A partition whose only new file fits the target stays, unless
-    more than 5% of that file's rows are deleted. If a concurrent commit removes a file, only its partition is left out.
-    Rows that a concurrent commit hides by a deletion vector are hidden in the new files too.
+    a file, unless they are more than fit into one file. A partition is left out if its run would have only one file,
+    this file fits the target, and at most 5% of its rows are deleted. If a concurrent commit removes a file, only the
+    file's partition is left out. Rows that a concurrent commit hides by a deletion vector are hidden in the new files
+    too.
 
     Args:
         columns: the columns that queries filter by, about four at most; their order does not matter.
@@ -118,17 +119,17 @@ def z_order(
     """
     started = time.monotonic()
     snapshot.check_writable()
-    by = _checked(snapshot, columns, predicate)
+    key_columns = _checked_columns(snapshot, columns, predicate)
     size = target_file_size(snapshot.configuration, target_size, table=snapshot.store.root)
-    plan = plan_z_order(snapshot, by, size, predicate, engine.parallelism, full=full)
+    plan = plan_z_order(snapshot, key_columns, size, predicate, engine.parallelism, full=full)
     if not plan.outputs:
-        metrics = _metrics(plan, plan.files, plan.files, by, started)
+        metrics = _metrics(plan, plan.files, plan.files, key_columns, started)
         return ChangeResult(snapshot.store.root, snapshot.version, None, metrics)
     written = engine.exchange(scatter, gather, plan.tasks, plan.outputs)
-    added = with_tags(written.select(FILE_SCHEMA.names), physical_names(snapshot, by), size)
+    added = with_tags(written.select(FILE_SCHEMA.names), physical_names(snapshot, key_columns), size)
     parameters = {
         "predicate": json.dumps([] if predicate is None else [predicate.sql]),
-        "zOrderBy": json.dumps(list(by)),
+        "zOrderBy": json.dumps(list(key_columns)),
         "auto": False,
         "targetSize": size,
     }
@@ -137,10 +138,12 @@ def z_order(
     except LogCorruptedError:
         discard(snapshot.store, added)
         raise
-    places = PlacesOfKeys(engine, _keys_reader(snapshot, by), plan.tasks, _by_number(written, len(plan.outputs)))
+    places = PlacesOfKeys(
+        engine, _keys_reader(snapshot, key_columns), plan.tasks, _by_number(written, len(plan.outputs))
+    )
     rewrite = _by_partition(snapshot, plan.files, added, places)
-    committed, done = commit_rewrite(snapshot, rewrite, "OPTIMIZE", parameters, started, commit_properties)
-    metrics = _metrics(plan, done.removed, done.added, by, started)
+    committed, committed_rewrite = commit_rewrite(snapshot, rewrite, "OPTIMIZE", parameters, started, commit_properties)
+    metrics = _metrics(plan, committed_rewrite.removed, committed_rewrite.added, key_columns, started)
     return ChangeResult(snapshot.store.root, *committed, metrics)
 
 
@@ -158,12 +161,12 @@ def plan_z_order(
     sizes = numbers_of(files["size"], np.int64)
     codes = partition_codes(files, snapshot.layout)
     z_ordered = is_z_ordered(snapshot, files, columns, target_size)
-    already = int(z_ordered.sum())
-    worn = has_many_deleted_rows(files)
-    crowded = files_to_z_order(codes, sizes, z_ordered & (not full), worn, target_size)
-    if not crowded:
-        return Plan(len(files), already, files.slice(0, 0), 0, (), ())
-    chosen = files.take(int64s(np.sort(np.concatenate([rows for rows, _ in crowded]))))
+    z_ordered_count = int(z_ordered.sum())
+    many_deleted = has_many_deleted_rows(files)
+    selected_files = files_to_z_order(codes, sizes, z_ordered & (not full), many_deleted, target_size)
+    if not selected_files:
+        return Plan(len(files), z_ordered_count, files.slice(0, 0), 0, (), ())
+    chosen = files.take(int64s(np.sort(np.concatenate([rows for rows, _ in selected_files]))))
     ranges = _file_ranges(files, sizes, snapshot, columns)
     keys_reader = _keys_reader(snapshot, columns)
     stored = zip(files["path"].to_pylist(), files["deletionVector"].to_pylist(), FileIds.of(files), strict=True)
@@ -171,8 +174,8 @@ def plan_z_order(
     target = rewrite_target(snapshot)
     loads: list[tuple[Load, int]] = []
     outputs: list[OutputFile] = []
-    for rows, count in crowded:
-        part = _part(ranges, rows)
+    for rows, count in selected_files:
+        part = _ranges_of_rows(ranges, rows)
         blocks = max(round(float(part.rows.sum()) / count / CHUNK_ROWS), 1)
         sources = [whole[row] for row in rows]
         if count * blocks > 1:
@@ -194,10 +197,12 @@ def plan_z_order(
             for number in range(sum(layout.tree["files"]))
         )
     reader = copy_reader(target)
-    return Plan(len(files), already, chosen, len(crowded), _tasks(reader, loads, parallelism), tuple(outputs))
+    return Plan(
+        len(files), z_ordered_count, chosen, len(selected_files), _tasks(reader, loads, parallelism), tuple(outputs)
+    )
 
 
-def _checked(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | None) -> tuple[str, ...]:
+def _checked_columns(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | None) -> tuple[str, ...]:
     """The names of the columns to Z-order by; refuses columns and predicates that are not valid."""
 
     def wrong(problem: str, hint: str) -> InvalidArgumentError:
@@ -246,7 +251,7 @@ def _file_ranges(files: pa.Table, sizes: NDArray[np.int64], snapshot: Snapshot, 
     return FileRanges(rows, tuple(key_range.min for key_range in ranges), tuple(key_range.max for key_range in ranges))
 
 
-def _part(ranges: FileRanges, rows: NDArray[np.int64]) -> FileRanges:
+def _ranges_of_rows(ranges: FileRanges, rows: NDArray[np.int64]) -> FileRanges:
     at = int64s(rows)
     return FileRanges(
         ranges.rows[rows],
@@ -321,9 +326,11 @@ def _by_partition(snapshot: Snapshot, removed: pa.Table, added: pa.Table, places
     return Rewrite(removed, codes[: len(removed)], added, codes[len(removed) :], places)
 
 
-def _metrics(plan: Plan, removed: pa.Table, added: pa.Table, by: Sequence[str], started: float) -> dict[str, Any]:
+def _metrics(
+    plan: Plan, removed: pa.Table, added: pa.Table, key_columns: Sequence[str], started: float
+) -> dict[str, Any]:
     batches = len(plan.tasks)
     metrics = rewrite_metrics(
         plan.considered, removed, added, partitions=plan.partitions, batches=batches, started=started
     )
-    return {**metrics, "numFilesAlreadyClustered": plan.already_z_ordered, "zOrderBy": list(by)}
+    return {**metrics, "numFilesAlreadyClustered": plan.already_z_ordered, "zOrderBy": list(key_columns)}
