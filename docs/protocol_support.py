@@ -43,8 +43,9 @@ that engines add to tables before PROTOCOL.md lists them. Only the name of a pre
 _VERSIONS = """
 ## Versions without a list of features
 
-A table with a reader version below 3 or a writer version below 7 has no list of features. Reader
-version N implies the features in the reader lines up to N, and writer version N those in the writer lines up to N.
+A table with a reader version below 3 has no list of reader features, and a table with a writer version below 7 no list
+of writer features. Then reader version N implies the features in the reader lines up to N, and writer version N those
+in the writer lines up to N.
 """
 
 _PROPERTIES = """

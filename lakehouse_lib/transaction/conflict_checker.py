@@ -123,7 +123,8 @@ def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: Obj
             what = f"removed {files_in_words(count)} that this transaction read ({read_in_words(covering)})"
             return conflict(ConcurrentDeleteReadError, what)
         if number in both:
-            return conflict(ConcurrentDeleteDeleteError, f"removed {both[number]} files that this transaction removes")
+            what = f"removed {files_in_words(both[number])} that this transaction removes"
+            return conflict(ConcurrentDeleteDeleteError, what)
     return None
 
 

@@ -40,10 +40,9 @@ def hint_for_arrow(text: str) -> str | None:
 
     The text has ``AWS Error ACCESS_DENIED`` for an error that pyarrow knows, and the server's code for any other error.
     """
-    if "AWS Error" not in text:
-        return None
     named = re.search(r"ExceptionName: (\w+)", text) or re.search(r"AWS Error (\w+)", text)
-    assert named is not None
+    if named is None:
+        return None
     key = named[1].replace("_", "").lower()
     if key in ("slowdown", "throttling", "serviceunavailable", "requestlimitexceeded"):
         return _SLOW
