@@ -1,8 +1,8 @@
 """A process that runs verbs, requested by lines of JSON on standard input, and measures their time.
 
 ``python -m benchmarks.contestant delta-rs|arrow|spark``. A request is ``{"verb", "table", "arguments"}``; the answer is
-``{"seconds", "peak_mb"}``, with the memory of this process and its children. The time includes opening the table, and
-neither the import of the library nor the start of Spark.
+``{"seconds", "peak_mb"}``, with the memory of this process and its children. The time includes opening the table, but
+not the import of the library or the start of Spark.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Computes the report again when its first table has new rows: a run for each new range of versions.
 
 The table's asset triggers it. The report's table keeps a cursor in its log: the version of the first table that it was
-computed from. A run without a later version (after a duplicate event, or triggered by hand) skips after half a minute.
+computed from. If the first table has no later version (after a duplicate event, or a trigger by hand), the run skips
+after half a minute.
 If the store or a table cannot be read, the run fails.
 
 If the first table is recreated, its versions start below the cursor, and every run fails with this reason. Delete the

@@ -29,9 +29,9 @@ class Person:
 
 
 def choose(raw: Path, faults: Faults) -> Person:
-    """The customer with the most orders, among those with a line item in quarantine and all orders readable.
+    """The customer with the most orders, among those with a line item in quarantine and readable keys in all rows.
 
-    So every table and a quarantine have rows to erase.
+    So every table, and also a quarantine, has rows to erase.
     """
     items = [row for row in faults.rows if row.table == "lineitem"]
     readable = [row.key[0] for row in items if row.column is not None]

@@ -45,7 +45,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
     from lakehouse_lib.store import open_store
 
     deletes = _deletes(options.deletes_file)
-    stores = [open_store(each.table, options.storage_options.get(each.table)) for each in deletes]
+    stores = [open_store(delete.table, options.storage_options.get(delete.table)) for delete in deletes]
     for store in stores:
         load_snapshot(store)
     if not deletes:
@@ -59,15 +59,15 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
         spark.sparkContext.setLogLevel("OFF")
         engine = SparkEngine(spark)
         done: list[dict[str, Any]] = []
-        for each, store in zip(deletes, stores, strict=True):
+        for delete, store in zip(deletes, stores, strict=True):
             try:
                 snapshot = load_snapshot(store)
-                label = f"erasure {each.request}"
-                predicate = parse(each.predicate, snapshot.schema, table=store.root, label=label)
+                label = f"erasure {delete.request}"
+                predicate = parse(delete.predicate, snapshot.schema, table=store.root, label=label)
                 result = ERASE.load()(snapshot, predicate, engine, rewrite=True)
             except Exception as error:
-                raise FailedAfterWork(_masked(error, each.predicate), {"tables": done}) from None
-            done.append({**result.to_dict(), "table": each.table})
+                raise FailedAfterWork(_masked(error, delete.predicate), {"tables": done}) from None
+            done.append({**result.to_dict(), "table": delete.table})
         return {"tables": done}
 
     return run
@@ -113,14 +113,14 @@ def _deletes(path: str) -> list[Delete]:
         deletes = [Delete(**entry) for entry in body] if isinstance(body, list) else None
     except TypeError:  # not an object, or other keys
         deletes = None
-    if deletes is None or not all(isinstance(text, str) for each in deletes for text in vars(each).values()):
+    if deletes is None or not all(isinstance(text, str) for delete in deletes for text in vars(delete).values()):
         raise InvalidArgumentError(
             f"the file of deletes {path} is not a valid list of tables, predicates and requests",
             hint='Write [{"table": "/data/orders", "predicate": "o_custkey = 7", "request": "0123456789abcdef0123"}]',
         )
-    for each in deletes:
-        check_request(each.request)
-        require_predicate(each.predicate, each.table)
+    for delete in deletes:
+        check_request(delete.request)
+        require_predicate(delete.predicate, delete.table)
     return deletes
 
 

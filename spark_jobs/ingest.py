@@ -55,15 +55,15 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
         load.give_up()
     result = load.nothing_to_do()
     if result is not None:
-        return _line(result, options.refused)
+        return _result_of(result, options.refused)
 
     def run(spark: SparkSession) -> Result:
-        return _line(load.run(spark), options.refused)
+        return _result_of(load.run(spark), options.refused)
 
     return run
 
 
-def _line(result: LoadResult, refused: str) -> Result:
+def _result_of(result: LoadResult, refused: str) -> Result:
     error = result.error(refusals_fail=refused == "fail")
     if error is not None:
         raise FailedAfterWork(error, result.to_dict())

@@ -1,4 +1,4 @@
-"""The frame of every job: parse arguments, start Spark, and print one JSON object as the last line of standard output.
+"""Run a job: parse arguments, start Spark, and print one JSON object as the last line of standard output.
 
 ``python -m spark_jobs.NAME`` and ``spark-submit .../NAME.py`` do the same, but spark-submit sets the master and other
 properties.

@@ -24,7 +24,7 @@ class Committer(Protocol):
         """Append to an open table."""
 
     def behind(self, table: str, others: Callable[[], None]) -> Behind:
-        """Verbs that commit after the commits of ``others``."""
+        """Verbs that commit after commits of other writers."""
 
 
 class Behind(Protocol):

@@ -24,16 +24,17 @@ from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.statistics import num_records
 from lakehouse_lib.store import ObjectStore
 
-#: The kind of change of all rows of a file; None: a column of the file has it.
+#: The kind of change of all rows of a file; None: the file's column ``_change_type`` has the kind of each row.
 ChangeType = Literal["insert", "delete"] | None
 
 
 @dataclass(frozen=True)
 class ChangedFiles:
-    """Files (FILE_SCHEMA) all of whose live rows changed in the same way.
+    """Files (FILE_SCHEMA) whose live rows are changed rows of a commit.
 
     Attributes:
-        before: whether the metadata before the commit describes them, and not the commit's.
+        change: the kind of change of all these rows.
+        before: True: the files have the schema before the commit; False: the schema after it.
     """
 
     files: pa.Table
@@ -42,7 +43,10 @@ class ChangedFiles:
 
 
 def changed_files(commit: CommitActions, store: ObjectStore) -> list[ChangedFiles]:
-    """The changes of a commit, without files that have no rows. Removed files may lack partition values and size."""
+    """The changes of a commit, one entry for each kind that has files.
+
+    Removed files may lack partition values and size (``with_what_was_added``).
+    """
     if len(commit.changes):
         return [ChangedFiles(_as_files(commit.changes), None)]
     added, removed = commit.adds, commit.removes
@@ -57,7 +61,7 @@ def changed_files(commit: CommitActions, store: ObjectStore) -> list[ChangedFile
 
 
 def with_what_was_added(changed: ChangedFiles, store: ObjectStore, version: int, partitioned: bool) -> ChangedFiles:
-    """The removed files of a commit with the fields that their removes lack, from the adds of the same files.
+    """Replace the removed files of a commit by their add actions if a remove action lacks fields.
 
     A remove may lack a file's size and partition values, but its rows cannot be read without them.
 
@@ -65,10 +69,10 @@ def with_what_was_added(changed: ChangedFiles, store: ObjectStore, version: int,
         LogCorruptedError: a removed file was not a file of the table.
     """
     removed = changed.files
-    vague = pc.is_null(removed["size"])
+    is_incomplete = pc.is_null(removed["size"])
     if partitioned:
-        vague = pc.or_(vague, pc.is_null(removed["partitionValues"]))
-    if not pc.any(vague, min_count=0).as_py():
+        is_incomplete = pc.or_(is_incomplete, pc.is_null(removed["partitionValues"]))
+    if not pc.any(is_incomplete, min_count=0).as_py():
         return changed
     earlier = load_snapshot(store, version - 1).files if version else removed.slice(0, 0)
     positions = pc.index_in(file_keys(removed, store), value_set=file_keys(earlier, store))
@@ -84,7 +88,12 @@ def with_what_was_added(changed: ChangedFiles, store: ObjectStore, version: int,
 
 
 def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array, pa.Table, pa.Table]:
-    """Masks of the unpaired adds and removes with ``dataChange``, and the rows that the pairs deleted and restored."""
+    """Pair the adds and removes of the same file, whose deletion vector the commit has replaced.
+
+    Returns:
+        the masks of the other adds and of the other removes, with ``dataChange`` only, and files whose live rows are
+        those that the pairs deleted and those that they restored.
+    """
     added, removed = commit.adds, commit.removes
     add_paths = file_paths.canonical(added["path"], store)
     remove_paths = file_paths.canonical(removed["path"], store)
@@ -107,7 +116,7 @@ def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array
         for changed_rows, into in ((new_hidden - old_hidden, deleted), (old_hidden - new_hidden, restored)):
             if len(changed_rows):
                 deletion_vector.check_rows(changed_rows, new["path"][0].as_py(), rows, table=store.root)
-                # The bounds cover rows that the new vector leaves, and maybe not those that it deletes.
+                # The statistics may be those of the rows that the new vector keeps, without the rows that it deletes.
                 shown = {"deletionVector": all_but(changed_rows, rows), "stats": None}
                 into.append(new.to_pylist()[0] | shown)
     return (

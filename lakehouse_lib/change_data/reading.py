@@ -1,8 +1,8 @@
 """The change data feed of a table: the rows that its commits inserted, updated and deleted.
 
 The feed is read like a table whose files are those with changed rows. Values that the rows do not have (the commit's
-version and time, and mostly the kind of change) are equal for all rows of a file, like partition values. So a feed is a
-few snapshots for the engines, in which columns, conditions, deletion vectors and column mapping work as in any table.
+version and time, and mostly the kind of change) are equal for all rows of a file, like partition values. So the engines
+read a feed as a few snapshots. Columns, conditions, deletion vectors and column mapping work as in any table.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from lakehouse_lib.store import ObjectStore
 
 @dataclass(frozen=True)
 class _Part:
-    """Files of one commit with the same partition columns; ``in_rows``: the rows have the kind of change."""
+    """Files of one commit with the same partition columns; ``in_rows``: they have the column ``_change_type``."""
 
     files: pa.Table
     partition_columns: tuple[str, ...]
@@ -76,7 +76,7 @@ class ChangeFeed:
         return [self._table(run) for run in runs] or [self._table([])]
 
     def by_file(self) -> list[Snapshot]:
-        """The feed as few tables, each with any file at most once. At least one table."""
+        """The feed as a few tables, in each of which a file occurs at most once. At least one table."""
         tables: dict[object, list[_Part]] = {}
         appearances: dict[str, int] = {}
         for part in self.parts:
@@ -102,7 +102,9 @@ class ChangeFeed:
 
 
 def change_feed(store: ObjectStore, commits: CommitRange) -> ChangeFeed:
-    """The feed of these commits, from the log only; no data is read.
+    """The feed of these commits, without reading rows.
+
+    It reads the log, and for replaced deletion vectors these vectors and, without statistics, the files' footers.
 
     Raises:
         DeltaProtocolError: ``delta.enableChangeDataFeed`` was not true at a version of the range.

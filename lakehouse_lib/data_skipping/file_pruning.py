@@ -69,7 +69,7 @@ def needs(predicate: Predicate, layout: TableLayout) -> Needs:
 
 
 def may_match(predicate: Predicate, files: pa.Table, layout: TableLayout) -> pa.Array:
-    """For each row of a files table False if no row of the file can match, else True; never null.
+    """A mask over a files table: False if no row of the file can match, else True; never null.
 
     Args:
         files: has ``partitionValues`` if the predicate names a partition column, ``stats`` if it names another column.
@@ -95,7 +95,7 @@ def decide(predicate: Predicate, values: FileValues, layout: TableLayout) -> pa.
 
 
 def evaluate_partitions(predicate: Predicate, files: pa.Table, layout: TableLayout) -> pa.Array:
-    """For each file the value of a predicate on partition columns only, for all of its rows: true, false or NULL.
+    """The value of a predicate on partition columns only, for each file: true, false or NULL for all rows of the file.
 
     Raises:
         InvalidPredicateError: as ``matches``.
@@ -155,7 +155,7 @@ class _Pruning:
         return self.evaluate(root, frozenset())
 
     def by_values(self, node: Node, values: FileValues) -> pa.Array:
-        """For each file the value of ``node``, which reads partition columns only."""
+        """The value of ``node``, which reads partition columns only, for each file."""
         fields = [self.schema.field(name) for name in sorted(columns_of(node))]
         arrays = {field.name: values.partitions[self.keys[field.name.lower()]] for field in fields}
         data = pa.table(arrays) if arrays else pa.table([pa.nulls(values.rows)], [""])
@@ -166,10 +166,10 @@ class _Pruning:
         return self.layout.physical_path(column.path)
 
     def evaluate(self, node: Node, no_nan: frozenset[ColumnPath]) -> pa.Array:
-        """For each file whether ``node`` may be true; other conditions exclude NaN in the columns ``no_nan``."""
+        """Whether ``node`` may be true, for each file; other conditions exclude NaN in the columns ``no_nan``."""
         if isinstance(node, Literal):
             return self.everywhere(node.value is True)
-        # Evaluated as a whole, because its operands together can be false for a file although each alone may be true.
+        # Evaluate the whole node, not each operand: it can be false for a file although each operand alone may be true.
         if self.by_partition(node):
             return is_true(self.by_values(node, self.values))
         if isinstance(node, And):

@@ -95,7 +95,7 @@ def among(node: In, negated: bool, leaf: Leaf) -> pa.Array:
     if negated:
         one_value = is_true(pc.equal(low, high))
         return pc.and_(leaf.has_values, pc.invert(pc.and_(one_value, pc.is_in(low, value_set=values))))
-    # The least listed value from min on must not be above max.
+    # The candidate is the least listed value that is not below min. The file may match if it is not above max.
     from_low = pc.coalesce(low, values[0])
     candidate = values.take(_first_not_below(values, from_low))
     is_within = pc.and_(candidate.is_valid(), may_be_true(pc.less_equal(candidate, high)))
@@ -115,11 +115,11 @@ def like(node: Like, leaf: Leaf) -> pa.Array:
     if not prefix:
         return leaf.has_values
     # Values with the prefix are >= the prefix, and less than the least text above all of them.
-    reach = [pc.greater_equal(high, prefix)]
+    checks = [pc.greater_equal(high, prefix)]
     above = _above_all_with(prefix)
     if above is not None:
-        reach.append(pc.less(low, above))
-    return all_of([leaf.has_values, *(may_be_true(condition) for condition in reach)])
+        checks.append(pc.less(low, above))
+    return all_of([leaf.has_values, *(may_be_true(condition) for condition in checks)])
 
 
 def _above_all_with(prefix: str) -> str | None:

@@ -43,10 +43,14 @@ _UNKNOWN = null(pa.bool_())
 
 
 def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch, schema: Schema) -> pa.Array:
-    """For each row of ``data`` (from ``schema.align``) whether the predicate is true, false or NULL.
+    """The value of the predicate for each row of ``data``: true, false or NULL.
+
+    Args:
+        data: rows in the types of ``schema``, as ``schema.align`` returns them.
 
     Raises:
-        InvalidPredicateError: only Spark can evaluate a part of it, or its arithmetic overflows a long.
+        InvalidPredicateError: only Spark can evaluate a part of the predicate, its arithmetic overflows a long, or it
+            compares a date that is out of the range of timestamps with a timestamp.
     """
     _refuse_opaque(predicate)
     expression = _Rendering(schema).boolean(predicate.root)
@@ -55,7 +59,7 @@ def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch, schema: Schem
     table = data.select(names) if names else pa.table({"": pa.nulls(data.num_rows, pa.bool_())})
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
-    # This imports pandas, which takes a second in a new Spark worker, so it is imported only here.
+    # ``acero`` imports pandas, which takes a second in a new Spark worker, so the import is not at the top.
     from pyarrow import acero
 
     plan = acero.Declaration.from_sequence(
@@ -66,7 +70,7 @@ def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch, schema: Schem
     )
     try:
         column = plan.to_table(use_threads=False).column(0)
-    except pa.ArrowInvalid as error:  # of checked arithmetic, the only part that depends on values
+    except pa.ArrowInvalid as error:  # from checked arithmetic, or from the cast of a far date to a timestamp
         raise InvalidPredicateError(
             f"the predicate {shown(predicate.text)} cannot be evaluated for all rows: {error}",
             table=predicate.table,
@@ -82,7 +86,7 @@ def is_renderable(node: Node) -> bool:
 
 
 def array_of(values: Iterable[Any], data_type: DataType | None) -> pa.Array:
-    """The values of a ``Literal`` of that type as an Arrow array."""
+    """The values of literals of one type as an Arrow array."""
     kind = data_type.to_arrow() if isinstance(data_type, PrimitiveType) else pa.null()
     if pa.types.is_date32(kind):
         return column(list(values), pa.int32()).cast(kind)

@@ -1,8 +1,9 @@
 """The intermediate representation of a predicate: typed nodes, which are evaluated or rendered.
 
-Names are resolved against a schema, and a literal has the type of the expression that it is compared with, so a
-rendering need not decide about types. Values of a ``Literal``, by type: int for integers, dates (days since 1970) and
-timestamps (µs since 1970, UTC or wall clock); Decimal, float, str, bytes and bool; None for NULL.
+The parser resolves names against a schema, and gives a literal the type of the expression that it is compared with.
+So evaluation and rendering do not choose the types of literals. Values of a ``Literal``, by type: int for integers,
+dates (days since 1970) and timestamps (µs since 1970, UTC or wall clock); Decimal, float, str, bytes and bool; None for
+NULL.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A cast that never fails and loses nothing, except the time of day of a timestamp that becomes a date."""
+    """A cast that loses nothing, except the time of day of a timestamp that becomes a date.
+
+    It fails only for a date that is out of the range of timestamps (about 290,000 years).
+    """
 
     operand: Node
     type: PrimitiveType
@@ -49,8 +53,11 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A call of ``name``: length, year, month, day, coalesce, substring (from 1, by a literal start and a literal
-    length), trim, ltrim, rtrim (of spaces) or concat."""
+    """A call of the function ``name``.
+
+    It is length, year, month, day, coalesce, substring (start and length are literals, the first character has the
+    position 1), trim, ltrim, rtrim (of spaces) or concat.
+    """
 
     name: str
     arguments: tuple[Node, ...]
@@ -84,7 +91,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """``values`` have the operand's type, at least one, without null; ``has_null`` says that NULL was in the list."""
+    """``operand IN (values)``: at least one value, of the operand's type; ``has_null``: the list also has NULL."""
 
     operand: Node
     values: tuple[Any, ...]
@@ -202,7 +209,7 @@ def is_null(operand: Node) -> Node:
     match operand:
         case Literal():
             return TRUE if operand.value is None else FALSE
-        case Cast():  # a cast never fails
+        case Cast():  # a cast is null only if its operand is
             return is_null(operand.operand)
     return IsNull(operand)
 

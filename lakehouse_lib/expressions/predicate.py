@@ -42,8 +42,10 @@ class Predicate:
         return self.columns <= set(partition_columns)
 
     def split(self, partition_columns: Iterable[str]) -> tuple[Predicate | None, Predicate | None]:
-        """A predicate on partition columns only and the rest; their conjunction is this predicate. None: that side is
-        empty."""
+        """Split the predicate into a part that reads partition columns only, and the rest; None: that part is empty.
+
+        The conjunction of both parts is this predicate.
+        """
         names = set(partition_columns)
         parts = self.root.operands if isinstance(self.root, And) else (self.root,)
         sides: tuple[list[Node], list[Node]] = ([], [])
@@ -70,6 +72,6 @@ def to_spark_sql(predicate: Predicate) -> str:
 
 
 def shown(text: object) -> str:
-    """A condition, or a part of it, quoted for an error message, cut where it is long."""
+    """A condition or a part of it, quoted for an error message and cut after 200 characters."""
     whole = str(text)
     return repr(whole if len(whole) <= 200 else f"{whole[:200]}…")

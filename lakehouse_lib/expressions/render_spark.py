@@ -27,7 +27,7 @@ from lakehouse_lib.schema.quoting import quoted
 
 _DAY = 86_400_000_000
 _OF_DAYS = ("year", "month", "day")
-#: Pairs of types for whose comparison Spark would use the session's time zone.
+#: Pairs of types that Spark would compare in the session's time zone.
 _ZONE_APART = ({"date", "timestamp"}, {"timestamp_ntz", "timestamp"})
 
 _MOST_DIGITS = 38

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[str]:
-    """A message for each conflict, with the keys and the way out."""
+    """A message for each conflict, with the registry's keys and what to change."""
     owners: dict[str, str] = {}
     loaded: dict[str, str] = {}
     for name, table in registry.tables.items():
@@ -30,20 +30,20 @@ def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[str]:
     for name, table in registry.tables.items():
         if table.quarantine is None:
             continue
-        refused = place(table.quarantine)
-        other = name if refused == place(table.uri) else loaded.get(refused)
+        quarantine = place(table.quarantine)
+        other = name if quarantine == place(table.uri) else loaded.get(quarantine)
         if other is not None:
             yield (
                 f"tables.{name}.quarantine has the location of tables.{other}; expected a location of its own, because "
                 "rejected rows need their own table"
             )
-        called = registry.tables.get(name + quarantine_suffix)
-        if called is not None and refused != place(called.uri):
+        namesake = registry.tables.get(name + quarantine_suffix)
+        if namesake is not None and quarantine != place(namesake.uri):
             yield (
                 f"tables.{name}{quarantine_suffix} has the name of the quarantine of {name} and another location than "
                 f"tables.{name}.quarantine; expected another name, or that location"
             )
-        owners.setdefault(refused, f"tables.{name}.quarantine")
+        owners.setdefault(quarantine, f"tables.{name}.quarantine")
     if registry.report is not None:
         output = place(registry.report.output)
         if output in owners:

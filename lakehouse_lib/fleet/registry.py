@@ -23,7 +23,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
 
 
 class RegistryError(ValueError):
-    """The registry is missing or not valid; the text has the code, the file, the key and the way out."""
+    """The registry is missing or not valid; the text has the code, the file, the key and what to change."""
 
     code = "DELTA_REGISTRY_INVALID"
 
@@ -50,7 +50,7 @@ def _resolve(location: str, info: ValidationInfo) -> str:
     return os.path.normpath(Path((info.context or {}).get("folder", "."), location))
 
 
-def _no_uri(path: str) -> str:
+def _reject_uri(path: str) -> str:
     scheme = _SCHEME.match(path)
     if scheme is not None:
         raise PydanticCustomError(
@@ -67,7 +67,7 @@ RESPONSE_HOURS = 720
 #: A path or URI; a relative path is relative to the folder of the registry file.
 Location = Annotated[str, AfterValidator(_resolve)]
 #: A path on a disk; a relative path is relative to the folder of the registry file.
-LocalPath = Annotated[str, AfterValidator(_no_uri), AfterValidator(_resolve)]
+LocalPath = Annotated[str, AfterValidator(_reject_uri), AfterValidator(_resolve)]
 #: A name, which becomes a part of paths, URLs and asset URIs.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 
@@ -114,7 +114,7 @@ class Table(_Strict):
     vacuum: VacuumPolicy = VacuumPolicy()
 
     @model_validator(mode="after")
-    def _a_load_needs_its_gates(self) -> Table:
+    def _check_load(self) -> Table:
         if self.source is not None:
             missing = [
                 key for key, value in (("schema", self.schema_file), ("quarantine", self.quarantine)) if value is None
@@ -125,7 +125,7 @@ class Table(_Strict):
 
 
 class Through(_Strict):
-    """Another table that has the keys of a subject's rows: its ``select`` where ``key`` is the identifier."""
+    """A table that leads to other tables: its rows with the identifier in ``key`` have the keys in ``select``."""
 
     table: Name
     key: str
@@ -160,7 +160,7 @@ class ApprovalPolicy(_Strict):
     notifiers: tuple[Reference, ...] = ()
 
     @model_validator(mode="after")
-    def _someone_may_answer(self) -> Self:
+    def _check_approvers(self) -> Self:
         if not self.approvers:
             raise ValueError('approvers is empty: name at least one user id, such as "approvers": ["officer"]')
         return self
@@ -217,7 +217,7 @@ class Registry(_Strict):
     schedules: Schedules = Schedules()
 
     @model_validator(mode="after")
-    def _every_table_is_known(self) -> Registry:
+    def _check_table_names(self) -> Registry:
         used = {
             *(self.report.tables if self.report else ()),
             *(rows.table for subject in self.subjects.values() for rows in subject.rows),
@@ -231,7 +231,7 @@ class Registry(_Strict):
         return self
 
     @model_validator(mode="after")
-    def _approvals_are_kept_somewhere(self) -> Registry:
+    def _check_ledger(self) -> Registry:
         asking = [*(f"subjects.{name}" for name in self.subjects), *(["repair"] if self.repair is not None else [])]
         if asking and self.ledger is None:
             raise ValueError(
@@ -241,7 +241,7 @@ class Registry(_Strict):
         return self
 
     @model_validator(mode="after")
-    def _no_place_is_in_the_way(self) -> Registry:
+    def _check_locations(self) -> Registry:
         for clash in clashes(self, _QUARANTINE):
             raise ValueError(clash)
         return self
@@ -276,10 +276,10 @@ class Registry(_Strict):
         """The row, and the same row in the quarantine of its table and through the quarantine of ``through``."""
         throughs = [row.through]
         if row.through is not None and self._has_quarantine(row.through.table):
-            throughs.append(row.through.model_copy(update=_refused(row.through)))
+            throughs.append(row.through.model_copy(update=_quarantine_fields(row.through)))
         wider = [row.model_copy(update={"through": through}) for through in throughs]
         if self._has_quarantine(row.table):
-            wider += [each.model_copy(update=_refused(row)) for each in wider]
+            wider += [entry.model_copy(update=_quarantine_fields(row)) for entry in wider]
         return wider
 
     def _has_quarantine(self, name: str) -> bool:
@@ -315,7 +315,7 @@ def read_registry(path: str | Path) -> Registry:
     """
     file = Path(path).absolute()
     try:
-        body = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=_each_key_once)
+        body = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=_reject_duplicate_keys)
     except OSError as error:
         raise RegistryUnreadableError(f"{file}: the registry cannot be read: {error.strerror}") from error
     except RegistryError as error:
@@ -329,7 +329,7 @@ def read_registry(path: str | Path) -> Registry:
         raise RegistryError("\n".join(f"{file}: {_explain(problem)}" for problem in error.errors())) from None
 
 
-def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object as a dict; a duplicate key is an error, where ``json`` would keep the last value."""
     body: dict[str, Any] = {}
     for key, value in pairs:
@@ -346,12 +346,12 @@ def _explain(problem: Any) -> str:
     reason = problem["msg"].removeprefix("Value error, ")
     value = problem["input"]
     # A location that is rejected for its scheme may hold a secret.
-    is_told = isinstance(value, str | int | float) and problem["type"] != "no_path"
-    shown = f" (got {value!r})" if is_told else ""
+    shows_value = isinstance(value, str | int | float) and problem["type"] != "no_path"
+    shown = f" (got {value!r})" if shows_value else ""
     return f"{key}: {reason}{shown}" if key else reason
 
 
-def _refused(place: SubjectRows | Through) -> dict[str, Any]:
+def _quarantine_fields(place: SubjectRows | Through) -> dict[str, Any]:
     return {"table": f"{place.table}{_QUARANTINE}", "quarantine": True}
 
 

@@ -1,4 +1,4 @@
-"""Append rows at most once: the commit of a batch's quarantined rows, and the commit of its rows."""
+"""Append rows to a table at most once. A batch appends its valid rows and its quarantined rows in this way."""
 
 from __future__ import annotations
 

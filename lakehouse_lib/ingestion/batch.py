@@ -47,7 +47,7 @@ class BatchResult:
     Attributes:
         entry: the batch's entry in the job's report; None if nothing was loaded.
         refused: by file name, the reason of its rejection.
-        waiting: whether a file changed while it was read. The batch was given up, and its files count as new.
+        waiting: whether a file changed while it was read. If so, the batch was given up, and its files count as new.
     """
 
     entry: Mapping[str, Any] | None = None
@@ -60,7 +60,7 @@ class Gates:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._made: dict[str, Gate] = {}
+        self._gates: dict[str, Gate] = {}
 
     def of(self, schema: Schema, suite: Any) -> Gate | None:
         """The gate of a suite; None without a suite.
@@ -71,10 +71,10 @@ class Gates:
         if suite is None:
             return None
         key = json.dumps([schema.json(), suite], sort_keys=True)
-        if key not in self._made:
-            empty = staged_rows.empty(self._spark, _staged(schema))
-            self._made[key] = Gate(self._spark, read_rules(suite, schema.names), empty, schema.names)
-        return self._made[key]
+        if key not in self._gates:
+            empty = staged_rows.empty(self._spark, _staged_rows_schema(schema))
+            self._gates[key] = Gate(self._spark, read_rules(suite, schema.names), empty, schema.names)
+        return self._gates[key]
 
 
 class Batch:
@@ -95,7 +95,7 @@ class Batch:
         self.gates = gates
 
     def load(self, *, redo: bool) -> BatchResult:
-        """Load the batch; ``redo``: a killed run has begun it.
+        """Load the batch. ``redo`` says that a killed run has begun the batch.
 
         Raises:
             SourceChangedError: the files of a batch to redo have changed.
@@ -112,7 +112,7 @@ class Batch:
         except Exception as error:
             # Another run that commits the batch also deletes its staged files, those of this run included.
             if committed(snapshot_if_any(self.store), self.source.name) == self.intent.number:
-                raise self._overtaken("has loaded") from error
+                raise self._concurrent_run_error("has loaded") from error
             raise
         finally:
             self._unstage(prefix)
@@ -137,7 +137,7 @@ class Batch:
     def _settle(self, reports: Sequence[FileReport], *, redo: bool) -> BatchResult:
         changed = [report["source"] for report in reports if report["changed"]]
         if changed and redo:
-            raise self._not_as_it_was(changed)
+            raise self._files_changed_error(changed)
         if changed:
             self._give_up(f"{', '.join(changed)} changed while it was read")
             return BatchResult(waiting=True)
@@ -158,25 +158,25 @@ class Batch:
         return BatchResult(self._commit(reports, verdict, refused), refused)
 
     def _give_up(self, reason: str, refused: Mapping[str, str] | None = None) -> None:
-        stands = self.intents.decide(Outcome(self.intent.number, refused or {}, reason))
-        if stands.given_up is None:
-            raise self._overtaken("is loading")
+        outcome = self.intents.decide(Outcome(self.intent.number, refused or {}, reason))
+        if outcome.given_up is None:
+            raise self._concurrent_run_error("is loading")
 
     def _decide_to_load(self, refused: Mapping[str, str]) -> None:
         """Record the decision to load the batch.
 
         Afterwards the batch cannot be given up; else its files would count as new while its rows are committed.
         """
-        stands = self.intents.decide(Outcome(self.intent.number, refused))
-        if stands.given_up is not None:
+        outcome = self.intents.decide(Outcome(self.intent.number, refused))
+        if outcome.given_up is not None:
             raise ConcurrentTransactionError(
                 f"batch {self.intent.number} of source {self.source.name!r} was given up while it was being loaded "
-                f"({stands.given_up})",
+                f"({outcome.given_up})",
                 table=self.source.table,
                 hint="Run the load again; it loads the batch's files as new ones",
             )
 
-    def _overtaken(self, what: str) -> ConcurrentTransactionError:
+    def _concurrent_run_error(self, what: str) -> ConcurrentTransactionError:
         return ConcurrentTransactionError(
             f"another run of source {self.source.name!r} {what} batch {self.intent.number}",
             table=self.source.table,
@@ -189,7 +189,7 @@ class Batch:
         paths = [report["path"] for report in reports if report["rows"]]
         if not paths and gate is None:
             return None
-        rows = staged_rows.read(self.spark, self.store, _staged(self.schema), paths)
+        rows = staged_rows.read(self.spark, self.store, _staged_rows_schema(self.schema), paths)
         return Verdict(rows, None, 0, {}) if gate is None else gate.judge(rows)
 
     def _commit(
@@ -203,7 +203,7 @@ class Batch:
         version = append_once(
             self.engine,
             self.store,
-            self._sized(verdict.passing, reports).drop(FILE_COLUMN, LINE_COLUMN)
+            self._coalesce(verdict.passing, reports).drop(FILE_COLUMN, LINE_COLUMN)
             if verdict is not None and read > failing
             else None,
             schema=self.schema,
@@ -224,7 +224,7 @@ class Batch:
         log.info("batch %(batch)s: %(rows_loaded)s rows loaded, %(rows_quarantined)s quarantined", entry)
         return entry
 
-    def _sized(self, rows: DataFrame, reports: Sequence[FileReport]) -> DataFrame:
+    def _coalesce(self, rows: DataFrame, reports: Sequence[FileReport]) -> DataFrame:
         """The rows in as few partitions, and so files, as the target size and the staged bytes suggest."""
         if self.partition_by:
             return rows.coalesce(len(reports))
@@ -264,22 +264,23 @@ class Batch:
         )
 
     def _check_files(self) -> Sequence[Fingerprint]:
-        """The current fingerprints of an unsettled batch's files: a restored file may have another time.
+        """The current fingerprints of an unsettled batch's files.
 
-        The content must be unchanged, or a redo would load other rows.
+        A restored file may have another modification time. Its content must be unchanged, because a redo loads the same
+        rows.
         """
         files = scan(self.source.landing)
         missing = [file.name for file in self.intent.files if file.name not in files]
         if missing:
-            raise self._not_as_it_was(missing, f"are missing in {self.source.landing}")
-        today = {file.name: fingerprint(self.source.landing, files[file.name]) for file in self.intent.files}
-        same = [now for file in self.intent.files if (now := today[file.name]) and now.digest == file.digest]
-        if len(same) < len(today):
+            raise self._files_changed_error(missing, f"are missing in {self.source.landing}")
+        current = {file.name: fingerprint(self.source.landing, files[file.name]) for file in self.intent.files}
+        same = [now for file in self.intent.files if (now := current[file.name]) and now.digest == file.digest]
+        if len(same) < len(current):
             names = {file.name for file in same}
-            raise self._not_as_it_was([name for name in today if name not in names])
+            raise self._files_changed_error([name for name in current if name not in names])
         return same
 
-    def _not_as_it_was(self, names: Sequence[str], what: str = "have changed content") -> SourceChangedError:
+    def _files_changed_error(self, names: Sequence[str], what: str = "have changed content") -> SourceChangedError:
         return SourceChangedError(
             f"batch {self.intent.number} is unsettled, and its files {', '.join(names)} {what}",
             table=self.source.table,
@@ -292,6 +293,6 @@ class Batch:
         self.store.delete_many([path for path in staged if path.startswith(prefix)])
 
 
-def _staged(schema: Schema) -> Schema:
+def _staged_rows_schema(schema: Schema) -> Schema:
     """The schema of staged rows: the table's columns, and each row's file and line."""
     return Schema.from_arrow(staged_schema(schema.to_arrow()))

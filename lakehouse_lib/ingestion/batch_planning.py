@@ -102,8 +102,11 @@ def sort_files(
 ) -> Sorted:
     """Sort the landing folder's files by state.
 
-    ``digest`` reads a whole file. It is called only if a file of the same name and size, with another modification
-    time, was loaded or rejected before.
+    Args:
+        growing: names of files that may still be growing.
+        past: the state of the batches before this run.
+        digest: reads a whole file. It is called only if a file of the same name and size, with another modification
+            time, was loaded or rejected before.
     """
     new: list[SourceFile] = []
     waiting: list[str] = []

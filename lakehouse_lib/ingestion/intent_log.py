@@ -7,7 +7,7 @@ Beside the table, under ``_ingest/SOURCE/``:
 - ``N.outcome.json``: the decision to load the batch, with the rejected files, or the reason why it is given up. It is
   put before the commit; only the table's ``txn(SOURCE, N)`` says that the batch is committed.
 - ``identity.json``: the unique id of this log.
-- ``staging/N-*``: the parsed rows of batch N, deleted with the end of the batch.
+- ``staging/N-*``: the parsed rows of batch N, deleted when the batch ends.
 
 All JSON objects are put if absent, so two processes cannot decide differently. The table's log keeps one ``txn`` for a
 source, whatever the number of files.
@@ -51,7 +51,7 @@ class Intent:
                 int(value["batch"]), tuple(Fingerprint.from_json(file) for file in value["files"]), value["rules"]
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise _torn(path) from error
+            raise _invalid_entry(path) from error
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Outcome:
         try:
             return cls(int(value["batch"]), dict(value["refused"]), value["given_up"])
         except (KeyError, TypeError, ValueError) as error:
-            raise _torn(path) from error
+            raise _invalid_entry(path) from error
 
 
 class IntentLog:
@@ -131,9 +131,9 @@ class IntentLog:
         return f"{self.folder}/{number:020d}{suffix}.json"
 
     def identity(self) -> str:
-        """The unique id of this log, created by the first read.
+        """The unique id of this log, created by the first call of this method.
 
-        A copy of the log has the same id, and a new log another, so batch numbers of two logs are never confused.
+        A copy of the log has the same id. A new log has another id, so batch numbers of two logs are never confused.
         """
         path = f"{self.folder}/identity.json"
         self.store.put_if_absent(path, _dump({"id": str(uuid.uuid4())}))
@@ -141,10 +141,10 @@ class IntentLog:
         try:
             return str(value["id"])
         except (KeyError, TypeError) as error:
-            raise _torn(path) from error
+            raise _invalid_entry(path) from error
 
     def staging(self, number: int, run: str) -> str:
-        """The path prefix of a batch's staged rows; ``run`` is unique to a process, so two never write one file."""
+        """The path prefix of a batch's staged rows; ``run`` identifies a run, so two runs never write one file."""
         return f"{self.folder}/staging/{number:020d}-{run}-"
 
     def staged(self, settled: Container[int]) -> list[str]:
@@ -162,10 +162,10 @@ def _load(data: bytes, path: str) -> Any:
     try:
         return json.loads(data)
     except ValueError as error:
-        raise _torn(path) from error
+        raise _invalid_entry(path) from error
 
 
-def _torn(path: str) -> IngestError:
+def _invalid_entry(path: str) -> IngestError:
     return IngestError(
         f"{path} is not a valid entry of an intent log",
         hint="Restore it from a backup; without it the load does not know which files are in the table",

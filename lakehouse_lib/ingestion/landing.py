@@ -1,8 +1,8 @@
 """The landing folder: list its source files, and find those that may still be growing.
 
-A link in the folder must not lead out of it; else anyone who may write there could have the job read any file. The
-folder itself may be a link. Hidden files (``.name``), names that start with ``_`` and ``*.tmp`` are skipped, because
-writers mark unfinished files so. A subfolder is an error, because its files would not be loaded.
+A link in the folder must not lead out of it; else a user with write access to the folder could make the job read any
+file. The folder itself may be a link. Hidden files (``.name``), names that start with ``_`` and ``*.tmp`` are skipped,
+because writers give such names to unfinished files. A subfolder is an error, because its files would not be loaded.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def scan(landing: Path) -> dict[str, SourceFile]:
     try:
         with os.scandir(landing) as entries:
             candidates = sorted(
-                (entry for entry in entries if not _left_alone(entry.name)), key=lambda entry: entry.name
+                (entry for entry in entries if not _is_skipped(entry.name)), key=lambda entry: entry.name
             )
     except OSError as error:
         raise LandingError(
@@ -173,5 +173,5 @@ def _printable(path: Path) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def _left_alone(name: str) -> bool:
+def _is_skipped(name: str) -> bool:
     return name.startswith((".", "_")) or name.endswith(".tmp")

@@ -3,7 +3,7 @@
 The steps of batch N:
 
 1. The intent is put if absent: the files, their digests, and the rules.
-2. The files are parsed into staged rows, and the gate judges these. Readers see nothing of it.
+2. The files are parsed into staged rows, and the gate judges these rows. Readers do not see them.
 3. Quarantined rows are appended with ``txn(source@intent log, N)``, unless the quarantine table has that ``txn``.
 4. Data files are written, and the outcome is put if absent: the batch is loaded, without the rejected files. If
    nothing can be loaded, the outcome is that the batch is given up. The outcome that is put first is final.
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Load:
-    """One run over a source; the constructor makes all checks that need no Spark, and writes nothing.
+    """One run over a source. The constructor makes all checks that do not need Spark, and writes nothing.
 
     Raises:
         LandingError, SchemaMismatchError, InvalidSchemaError, QualityError, InvalidArgumentError, IngestError: the
@@ -91,7 +91,7 @@ class Load:
         self.past = self._history()
 
     def run(self, spark: SparkSession) -> LoadResult:
-        """Load all settled files; a batch that fails ends the run, and earlier batches stay loaded."""
+        """Load the unsettled batch and all new files. A batch that fails ends the run; earlier batches stay loaded."""
         from lakehouse_lib.engine.spark.engine import SparkEngine
 
         engine, gates = SparkEngine(spark), Gates(spark)
@@ -176,7 +176,7 @@ class Load:
             )
 
     def _history(self) -> History:
-        # Read the intents before the table: a batch committed in between is then unsettled here, and never lost.
+        # Read the intents before the table: else batches that another run commits in between would look unsettled.
         intents, outcomes = self.intents.read()
         return history(
             intents,

@@ -1,4 +1,7 @@
-"""Compare a person's rows now with an approved plan: new keys, lost keys, moved and recreated tables. Pure."""
+"""Compare a person's rows now with an approved plan: new keys, lost keys, moved and recreated tables.
+
+These functions get both as arguments, and read no table.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from lakehouse_lib.privacy.places import Place
 def find_arrivals(then: Mapping[str, Place], now: Mapping[str, Place]) -> list[str]:
     """Names of the tables with new keys, or with rows where the plan has none, sorted.
 
-    More rows of a planned key are no arrival, because the plan's keys lead to them.
+    More rows of a planned key do not count, because the plan's keys lead to them.
     """
     return sorted(table for table, place in now.items() if _has_more(then.get(table), place))
 
@@ -45,5 +48,5 @@ def find_recreated(then: Mapping[str, Place], now: Mapping[str, Place]) -> list[
 def _has_more(before: Place | None, now: Place) -> bool:
     if now.rows and (before is None or not before.has_rows):
         return True
-    # A new quarantine has the keys of its table; without a row of the person they are not new.
+    # The quarantine of a planned table has the same keys; its keys count as new only if it has a row of the person.
     return before is not None and not before.keys.covers(now.keys)

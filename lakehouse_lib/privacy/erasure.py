@@ -1,4 +1,4 @@
-"""Find every row of a person: the keys in each table, and the number of rows that have them. Reads only.
+"""Find every row of a person: the keys in each table, and the number of rows with these keys. Nothing is written.
 
 Only the key columns of files that may match are read, a row group at a time. In a quarantine a key can be spelled in
 several ways, so all its files are read.
@@ -32,7 +32,7 @@ class Located:
 
     Attributes:
         table, uri: the table's name and location.
-        table_id: the ``id`` in its metadata; a recreated table has another.
+        table_id: the ``id`` in the table's metadata; a recreated table has another id.
         version: the version that was read.
         keys: the typed keys of the rows.
         rows, files: the number of rows, and of live files that hold them.

@@ -1,8 +1,8 @@
 """Find the spellings of a key in a quarantine, which keeps keys as the text of the source.
 
 The load reads ``0004711`` as the number 4711, so a rejected record with that text is the same person's. No SQL
-condition means this on every engine. So the quarantine's texts are read as the load reads them; those that are one of
-the keys go into the predicate, which compares texts only.
+condition compares texts in this way on every engine. So this module reads the quarantine's texts as the load reads
+them. Texts that are one of the keys go into the predicate, which then compares texts only.
 """
 
 from __future__ import annotations

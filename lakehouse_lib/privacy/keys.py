@@ -167,5 +167,5 @@ def _merged(records: Iterable[RecordLines]) -> defaultdict[tuple[str, str], list
 
 
 def _lies_in(run: tuple[int, int], runs: Sequence[tuple[int, int]]) -> bool:
-    place = bisect_right(runs, run[0], key=lambda each: each[0]) - 1
+    place = bisect_right(runs, run[0], key=lambda pair: pair[0]) - 1
     return place >= 0 and run[1] <= runs[place][1]

@@ -1,9 +1,10 @@
 """Count the rows for which a predicate is true, file by file, reading only the predicate's columns.
 
 Live files are read by the table's schema, without rows that deletion vectors hide. Stored files are read by their own
-schema, because they may be older than a change of a column or left by a killed writer, and with all their rows, because
-a deletion vector deletes nothing from the disk. If a stored file lacks a column, its value is taken from the log or
-from the name of its folder. Without either, the value of a partition column is unknown and that of another is null.
+schema, because they may be older than a change of a column, or left by a killed writer. They are read with all their
+rows, because a deletion vector deletes nothing from the disk. If a stored file lacks a column, the value is taken from
+the log or from the name of the file's folder. Without these, the value of a partition column is unknown, and the value
+of another column is null.
 """
 
 from __future__ import annotations
@@ -157,16 +158,16 @@ def _count_stored(task: CountTask, index: int, path: str) -> tuple[int | None, s
                 f"the file has a dropped column {', '.join(again)}, and the table has another column of that name; "
                 "look at the file, and rewrite it or delete it by hand"
             )
-        untold = [name for name in missing if reader.layout.is_partition_column(name)]
-        if untold:
+        unknown = [name for name in missing if reader.layout.is_partition_column(name)]
+        if unknown:
             return None, (
-                f"the value of partition column {', '.join(untold)} is unknown: it is not in the file, the log or the "
+                f"the value of partition column {', '.join(unknown)} is unknown: it is not in the file, the log or the "
                 "name of its folder; look at the file, and move or delete it by hand"
             )
         holds_none = missing and len(missing) == len(reader.schema.names)
         if holds_none and not _true_of_nulls(predicate, reader.schema):
             return 0, f"no column {', '.join(missing)}" + (f", but dropped {', '.join(dropped)}" if dropped else "")
-        # With column mapping a changed type makes another column, so files have the table's types.
+        # With column mapping, a column of another type is another column, so files have the table's types.
         if reader.layout.mapping == "none":
             reader = replace(reader, schema=_own_schema(file, reader.schema, constants))
         if [field.type for field in reader.schema] != [field.type for field in task.reader.schema]:

@@ -53,9 +53,9 @@ class Place:
             return {**entry, "unattributed": None}
         unknown = {
             # A record without any key column counts for each key, so the counts cannot be added.
-            "condition": any_of([each.condition for each in self.unattributed]),
-            "records": max(each.records for each in self.unattributed),
-            "mentions": max(each.mentions for each in self.unattributed),
+            "condition": any_of([part.condition for part in self.unattributed]),
+            "records": max(part.records for part in self.unattributed),
+            "mentions": max(part.mentions for part in self.unattributed),
             "erased": self.erase_mentions,
         }
         return {**entry, "unattributed": unknown}
@@ -103,7 +103,7 @@ def counts(proof: Proof) -> dict[str, int]:
 
 def _in_one(located: list[Located], *, erase_mentions: bool) -> Place:
     unknown = tuple(
-        each.unattributed for each in located if each.unattributed is not None and each.unattributed.records
+        part.unattributed for part in located if part.unattributed is not None and part.unattributed.records
     )
     taken = unknown if erase_mentions else ()
     first = located[0]
@@ -112,9 +112,11 @@ def _in_one(located: list[Located], *, erase_mentions: bool) -> Place:
         uri=first.uri,
         table_id=first.table_id,
         version=first.version,
-        keys=PersonKeys(tuple(each.keys for each in located), tuple(part for each in taken for part in each.mentioned)),
-        rows=sum(each.rows for each in located) + sum(each.mentions for each in taken),
-        files=sum(each.files for each in located),
+        keys=PersonKeys(
+            tuple(part.keys for part in located), tuple(lines for part in taken for lines in part.mentioned)
+        ),
+        rows=sum(part.rows for part in located) + sum(part.mentions for part in taken),
+        files=sum(part.files for part in located),
         unattributed=unknown,
         erase_mentions=erase_mentions,
         on_disk={"rows": 0},

@@ -30,7 +30,7 @@ from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore, open_store
 
-#: The limit of ``purge`` and ``prove``, as the report of an erasure states it.
+#: What ``purge`` and ``prove`` do not cover, as the report of an erasure states it.
 LOG_NOTE = (
     "The transaction log is not rewritten: commits and checkpoints may hold the person's keys as a file's smallest or "
     "largest value of a column, as a partition value or in the name of a partition's folder, until they are cleaned up "
@@ -79,10 +79,11 @@ class Proof:
         matches: rows by store path, of files with matching rows.
         skipped: the reason by file, of files without any of the predicate's columns: none of their rows can match. If
             the predicate is true for nulls (``email IS NULL``), no file is skipped.
-        unreadable: the reason by file, of files that cannot be checked, so that the table is not ``clean``: symbolic
-            links (behind them only files that the log refers to are counted), files outside ``allowed_roots``, files
-            whose value of a partition column is unknown, and files with a dropped column whose name another column
-            has now, and files without the key's column that have columns of an older schema under generated names.
+        unreadable: the reason by file, of files that cannot be checked, so that the table is not ``clean``. These are
+            symbolic links (of the files behind them, only those that the log refers to are counted), files outside
+            ``allowed_roots``, files whose value of a partition column is unknown, files with a dropped column whose
+            name another column has now, and files without the key's column that have columns of an older schema under
+            generated names.
         note: where else a person's keys may be.
     """
 
@@ -167,16 +168,16 @@ def purge(
         clock.check_by_probe(latest.store)  # if this clock were ahead, files of a running writer would look old
     young = pc.greater(holding["modificationTime"], clock.now() - int(writer_grace.total_seconds() * 1000))
     young = pc.and_not(young, pc.is_in(holding["stored"], value_set=_paths(latest.tombstones, latest.store)))
-    going, recent = holding.filter(pc.invert(young)), holding.filter(young)
-    paths = sorted(going["stored"].to_pylist())
+    deletable, recent = holding.filter(pc.invert(young)), holding.filter(young)
+    paths = sorted(deletable["stored"].to_pylist())
     result = PurgeResult(
         table=latest.store.root,
         read_version=latest.version,
         version=None,
         dry_run=dry_run,
         files=tuple(paths),
-        rows=matching_rows(going),
-        bytes=total_size(going),
+        rows=matching_rows(deletable),
+        bytes=total_size(deletable),
         versions_lost=tuple(_versions_with(latest, frozenset(paths))),
         kept=_rows(recent),
         unreadable={**_notes(counted.filter(pc.is_null(counted["matches"]))), **stored.unreadable},

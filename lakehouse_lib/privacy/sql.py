@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from lakehouse_lib.schema import DataType, PrimitiveType
 
-#: The dialect that ``predicates.parse`` reads.
+#: The dialect that ``expressions.parse`` reads.
 DIALECT = "spark"
 #: A condition that is true for no row.
 NOTHING = "FALSE"

@@ -43,7 +43,7 @@ class StoredFiles:
         inside: files below the table's folder (OBJECT_SCHEMA), hidden files and files of nested tables included;
             without symbolic links and files behind them.
         elsewhere: files that any version in the log refers to and that are behind a symbolic link or in another folder
-            of ``allowed_roots`` (OBJECT_SCHEMA, sizes and times are 0). Some may be deleted.
+            of ``allowed_roots`` (OBJECT_SCHEMA, sizes and times are 0). Some may no longer exist.
         unreadable: the reason why a file cannot be read, by its store path or its path in the log.
     """
 
@@ -102,12 +102,12 @@ def stored_files(snapshot: Snapshot, listing: Listing) -> StoredFiles:
 def as_files(snapshot: Snapshot, objects: pa.Table, columns: Collection[str]) -> pa.Table:
     """Stored objects (``path`` as in the store, ``size``, ``modified``) as a files table (FILE_SCHEMA).
 
-    Partition values are taken from the log, else from the names of folders. They are looked up for every primitive
-    column, because a file may be older than the table's partitioning. A missing key is an unknown value. Other columns
-    are null.
+    Partition values are taken from the log, else from the names of folders. They are not only those of partition
+    columns, because a file may be older than the table's partitioning. An unknown value has no key in
+    ``partitionValues``. Columns of FILE_SCHEMA that the objects do not have are null.
 
     Args:
-        columns: the columns that the caller reads; partition values are looked up for these only.
+        columns: the columns that the caller reads; partition values are looked up for those of a primitive type.
     """
     layout = snapshot.layout
     keys = {
@@ -178,7 +178,7 @@ def _partition_values(
         # The case of a column's name may have changed since.
         by_key = {name.lower(): value for name, value in partition_values.folders(path.rpartition("/")[0]).items()}
         by_key |= {name.lower(): value for name, value in noted or ()}
-        # Under a generated key that the table does not have now, a column of before an overwrite may have its value.
+        # The value of a column from before an overwrite may be under a generated key that the table does not have now.
         strangers = [(key, value) for key, value in noted or () if key not in current_keys and is_generated(key)]
         is_older = noted is not None and not strangers
         for key, current in keys.items():

@@ -39,7 +39,7 @@ class Through:
 class SubjectRows:
     """A table with rows of the subject: ``key`` holds the identifier or, with ``through``, values of another table.
 
-    ``quarantine``: the table holds rejected rows, with every column as text, and is created by the first of them.
+    ``quarantine``: the table holds rejected rows, with every column as text; the first of these rows creates it.
     """
 
     __pydantic_config__ = _EXACT

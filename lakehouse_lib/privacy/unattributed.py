@@ -2,8 +2,8 @@
 
 Such a record could not be split into columns and is kept as text in ``_raw``, or its key is missing or not of the
 key's type. A predicate on the key cannot find a person's records among them. So they are counted, and those that hold
-one of the person's keys as a whole field ("mentions") are listed for a person to check. A mention is not a match: the
-field may be a quantity, and the record another person's.
+one of the person's keys as a whole field ("mentions") are listed for a manual check. A mention is not a match: the
+field may be a quantity, and the record may be another person's.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _META = ("_source", "_file", "_line", "_column", "_rule", _RAW)
 # Every other character separates fields, as delimiters and quotes do; a date, a decimal or a phone number is one field.
 _SEPARATORS = r"[^0-9A-Za-z_.+\-]+"
 _FIELD = re.compile(r"[0-9A-Za-z_.+\-]+")
-# The most characters of keys in a condition; above that, runs of lines are shorter.
+# The most characters of unreadable keys in a condition. Beyond that, a condition on runs of lines is shorter.
 _MOST_LISTED = 20_000
-# Two conditions of this length, for two keys of a table, still make one condition.
+# Two conditions of this length, for two key columns of a table, still fit into one condition.
 _MOST_CHARACTERS = MAX_LENGTH // 2
 
 #: Lines by source and file.

@@ -1,7 +1,7 @@
 """Bounds of columns, parsed from the ``stats`` of files into Arrow: in one pass, and only the requested columns.
 
-Statistics are hints of other writers. A value that cannot be read is unknown (null) and never an error. A reader that
-prunes by bounds must keep a file with unknown bounds.
+Statistics are hints, and other writers may have made them. A value that cannot be read is unknown (null) and never an
+error. A reader that prunes by bounds must keep a file with unknown bounds.
 """
 
 from __future__ import annotations
@@ -137,11 +137,11 @@ def sound(
     bounds are not detected. In the footer of a checkpoint, which has the bounds of many files together, the crossed
     bounds of one file are not detected either.
     """
-    # With wide bounds, because of a deletion vector, a null count is valid only if it is 0 or the number of rows.
+    # If a deletion vector makes the bounds not tight, a null count is valid only if it is 0 or the number of rows.
     tight = pc.fill_null(tight, literal(True, pa.bool_()))
     at_ends = pc.or_(pc.equal(nulls, literal(0, pa.int64())), pc.equal(nulls, records))
-    telling = pc.fill_null(at_ends, literal(False, pa.bool_()))
-    nulls = pc.if_else(pc.or_(tight, telling), nulls, null(pa.int64()))
+    is_exact = pc.fill_null(at_ends, literal(False, pa.bool_()))
+    nulls = pc.if_else(pc.or_(tight, is_exact), nulls, null(pa.int64()))
     if low is None or high is None or not is_bounded(kind):
         # There are no bounds, for example because the type has no order. Nulls have the column's type, if it is known.
         has_type = not isinstance(kind, PrimitiveType) or kind.is_known
@@ -154,9 +154,9 @@ def sound(
     decimal = kind.decimal
     if decimal is not None and decimal[0] > _DOUBLE_DIGITS:
         low, high = _widen(low, -1), _widen(high, 1)
-    sane = pc.fill_null(pc.less_equal(low, high), literal(True, pa.bool_()))
+    is_ordered = pc.fill_null(pc.less_equal(low, high), literal(True, pa.bool_()))
     nothing = null(low.type)
-    return Bounds(pc.if_else(sane, low, nothing), pc.if_else(sane, high, nothing), nulls, records)
+    return Bounds(pc.if_else(is_ordered, low, nothing), pc.if_else(is_ordered, high, nothing), nulls, records)
 
 
 def _descend(parsed: pa.Table, key: str, path: ColumnPath, kind: pa.DataType) -> pa.Array:

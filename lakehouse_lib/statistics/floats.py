@@ -31,7 +31,7 @@ class FloatRange:
     has_nan: bool
 
     def union(self, other: FloatRange) -> FloatRange:
-        """The range of the rows of both."""
+        """The range of the rows of both ranges."""
         lows = [side.low for side in (self, other) if side.low is not None]
         highs = [side.high for side in (self, other) if side.high is not None]
         return FloatRange(
@@ -53,7 +53,7 @@ def float_ranges(data: pa.Table) -> dict[ParquetPath, FloatRange]:
 
 def _range(values: pa.ChunkedArray) -> FloatRange:
     if len(values) and not values.null_count:
-        # This takes a seventh of Arrow's time. If a chunk has a NaN, its min and max are NaN.
+        # NumPy takes a seventh of Arrow's time. If a chunk has a NaN, its min and max are NaN.
         with np.errstate(invalid="ignore"):
             width = np.dtype(f"f{values.type.bit_width // 8}")
             chunks = [numbers_of(chunk, width) for chunk in values.chunks if len(chunk)]
@@ -70,7 +70,7 @@ def _range(values: pa.ChunkedArray) -> FloatRange:
 def union(
     ranges: Mapping[ParquetPath, FloatRange], more: Mapping[ParquetPath, FloatRange]
 ) -> dict[ParquetPath, FloatRange]:
-    """The ranges of the rows of both, which have the same columns; either may be empty, for no rows."""
+    """The ranges of the rows of both arguments, which have the same columns; an empty argument has no rows."""
     return {**ranges, **{path: other.union(ranges[path]) if path in ranges else other for path, other in more.items()}}
 
 
@@ -101,7 +101,7 @@ def _float_leaves(path: ParquetPath, column: pa.ChunkedArray) -> Iterator[tuple[
     if pa.types.is_floating(kind):
         yield path, column
     elif pa.types.is_struct(kind):
-        # With the nulls of the struct, which a footer counts for its members, too.
+        # ``flatten`` makes the members null where the struct is null, and a footer counts these nulls, too.
         members = [chunk.flatten() for chunk in column.chunks]
         for index in range(kind.num_fields):
             yield from _below(

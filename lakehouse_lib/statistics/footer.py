@@ -3,8 +3,8 @@
 The bounds hold for every reader: strings are truncated as in the protocol, timestamps are rounded outwards to
 milliseconds, decimals are exact JSON numbers, and a bound of 0.0 or -0.0 covers both.
 
-NaN is the greatest number in SQL, but Parquet footers ignore it, and only some writers leave out max then. So a
-floating-point max is written only if it is certain: see ``floats``.
+NaN is the greatest number in SQL, but the min and max in a Parquet footer ignore it. Only some writers leave out the
+bounds of a column with NaN. So a floating-point max is written only if it is certain: see ``floats``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def from_footer(
         schema: the table's; columns are matched regardless of case.
         indexed: the columns that have statistics.
         floats: ``float_ranges`` of all rows written; they replace the footer for these columns. None: unknown; then a
-            floating-point column has a max only if parquet-mr wrote the file, which drops bounds where a NaN is.
+            floating-point column has a max only if parquet-mr wrote the file, because parquet-mr writes no bounds for
+            a column with NaN.
         group: the row group to describe; None: the whole file.
 
     A bound that is not known (too long for the footer, infinite, a year after 9999) is left out. Booleans and binary
@@ -89,10 +90,10 @@ def from_footer(
             continue
         low = _bound_text(kind, values.low, upper=False)
         high = _bound_text(kind, values.high, upper=True)
-        holds = trusts_max if of_rows is None else not of_rows.has_nan
+        is_max_certain = trusts_max if of_rows is None else not of_rows.has_nan
         if low is not None:
             lows[path] = low
-        if high is not None and (holds or kind.type not in _FLOATING):
+        if high is not None and (is_max_certain or kind.type not in _FLOATING):
             highs[path] = high
     body = {"minValues": lows, "maxValues": highs, "nullCount": nulls}
     rows = sum(row_group.num_rows for row_group in groups)
@@ -206,10 +207,11 @@ def _bound_text(kind: PrimitiveType, value: Any, *, upper: bool) -> str | None:
 
 
 def _shorten_max(value: str) -> str | None:
-    """The shortest prefix of at least 32 characters with a tie-breaker that makes it greater than the value, or None.
+    """The max for a column whose greatest value is ``value``; None: no short text is greater than the value.
 
-    The tie-breaker is U+007F if the next character is less than that, else U+10FFFF. A next character that is itself
-    U+10FFFF is kept, up to 64 characters in all.
+    A value of at most 32 characters is unchanged. A longer value is cut after 32 characters, and a tie-breaker makes it
+    greater than the value: U+007F if the next character is less than U+007F, else U+10FFFF. A next character that is
+    itself U+10FFFF is kept before the cut. The result has at most 64 characters.
     """
     if len(value) <= STRING_PREFIX:
         return value

@@ -1,6 +1,6 @@
 """The JSON form of statistics as Arrow: only the requested fields, a block of files at a time.
 
-Statistics are hints of other writers: a value that cannot be read is null and never an error.
+Statistics are hints, and other writers may have made them: a value that cannot be read is null and never an error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def json_rows(stats: pa.ChunkedArray, schema: pa.Schema) -> Iterator[pa.Table]:
     """The statistics of files, one row for each file, in their order.
 
     Args:
-        stats: of a files table.
+        stats: the column ``stats`` of a files table.
         schema: the fields to read; dates and timestamps as strings (``json_type``).
     """
     for text in _blocks(stats):
@@ -40,14 +40,14 @@ def json_rows(stats: pa.ChunkedArray, schema: pa.Schema) -> Iterator[pa.Table]:
 
 
 def with_loose_bounds(stats: str | None, rows: int) -> str:
-    """The statistics of a file for a version in which a deletion vector deletes some of its rows: the same bounds, not
-    tight any more (PROTOCOL.md, Per-file Statistics).
+    """The statistics of a file after a deletion vector has deleted rows: the same bounds, with ``tightBounds`` false.
 
-    Every other token is copied as it is written, because parsing could change decimals.
+    See PROTOCOL.md, section Per-file Statistics. Every other token is copied as it is written, because parsing could
+    change decimals.
 
     Args:
-        stats: of the file without the vector; None, or text that is not a JSON object, has no bounds.
-        rows: in the file, including deleted ones.
+        stats: the statistics without the vector; None and text that is not a JSON object have no bounds.
+        rows: the number of rows in the file, including deleted ones.
     """
     tokens = {**_tokens(stats or ""), "numRecords": str(rows), "tightBounds": "false"}
     return "{" + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{token}" for key, token in tokens.items()) + "}"

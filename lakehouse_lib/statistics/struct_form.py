@@ -79,7 +79,7 @@ def _within_years(values: pa.Array) -> pa.Array:
         fields = [pa.field(field.name, member.type) for field, member in zip(kind, members, strict=True)]
         return pa.StructArray.from_arrays(members, fields=fields, mask=pc.is_null(values))
     if pa.types.is_timestamp(kind):
-        if kind.unit != "ns":  # 64 bits of nanoseconds are only three centuries, all within the range
+        if kind.unit != "ns":  # 64 bits of nanoseconds only reach from 1677 to 2262
             values = _between(values, _TICKS[kind.unit])
         return values.cast(pa.timestamp("us", "UTC" if kind.tz is not None else None), safe=False)
     if pa.types.is_date(kind):

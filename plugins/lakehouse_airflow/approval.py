@@ -1,7 +1,7 @@
 """Check in the ledger, never in XCom, that an approver has approved a plan.
 
-Any user may edit XCom, so it only has the reference of a plan. The plan and the decision are in the ledger, sealed
-with its key.
+Any user may edit XCom, so XCom only has the reference of a plan. The plan and the decision are in the ledger, sealed
+with the ledger's key.
 """
 
 from __future__ import annotations
@@ -80,13 +80,15 @@ class Pointer:
         Raises:
             NotApprovedError: the task's XCom is missing or is not a reference.
         """
-        left: Any = context["ti"].xcom_pull(task_ids=task_id, map_indexes=map_index)
-        if not isinstance(left, Mapping) or not all(isinstance(left.get(key), str) for key in ("request", "digest")):
+        reference: Any = context["ti"].xcom_pull(task_ids=task_id, map_indexes=map_index)
+        if not isinstance(reference, Mapping) or not all(
+            isinstance(reference.get(key), str) for key in ("request", "digest")
+        ):
             raise NotApprovedError(
                 f"the task {task_id!r} of this run has returned no request (a task marked as success returns none); "
                 "trigger the DAG again"
             )
-        return cls(left["request"], left["digest"])
+        return cls(reference["request"], reference["digest"])
 
     def to_dict(self) -> dict[str, str]:
         """The value for XCom."""
@@ -161,7 +163,7 @@ def require_approval(
 
 
 def decide(event: Mapping[str, Any], pointer: Pointer, plan: Document, policy: ApprovalPolicy, run: Run) -> Document:
-    """The decision that an answer makes. Pure.
+    """The decision that follows from an answer; it is not put into the ledger here.
 
     Args:
         event: the event with which Airflow resumes the waiting task; Airflow makes it from the stored answer.

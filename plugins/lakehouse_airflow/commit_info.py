@@ -1,4 +1,4 @@
-"""Hide conditions in a commitInfo before a page or XCom shows it, because any viewer may read these."""
+"""Hide the conditions in a commitInfo before a page or XCom shows it: any viewer may read pages and XCom."""
 
 from __future__ import annotations
 

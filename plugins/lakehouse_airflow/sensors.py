@@ -31,8 +31,8 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
     Without both, it waits for the next version after its start. It also waits if the table does not exist. A poke lists
     the end of the log; it needs no Spark and does not open the table.
 
-    With ``soft_fail`` the sensor skips only after its timeout. An error fails it, and so does a store that still fails
-    at the timeout, because then it is unknown whether there is a new version.
+    With ``soft_fail`` the sensor skips only after its timeout. An error fails the sensor. If the store still raises an
+    error at the timeout, the sensor fails, too, because it is unknown whether there is a new version.
 
     Returns ``{"table", "version", "baseline_version"}``.
 
@@ -82,7 +82,7 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
                 now = LakehouseHook(self.lakehouse_conn_id).version(self.table)
             self.baseline_version = -1 if now is None else now
         if not self.deferrable:
-            with self._skipping_by_time_alone():
+            with self._skip_only_at_timeout():
                 return super().execute(context)
         result = self.poke(context)
         if result.is_done:
@@ -102,11 +102,11 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
         return None
 
     def resume_execution(self, next_method: str, next_kwargs: Mapping[str, Any] | None, context: Context) -> Any:
-        with self._skipping_by_time_alone():
+        with self._skip_only_at_timeout():
             try:
                 return super().resume_execution(next_method, next_kwargs, context)
             except AirflowSkipException as skip:
-                if not _is_by_time(skip) or not self.soft_fail:
+                if not _is_timeout(skip) or not self.soft_fail:
                     raise
                 result = self._last_look(context)
                 if not result.is_done:
@@ -114,17 +114,17 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
                 return result.xcom_value
 
     @contextmanager
-    def _skipping_by_time_alone(self) -> Iterator[None]:
+    def _skip_only_at_timeout(self) -> Iterator[None]:
         """Raise the cause of a skip that is not a timeout, because with ``soft_fail`` Airflow skips for any error."""
         try:
             yield
         except AirflowSkipException as skip:
-            if self.soft_fail and not _is_by_time(skip):
+            if self.soft_fail and not _is_timeout(skip):
                 raise skip.__cause__ from None
             raise
 
     def _last_look(self, context: Context) -> PokeReturnValue:
-        """Poke once more after a timeout: the trigger polls on after an error of the store, and this raises it."""
+        """Poke once more after a timeout. It raises an error of the store; the trigger only polls again then."""
         versions = (_as_version(name, getattr(self, name)) for name in ("baseline_version", "target_version"))
         if all(version is None for version in versions):
             with as_task_failure():
@@ -159,7 +159,7 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
         return {"table": self.table, "version": version, "baseline_version": baseline_version}
 
 
-def _is_by_time(skip: AirflowSkipException) -> bool:
+def _is_timeout(skip: AirflowSkipException) -> bool:
     return skip.__cause__ is None or isinstance(skip.__cause__, AirflowSensorTimeout | AirflowTaskTimeout)
 
 

@@ -1,4 +1,4 @@
-"""Arithmetic in predicates for which Arrow and Spark agree; for other arithmetic None, and Spark evaluates the SQL."""
+"""Nodes for arithmetic whose results are equal in Arrow and Spark; only Spark evaluates other arithmetic, as SQL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _DOUBLE = PrimitiveType("double")
 
 
 def calculate(operator: str, left: Node, right: Node) -> Node | None:
-    """``left operator right`` for ``+ - * %``, exact for integers and by IEEE 754 for doubles."""
+    """``left operator right`` for ``+ - * %``, exact for integers and by IEEE 754 for doubles.
+
+    None: only Spark can evaluate it.
+    """
     if isinstance(left, Literal) and isinstance(right, Literal):
         return None
     first, second = _operand(left, right), _operand(right, left)

@@ -1,7 +1,7 @@
 """CASE, IF, COALESCE and NULLIF rewritten as logic: a condition on them becomes a condition on each branch.
 
 ``CASE WHEN c THEN a ELSE b END = 5`` becomes ``(c IS TRUE AND a = 5) OR (c IS NOT TRUE AND b = 5)``, which is the same
-for NULLs, too. So these need no rendering, and files are pruned by the columns in them.
+for NULL. So these expressions need no nodes of their own, and the columns in their branches prune files.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from lakehouse_lib.expressions.parsing.comparison import compare
 
 CHOICES = (exp.Case, exp.If, exp.Nvl2, exp.Nullif, exp.Coalesce)
 
-# Nodes grow with the square of the branches, and again with every level of nesting.
+# The number of nodes grows with the square of the number of branches, and again with each level of nesting.
 _MOST_BRANCHES = 16
 _MOST_LEVELS = 3
 
 
 def ask(tree: Any, condition: Callable[[Any], Node], question: Callable[[Any], Node | None]) -> Node | None:
-    """The disjunction of ``question`` for each branch of ``tree``; None if the tree is too large for it.
+    """The condition ``question`` on the value of a CASE, as a disjunction over the branches of ``tree``.
+
+    None: the tree has too many branches or levels, or a branch's value has no node.
 
     Args:
         condition: makes the node of a branch's condition.
@@ -63,7 +65,7 @@ def _levels(tree: Any) -> int:
 
 def _branches(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
     """The condition and the value of each branch, and the value if no branch applies, as sqlglot trees."""
-    tree = tree.copy()  # a part that is put into a new tree leaves its old one
+    tree = tree.copy()  # sqlglot moves a part that is put into a new tree out of its old tree
     if isinstance(tree, exp.Coalesce):
         values: list[Any] = [tree.this, *tree.expressions]
         branches = [(exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null())), value) for value in values[:-1]]

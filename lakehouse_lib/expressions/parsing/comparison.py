@@ -1,8 +1,8 @@
 """Comparison of an expression with literals: a literal becomes a value of the expression's type, exactly.
 
 An integer column is not compared with a rounded 1.5: ``x < 1.5`` becomes ``x <= 1``, and ``x = 1.5`` is false (NULL
-where x is NULL). So the values of a type form a grid, and dates (of days) and timestamps (of microseconds) do, too.
-Times without a zone are in UTC.
+where x is NULL). For this, the values of a type are the points of a grid: integers, decimals of a scale, dates (days)
+and timestamps (microseconds). Times without a zone are in UTC.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _fold(operator: str, left: Literal, right: Literal) -> Node:
         if operator == "<=>":
             return TRUE if left.value is right.value else FALSE
         return UNKNOWN
-    # Two literals have no column's type, so both take the wider one.
+    # No column determines the type of two literals, so both take the wider of their types.
     wide = PrimitiveType("double") if isinstance(left.value, float) or isinstance(right.value, float) else None
     if family(left.type) == family(right.type) == "number":
         a, b = _number(left), _number(right)
@@ -320,12 +320,11 @@ def parse_date(text: str) -> int | None:
 def parse_timestamp(text: str, *, by_wall_clock: bool = False) -> int | None:
     """µs since 1970 of an ISO-8601 timestamp, in UTC if it has no zone; None if it is not valid.
 
-    Digits after the microseconds are dropped. Zones are offsets (Z, +02:00, UTC+2) and names (Europe/Paris); of an hour
-    that a zone repeats, the first is taken.
+    Digits after the microseconds are dropped. Zones are offsets (Z, +02:00, UTC+2) and names (Europe/Paris). A time in
+    an hour that a zone repeats is in the first of the two hours.
 
     Args:
-        by_wall_clock: read a timestamp without a zone: the date and time as written count, and a zone in the text is
-            ignored, as in Spark.
+        by_wall_clock: keep the date and time as written, and ignore a valid zone, as Spark does for timestamp_ntz.
     """
     match = _TIMESTAMP.match(text.strip())
     if match is None:

@@ -1,4 +1,4 @@
-"""SQL functions that have nodes. A reader returns None for a form that it does not support; Spark evaluates it then."""
+"""Readers that make nodes of SQL functions; a reader returns None for a call that only Spark can evaluate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parsers of conditions: SQL text or filters in disjunctive normal form, into a ``Predicate``."""
+"""Parse a condition, as SQL text or as filters in disjunctive normal form, into a ``Predicate``."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def from_filters(
     Args:
         filters: ``[("x", ">=", 3), ("y", "in", [1, 2])]``, all of which must hold, or a list of such lists, one of
             which must hold. Operators: =, ==, !=, <, <=, >, >=, in, not in. ``=`` and ``!=`` with None mean (not) null;
-            in a list None matches nothing, as NULL in SQL. A value may be text whatever the column's type.
+            in a list None matches nothing, as NULL in SQL. A value for a column of any type may be written as text.
         schema: the table's.
         partition_columns: for these the empty string is null, and the value of a string column may be a whole number,
             as in ``deltalake``.

@@ -1,4 +1,4 @@
-"""Comparisons through a cast or function that keeps order, rewritten as comparisons of the column below it.
+"""Rewrite a comparison of a cast or function as a comparison of its column; the cast or function must keep order.
 
 ``CAST(ts AS DATE) = DATE '2024-01-31'`` is true for ts from that midnight to the next, and NULL where ts is NULL. In
 this form bounds of ts can prune files, and readers can skip row groups.
@@ -35,7 +35,7 @@ def below(node: Node) -> Node:
 
 
 def is_widening(node: Node) -> TypeGuard[Cast]:
-    """Whether it is a cast to a wider number. Exact comparisons give the same result without it."""
+    """Whether the node casts a number to a wider number. Comparisons are exact, so the cast changes no result."""
     return (
         isinstance(node, Cast)
         and isinstance(node.operand.type, PrimitiveType)

@@ -64,7 +64,7 @@ _TYPES = {
 }
 #: Greatest length of a predicate: about 100,000 listed numbers, which take seconds to parse.
 MAX_LENGTH = 1_000_000
-#: Greatest depth of a predicate's nodes: every rendering can recurse into it, whatever the stack it is called on.
+#: Greatest depth of a predicate's nodes. Evaluation and rendering recurse, and their caller may have used much stack.
 MAX_DEPTH = 100
 
 _STRING = PrimitiveType("string")
@@ -72,7 +72,11 @@ _DATE = PrimitiveType("date")
 
 
 def translate(sql: str, schema: Schema) -> Node:
-    """The node of a SQL condition; the message of its InvalidPredicateError does not have the predicate's text."""
+    """The node of a SQL condition.
+
+    Raises:
+        InvalidPredicateError: the condition is not valid. The message does not quote it; ``parse`` adds its text.
+    """
     if not isinstance(sql, str) or not sql.strip():
         raise InvalidPredicateError("it is not a SQL condition", hint="Write a condition, or leave the predicate out")
     if len(sql) > MAX_LENGTH:

@@ -118,11 +118,11 @@ def _is_another_number(texts: Any, decimals: Any) -> np.ndarray[Any, np.dtype[np
     A cast to a decimal of 256 bits would not help, because it wraps around, too. A wrapped number differs from the
     number in the text by at least three times the wrapped number. A comparison as doubles shows such a difference.
     """
-    became = decimals.cast(pa.float64())
-    was = pc.if_else(became.is_valid(), pc.ascii_ltrim(texts, "+"), None).cast(
+    cast_numbers = decimals.cast(pa.float64())
+    text_numbers = pc.if_else(cast_numbers.is_valid(), pc.ascii_ltrim(texts, "+"), None).cast(
         pa.float64()
     )  # the cast to a double takes no +
-    return mask(pc.greater(pc.abs(pc.subtract(was, became)), pc.abs(became)))
+    return mask(pc.greater(pc.abs(pc.subtract(text_numbers, cast_numbers)), pc.abs(cast_numbers)))
 
 
 def _find(column: Any, data_type: pa.DataType, start: int, bad: np.ndarray[Any, np.dtype[np.bool_]]) -> None:

@@ -1,8 +1,9 @@
 """Read JSON lines as blocks of text columns, one object a line.
 
 Any plain value is cast to the column's type, so ``"12"`` is valid as a long and ``12`` as a string. A missing key is
-NULL. A key that is not in the schema rejects the file if the first object has it, because the file's columns do not
-fit, and else the row. A line with half a surrogate pair or with a duplicate key is a faulty record.
+NULL. If the first object has a key that is not in the schema, the file is rejected, because its columns do not fit. In
+a later object, such a key rejects the row. A line with half a surrogate pair or with a duplicate key is a faulty
+record.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def _object(raw: bytes, line: int, source_format: SourceFormat, faulty: FaultyRe
             for name, member in value.items():
                 if isinstance(member, (dict, list)):
                     value[name] = _Nested(json.dumps(member, ensure_ascii=False))
-    except _DoubledKeyError as error:
+    except _DuplicateKeyError as error:
         faulty.add(line, str(error), text.rstrip("\r\n"))
         return None
     except (ValueError, RecursionError):
@@ -144,14 +145,14 @@ class _Nested(str):
     __slots__ = ()
 
 
-class _DoubledKeyError(ValueError):
+class _DuplicateKeyError(ValueError):
     """An object has a duplicate key, so the key's value is ambiguous."""
 
 
 def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        raise _DoubledKeyError("a key more than once")
+        raise _DuplicateKeyError("a key more than once")
     return value
 
 

@@ -48,7 +48,7 @@ def read_parquet(path: Path, schema: pa.Schema) -> Iterator[TypedBlock]:
                 line += batch.num_rows
                 columns, checks, texts = [], [], []
                 for field in schema:
-                    values = _by_today_s_calendar(_plain(batch.column(field.name)), field.name, file, path.name)
+                    values = _to_proleptic_gregorian(_plain(batch.column(field.name)), field.name, file, path.name)
                     decoded_type = _decoded(stored.field(field.name).type)
                     if pa.types.is_timestamp(decoded_type) or pa.types.is_nested(decoded_type):
                         values = values.cast(decoded_type)
@@ -113,7 +113,7 @@ def _is_valid(values: Any) -> bool:
     return True
 
 
-def _by_today_s_calendar(column: Any, name: str, file: DataFile, shown: str) -> Any:
+def _to_proleptic_gregorian(column: Any, name: str, file: DataFile, shown: str) -> Any:
     if file.calendar is None:
         return column
     physical = file.physical(file.schema_arrow.get_field_index(name))
@@ -188,7 +188,7 @@ def _misfits(path: str, got: pa.DataType, expected: pa.DataType) -> list[str]:
 
 
 def _fits(got: pa.DataType, expected: pa.DataType) -> bool:
-    """Whether every value of one type is valid for the other, except times of too fine a unit, which reject the row."""
+    """Whether every value of the type ``got`` is valid for ``expected``. A time in a finer unit may reject its row."""
     if pa.types.is_dictionary(got):
         got = got.value_type
     if got.equals(expected) or type_name(got) == type_name(expected) or pa.types.is_null(got):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 #: Fields of the provider that are not supported.
-_NOT_HERE = (
+_UNSUPPORTED = (
     "assume_role_with_saml",
     "assume_role_with_web_identity",
     "aws_account_id",
@@ -52,7 +52,7 @@ def aws_options(connection: Connection) -> dict[str, str]:
     """
     extra = extra_of(connection)
     name = connection.conn_id
-    refused = [key for key in _NOT_HERE if extra.get(key)]
+    refused = [key for key in _UNSUPPORTED if extra.get(key)]
     if extra.pop("verify", True) not in (True, None):
         refused.append("verify")
     if extra.pop("assume_role_method", "assume_role") != "assume_role":
@@ -128,8 +128,8 @@ def _from_session(
 def _checked(connection: str, keys: Iterable[Any], origin: str = "") -> dict[str, str]:
     """The keys by the names of their storage options. The secret ones are masked in the task's log from now on.
 
-    Keys are sent in headers. boto3's error about an invalid header quotes it as a Python literal, which no mask
-    matches, so invalid characters are found here.
+    Keys are sent in headers. boto3's error about an invalid header quotes the header as a Python literal, which no mask
+    matches. So this function finds invalid characters before boto3 does.
 
     Args:
         keys: in the order of ``_KEYS``; a key may be None or empty.

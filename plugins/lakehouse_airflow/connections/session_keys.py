@@ -46,9 +46,10 @@ class SessionKeys:
         return cls(keys, region, expires - min(_RENEWED_BEFORE_SECONDS, life / 3))
 
 
-# A key has the process id, because a forked child must not wait for a request of its parent's thread, and a digest of
-# the inputs, because they hold secrets. Failed requests are removed.
+# The process id, because a forked child must not wait for a request of its parent's thread; and a digest of the inputs,
+# because the inputs hold secrets.
 _Key = tuple[int, bytes]
+#: Failed requests are removed.
 _answers: OrderedDict[_Key, Future[SessionKeys]] = OrderedDict()
 _lock = ProcessLock()
 

@@ -62,7 +62,7 @@ def _roots(value: Any, kind: StoreKind) -> str:
 
 
 def _is_of(location: str, kind: StoreKind) -> bool:
-    """Whether a store of that kind opens the location; True for an unknown scheme, so that the store rejects it."""
+    """Whether a store of that kind opens the location; True for an unknown scheme, which the store then rejects."""
     from lakehouse_lib.store.schemes import kind_of
 
     owner = kind_of(location)

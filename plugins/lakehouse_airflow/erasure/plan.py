@@ -92,7 +92,7 @@ def places_of(ledger: Ledger, plan: Document) -> tuple[int | str, dict[str, Plac
 def delete_identifiers(ledger: Ledger, request: str) -> None:
     """Delete the documents that may hold an identifier: the keys, and the files of purges with their partition folders.
 
-    The keys are deleted last, because a later run finds an interrupted request by them.
+    The keys are deleted last: if the deletion is interrupted, a later run finds the request by its keys.
     """
     ledger.delete_steps(request, "purge")
     ledger.delete(request, "keys")

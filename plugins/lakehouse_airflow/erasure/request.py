@@ -67,15 +67,16 @@ class Erasure:
         """
         from lakehouse_lib.privacy.traces import table_ids
 
-        anew = [
+        new_tables = [
             table
             for table, place in self.places.items()
             if place.table_id not in table_ids(place.uri, place.version, storage_options=hook.storage_options(table))
         ]
-        if anew:
+        if new_tables:
             raise AirflowFailException(
-                f"tables were recreated since request {self.request} was planned ({', '.join(anew)}), and the old ones "
-                "may still hold the person's rows elsewhere; restore the old tables, or trigger the erasure again"
+                f"tables were recreated since request {self.request} was planned ({', '.join(new_tables)}), and the "
+                "old ones may still hold the person's rows elsewhere; restore the old tables, or trigger the erasure "
+                "again"
             )
 
 

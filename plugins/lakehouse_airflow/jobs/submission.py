@@ -36,7 +36,7 @@ except ModuleNotFoundError as error:
 
 _MARK = '{"lakehouse":'
 
-#: Of a local driver: no other machine can connect to it.
+#: Properties of a local driver, so that no other machine can connect to the driver.
 _LOCAL_CONF = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
 
 
@@ -114,13 +114,13 @@ class JobSubmission(SparkSubmitHook):
         if self._is_killed:
             raise AirflowException(f"the job {self._job} was not started, because its task was killed")
         application = Path(spark_jobs.__path__[0], f"{self._job}.py")
-        died: AirflowException | None = None
+        submit_error: AirflowException | None = None
         try:
             with dying_with_supervisor(), in_memory(self._private_files) as memory:
                 # The output of Spark and its libraries may not be UTF-8.
                 self.submit(str(application), stdin=memory, start_new_session=True, encoding="utf-8", errors="replace")
         except AirflowException as error:
-            died = error
+            submit_error = error
         finally:
             self._kill()  # a timeout of the task is an exception here, and the job would still run
             if self._submit_sp is not None and self._submit_sp.stdout is not None:
@@ -129,8 +129,8 @@ class JobSubmission(SparkSubmitHook):
         outcome = self._outcome or {}
         if outcome.get("lakehouse") == "error":
             raise failure(outcome["type"], outcome["message"])
-        if died is not None:
-            raise died
+        if submit_error is not None:
+            raise submit_error
         if outcome.get("lakehouse") != "result":
             raise AirflowException(f"the job {self._job} ended without a result line on its standard output")
         return {key: value for key, value in outcome.items() if key != "lakehouse"}

@@ -1,4 +1,4 @@
-"""Tie a task to its supervisor, the Airflow process that started it; a task without supervisor has failed."""
+"""Tie a task to its supervisor, the Airflow process that started the task: if the supervisor dies, the task dies."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: XCom key of {table: version before the DAG run's changes}; None: there was no table.
 VERSIONS_KEY = "versions"
-#: In place of a version: the table could not be read.
+#: The value in place of a version if the table could not be read.
 UNKNOWN = "unknown"
 
 
@@ -83,8 +83,8 @@ class LakehousePublishOperator(BaseOperator):
     before the run is unknown, only its last commit counts.
 
     One task publishes for all tables of a run, so that a DAG scheduled on several of them runs once. A table that
-    cannot be read is left out with a warning, and does not delay the events of the others. The error is raised
-    instead if it may pass and the task has tries left, or if there is no event at all.
+    cannot be read is left out with a warning, and does not delay the events of the others. Its error is raised instead
+    if a retry may help and the task has tries left, or if there is no event at all.
 
     The versions are from XCom, which any user may edit. So a table must be in the registry, and ``to_version`` is read
     from the table; an edited ``from_version`` that is a valid version is not detected.

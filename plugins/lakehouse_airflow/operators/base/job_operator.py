@@ -36,7 +36,7 @@ class SubmitOperator(BaseOperator):
 
     Raises:
         AirflowFailException: an error that a retry cannot help; the text is the library's.
-        AirflowException: an error that may pass.
+        AirflowException: an error that may be temporary.
     """
 
     job: ClassVar[str]

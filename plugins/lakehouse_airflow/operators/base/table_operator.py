@@ -30,7 +30,7 @@ class LakehouseTableOperator(BaseOperator):
 
     Raises:
         AirflowFailException: an error that a retry cannot help; the text is the library's.
-        AirflowException: an error that may pass.
+        AirflowException: an error that may be temporary.
     """
 
     template_fields: Sequence[str] = ("table",)
@@ -61,6 +61,6 @@ class LakehouseTableOperator(BaseOperator):
                 require_registered(self.table)
             hook = LakehouseHook(self.lakehouse_conn_id)
             result = self.run(hook)
-        # Not the latest: others may have committed since.
+        # Not the latest version, because other writers may have committed since.
         self.made_version = made_version(self.table, result) if isinstance(result, Mapping) else None
         return result

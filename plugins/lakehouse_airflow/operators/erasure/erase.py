@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from lakehouse_lib.privacy.places import Place
 
-#: Not from the first task: after a delete it finds neither the keys of the deleted rows nor the files that hold them.
-CLEAR_FROM_DELETE = "clear this run from its delete task on, which deletes them or fails with the way out"
+#: Not from the first task, which after a delete finds neither the deleted rows' keys nor the files that hold the rows.
+CLEAR_FROM_DELETE = "clear this run from its delete task on, which deletes them or fails with the next step"
 
 
 class LakehouseEraseOperator(SubmitOperator):
