@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -82,6 +82,7 @@ def judge(
     *,
     grows: bool,
     sound: Path | None = None,
+    disagrees: bool = False,
 ) -> Verdict:
     """Read a table with this library and, if it gives an answer, with the other readers.
 
@@ -90,6 +91,8 @@ def judge(
         note: called with the next reader's name, so that the runner knows which reader hangs.
         sound: the table before its corruption, if only objects are corrupted whose content the commits also have. Then
             its answer is right, whatever other readers read from the corrupted table.
+        disagrees: whether both a checkpoint and a commit are corrupted. Then this library may refuse the checkpoint and
+            read the commits, while other readers read the checkpoint; both answers are right.
     """
     note("us")
     try:
@@ -110,27 +113,17 @@ def judge(
     if sound is not None and _same(our_answer, ask_us(sound, version, grows=False)):
         return Verdict("answer")
     # The other readers take protocol and metadata from a checksum without comparing it with the log, which counts.
-    with _without_checksums(root):
+    with _without(root.glob("_delta_log/*.crc")):
         verdict = _compared(root, our_answer, witnesses.rows(root, version))
     if verdict.kind != "contradicted":
         return verdict
     # The other readers read a file's rows as often as the file is in a checkpoint. The commits are right.
-    with _without_doubled_checkpoints(root) as is_any:
-        return _compared(root, our_answer, witnesses.rows(root, version)) if is_any else verdict
-
-
-@contextmanager
-def _without_doubled_checkpoints(root: Path) -> Iterator[bool]:
-    log = root / "_delta_log"
-    doubled = [file for file in log.glob("*.checkpoint*.parquet") if _has_path_twice(file)]
-    taken = {file: file.read_bytes() for file in [*doubled, *(log.glob("_last_checkpoint") if doubled else ())]}
-    for file in taken:
-        file.unlink()
-    try:
-        yield bool(doubled)
-    finally:
-        for file, data in taken.items():
-            file.write_bytes(data)
+    checkpoints = list(root.glob("_delta_log/*.checkpoint*"))
+    unused = checkpoints if disagrees else [file for file in checkpoints if _has_path_twice(file)]
+    if not unused:
+        return verdict
+    with _without([*unused, *root.glob("_delta_log/_last_checkpoint")]):
+        return _compared(root, our_answer, witnesses.rows(root, version))
 
 
 def _has_path_twice(checkpoint: Path) -> bool:
@@ -142,8 +135,8 @@ def _has_path_twice(checkpoint: Path) -> bool:
 
 
 @contextmanager
-def _without_checksums(root: Path) -> Iterator[None]:
-    taken = {file: file.read_bytes() for file in root.glob("_delta_log/*.crc")}
+def _without(files: Iterable[Path]) -> Iterator[None]:
+    taken = {file: file.read_bytes() for file in files}
     for file in taken:
         file.unlink()
     try:

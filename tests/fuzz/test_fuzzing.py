@@ -9,9 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import LogCorruptedError
+from lakehouse_lib.log.cache import CACHE
 from tests.fuzz import corpus, judges, runner, worker
 from tests.fuzz.mutations import mutate
 from tests.peers import duckdb_delta
@@ -110,6 +113,26 @@ def test_a_broken_checkpoint_that_was_passed_over_is_no_contradiction(tables: li
     assert judges.judge(tables[0], None, liar, lambda _: None, grows=False, sound=tables[0]).kind == "answer"  # type: ignore[arg-type]
     other = judges.judge(tables[0], None, liar, lambda _: None, grows=False, sound=tables[1])  # type: ignore[arg-type]
     assert other.kind == "contradicted"
+
+
+def test_a_refused_checkpoint_and_a_wrong_commit_are_no_contradiction(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    for number in range(3):
+        write_deltalake(root, pa.table({"id": [number]}), mode="append")
+    DeltaTable(root).create_checkpoint()
+    log = root / "_delta_log"
+    commit, checkpoint = log / f"{1:020d}.json", log / f"{2:020d}.checkpoint.parquet"
+    commit.write_text("\n".join(line for line in commit.read_text().splitlines() if '"add"' not in line) + "\n")
+    actions = pq.read_table(checkpoint)
+    actions = actions.drop_columns(["txn"]) if "txn" in actions.column_names else actions
+    pq.write_table(actions.append_column("txn", pa.nulls(len(actions), pa.int64())), checkpoint)
+    for crc in log.glob("*.crc"):
+        crc.unlink()
+    CACHE.clear()
+    witnesses = judges.Witnesses(duckdb_delta())
+    assert judges.judge(root, None, witnesses, lambda _: None, grows=False).kind == "contradicted"
+    assert judges.judge(root, None, witnesses, lambda _: None, grows=False, disagrees=True).kind == "answer"
+    assert judges.judge(root, None, _Lying(), lambda _: None, grows=False, disagrees=True).kind == "contradicted"  # type: ignore[arg-type]
 
 
 def test_no_two_dialects_are_compared(tables: list[Path]) -> None:

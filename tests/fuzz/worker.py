@@ -25,6 +25,7 @@ _ADDRESSES = 12 * 2**30  # allocators and threads reserve far more than they use
 _PREDICATES = 0.12  # share of all inputs
 _SCHEMAS = 0.08
 
+_COMMIT = re.compile(r"^_delta_log/\d{20}\.json$")
 #: Objects whose content the commits have too.
 _SAID_TWICE = re.compile(r"^_delta_log/(.*\.checkpoint\..*|_sidecars/.*|_last_checkpoint|.*\.crc)$")
 
@@ -156,8 +157,11 @@ def _judged(case: Input, scratch: Path, witnesses: Witnesses, note: object) -> V
         # The other readers read commits that a compaction replaces. If only one of the two is corrupted, their answers
         # do not count.
         same_log = not any(root.glob("_delta_log/*.compacted.json"))
-        sound = case.table if all(map(_SAID_TWICE.search, case.changed)) else None
-        return judge(root, case.version, witnesses if same_log else None, note, grows=grows, sound=sound)
+        twice = [_SAID_TWICE.search(path) is not None for path in case.changed]
+        sound = case.table if all(twice) else None
+        disagrees = any(twice) and any(map(_COMMIT.search, case.changed))
+        others = witnesses if same_log else None
+        return judge(root, case.version, others, note, grows=grows, sound=sound, disagrees=disagrees)
     finally:
         mend(case, scratch)
 
