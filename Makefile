@@ -87,7 +87,10 @@ fuzz: $(installed) ## Read 100,000 corrupted tables and predicates (INPUTS=..., 
 	@$(python) -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(FIRST),--first $(FIRST))
 
 interop: prerequisites $(installed) $(peer_tables)/.written ## Read tables that delta-spark writes, feature by feature (twenty minutes)
-	@$(python) -m pytest -m '' tests/interop/delta_spark/matrix.py tests/interop/delta_spark/conflicts.py tests/interop/delta_spark/turns.py
+	@$(python) -m pytest -m '' tests/interop/delta_spark/conflicts.py tests/interop/delta_spark/turns.py > .peers/interop.log 2>&1 & \
+	    beside=$$!; failed=0; \
+	    $(python) -m pytest -m '' tests/interop/delta_spark/matrix.py || failed=1; \
+	    wait $$beside || failed=1; cat .peers/interop.log; exit $$failed
 
 interop-commits: prerequisites $(installed) $(delta_spark)/.installed ## Commit to one table together with delta-rs, then with delta-rs and delta-spark, a thousand times each
 	@$(python) -m tests.interop.commits $(if $(COMMITS),--commits $(COMMITS)) $(if $(SEED),--seed $(SEED))

@@ -176,15 +176,16 @@ class Load:
             )
 
     def _history(self) -> History:
-        # Read the intents before the table: else batches that another run commits in between would look unsettled.
-        intents, outcomes = self.intents.read()
-        return history(
-            intents,
-            outcomes,
-            committed(snapshot_if_any(self.store), self.source.name),
-            table=self.source.table,
-            source=self.source.name,
-        )
+        before: Mapping[int, Intent] | None = None
+        while True:
+            # Read the intents before the table: else batches that another run commits in between would look unsettled.
+            intents, outcomes = self.intents.read()
+            newest = committed(snapshot_if_any(self.store), self.source.name)
+            # Another run may have put an intent and committed its batch in between.
+            if newest is None or newest in intents or intents == before:
+                break
+            before = intents
+        return history(intents, outcomes, newest, table=self.source.table, source=self.source.name)
 
     def _sort(self, files: Mapping[str, SourceFile]) -> Sorted:
         growing = still_growing(

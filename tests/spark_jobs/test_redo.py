@@ -5,13 +5,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib import CommitProperties, Transaction, write_deltalake
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.ingestion.batch import Batch
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import fingerprint, scan
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.store import open_store
-from tests.spark_jobs.loading import Shop
+from tests.spark_jobs.loading import SCHEMA, Shop
 
 
 def test_half_done_batch_is_redone_from_files_that_were_put_back(tmp_path: Path) -> None:
@@ -36,3 +40,29 @@ def test_half_done_batch_is_redone_from_files_that_were_put_back(tmp_path: Path)
     assert result.entry is not None
     assert result.entry["files"] == ["a.csv"]
     assert shop.transaction() == 0
+
+
+def test_a_batch_that_another_run_loads_while_the_past_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other run puts its intent after this run has read the intents, and commits before it reads the table."""
+    shop = Shop(tmp_path)
+    shop.land("a.csv")
+    source = shop.source()
+    intents = IntentLog(open_store(shop.table), source.name)
+    read = IntentLog.read
+
+    def load_in_between(self: IntentLog) -> Any:
+        entries = read(self)
+        if not entries[0]:
+            taken = fingerprint(shop.landing, scan(shop.landing)["a.csv"])
+            assert taken is not None
+            intents.put(Intent(0, (taken,), source.rules()))
+            rows = pa.Table.from_pylist([], schema=SCHEMA.to_arrow())
+            properties = CommitProperties(app_transactions=[Transaction(source.name, 0)])
+            write_deltalake(shop.table, rows, commit_properties=properties)
+        return entries
+
+    monkeypatch.setattr(IntentLog, "read", load_in_between)
+    load = Load(source)
+    assert load.past.unsettled is None
+    assert load.past.next_number == 1
+    assert load.nothing_to_do() is not None
