@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import int64s, literal, strings
-from lakehouse_lib.engine.spark.write.spark_writer import WRITE_KEY
+from lakehouse_lib.engine.spark.write import WRITE_KEY
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError, VersionNotFoundError
 from lakehouse_lib.log import clock, latest_version
 from lakehouse_lib.log.commits.commit_file import read_commit

@@ -22,7 +22,7 @@ from lakehouse_lib.log.checkpoint.parallel import in_order
 from lakehouse_lib.log.checkpoint.part import ParquetPart, Part, unreadable
 from lakehouse_lib.log.replay.duplicate_paths import find_repeated_numbers, find_repeats, fingerprints
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys, key_paths
-from lakehouse_lib.log.replay.row_positions import drop_rows, null_rows
+from lakehouse_lib.log.replay.row_positions import distinct, drop_rows, null_rows
 from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.protocol.partition_values import partition_column
 from lakehouse_lib.schema import DataType
@@ -154,7 +154,7 @@ class CheckpointRows:
     def take(self, positions: NDArray[np.int64], names: Sequence[str]) -> pa.Table:
         """Some columns of the rows at these positions, ascending. The columns read for them are not cached."""
         tables = [pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))]
-        for number in np.unique(np.searchsorted(self._starts, positions, side="right") - 1):
+        for number in distinct(np.searchsorted(self._starts, positions, side="right") - 1):
             first, last = np.searchsorted(positions, self._starts[number : number + 2])
             columns = self._read(int(number), names)
             rows = pa.Table.from_arrays([columns[name] for name in names], schema=tables[0].schema)

@@ -23,6 +23,7 @@ from lakehouse_lib.engine.parquet.writer import indexed_leaves, partition_texts
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
 from lakehouse_lib.engine.spark import store_access
 from lakehouse_lib.engine.spark.columns import spark_type
+from lakehouse_lib.engine.spark.write import WRITE_KEY
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.protocol.table_properties import COMPRESSION_CODEC
@@ -43,8 +44,6 @@ from lakehouse_lib.store import ObjectMeta
 
 if TYPE_CHECKING:
     from lakehouse_lib.engine.base import Engine
-
-WRITE_KEY = "spark_write"
 
 # Only one write at a time may change the session's settings.
 _settings_lock = threading.RLock()
