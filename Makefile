@@ -20,9 +20,11 @@ peer_tables := .peers/delta-spark-tables
 # One process per processor, at most four.
 in_parallel := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-# What `make test-all` runs, in this order.
-all_tests := test test-slow simulate simulate-orders simulate-verbs simulate-mutants fuzz test-faults \
-    test-worker-kills test-s3 test-spark-s3 test-floor test-install interop interop-commits interop-commits-s3
+# What `make test-all` runs: at the same time the tests that keep the processors busy, and those that often wait for a
+# server, another process or a download. Each list runs in its order.
+busy_tests := test test-slow simulate simulate-orders simulate-verbs simulate-mutants fuzz test-faults test-floor
+waiting_tests := interop interop-commits interop-commits-s3 test-worker-kills test-s3 test-spark-s3 test-install
+all_logs := .cache/test-all
 
 # The oldest versions that pyproject.toml allows. Tests that need a newer version are deselected: pyarrow reads fixed-size
 # lists with nulls from 26 on. Great Expectations leaves temporary folders to the garbage collector.
@@ -56,14 +58,21 @@ test: prerequisites $(installed) ## Run the tests without the slow ones (six min
 test-slow: prerequisites $(installed) ## Run the slow tests, and the property tests with many examples
 	@$(python) -m pytest $(in_parallel) -m "slow or hypothesis" --hypothesis-profile nightly
 
-test-all: ## Run all tests, continue after a failure, and print the time of each target (hours)
-	@failed=0; times=; \
-	for target in $(all_tests); do \
-	    start=$$(date +%s); result=passed; \
-	    $(MAKE) --no-print-directory $$target || { result=FAILED; failed=1; }; \
-	    times="$$times$$(printf '%-20s %6d s  %s' $$target $$(( $$(date +%s) - start )) $$result)\n"; \
-	done; \
-	printf "$$times"; exit $$failed
+test-all: prerequisites $(installed) ## Run all tests, continue after a failure, and print the time of each target (hours)
+	@rm -rf $(all_logs); mkdir -p $(all_logs); \
+	run() { \
+	    failed=0; \
+	    for target in "$$@"; do \
+	        start=$$(date +%s); result=passed; \
+	        $(MAKE) --no-print-directory $$target > $(all_logs)/$$target.log 2>&1 || { result=FAILED; failed=1; }; \
+	        printf '%-20s %6d s  %s\n' $$target $$(( $$(date +%s) - start )) $$result; \
+	    done; \
+	    return $$failed; \
+	}; \
+	echo "The output of each target is in $(all_logs)."; \
+	run $(waiting_tests) & waiting=$$!; failed=0; \
+	run $(busy_tests) || failed=1; \
+	wait $$waiting || failed=1; exit $$failed
 
 test-faults: $(installed) ## Kill random processes among 16 writers, and check that no acknowledged commit is lost (COMMITS=..., KILLS=...)
 	@$(python) -m tests.faults $(if $(COMMITS),--commits $(COMMITS)) $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))

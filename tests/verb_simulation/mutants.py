@@ -62,7 +62,7 @@ _only = Rewrite.only
 _stored = delete._stored
 
 
-def _discarded_too(self: rewrite._Optimize, *, committed: bool) -> None:
+def _discarded_too(self: rewrite._Rewriting, *, committed: bool) -> None:
     rewrite.discard(self._store, self._written)
 
 
@@ -114,7 +114,7 @@ MUTANTS = (
     Mutant("a delete that gives up where others were faster", instead(delete, "_ROUNDS", 1), ("delete", "append")),
     Mutant(
         "a rewrite that deletes what it still needs",
-        instead(rewrite._Optimize, "discard", _discarded_too),
+        instead(rewrite._Rewriting, "discard", _discarded_too),
         ("delete", "compact", "append"),
     ),
     Mutant(
