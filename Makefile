@@ -58,7 +58,8 @@ test: prerequisites $(installed) ## Run the tests without the slow ones (six min
 test-slow: prerequisites $(installed) ## Run the slow tests, and the property tests with many examples
 	@$(python) -m pytest $(in_parallel) -m "slow or hypothesis" --hypothesis-profile nightly
 
-test-all: prerequisites $(installed) ## Run all tests, continue after a failure, and print the time of each target (hours)
+test-all: ## Run all tests, continue after a failure, and print the time of each target (hours)
+	@$(MAKE) --no-print-directory $(installed)
 	@rm -rf $(all_logs); mkdir -p $(all_logs); \
 	run() { \
 	    failed=0; \
