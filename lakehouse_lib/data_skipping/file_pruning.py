@@ -35,7 +35,7 @@ from lakehouse_lib.expressions.ir import (
     disjunction,
 )
 from lakehouse_lib.protocol.partition_values import partition_column
-from lakehouse_lib.schema import DataType, Field, PrimitiveType, Schema, StructType, TableLayout
+from lakehouse_lib.schema import DataType, PrimitiveType, Schema, StructType, TableLayout
 from lakehouse_lib.statistics import Bounds, ColumnPath, bounds_of
 
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -156,11 +156,10 @@ class _Pruning:
 
     def by_values(self, node: Node, values: FileValues) -> pa.Array:
         """The value of ``node``, which reads partition columns only, for each file."""
-        fields = [self.schema.field(name) for name in sorted(columns_of(node))]
-        arrays = {field.name: values.partitions[self.keys[field.name.lower()]] for field in fields}
+        arrays = {name: values.partitions[self.keys[name.lower()]] for name in sorted(columns_of(node))}
         data = pa.table(arrays) if arrays else pa.table([pa.nulls(values.rows)], [""])
         part = replace(self.predicate, root=node)
-        return matches(part, data, Schema([Field(field.name, field.type) for field in fields]))
+        return matches(part, data)
 
     def physical(self, column: Column) -> ColumnPath:
         return self.layout.physical_path(column.path)

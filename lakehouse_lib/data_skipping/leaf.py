@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.sorted_search import count_below
 from lakehouse_lib.arrow.values import bools, int64s, is_true, literal, may_be_true, null
-from lakehouse_lib.expressions.evaluate_arrow import array_of
 from lakehouse_lib.expressions.ir import Comparison, In, Like, Literal
 from lakehouse_lib.expressions.like import split_pattern
+from lakehouse_lib.expressions.render_arrow import array_of
 from lakehouse_lib.schema import PrimitiveType
 from lakehouse_lib.statistics import Bounds
 

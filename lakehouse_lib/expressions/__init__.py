@@ -1,15 +1,21 @@
 """Conditions on rows: SQL parsed once into an intermediate representation, evaluated on Arrow, rendered for Spark."""
 
-from lakehouse_lib.expressions.evaluate_arrow import matches
-from lakehouse_lib.expressions.parsing.parser import from_filters, parse, predicate_of
-from lakehouse_lib.expressions.predicate import Predicate, conjoin, to_spark_sql
+from lakehouse_lib.expressions.evaluate_arrow import matches, values_of
+from lakehouse_lib.expressions.parsing.parser import from_filters, parse, parse_value, predicate_of, value_of
+from lakehouse_lib.expressions.predicate import EVERY_ROW, Predicate, conjoin, to_spark_sql
+from lakehouse_lib.expressions.value import Value
 
 __all__ = [
+    "EVERY_ROW",
     "Predicate",
+    "Value",
     "conjoin",
     "from_filters",
     "matches",
     "parse",
+    "parse_value",
     "predicate_of",
     "to_spark_sql",
+    "value_of",
+    "values_of",
 ]

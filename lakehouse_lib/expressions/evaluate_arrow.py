@@ -1,61 +1,78 @@
-"""Evaluation of a predicate on Arrow data, with the semantics of SQL.
-
-NULL is neither true nor false. NaN equals itself and is greater than every other number, although Arrow's own
-comparisons with NaN are false. A value is compared with a literal in the column's type.
-"""
+"""Evaluation of predicates and values on Arrow data, with the semantics of SQL."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import column, null
-from lakehouse_lib.errors import InvalidPredicateError
-from lakehouse_lib.expressions.ir import (
-    And,
-    Arithmetic,
-    Cast,
-    Column,
-    Comparison,
-    Function,
-    In,
-    IsNull,
-    Like,
-    Literal,
-    Node,
-    Not,
-    Opaque,
-    Or,
-    walk,
-)
-from lakehouse_lib.expressions.like import as_regex, split_pattern
+from lakehouse_lib.arrow.values import whole
+from lakehouse_lib.errors import InvalidPredicateError, SchemaMismatchError
+from lakehouse_lib.expressions.ir import Node, Opaque, walk
 from lakehouse_lib.expressions.predicate import Predicate, shown
-from lakehouse_lib.schema import DataType, PrimitiveType, Schema
-
-_FLOATING = ("float", "double")
-_UTC = pa.timestamp("us", tz="UTC")
-_UNKNOWN = null(pa.bool_())
+from lakehouse_lib.expressions.render_arrow import ArrowRendering
+from lakehouse_lib.expressions.value import Value
+from lakehouse_lib.schema import Schema
 
 
-def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch, schema: Schema) -> pa.Array:
+def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch) -> pa.Array:
     """The value of the predicate for each row of ``data``: true, false or NULL.
 
     Args:
-        data: rows in the types of ``schema``, as ``schema.align`` returns them.
+        data: rows in the types of the table's schema, as ``schema.align`` returns them.
 
     Raises:
         InvalidPredicateError: only Spark can evaluate a part of the predicate, its arithmetic overflows a long, or it
             compares a date that is out of the range of timestamps with a timestamp.
     """
     _refuse_opaque(predicate)
-    expression = _Rendering(schema).boolean(predicate.root)
-    names = sorted(predicate.columns)
-    # A predicate without columns still needs a table with as many rows.
+    try:
+        (column,) = _project([ArrowRendering().boolean(predicate.root)], sorted(predicate.columns), data)
+    except pa.ArrowInvalid as error:  # from checked arithmetic, or from the cast of a far date to a timestamp
+        raise InvalidPredicateError(
+            f"the predicate {shown(predicate.text)} cannot be evaluated for all rows: {error}",
+            table=predicate.table,
+            hint="Integer arithmetic has 64 bits: move the number to the other side, x > 4 for x + 1 > 5, or cast to "
+            "DOUBLE on the Spark engine",
+        ) from error
+    return whole(column)
+
+
+def values_of(
+    values: Mapping[str, Value], data: pa.Table, schema: Schema, *, table: str | None = None
+) -> dict[str, pa.ChunkedArray]:
+    """The value of each expression for each row of ``data``, in the type of its column.
+
+    Args:
+        data: rows in the types of ``schema``, as ``schema.align`` returns them.
+
+    Raises:
+        InvalidPredicateError: only Spark can evaluate a part of a value.
+        SchemaMismatchError: a value is out of the range of its column, or its arithmetic overflows.
+    """
+    names = sorted({name for value in values.values() for name in value.columns})
+    rendering = ArrowRendering()
+    results = {}
+    for column_name, value in values.items():
+        check_renderable(value)
+        try:
+            (result,) = _project([rendering.value(value.root)], names, data)
+            target = schema.field(column_name).type.to_arrow()  # Arrow counts years in 64 bits
+            results[column_name] = result if result.type == target else result.cast(target)
+        except pa.ArrowInvalid as error:
+            raise SchemaMismatchError(
+                f"the value {shown(value.sql)} of column {column_name!r} does not fit its type for all rows: {error}",
+                table=table,
+                hint="Assign smaller values, or widen the column",
+                code="DELTA_VALUE_OUT_OF_RANGE",
+            ) from error
+    return results
+
+
+def _project(expressions: list[Any], names: list[str], data: pa.Table | pa.RecordBatch) -> list[pa.ChunkedArray]:
+    """The values of Arrow expressions on some columns of ``data``."""
+    # An expression without columns still needs a table with as many rows.
     table = data.select(names) if names else pa.table({"": pa.nulls(data.num_rows, pa.bool_())})
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
@@ -65,40 +82,35 @@ def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch, schema: Schem
     plan = acero.Declaration.from_sequence(
         [
             acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
-            acero.Declaration("project", acero.ProjectNodeOptions([expression], ["matches"])),
+            acero.Declaration(
+                "project", acero.ProjectNodeOptions(expressions, list(map(str, range(len(expressions)))))
+            ),
         ]
     )
-    try:
-        column = plan.to_table(use_threads=False).column(0)
-    except pa.ArrowInvalid as error:  # from checked arithmetic, or from the cast of a far date to a timestamp
-        raise InvalidPredicateError(
-            f"the predicate {shown(predicate.text)} cannot be evaluated for all rows: {error}",
-            table=predicate.table,
-            hint="Integer arithmetic has 64 bits: move the number to the other side, x > 4 for x + 1 > 5, or cast to "
-            "DOUBLE on the Spark engine",
-        ) from error
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, pa.bool_())
+    columns: list[pa.ChunkedArray] = plan.to_table(use_threads=False).columns
+    return columns
+
+
+def check_renderable(value: Value) -> None:
+    """Refuse a value of which only Spark can evaluate a part.
+
+    Raises:
+        InvalidPredicateError: names the part.
+    """
+    for node in walk(value.root):
+        if isinstance(node, Opaque):
+            raise InvalidPredicateError(
+                f"only Spark can evaluate {shown(node.sql)} of the value {shown(value.sql)}",
+                table=value.table,
+                hint="Run it on the Spark engine, or rewrite it with columns, literals, + - * / %, CASE, coalesce and "
+                "concat",
+                code="DELTA_PREDICATE_NEEDS_SPARK",
+            )
 
 
 def is_renderable(node: Node) -> bool:
     """Whether Arrow can evaluate a node."""
     return not any(isinstance(part, Opaque) for part in walk(node))
-
-
-def array_of(values: Iterable[Any], data_type: DataType | None) -> pa.Array:
-    """The values of literals of one type as an Arrow array."""
-    kind = data_type.to_arrow() if isinstance(data_type, PrimitiveType) else pa.null()
-    if pa.types.is_date32(kind):
-        return column(list(values), pa.int32()).cast(kind)
-    if pa.types.is_timestamp(kind):
-        return column(list(values), pa.int64()).cast(pa.timestamp("us")).cast(kind)
-    if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind):
-        return column(list(values), kind)  # ``pa.array`` of Python values imports pandas
-    return pa.array(values, kind)
-
-
-def scalar_of(literal: Literal) -> pa.Scalar:
-    return array_of([literal.value], literal.type)[0]
 
 
 def _refuse_opaque(predicate: Predicate) -> None:
@@ -108,221 +120,6 @@ def _refuse_opaque(predicate: Predicate) -> None:
             raise InvalidPredicateError(
                 f"only Spark can evaluate {piece} of the predicate {shown(predicate.text)}",
                 table=predicate.table,
-                hint="Run it on the Spark engine, or rewrite it with comparisons, IN, LIKE, IS NULL, + - * and %",
+                hint="Run it on the Spark engine, or rewrite it with comparisons, IN, LIKE, IS NULL, + - * / and %",
                 code="DELTA_PREDICATE_NEEDS_SPARK",
             )
-
-
-class _Rendering:
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
-
-    def boolean(self, node: Node) -> Any:
-        """A condition as a boolean Arrow expression, null where SQL has NULL."""
-        match node:
-            case And() | Or():
-                parts = [self.boolean(operand) for operand in node.operands]
-                # As a balanced tree, because Arrow walks expressions recursively.
-                return _balanced(parts, isinstance(node, And))
-            case Not():
-                return ~self.boolean(node.operand)
-            case IsNull():
-                return self.value(node.operand).is_null()
-            case Comparison():
-                return self._comparison(node)
-            case In():
-                return self._in(node)
-            case Like():
-                return self._like(node)
-        return self.value(node)
-
-    def value(self, node: Node) -> Any:
-        match node:
-            case Column():
-                return pc.field(*node.path)
-            case Literal():
-                return pc.scalar(scalar_of(node))
-            case Cast():
-                return self._cast(node)
-            case Arithmetic():
-                return self._arithmetic(node)
-            case Function():
-                return self._function(node)
-        return self.boolean(node)
-
-    def _comparison(self, node: Comparison) -> Any:
-        left = self.value(node.left)
-        if isinstance(node.right, Literal) and node.left.type == node.right.type:
-            if _is_floating(node.left.type):
-                return self._with_float(node.operator, left, node.left, float(node.right.value))
-            return _null_safe(node.operator, left, self.value(node.right), literal=True)
-        right = self.value(node.right)
-        if _is_floating(node.left.type) or _is_floating(node.right.type):
-            left, right = _as_double(left, node.left.type), _as_double(right, node.right.type)
-            return _between_floats(node.operator, left, right)
-        left, right = _common(left, node.left.type, right, node.right.type)
-        return _null_safe(node.operator, left, right, literal=False)
-
-    def _with_float(self, operator: str, value: Any, operand: Node, literal: float) -> Any:
-        if math.isnan(literal):
-            is_nan = pc.is_nan(value)
-            never = is_nan & ~is_nan
-            return {
-                "=": is_nan,
-                "<=>": pc.coalesce(is_nan, pc.scalar(False)),
-                "!=": ~is_nan,
-                "<": ~is_nan,
-                "<=": ~never,
-                ">": never,
-                ">=": is_nan,
-            }[operator]
-        number = self._float_scalar(operand, [literal])
-        if number is None:
-            value, number = value.cast(pa.float64()), pa.scalar(literal, pa.float64())
-        else:
-            number = number[0]
-        compared = _null_safe(operator, value, pc.scalar(number), literal=True)
-        return compared | pc.is_nan(value) if operator in (">", ">=") else compared
-
-    def _float_scalar(self, operand: Node, values: list[float]) -> pa.Array | None:
-        """The values in the operand's own type; None if a float32 cannot represent them, so a cast is needed."""
-        if operand.type == PrimitiveType("double"):
-            return pa.array(values, pa.float64())
-        with np.errstate(over="ignore"):
-            narrow = np.asarray(values, dtype=np.float64).astype(np.float32)
-        if not np.array_equal(narrow.astype(np.float64), np.asarray(values), equal_nan=True):
-            return None
-        return pa.array(narrow)
-
-    def _in(self, node: In) -> Any:
-        operand = self.value(node.operand)
-        if _is_floating(node.operand.type):
-            membership = self._in_floats(node, operand)
-        else:
-            membership = operand.isin(array_of(node.values, node.operand.type))
-        if node.has_null:
-            return membership | pc.scalar(_UNKNOWN)
-        return membership | (operand.is_null() & pc.scalar(_UNKNOWN))
-
-    def _in_floats(self, node: In, operand: Any) -> Any:
-        """IN over floats. ``isin`` compares bits, but NaN has many bit patterns and zero has two."""
-        numbers = [number for number in node.values if not math.isnan(number)]
-        listed = [*numbers, *([-0.0] if 0 in numbers else [])]
-        values = self._float_scalar(node.operand, listed)
-        if values is None:
-            operand, values = operand.cast(pa.float64()), pa.array(listed, pa.float64())
-        membership = operand.isin(values)
-        return membership if len(numbers) == len(node.values) else membership | pc.is_nan(operand)
-
-    def _like(self, node: Like) -> Any:
-        operand = self.value(node.operand)
-        prefix, rest = split_pattern(node)
-        if rest == "":
-            return operand == pc.scalar(prefix)
-        if rest == "%":
-            return pc.starts_with(operand, pattern=prefix)
-        return pc.match_substring_regex(operand, pattern=as_regex(node))
-
-    def _cast(self, node: Cast) -> Any:
-        value, target = self.value(node.operand), node.type.to_arrow()
-        if node.type.type == "timestamp":
-            return value.cast(pa.timestamp("us")).cast(target)
-        if node.type.type == "date":
-            # Rounded down first, because Arrow's cast refuses to drop the time of day.
-            return pc.floor_temporal(value, unit="day").cast(target)
-        return value.cast(target)
-
-    def _function(self, node: Function) -> Any:
-        arguments = [self.value(argument) for argument in node.arguments]
-        match node.name:
-            case "coalesce":
-                return pc.coalesce(*arguments)
-            case "concat":
-                return pc.binary_join_element_wise(*arguments, "")
-            case "substring":
-                start, length = (argument.value for argument in node.arguments[1:] if isinstance(argument, Literal))
-                return pc.utf8_slice_codeunits(arguments[0], start=start - 1, stop=start - 1 + length)
-            case "trim" | "ltrim" | "rtrim":
-                return getattr(pc, f"utf8_{node.name}")(arguments[0], characters=" ")
-        function = {"length": pc.utf8_length, "year": pc.year, "month": pc.month, "day": pc.day}[node.name]
-        return function(arguments[0])
-
-    def _arithmetic(self, node: Arithmetic) -> Any:
-        kind = node.type.to_arrow()
-        left, right = (self.value(operand).cast(kind, safe=False) for operand in (node.left, node.right))
-        if node.operator == "%":
-            assert isinstance(node.right, Literal)
-            if abs(node.right.value) == 1:  # the quotient of the least integer and -1 overflows
-                return pc.multiply(left, pc.scalar(pa.scalar(0, kind)))
-            return pc.subtract(left, pc.multiply(pc.divide(left, right), right))
-        function = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}[node.operator]
-        return function(left, right)
-
-
-def _balanced(parts: list[Any], conjunction: bool) -> Any:
-    while len(parts) > 1:
-        pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
-        parts = [(a[0] & a[1] if conjunction else a[0] | a[1]) if len(a) == 2 else a[0] for a in pairs]
-    return parts[0]
-
-
-def _null_safe(operator: str, left: Any, right: Any, *, literal: bool) -> Any:
-    match operator:
-        case "=":
-            return left == right
-        case "!=":
-            return left != right
-        case "<":
-            return left < right
-        case "<=":
-            return left <= right
-        case ">":
-            return left > right
-        case ">=":
-            return left >= right
-    equal = pc.coalesce(left == right, pc.scalar(False))
-    return equal if literal else equal | (left.is_null() & right.is_null())
-
-
-def _between_floats(operator: str, left: Any, right: Any) -> Any:
-    left_nan, right_nan = pc.is_nan(left), pc.is_nan(right)
-    equal = (left == right) | (left_nan & right_nan)
-    less = (left < right) | (~left_nan & right_nan)
-    match operator:
-        case "=":
-            return equal
-        case "!=":
-            return ~equal
-        case "<":
-            return less
-        case "<=":
-            return less | equal
-        case ">":
-            return ~(less | equal)
-        case ">=":
-            return ~less
-    return pc.coalesce(equal, pc.scalar(False)) | (left.is_null() & right.is_null())
-
-
-def _common(left: Any, left_type: DataType | None, right: Any, right_type: DataType | None) -> tuple[Any, Any]:
-    if left_type == right_type:
-        return left, right
-    kinds = [kind for kind in (left_type, right_type) if isinstance(kind, PrimitiveType)]
-    scales = [kind.decimal[1] for kind in kinds if kind.decimal is not None]
-    if scales:
-        wide = pa.decimal256(76, max(scales))
-        return left.cast(wide), right.cast(wide)
-    if any(kind.type in ("date", "timestamp", "timestamp_ntz") for kind in kinds):
-        return left.cast(pa.timestamp("us")).cast(_UTC), right.cast(pa.timestamp("us")).cast(_UTC)
-    return left.cast(pa.int64()), right.cast(pa.int64())
-
-
-def _as_double(value: Any, data_type: DataType | None) -> Any:
-    """The nearest double, as in Spark."""
-    if isinstance(data_type, PrimitiveType) and data_type.decimal is not None:
-        value = value.cast(pa.string())  # Arrow's own cast of a decimal is off by a bit: 0.95 is 0.9500000000000001
-    return value.cast(pa.float64(), safe=False)
-
-
-def _is_floating(data_type: DataType | None) -> bool:
-    return isinstance(data_type, PrimitiveType) and data_type.type in _FLOATING

@@ -43,7 +43,8 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """``operator`` is +, -, * or % (of integers, by a literal that is not 0, with the dividend's sign)."""
+    """``operator`` is +, -, *, / (of doubles; dividing by 0 is an error) or % (of integers, by a literal that is not
+    0, with the dividend's sign)."""
 
     operator: str
     left: Node
@@ -61,6 +62,27 @@ class Function:
 
     name: str
     arguments: tuple[Node, ...]
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The value of the first branch whose condition is true, else ``otherwise``. All values have the type."""
+
+    branches: tuple[tuple[Node, Node], ...]
+    otherwise: Node
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A value, converted to the type of the column to which it is assigned (Spark's ANSI store assignment).
+
+    A value that the type cannot hold is an error. A fraction that is assigned to an integer is cut off, and a decimal
+    is rounded half up.
+    """
+
+    operand: Node
     type: DataType
 
 
@@ -149,7 +171,23 @@ class Or:
         return BOOLEAN
 
 
-Node = Column | Literal | Cast | Arithmetic | Function | Opaque | Comparison | In | Like | IsNull | Not | And | Or
+Node = (
+    Column
+    | Literal
+    | Cast
+    | Arithmetic
+    | Function
+    | Case
+    | Assignment
+    | Opaque
+    | Comparison
+    | In
+    | Like
+    | IsNull
+    | Not
+    | And
+    | Or
+)
 
 TRUE = Literal(True, BOOLEAN)
 FALSE = Literal(False, BOOLEAN)
@@ -160,8 +198,10 @@ def children(node: Node) -> tuple[Node, ...]:
     match node:
         case Opaque():
             return node.columns
-        case Cast() | In() | Like() | IsNull() | Not():
+        case Cast() | Assignment() | In() | Like() | IsNull() | Not():
             return (node.operand,)
+        case Case():
+            return (*(part for branch in node.branches for part in branch), node.otherwise)
         case And() | Or():
             return node.operands
         case Comparison() | Arithmetic():

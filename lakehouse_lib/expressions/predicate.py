@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from lakehouse_lib.expressions.ir import And, Node, columns_of, conjunction
+from lakehouse_lib.expressions.ir import TRUE, And, Node, columns_of, conjunction
 from lakehouse_lib.expressions.render_spark import render
 
 
@@ -57,6 +57,10 @@ class Predicate:
             return None, self
         first, second = (conjunction(side) for side in sides)
         return replace(self, sql=render(first), root=first), replace(self, sql=render(second), root=second)
+
+
+#: The predicate that is true for every row.
+EVERY_ROW = Predicate("TRUE", TRUE)
 
 
 def conjoin(first: Predicate | None, second: Predicate | None) -> Predicate | None:

@@ -9,6 +9,8 @@ from typing import Any
 from lakehouse_lib.expressions.ir import (
     And,
     Arithmetic,
+    Assignment,
+    Case,
     Cast,
     Column,
     Comparison,
@@ -49,6 +51,14 @@ def render(node: Node) -> str:
             if _passes_38_digits(node.left.type, node.right.type):
                 return _by_parts(node)
             return f"({_compared(node.left)} {node.operator} {_compared(node.right)})"
+        case Arithmetic() if _type_name(node).startswith("decimal"):
+            return f"({render(node.left)} {node.operator} {render(node.right)})"
+        case Case():
+            branches = "".join(f" WHEN {render(when)} THEN {render(then)}" for when, then in node.branches)
+            return f"(CASE{branches} ELSE {render(node.otherwise)} END)"
+        case Assignment():
+            text = render(node.operand)
+            return f"CAST({text} AS {_sql_type(node.type)})" if isinstance(node.type, PrimitiveType) else text
         case Arithmetic():
             return f"({_wide(node.left, node.type)} {node.operator} {_wide(node.right, node.type)})"
         case Function():
@@ -74,7 +84,11 @@ def render(node: Node) -> str:
 def _wide(node: Node, kind: DataType) -> str:
     """An operand, cast to the type of the arithmetic; Spark would calculate in the narrower type of its operands."""
     text = render(node)
-    return text if node.type == kind else f"CAST({text} AS {_SQL_TYPES.get(str(kind), str(kind).upper())})"
+    return text if node.type == kind else f"CAST({text} AS {_sql_type(kind)})"
+
+
+def _sql_type(kind: DataType) -> str:
+    return _SQL_TYPES.get(str(kind), str(kind).upper())
 
 
 def _cast(node: Cast) -> str:
@@ -83,7 +97,7 @@ def _cast(node: Cast) -> str:
         return _day_of(node.operand)
     if source == "date" and kind == "timestamp":
         return f"timestamp_micros({_micros(node.operand)})"
-    return f"CAST({render(node.operand)} AS {_SQL_TYPES.get(kind, kind.upper())})"
+    return f"CAST({render(node.operand)} AS {_sql_type(node.type)})"
 
 
 def _type_name(node: Node) -> str:

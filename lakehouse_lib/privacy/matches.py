@@ -181,15 +181,15 @@ def _count_stored(task: CountTask, index: int, path: str) -> tuple[int | None, s
 
 def _matching_rows(file: DataFile, reader: TableReader, predicate: Predicate, constants: dict[str, pa.Scalar]) -> int:
     if not predicate.columns:  # TRUE or FALSE: nothing to read
-        return _true(matches(predicate, pa.table([pa.nulls(file.live_rows)], [""]), reader.schema))
+        return _true(matches(predicate, pa.table([pa.nulls(file.live_rows)], [""])))
     groups = (reader.row_group(file, group, constants) for group in range(file.num_row_groups))
-    return sum(_true(matches(predicate, rows, reader.schema)) for rows in groups)
+    return sum(_true(matches(predicate, rows)) for rows in groups)
 
 
 def _true_of_nulls(predicate: Predicate, schema: Schema) -> bool:
     """Whether the predicate is true for a row in which every column is null, as ``email IS NULL`` is."""
     nulls = pa.table([pa.nulls(1, field.type.to_arrow()) for field in schema.fields], schema.names)
-    return bool(_true(matches(predicate, nulls, schema)))
+    return bool(_true(matches(predicate, nulls)))
 
 
 def _own_schema(file: pq.ParquetFile, columns: Schema, constants: Iterable[str]) -> Schema:

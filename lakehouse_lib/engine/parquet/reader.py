@@ -298,7 +298,7 @@ class TableReader:
 
     def mask(self, rows: pa.Table, predicate: Predicate) -> pa.BooleanArray:
         """Whether ``predicate`` is true for each row; NULL counts as false."""
-        return is_true(matches(predicate, rows, self.schema))
+        return is_true(matches(predicate, rows))
 
     def files(self, files: pa.Table) -> Iterator[tuple[DataFile, dict[str, pa.Scalar]]]:
         """Open each file, and yield it with its partition values; it is closed when the iterator advances.

@@ -30,7 +30,7 @@ def ask(tree: Any, condition: Callable[[Any], Node], question: Callable[[Any], N
         condition: makes the node of a branch's condition.
         question: makes the condition on a branch's value; None if there is no node for it.
     """
-    branches, default = _branches(tree)
+    branches, default = branches_of(tree)
     if len(branches) > _MOST_BRANCHES or _levels(tree) > _MOST_LEVELS:
         return None
     parts: list[Node] = []
@@ -63,7 +63,7 @@ def _levels(tree: Any) -> int:
     return most
 
 
-def _branches(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
+def branches_of(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
     """The condition and the value of each branch, and the value if no branch applies, as sqlglot trees."""
     tree = tree.copy()  # sqlglot moves a part that is put into a new tree out of its old tree
     if isinstance(tree, exp.Coalesce):

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, InvalidPredicateError
 from lakehouse_lib.expressions.ir import Column, IsNull, Literal, Node, Not, conjunction, disjunction
 from lakehouse_lib.expressions.parsing.column_names import resolve
 from lakehouse_lib.expressions.parsing.comparison import among, compare
 from lakehouse_lib.expressions.predicate import Predicate, shown
 from lakehouse_lib.expressions.render_spark import render
-from lakehouse_lib.schema import PrimitiveType, Schema
+from lakehouse_lib.expressions.value import Value
+from lakehouse_lib.schema import Field, PrimitiveType, Schema
 
 #: One condition of a filter: column, operator, value.
 Filter = tuple[str, str, Any]
@@ -56,6 +57,54 @@ def parse(sql: str, schema: Schema, *, table: str | None = None, label: str | No
         raise InvalidPredicateError(
             f"the predicate {shown(sql)} is not valid: {error.message}", table=table, hint=error.hint, code=error.code
         ) from error.__cause__
+
+
+def parse_value(sql: str, column: Field, schema: Schema, *, table: str | None = None) -> Value:
+    """The value of the expression ``sql`` in Spark's dialect, for a column.
+
+    Args:
+        sql: one expression on single rows, such as ``price * 2`` or ``CASE WHEN a > 1 THEN 'x' ELSE name END``.
+        column: the column to which it is assigned.
+        schema: the table's.
+        table: for the error.
+
+    Raises:
+        InvalidPredicateError: the expression does not parse, names a column that does not exist, or its type does not
+            assign to that of the column.
+    """
+    from lakehouse_lib.expressions.parsing.sql import translate_value
+
+    try:
+        if isinstance(sql, str):
+            _check_text(sql)
+        return Value(sql, translate_value(sql, schema, column.type), table)
+    except InvalidPredicateError as error:
+        raise _invalid_value(sql, column, error, table) from error.__cause__
+
+
+def value_of(constant: Any, column: Field, *, table: str | None = None) -> Value:
+    """The value that is the same Python or Arrow scalar for every row.
+
+    Raises:
+        InvalidPredicateError: the scalar does not assign to the column's type.
+    """
+    from lakehouse_lib.expressions.parsing.assignment import assigned
+
+    try:
+        node = assigned(_literal(constant), column.type)
+        return Value(render(node), node, table)
+    except InvalidPredicateError as error:
+        raise _invalid_value(constant, column, error, table) from None
+
+
+def _invalid_value(value: object, column: Field, error: InvalidPredicateError, table: str | None) -> DeltaError:
+    is_default = error.code == InvalidPredicateError.code
+    return InvalidPredicateError(
+        f"the value {shown(value)} of column {column.name!r} is not valid: {error.message}",
+        table=table,
+        hint=error.hint,
+        code="DELTA_INVALID_ASSIGNMENT" if is_default else error.code,
+    )
 
 
 def predicate_of(

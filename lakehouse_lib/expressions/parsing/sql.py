@@ -11,10 +11,11 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from lakehouse_lib.errors import InvalidPredicateError, InvalidSchemaError
+from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.ir import (
     BOOLEAN,
     UNKNOWN,
+    Case,
     Column,
     Literal,
     Node,
@@ -28,11 +29,13 @@ from lakehouse_lib.expressions.ir import (
 from lakehouse_lib.expressions.like import match
 from lakehouse_lib.expressions.parsing import functions
 from lakehouse_lib.expressions.parsing.arithmetic import calculate, shift
-from lakehouse_lib.expressions.parsing.branches import CHOICES, ask
+from lakehouse_lib.expressions.parsing.assignment import assigned
+from lakehouse_lib.expressions.parsing.branches import CHOICES, ask, branches_of
 from lakehouse_lib.expressions.parsing.casts import cast, number
 from lakehouse_lib.expressions.parsing.column_names import resolve
 from lakehouse_lib.expressions.parsing.comparison import among, compare, describe
-from lakehouse_lib.schema import PrimitiveType, Schema
+from lakehouse_lib.expressions.parsing.type_names import type_of
+from lakehouse_lib.schema import DataType, PrimitiveType, Schema
 
 _COMPARISONS: dict[Any, str] = {
     exp.EQ: "=",
@@ -43,25 +46,8 @@ _COMPARISONS: dict[Any, str] = {
     exp.GTE: ">=",
     exp.NullSafeEQ: "<=>",
 }
-_ARITHMETIC: dict[Any, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%"}
+_ARITHMETIC: dict[Any, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 _NO_ROWS = (exp.AggFunc, exp.Window, exp.Query, exp.Subquery, exp.Exists, exp.Placeholder, exp.Parameter, exp.Star)
-_TYPES = {
-    "TINYINT": "byte",
-    "SMALLINT": "short",
-    "INT": "integer",
-    "BIGINT": "long",
-    "FLOAT": "float",
-    "DOUBLE": "double",
-    "BOOLEAN": "boolean",
-    "TEXT": "string",
-    "VARCHAR": "string",
-    "BINARY": "binary",
-    "DATE": "date",
-    "TIMESTAMP": "timestamp",
-    "TIMESTAMPTZ": "timestamp",
-    "TIMESTAMPLTZ": "timestamp",
-    "TIMESTAMPNTZ": "timestamp_ntz",
-}
 #: Greatest length of a predicate: about 100,000 listed numbers, which take seconds to parse.
 MAX_LENGTH = 1_000_000
 #: Greatest depth of a predicate's nodes. Evaluation and rendering recurse, and their caller may have used much stack.
@@ -79,6 +65,22 @@ def translate(sql: str, schema: Schema) -> Node:
     """
     if not isinstance(sql, str) or not sql.strip():
         raise InvalidPredicateError("it is not a SQL condition", hint="Write a condition, or leave the predicate out")
+    return _read(sql, "one SQL condition in Spark's dialect, such as id > 5 AND name = 'a'", _condition, schema)
+
+
+def translate_value(sql: str, schema: Schema, kind: DataType) -> Node:
+    """The node of a SQL expression whose value is assigned to a column of type ``kind``.
+
+    Raises:
+        InvalidPredicateError: it is not a valid expression on single rows, or does not assign to the type.
+    """
+    if not isinstance(sql, str) or not sql.strip():
+        raise InvalidPredicateError("it is not a SQL expression", hint="Write an expression, such as price * 2")
+    return _read(sql, "one SQL expression in Spark's dialect, such as price * 2", partial(_assigned, kind=kind), schema)
+
+
+def _read(sql: str, expected: str, read: Callable[[Any, Schema], Node], schema: Schema) -> Node:
+    """The node that ``read`` makes of the parsed text."""
     if len(sql) > MAX_LENGTH:
         raise InvalidPredicateError(
             f"it has {len(sql)} characters; expected at most {MAX_LENGTH}",
@@ -91,10 +93,7 @@ def translate(sql: str, schema: Schema) -> Node:
     except SqlglotError as error:
         detail: dict[str, Any] = next(iter(getattr(error, "errors", None) or []), {})
         near = f" near {detail['highlight']!r}" if detail.get("highlight") else ""
-        raise InvalidPredicateError(
-            f"it has a syntax error{near}",
-            hint="Write one SQL condition in Spark's dialect, such as id > 5 AND name = 'a'",
-        ) from error
+        raise InvalidPredicateError(f"it has a syntax error{near}", hint=f"Write {expected}") from error
     for part in tree.walk():
         if isinstance(part, _NO_ROWS):
             raise InvalidPredicateError(
@@ -102,12 +101,21 @@ def translate(sql: str, schema: Schema) -> Node:
                 hint="Use no aggregates, windows, subqueries or placeholders",
             )
     try:
-        root = _condition(tree, schema)
+        root = read(tree, schema)
     except RecursionError:
         raise _too_deep() from None
     if depth(root) > MAX_DEPTH:
         raise _too_deep()
     return root
+
+
+def _assigned(tree: Any, schema: Schema, kind: DataType) -> Node:
+    choice = tree.unnest()
+    if not isinstance(choice, CHOICES):
+        return assigned(_node(tree, schema), kind)
+    branches, otherwise = branches_of(choice)
+    values = [(_condition(when, schema), _assigned(then, schema, kind)) for when, then in branches]
+    return Case(tuple(values), _assigned(otherwise, schema, kind), kind)
 
 
 def _too_deep() -> InvalidPredicateError:
@@ -325,20 +333,8 @@ def _shifted(tree: Any, schema: Schema) -> Node | None:
     return shift(operand, -count if isinstance(tree, exp.Sub) else count, unit)
 
 
-def _type_of(tree: Any) -> PrimitiveType | None:
-    name = tree.this.value if hasattr(tree.this, "value") else str(tree.this)
-    if name == "DECIMAL":
-        sizes = [str(size.this.this) for size in tree.expressions]
-        try:
-            return PrimitiveType(f"decimal({','.join(sizes) if len(sizes) == 2 else (sizes or ['10'])[0] + ',0'})")
-        except (InvalidSchemaError, ValueError):  # ValueError: more digits than Python parses
-            return None
-    primitive = _TYPES.get(name)
-    return PrimitiveType(primitive) if primitive is not None and not tree.expressions else None
-
-
 def _cast(tree: Any, schema: Schema) -> Node | None:
-    kind = _type_of(tree.args["to"])
+    kind = type_of(tree.args["to"])
     if kind is None or not _plain(tree, "this", "to", "safe", "requires_string"):
         return None
     return cast(_node(tree.this, schema), kind, fails=not tree.args.get("safe"))

@@ -35,7 +35,7 @@ def judged(duck, table: pa.Table, sql: str) -> list[bool | None]:
 def test_agrees_with_duckdb(duck, table, sql):
     predicate = parse(sql, SCHEMA)
     expected = judged(duck, table, sql)
-    assert matches(predicate, table, SCHEMA).to_pylist() == expected
+    assert matches(predicate, table).to_pylist() == expected
 
 
 @given(table=rows(), sql=conditions())
@@ -43,7 +43,7 @@ def test_spark_text_means_the_same(table, sql):
     """The SQL for Spark, parsed again, is true for the same rows."""
     predicate = parse(sql, SCHEMA)
     again = parse(to_spark_sql(predicate), SCHEMA)
-    assert matches(again, table, SCHEMA).equals(matches(predicate, table, SCHEMA))
+    assert matches(again, table, SCHEMA).equals(matches(predicate, table))
     assert repr(pickle.loads(pickle.dumps(predicate))) == repr(predicate)  # NaN is not equal to itself
 
 

@@ -120,7 +120,7 @@ def test_rows_are_true_false_or_null_as_in_sql(data: st.DataObject) -> None:
     expected = [condition.holds(row) for row in world]
     table = table_of(world)
     predicate = parse(condition.sql, SCHEMA)
-    assert matches(predicate, table, SCHEMA).to_pylist() == expected
+    assert matches(predicate, table).to_pylist() == expected
 
 
 @large

@@ -76,7 +76,7 @@ def test_never_drops_a_match(data, sql):
     decisions = may_match(predicate, files_with(stats), TableLayout(SCHEMA))
     assert decisions.null_count == 0
     for table, keep, text in zip(tables, decisions.to_pylist(), stats, strict=True):
-        has_match = pc.any(matches(predicate, table, SCHEMA)).as_py()
+        has_match = pc.any(matches(predicate, table)).as_py()
         assert keep or not has_match, text
 
 
@@ -98,7 +98,7 @@ def test_partition_values_decide_exactly(data, table):
     files = files_with([None] * table.num_rows, values)
     predicate = parse(sql, SCHEMA)
     assert predicate.partition_only(names)
-    expected = matches(predicate, typed, SCHEMA)
+    expected = matches(predicate, typed)
     assert evaluate_partitions(predicate, files, TableLayout(SCHEMA, tuple(names))).equals(expected)
     assert may_match(predicate, files, TableLayout(SCHEMA, tuple(names))).equals(pc.fill_null(expected, False))
 

@@ -1,0 +1,176 @@
+"""Values that SET assigns: Arrow gives what Spark gives for the user's own SQL, and what does not fit is refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib.errors import DeltaError, InvalidPredicateError, SchemaMismatchError
+from lakehouse_lib.expressions import parse_value, value_of, values_of
+from lakehouse_lib.schema import Schema
+from tests.peers import plain
+
+NAN = float("nan")
+ROWS = pa.table(
+    {
+        "id": pa.array([1, 2, 3, 4], pa.int64()),
+        "i": pa.array([5, -4, None, 0], pa.int32()),
+        "k": pa.array([100, -128, None, 127], pa.int8()),
+        "l": pa.array([2**62, -7, None, 0], pa.int64()),
+        "h": pa.array([0.1, -2.5, None, 1e30], pa.float32()),
+        "g": pa.array([-0.0, NAN, None, 1e300], pa.float64()),
+        "c": pa.array([Decimal("1.25"), Decimal("-999.99"), None, Decimal("0.05")], pa.decimal128(5, 2)),
+        "w": pa.array([Decimal("1.250005"), Decimal("-7.5"), None, Decimal(0)], pa.decimal128(20, 6)),
+        "s": pa.array(["a%b", "ÿ\U0001f600", None, ""]),
+        "b": pa.array([True, False, None, True]),
+        "d": pa.array([dt.date(2024, 2, 29), dt.date(1969, 12, 31), None, dt.date(1, 1, 1)]),
+        "o": pa.array([{"x": 1, "y": "p"}, {"x": None, "y": "q"}, None, {"x": 3, "y": None}]),
+        "a": pa.array([[1, 2], [], None, [None]], pa.list_(pa.int32())),
+    }
+)
+SCHEMA = Schema.from_arrow(ROWS.schema)
+
+#: (expression, column): both engines give the same values.
+CASES = [
+    ("i + 1", "i"),
+    ("i * 2 - k", "l"),
+    ("-i", "i"),
+    ("i / 4", "g"),
+    ("g / 0.3", "g"),
+    ("l % 3", "l"),
+    ("k", "c"),
+    ("i", "w"),
+    ("i", "h"),
+    ("l", "g"),
+    ("h * h", "g"),
+    ("h", "g"),
+    ("c * 1.1", "w"),
+    ("i * 0.5", "g"),
+    ("k - 0.25", "w"),
+    ("c * c + 1", "w"),
+    ("c - i", "w"),
+    ("c + w", "w"),
+    ("w * 1.5", "w"),
+    ("c", "i"),
+    ("w", "l"),
+    ("w", "c"),
+    ("c", "g"),
+    ("CASE WHEN h < 100 THEN h ELSE 0 END", "i"),
+    ("CASE WHEN l < 1000 THEN l * 8 END", "l"),
+    ("CASE i WHEN 5 THEN 1 WHEN -4 THEN 2 ELSE k END", "l"),
+    ("if(b, c, w)", "w"),
+    ("coalesce(i, k, 7)", "i"),
+    ("nullif(s, '')", "s"),
+    ("nvl2(i, d, DATE '2020-02-02')", "d"),
+    ("concat(s, '-', 'x')", "s"),
+    ("s || s", "s"),
+    ("substring(s, 1, 2)", "s"),
+    ("trim(s)", "s"),
+    ("length(s)", "l"),
+    ("year(d)", "i"),
+    ("i", "s"),
+    ("d", "s"),
+    ("i > 0 AND b", "b"),
+    ("s LIKE 'a%'", "b"),
+    ("i IS NULL", "b"),
+    ("DATE '2024-01-31'", "d"),
+    ("1.5", "c"),
+    ("2.7", "i"),
+    ("-2.7", "i"),
+    ("1.005", "c"),
+    ("1e2", "i"),
+    ("7", "s"),
+    ("'it\\'s'", "s"),
+    ("NULL", "o"),
+    ("NULL", "i"),
+    ("o", "o"),
+    ("a", "a"),
+    ("o.x", "l"),
+    ("CASE WHEN b THEN o END", "o"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sql", "column"), CASES)
+def test_both_engines(spark: Any, sql: str, column: str) -> None:
+    from lakehouse_lib.engine.spark.columns import struct_type
+
+    field = SCHEMA.field(column)
+    value = parse_value(sql, field, SCHEMA)
+    arrow_values = pa.table({"v": values_of({column: value}, ROWS, SCHEMA)[column]})
+    frame = spark.createDataFrame(ROWS, struct_type(SCHEMA)).coalesce(1)
+    spark_type = struct_type(Schema([field]))[0].dataType.simpleString()
+    frame_of_values = frame.selectExpr(
+        "id", f"CAST({sql} AS {spark_type}) AS v", f"CAST({value.spark_sql} AS {spark_type}) AS w"
+    )
+    rows = frame_of_values.orderBy("id").toArrow()
+    assert repr(plain(rows.select(["v"]))) == repr(plain(rows.select(["w"]).rename_columns(["v"])))
+    assert arrow_values["v"].type == field.type.to_arrow()
+    assert list(map(repr, arrow_values["v"].to_pylist())) == list(map(repr, rows["v"].to_pylist()))
+
+
+@pytest.mark.parametrize(
+    ("sql", "column", "code"),
+    [
+        ("nope + 1", "i", "DELTA_PREDICATE_COLUMN_NOT_FOUND"),
+        ("s", "i", "DELTA_INVALID_ASSIGNMENT"),
+        ("b", "i", "DELTA_INVALID_ASSIGNMENT"),
+        ("g", "c", "DELTA_INVALID_ASSIGNMENT"),
+        ("300", "k", "DELTA_INVALID_ASSIGNMENT"),
+        ("1000", "c", "DELTA_INVALID_ASSIGNMENT"),
+        ("'x'", "i", "DELTA_INVALID_ASSIGNMENT"),
+        ("'2024-02-30'", "d", "DELTA_INVALID_ASSIGNMENT"),
+        ("1", "o", "DELTA_INVALID_ASSIGNMENT"),
+        ("o", "a", "DELTA_INVALID_ASSIGNMENT"),
+        ("i +", "i", "DELTA_INVALID_ASSIGNMENT"),
+        ("", "i", "DELTA_INVALID_ASSIGNMENT"),
+        ("sum(i)", "i", "DELTA_INVALID_ASSIGNMENT"),
+        ("CASE WHEN i THEN 1 END", "i", "DELTA_INVALID_ASSIGNMENT"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused_before_a_row_is_read(sql: str, column: str, code: str) -> None:
+    with pytest.raises(InvalidPredicateError) as refusal:
+        parse_value(sql, SCHEMA.field(column), SCHEMA, table="file:/t")
+    assert (refusal.value.code, refusal.value.table) == (code, "file:/t")
+    assert repr(column) in refusal.value.message
+
+
+@pytest.mark.parametrize(
+    ("sql", "column"),
+    [("l * 2", "l"), ("i * 100", "k"), ("g", "i"), ("g", "l"), ("w * 1000", "c"), ("CASE WHEN b THEN l END", "i")],
+)
+def test_a_value_out_of_range_names_the_column(sql: str, column: str) -> None:
+    with pytest.raises(SchemaMismatchError) as refusal:
+        values_of({column: parse_value(sql, SCHEMA.field(column), SCHEMA)}, ROWS, SCHEMA, table="file:/t")
+    assert refusal.value.code == "DELTA_VALUE_OUT_OF_RANGE"
+    assert repr(column) in refusal.value.message
+
+
+@pytest.mark.parametrize("sql", ["upper(s)", "s || i", "a[0]", "concat(s, upper(s))", "CASE WHEN b THEN lower(s) END"])
+def test_what_only_spark_evaluates_is_named(sql: str) -> None:
+    with pytest.raises(DeltaError) as refusal:
+        values_of({"s": parse_value(sql, SCHEMA.field("s"), SCHEMA)}, ROWS, SCHEMA)
+    assert refusal.value.code == "DELTA_PREDICATE_NEEDS_SPARK"
+
+
+@pytest.mark.parametrize(
+    ("constant", "column", "expected"),
+    [
+        (7, "i", 7),
+        (True, "b", True),
+        (1.5, "c", Decimal("1.50")),
+        (Decimal("1.005"), "c", Decimal("1.01")),
+        ("it's", "s", "it's"),
+        (None, "o", None),
+        (dt.date(2024, 5, 6), "d", dt.date(2024, 5, 6)),
+        (pa.scalar(7, pa.int64()), "k", 7),
+        (float("inf"), "g", float("inf")),
+    ],
+)
+def test_python_values(constant: Any, column: str, expected: Any) -> None:
+    value = value_of(constant, SCHEMA.field(column))
+    assert values_of({column: value}, ROWS, SCHEMA)[column].to_pylist() == [expected] * 4
