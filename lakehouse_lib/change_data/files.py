@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyroaring import BitMap64
 
 from lakehouse_lib.engine.parquet.footer import read_footer
 from lakehouse_lib.errors import LogCorruptedError
@@ -117,7 +116,7 @@ def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array
             if len(changed_rows):
                 deletion_vector.check_rows(changed_rows, new["path"][0].as_py(), rows, table=store.root)
                 # The statistics may be those of the rows that the new vector keeps, without the rows that it deletes.
-                shown = {"deletionVector": all_but(changed_rows, rows), "stats": None}
+                shown = {"deletionVector": deletion_vector.all_but(changed_rows, rows), "stats": None}
                 into.append(new.to_pylist()[0] | shown)
     return (
         pc.and_(alone_added, changes_added),
@@ -125,15 +124,6 @@ def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array
         pa.Table.from_pylist(deleted, schema=FILE_SCHEMA),
         pa.Table.from_pylist(restored, schema=FILE_SCHEMA),
     )
-
-
-def all_but(shown: BitMap64, rows: int) -> dict[str, Any]:
-    """A deletion vector that deletes all rows of a file except ``shown``."""
-    hidden = BitMap64()
-    hidden.add_range(0, rows)
-    hidden -= shown
-    hidden.run_optimize()
-    return deletion_vector.inline(hidden)
 
 
 def _positions(mask: pa.Array) -> list[int]:

@@ -18,7 +18,7 @@ from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
 
 if TYPE_CHECKING:
-    from lakehouse_lib.expressions import Predicate
+    from lakehouse_lib.expressions import Predicate, Value
     from lakehouse_lib.schema import RowRule, TableLayout
     from lakehouse_lib.snapshot import Snapshot
     from lakehouse_lib.store import ObjectStore
@@ -128,6 +128,25 @@ class Engine(Protocol):
 
         Returns:
             A table of MATCHES_SCHEMA (``parquet/matching.py``). The positions include rows that deletion vectors hide.
+        """
+
+    def update(
+        self, snapshot: Snapshot, files: pa.Table, matches: pa.Table, values: Mapping[str, Value], target: WriteTarget
+    ) -> pa.Table:
+        """Write the matching live rows with new values as new data files; returns the files table.
+
+        If it fails, it deletes the files that it has written.
+
+        Args:
+            files: a files table of the snapshot.
+            matches: a table of MATCHES_SCHEMA with the same files in the same order.
+            values: the new values by column.
+            target: the table; its layout has ``row_ids`` if rows keep their row ids.
+
+        Raises:
+            InvalidPredicateError: the engine cannot evaluate a value.
+            SchemaMismatchError: a value is out of the range of its column.
+            ConstraintViolatedError: rows violate a rule of the target.
         """
 
     def read(self, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:

@@ -117,6 +117,15 @@ def inline(deleted: BitMap64) -> dict[str, Any]:
     return {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(data), "cardinality": len(deleted)}
 
 
+def all_but(shown: BitMap64, rows: int) -> dict[str, Any]:
+    """A deletion vector that deletes all rows of a file except ``shown``."""
+    hidden = BitMap64()
+    hidden.add_range(0, rows)
+    hidden -= shown
+    hidden.run_optimize()
+    return inline(hidden)
+
+
 def check_rows(deleted: BitMap64, path: str, rows: int, *, table: str) -> None:
     """Check that a vector's positions are rows of its file.
 

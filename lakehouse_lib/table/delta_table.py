@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +15,14 @@ from lakehouse_lib.log.history import moment_of
 from lakehouse_lib.schema import Schema, StructType
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import open_store
-from lakehouse_lib.table.deltalake_metrics import delete_metrics, optimize_metrics, repair_metrics
+from lakehouse_lib.table.deltalake_metrics import delete_metrics, repair_metrics, update_metrics
+from lakehouse_lib.table.optimizer import TableOptimizer
 from lakehouse_lib.table.reading import ReadableTable
 from lakehouse_lib.transaction.commit_properties import CommitProperties, check_commit_properties
 
 if TYPE_CHECKING:
     from lakehouse_lib.engine.base import Engine
     from lakehouse_lib.operations.write.write import Mode
-    from lakehouse_lib.table.reading import Filters
 
 logger = logging.getLogger(__name__)
 
@@ -160,13 +160,7 @@ class DeltaTable(ReadableTable):
         """
         from lakehouse_lib.operations.dml.delete import delete
 
-        if predicate is not None and not isinstance(predicate, str):
-            # An empty list of filters would mean no condition, and delete all rows.
-            raise InvalidArgumentError(
-                f"the predicate is {predicate!r}; expected SQL text",
-                table=self.table_uri,
-                hint="Write it as SQL; None deletes all rows",
-            )
+        _check_predicate_text(predicate, table=self.table_uri)
         if label is not None and (predicate is None or not isinstance(label, str) or not 0 < len(label) <= 200):
             raise InvalidArgumentError(
                 f"label is {excerpt(label)}{'' if predicate is not None else ' without a predicate'}; expected text of "
@@ -186,6 +180,63 @@ class DeltaTable(ReadableTable):
         )
         self._move_on(result.version)
         return delete_metrics(result)
+
+    def update(
+        self,
+        updates: Mapping[str, str] | None = None,
+        new_values: Mapping[str, Any] | None = None,
+        predicate: str | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+    ) -> dict[str, Any]:
+        """Give columns new values in the rows for which ``predicate`` is true (None: all rows); see
+        ``operations.dml.update``.
+
+        Args:
+            updates: column -> SQL expression, such as ``{"price": "price * 2"}``; it may use the old values of all
+                columns.
+            new_values: column -> Python value, such as ``{"name": "Ann"}``; instead of ``updates``.
+
+        Returns:
+            ``deltalake``'s metrics, ``num_deletion_vectors`` (files that got one) and ``version``, the table's version
+            after it.
+
+        Raises:
+            InvalidArgumentError: neither or both of ``updates`` and ``new_values`` are given, a column does not exist
+                or is named twice, or the predicate is not text.
+            InvalidPredicateError: an expression or the predicate is not valid, or the engine cannot evaluate it.
+        """
+        from lakehouse_lib.expressions import parse_value, value_of
+        from lakehouse_lib.operations.dml.update import update
+
+        table = self.table_uri
+        if (updates is None) == (new_values is None):
+            count = "both" if updates is not None else "neither"
+            raise InvalidArgumentError(
+                f"{count} of updates and new_values is given; expected one of them",
+                table=table,
+                hint="Give SQL expressions as updates, or Python values as new_values",
+            )
+        _check_predicate_text(predicate, table=table)
+        check_commit_properties(commit_properties, table=table)
+        latest = self._latest()
+        values = {}
+        for name, value in {**(updates or {}), **(new_values or {})}.items():
+            column = latest.field(name)
+            if column.name in values:
+                raise InvalidArgumentError(
+                    f"column {column.name!r} is assigned twice",
+                    table=table,
+                    hint="Names of columns are case-insensitive; assign each column once",
+                )
+            values[column.name] = (
+                value_of(value, column, table=table)
+                if updates is None
+                else parse_value(value, column, latest.schema, table=table)
+            )
+        result = update(latest, values, self._predicate(predicate), self.engine, commit_properties=commit_properties)
+        self._move_on(result.version)
+        return update_metrics(result)
 
     @property
     def optimize(self) -> TableOptimizer:
@@ -279,88 +330,11 @@ class DeltaTable(ReadableTable):
             logger.warning("%s is still shown at version %d: %s", self.table_uri, self.version(), error)
 
 
-class TableOptimizer:
-    """``table.optimize``: rearrange the files of a table without changing its rows."""
-
-    def __init__(self, table: DeltaTable) -> None:
-        self.table = table
-
-    def compact(
-        self,
-        partition_filters: Filters | None = None,
-        target_size: int | None = None,
-        *,
-        commit_properties: CommitProperties | None = None,
-    ) -> dict[str, Any]:
-        """Merge small files; see ``operations.compact``.
-
-        Args:
-            target_size: bytes.
-
-        Returns:
-            ``deltalake``'s metrics and ``version``, the table's version after the compaction.
-        """
-        from lakehouse_lib.operations.optimize.compact import compact
-
-        table = self.table
-        check_commit_properties(commit_properties, table=table.table_uri)
-        result = compact(
-            table._latest(),
-            table.engine,
-            target_size=target_size,
-            predicate=table._predicate(partition_filters),
-            commit_properties=commit_properties,
+def _check_predicate_text(predicate: object, *, table: str) -> None:
+    """Refuse filters: an empty list of them would mean no condition, and change all rows."""
+    if predicate is not None and not isinstance(predicate, str):
+        raise InvalidArgumentError(
+            f"the predicate is {predicate!r}; expected SQL text",
+            table=table,
+            hint="Write it as SQL; None means all rows",
         )
-        table._move_on(result.version)
-        return optimize_metrics(result)
-
-    def purge(
-        self, partition_filters: Filters | None = None, *, commit_properties: CommitProperties | None = None
-    ) -> dict[str, Any]:
-        """Rewrite every file with a deletion vector without the deleted rows; see ``operations.optimize.purge``.
-
-        Returns:
-            The metrics of ``compact``.
-        """
-        from lakehouse_lib.operations.optimize.purge import purge
-
-        table = self.table
-        check_commit_properties(commit_properties, table=table.table_uri)
-        result = purge(
-            table._latest(),
-            table.engine,
-            predicate=table._predicate(partition_filters),
-            commit_properties=commit_properties,
-        )
-        table._move_on(result.version)
-        return optimize_metrics(result)
-
-    def z_order(
-        self,
-        columns: Iterable[str],
-        partition_filters: Filters | None = None,
-        target_size: int | None = None,
-        *,
-        full: bool = False,
-        commit_properties: CommitProperties | None = None,
-    ) -> dict[str, Any]:
-        """Rewrite files so that queries on any of ``columns`` skip most files; see ``operations.optimize.z_order``.
-
-        Files that are already Z-ordered by these columns are kept. ``full=True`` rewrites them, too: use it after many
-        small runs, or when the distribution of the data has changed.
-        """
-        from lakehouse_lib.operations.optimize.z_order.z_order import z_order
-
-        table = self.table
-        check_commit_properties(commit_properties, table=table.table_uri)
-        result = z_order(
-            table._latest(),
-            table.engine,
-            columns,
-            target_size=target_size,
-            predicate=table._predicate(partition_filters),
-            full=full,
-            commit_properties=commit_properties,
-        )
-        table._move_on(result.version)
-        return optimize_metrics(result)

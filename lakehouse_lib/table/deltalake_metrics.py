@@ -17,6 +17,16 @@ _OPTIMIZE = {
         )
     },
 }
+_UPDATE = {
+    "num_added_files": "numAddedFiles",
+    "num_removed_files": "numRemovedFiles",
+    "num_updated_rows": "numUpdatedRows",
+    "num_copied_rows": "numCopiedRows",
+    "num_deletion_vectors": "numDeletionVectorsAdded",
+    "execution_time_ms": "executionTimeMs",
+    "scan_time_ms": "scanTimeMs",
+    "rewrite_time_ms": "rewriteTimeMs",
+}
 _DELETE = {
     "num_added_files": "numAddedFiles",
     "num_removed_files": "numRemovedFiles",
@@ -50,6 +60,12 @@ def delete_metrics(result: ChangeResult) -> dict[str, Any]:
         **{name: result.metrics[spark_name] for name, spark_name in _DELETE.items()},
         "version": result.version_after,
     }
+
+
+def update_metrics(result: ChangeResult) -> dict[str, Any]:
+    """Of ``update``; ``num_deletion_vectors`` is our own."""
+    counts = {"numUpdatedRows": 0, **result.metrics}
+    return {**{name: counts[spark_name] for name, spark_name in _UPDATE.items()}, "version": result.version_after}
 
 
 def repair_metrics(result: RepairResult) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -16,10 +16,12 @@ from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, match_rows, match_tasks
 from lakehouse_lib.engine.parquet.scan import Scan
+from lakehouse_lib.engine.parquet.updating import update_tasks, updated_files
 from lakehouse_lib.engine.parquet.writer import write_stream
 from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.expressions import Predicate, Value
+from lakehouse_lib.expressions.evaluate_arrow import check_renderable
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import align_batches, check_rows
 from lakehouse_lib.snapshot import Snapshot
@@ -95,6 +97,18 @@ class ArrowEngine:
     def match(self, snapshot: Snapshot, files: pa.Table, predicate: Predicate) -> pa.Table:
         tasks = match_tasks(snapshot, files, predicate, self.parallelism)
         return self.run(match_rows, tasks) if tasks else pa.Table.from_batches([], MATCHES_SCHEMA)
+
+    def update(
+        self,
+        snapshot: Snapshot,  # noqa: ARG002 - only Spark's own scan needs it
+        files: pa.Table,
+        matches: pa.Table,
+        values: Mapping[str, Value],
+        target: WriteTarget,
+    ) -> pa.Table:
+        for value in values.values():
+            check_renderable(value)
+        return updated_files(self, update_tasks(target, files, matches, values, self.parallelism), target)
 
     def read(
         self,

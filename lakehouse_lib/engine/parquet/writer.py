@@ -253,14 +253,16 @@ def _dictionary_columns(rows: pa.Table) -> list[str] | bool:
 
 
 def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
-    """Write a stream of tables or record batches with exactly the columns of the table; returns the files table.
+    """Write a stream of tables or record batches with the columns of the table; returns the files table.
+
+    If the target's layout has ``row_ids``, the rows also have these columns.
 
     Each partition has its own writer. Memory is bounded for any number of partitions. If more than 256 MiB of rows are
     pending, the writer with the most pending bytes writes a row group. If more than 128 files are open, the least
     recently used writers close their files.
     """
     writers: dict[tuple[str | None, ...], DataFileWriter] = {}
-    names = target.layout.data_columns.names
+    names = column_names(target.layout)
     try:
         for batch in batches:
             table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch

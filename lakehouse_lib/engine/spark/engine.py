@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
@@ -20,15 +20,16 @@ from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, match_rows, match_tasks
 from lakehouse_lib.engine.parquet.scan import Scan
+from lakehouse_lib.engine.parquet.updating import update_tasks, updated_files
 from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.engine.spark import workers
 from lakehouse_lib.engine.spark.columns import as_schema, struct_type
 from lakehouse_lib.engine.spark.disk_exchange import ScatterToDisk, by_group, gather_from_disk, scatter_to_disk
 from lakehouse_lib.engine.spark.read import matching, reading
 from lakehouse_lib.engine.spark.tasks import PIECES, RESULTS, gather_pieces, group_rows, run_tasks, scatter_pieces
-from lakehouse_lib.engine.spark.write import row_checks, spark_writer, worker_writer
-from lakehouse_lib.errors import DeltaError, StoreError
-from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.engine.spark.write import row_checks, spark_writer, updating, worker_writer
+from lakehouse_lib.errors import DeltaError, StoreError, UnsupportedFeatureError
+from lakehouse_lib.expressions import Predicate, Value
 from lakehouse_lib.expressions.evaluate_arrow import is_renderable
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import align_batches
@@ -141,6 +142,22 @@ class SparkEngine:
                 return matching.matching_rows(self.spark, snapshot, files, predicate)
         tasks = match_tasks(snapshot, files, predicate, self.parallelism)
         return self.run(match_rows, tasks) if tasks else pa.Table.from_batches([], MATCHES_SCHEMA)
+
+    def update(
+        self, snapshot: Snapshot, files: pa.Table, matches: pa.Table, values: Mapping[str, Value], target: WriteTarget
+    ) -> pa.Table:
+        if all(is_renderable(value.root) for value in values.values()):
+            return updated_files(self, update_tasks(target, files, matches, values, self.parallelism), target)
+        if target.layout.row_ids is not None:
+            raise UnsupportedFeatureError(
+                "a value that only Spark can evaluate cannot be assigned: the table has row tracking (rowTracking), "
+                "and Spark's writer does not keep row ids",
+                table=target.store.root,
+                version=snapshot.version,
+                hint="Assign values of columns, literals, + - * / %, CASE, coalesce and concat",
+            )
+        with spark_failures():
+            return self.write(updating.updated_frame(self.spark, snapshot, files, matches, values), target)
 
     def read(self, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:
         scan = Scan.of(snapshot, columns, predicate)

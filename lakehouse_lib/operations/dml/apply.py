@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from lakehouse_lib.arrow.values import column, int64s, literal, numbers_of, strings
+from lakehouse_lib.arrow.values import binaries, bools, column, int64s, literal, numbers_of, strings
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS, copy_reader
-from lakehouse_lib.engine.parquet.matching import positions_of, shares
+from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, positions_of, shares
 from lakehouse_lib.engine.parquet.writer import DataFileWriter
 from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.features.row_tracking import FileIds
@@ -95,6 +96,24 @@ def copy_rows(task: CopyTask) -> pa.Table:
                 raise
         results.append(_applied([file["path"]], [live - remaining], [remaining], written if remaining else _NO_FILE))
     return pa.concat_tables(results)
+
+
+def live_matches(files: pa.Table, matches: pa.Table, snapshot: Snapshot) -> tuple[pa.Table, int]:
+    """The matches without rows that deletion vectors hide, as MATCHES_SCHEMA, and their number.
+
+    Args:
+        files: a files table that contains the files of ``matches``.
+    """
+    vectors = files["deletionVector"].take(
+        pc.index_in(matches["source"].combine_chunks(), files["path"].combine_chunks())
+    )
+    live = positions_of(matches)
+    if vectors.null_count < len(vectors):
+        hidden = in_order(lambda vector: deletion_vector.load(snapshot.store, vector), vectors.to_pylist(), _THREADS)
+        live = [positions - gone for positions, gone in zip(live, hidden, strict=True)]
+        matches = matches.set_column(2, MATCHES_SCHEMA.field(2), binaries([each.serialize() for each in live]))
+        matches = matches.filter(bools([bool(each) for each in live]))
+    return matches, sum(map(len, live))
 
 
 def mark_rows(files: pa.Table, matches: pa.Table, store: ObjectStore) -> pa.Table:

@@ -8,56 +8,24 @@ vector are read regardless of their statistics.
 
 from __future__ import annotations
 
-import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import is_true, strings
 from lakehouse_lib.data_skipping import evaluate_partitions, may_match
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA
-from lakehouse_lib.errors import (
-    CommitFailedError,
-    ConcurrentAppendError,
-    ConcurrentDeleteDeleteError,
-    ConcurrentDeleteReadError,
-)
-from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.features import deletion_vectors
-from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
-from lakehouse_lib.operations.dml.apply import APPLIED_SCHEMA, copy_files, mark_rows
-from lakehouse_lib.operations.files import discard_paths, record_count, total_size
-from lakehouse_lib.operations.replanning import commit_change
+from lakehouse_lib.expressions import EVERY_ROW, Predicate
+from lakehouse_lib.operations.dml.row_change import MatchedRows, RowChangePlan, change_rows
 from lakehouse_lib.operations.results import ChangeResult
-from lakehouse_lib.operations.table_change import TableChange
-from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.transaction import OptimisticTransaction
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
-#: How often a delete is planned at most: the first time, and again after each conflict.
-_ROUNDS = 10
 
-
-@dataclass(frozen=True)
-class DeletePlan:
-    """The files that a delete will remove or read, from the log alone.
-
-    Attributes:
-        whole: files table of the files whose partition values show that all rows match.
-        candidates: files table of the files that may have matching rows.
-    """
-
-    whole: pa.Table
-    candidates: pa.Table
-
-
-def plan_delete(snapshot: Snapshot, predicate: Predicate | None, *, rewrite: bool = True) -> DeletePlan:
+def plan_delete(snapshot: Snapshot, predicate: Predicate | None, *, rewrite: bool = True) -> RowChangePlan:
     """The files to remove whole and the files to read. Reads no data.
 
     Args:
@@ -67,12 +35,12 @@ def plan_delete(snapshot: Snapshot, predicate: Predicate | None, *, rewrite: boo
     """
     nothing = snapshot.files.slice(0, 0)
     if predicate is None:
-        return DeletePlan(snapshot.files, nothing)
+        return RowChangePlan(snapshot.files, nothing)
     candidates = snapshot.prune(predicate)
     if predicate.partition_only(snapshot.partition_columns):
         true = evaluate_partitions(predicate, candidates, snapshot.layout)
-        return DeletePlan(candidates.filter(true), nothing)
-    return DeletePlan(nothing, _with_hidden_rows(snapshot, predicate, candidates) if rewrite else candidates)
+        return RowChangePlan(candidates.filter(true), nothing)
+    return RowChangePlan(nothing, _with_hidden_rows(snapshot, predicate, candidates) if rewrite else candidates)
 
 
 def _with_hidden_rows(snapshot: Snapshot, predicate: Predicate, candidates: pa.Table) -> pa.Table:
@@ -119,152 +87,30 @@ def delete(
         CommitUnknownError: the store gave no answer to the commit.
     """
     snapshot.check_writable()
-    change = _Delete(predicate, engine, rewrite)
-    committed = commit_change(snapshot, change, commit_properties)
-    return ChangeResult(snapshot.store.root, *committed, change.metrics)
+    operation = _Delete(predicate, engine)
+    return change_rows(snapshot, operation, engine, rewrite=rewrite, commit_properties=commit_properties)
 
 
+@dataclass(frozen=True)
 class _Delete:
-    """A delete that can be planned on several versions; a ``Change``.
+    """A DELETE; a ``RowOperation``."""
 
-    Attributes:
-        metrics: the metrics of the last plan.
-    """
+    predicate: Predicate | None
+    engine: Engine
 
-    replans = (ConcurrentAppendError, ConcurrentDeleteReadError, ConcurrentDeleteDeleteError)
+    name = "DELETE"
+    writes_rows = False
 
-    def __init__(self, predicate: Predicate | None, engine: Engine, rewrite: bool) -> None:
-        self._predicate = predicate
-        self._engine = engine
-        self._rewrite = rewrite
-        self._started = time.monotonic()
-        self._rounds = 0
-        self._scanning = self._rewriting = 0.0
-        self._looked_into = _NO_KEYS
-        self._matches = _with_keys(pa.Table.from_batches([], MATCHES_SCHEMA), _NO_KEYS)
-        self._applied = _with_keys(pa.Table.from_batches([], APPLIED_SCHEMA), _NO_KEYS)
-        self._added = pa.Table.from_batches([], FILE_SCHEMA)
-        self._written = pa.Table.from_batches([], FILE_SCHEMA)
-        self._store: ObjectStore | None = None
-        self.metrics: dict[str, Any] = {}
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {"predicate": [] if self.predicate is None else [self.predicate.text]}
 
-    def plan(self, snapshot: Snapshot, lost: CommitFailedError | None) -> OptimisticTransaction | None:
-        self._rounds += 1
-        if lost is not None and self._rounds > _ROUNDS:
-            raise lost
-        self._store = snapshot.store
-        begun = time.monotonic()
-        marks = not self._rewrite and deletion_vectors.are_written(snapshot.protocol, snapshot.metadata)
-        plan = plan_delete(snapshot, self._predicate, rewrite=not marks)
-        keys = file_keys(plan.candidates.select(KEY_COLUMNS), snapshot.store)
-        self._look(snapshot, plan.candidates, keys)
-        matched = time.monotonic()
-        self._apply(snapshot, plan.candidates, keys, marks)
-        self._scanning += matched - begun
-        self._rewriting += time.monotonic() - matched
-        results = self._results(keys)
-        changed = plan.candidates.filter(pc.is_in(keys, value_set=results[_KEY].combine_chunks()))
-        self._added = _files(results)
-        removed = pa.concat_tables([plan.whole, changed])
-        self.metrics = self._metrics(plan.whole, removed, results)
-        return self._change(removed).on(snapshot, snapshot.store) if len(removed) else None
+    @property
+    def reads(self) -> tuple[Predicate | None, ...]:
+        return (self.predicate,)
 
-    def discard(self, *, committed: bool) -> None:
-        if self._store is None:
-            return
-        # A file with a new vector existed before; only the vector was written.
-        written = _stored(self._written, self._applied["source"], self._store)
-        named = _stored(self._added, self._applied["source"], self._store) if committed else written.slice(0, 0)
-        discard_paths(self._store, written.filter(pc.invert(pc.is_in(written, value_set=named))))
+    def plan(self, snapshot: Snapshot, *, marks: bool) -> RowChangePlan:
+        return plan_delete(snapshot, self.predicate, rewrite=not marks)
 
-    def _look(self, snapshot: Snapshot, candidates: pa.Table, keys: pa.Array) -> None:
-        """Match the rows of candidates that were not read before."""
-        is_new = pc.invert(pc.is_in(keys, value_set=self._looked_into))
-        files, new = candidates.filter(is_new), keys.filter(is_new)
-        if self._predicate is None or not len(files):
-            return
-        matches = self._engine.match(snapshot, files, self._predicate)
-        places = pc.index_in(matches["source"].combine_chunks(), files["path"].combine_chunks())
-        self._matches = pa.concat_tables([self._matches, _with_keys(matches, new.take(places))])
-        self._looked_into = pc.unique(pa.concat_arrays([self._looked_into, new]))
-
-    def _apply(self, snapshot: Snapshot, candidates: pa.Table, keys: pa.Array, marks: bool) -> None:
-        """Hide the matching rows of candidates, or copy the files without these rows.
-
-        Files that an earlier plan has already changed are left out.
-        """
-        pending = pc.and_not(
-            pc.is_in(self._matches[_KEY], value_set=keys),
-            pc.is_in(self._matches[_KEY], value_set=self._applied[_KEY].combine_chunks()),
-        )
-        matches = self._matches.filter(pending)
-        matched = matches[_KEY].combine_chunks()
-        files = candidates.take(pc.index_in(matched, value_set=keys))
-        if not len(files):
-            return
-        if marks:
-            applied = mark_rows(files, matches, snapshot.store)
-        else:
-            applied = copy_files(snapshot, files, matches, self._engine)
-        places = pc.index_in(applied["source"].combine_chunks(), files["path"].combine_chunks())
-        self._applied = pa.concat_tables([self._applied, _with_keys(applied, matched.take(places))])
-        self._written = pa.concat_tables([self._written, _files(applied)])
-
-    def _results(self, keys: pa.Array) -> pa.Table:
-        """The rows of APPLIED_SCHEMA for files with these keys."""
-        return self._applied.filter(pc.is_in(self._applied[_KEY], value_set=keys))
-
-    def _metrics(self, whole: pa.Table, removed: pa.Table, results: pa.Table) -> dict[str, Any]:
-        gone = record_count(whole)
-        is_marked = _is_marked(results)
-        marked = pc.sum(is_marked).as_py() or 0
-        marked_bytes = total_size(self._added.filter(self._added["deletionVector"].is_valid()))
-        return {
-            "numAddedFiles": len(self._added) - marked,
-            "numRemovedFiles": len(removed) - marked,
-            "numAddedBytes": total_size(self._added) - marked_bytes,
-            "numRemovedBytes": total_size(removed) - marked_bytes,
-            "numDeletedRows": None if gone is None else gone + (pc.sum(results["deleted"]).as_py() or 0),
-            "numCopiedRows": pc.sum(results.filter(pc.invert(is_marked))["remaining"]).as_py() or 0,
-            "numDeletionVectorsAdded": marked,
-            "numDeletionVectorsRemoved": len(removed) - removed["deletionVector"].null_count,
-            "executionTimeMs": int((time.monotonic() - self._started) * 1000),
-            "scanTimeMs": int(self._scanning * 1000),
-            "rewriteTimeMs": int(self._rewriting * 1000),
-        }
-
-    def _change(self, removed: pa.Table) -> TableChange:
-        return TableChange(
-            "DELETE",
-            {"predicate": [] if self._predicate is None else [self._predicate.text]},
-            self._added,
-            removed,
-            reads=(self._predicate,),
-            keeps_row_ids=True,
-            metrics={name: value for name, value in self.metrics.items() if value is not None},
-        )
-
-
-_KEY = "key"
-_NO_KEYS = strings([])
-
-
-def _with_keys(results: pa.Table, keys: pa.Array) -> pa.Table:
-    return results.append_column(_KEY, keys)
-
-
-def _files(applied: pa.Table) -> pa.Table:
-    """The files table of the files that replace changed files."""
-    return applied.filter(pc.is_valid(applied["path"])).select(FILE_SCHEMA.names).cast(FILE_SCHEMA)
-
-
-def _is_marked(applied: pa.Table) -> pa.ChunkedArray:
-    """Which changed files keep their data file and get a new deletion vector."""
-    return is_true(pc.equal(applied["path"], applied["source"]))
-
-
-def _stored(files: pa.Table, sources: pa.ChunkedArray, store: ObjectStore) -> pa.Array:
-    """The store paths of the objects that the delete wrote: new data files, and the files of deletion vectors."""
-    is_new = pc.invert(pc.is_in(files["path"], value_set=sources.combine_chunks()))
-    data = file_paths.canonical(files["path"].filter(is_new), store)
-    return pa.concat_arrays([data, deletion_vector.paths_of(store, files["deletionVector"])])
+    def match(self, snapshot: Snapshot, files: pa.Table) -> MatchedRows:
+        return MatchedRows(self.engine.match(snapshot, files, self.predicate or EVERY_ROW))

@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib import DeltaTable
-from lakehouse_lib.change_data.files import all_but
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, VersionNotFoundError
-from lakehouse_lib.protocol.deletion_vector import load
+from lakehouse_lib.protocol.deletion_vector import all_but, load
 from lakehouse_lib.store import LocalStore
 from tests.deletion_vector_bytes import in_file, inline
 from tests.log_builder import Log, field, metadata, protocol

@@ -1,0 +1,297 @@
+"""The change of single rows of a table: match rows, apply the change to their files, commit.
+
+DELETE and UPDATE are such changes. The matching rows are removed from their files, by deletion vectors or by copies of
+the files without them. Rows with new values are written to new files.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.values import is_true, strings
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA
+from lakehouse_lib.errors import (
+    CommitFailedError,
+    ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
+    ConcurrentDeleteReadError,
+)
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.features import deletion_vectors
+from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
+from lakehouse_lib.operations.dml.apply import APPLIED_SCHEMA, copy_files, mark_rows
+from lakehouse_lib.operations.files import discard_paths, record_count, total_size
+from lakehouse_lib.operations.replanning import commit_change
+from lakehouse_lib.operations.results import ChangeResult
+from lakehouse_lib.operations.table_change import TableChange
+from lakehouse_lib.protocol import deletion_vector, file_paths
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.transaction import OptimisticTransaction
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+#: How often a change is planned at most: the first time, and again after each conflict.
+_ROUNDS = 10
+
+
+@dataclass(frozen=True)
+class RowChangePlan:
+    """The files that a row change will remove or read, from the log alone.
+
+    Attributes:
+        whole: files table of the files that are removed with all rows.
+        candidates: files table of the files that may have matching rows.
+    """
+
+    whole: pa.Table
+    candidates: pa.Table
+
+
+@dataclass(frozen=True)
+class MatchedRows:
+    """The rows that a change removes from their files, and the rows that it writes.
+
+    Attributes:
+        matches: the rows to remove, as MATCHES_SCHEMA.
+        new_files: files table of the files with new rows.
+        counts: operationMetrics that only the operation knows, such as numUpdatedRows.
+    """
+
+    matches: pa.Table
+    new_files: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], FILE_SCHEMA))
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+class RowOperation(Protocol):
+    """What a DELETE, UPDATE or similar operation does with rows.
+
+    Attributes:
+        name: commitInfo's operation.
+        parameters: commitInfo's operationParameters.
+        reads: the predicates of the rows that it reads; None among them: the whole table.
+        writes_rows: whether it writes rows. If so, all rows are matched again after a conflict, because a row may have
+            moved to another file or changed; if not, only files that were not read before.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any]: ...
+
+    @property
+    def reads(self) -> tuple[Predicate | None, ...]: ...
+
+    @property
+    def writes_rows(self) -> bool: ...
+
+    def plan(self, snapshot: Snapshot, *, marks: bool) -> RowChangePlan:
+        """The files to remove whole and the files to read. Reads no data.
+
+        Args:
+            marks: the change hides rows by deletion vectors.
+        """
+
+    def match(self, snapshot: Snapshot, files: pa.Table) -> MatchedRows:
+        """Match rows of candidates, and write the new rows."""
+
+
+def change_rows(
+    snapshot: Snapshot,
+    operation: RowOperation,
+    engine: Engine,
+    *,
+    rewrite: bool = False,
+    commit_properties: CommitProperties | None = None,
+) -> ChangeResult:
+    """Change rows in one commit. Files without a matching row are not changed.
+
+    If winning commits added, rewrote or removed files that may match, the change is planned again.
+
+    Args:
+        rewrite: copy the remaining rows even if ``delta.enableDeletionVectors`` is true.
+
+    Returns:
+        Metrics: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes, numDeletedRows (the rows removed from
+        their files; None if files that are removed whole have no statistics), numCopiedRows, numDeletionVectorsAdded,
+        numDeletionVectorsRemoved, executionTimeMs, scanTimeMs, rewriteTimeMs, and the operation's counts. A file that
+        only gets a new deletion vector counts as neither added nor removed. If no row matches, all counts are 0 and
+        nothing is committed.
+
+    Raises:
+        CommitFailedError: a concurrent change of schema or protocol, or ten conflicts in a row.
+        CommitUnknownError: the store gave no answer to the commit.
+    """
+    change = RowChange(operation, engine, rewrite)
+    committed = commit_change(snapshot, change, commit_properties)
+    return ChangeResult(snapshot.store.root, *committed, change.metrics)
+
+
+class RowChange:
+    """A row change that can be planned on several versions; a ``Change``.
+
+    Attributes:
+        metrics: the metrics of the last plan.
+    """
+
+    replans = (ConcurrentAppendError, ConcurrentDeleteReadError, ConcurrentDeleteDeleteError)
+
+    def __init__(self, operation: RowOperation, engine: Engine, rewrite: bool) -> None:
+        self._operation = operation
+        self._engine = engine
+        self._rewrite = rewrite
+        self._started = time.monotonic()
+        self._rounds = 0
+        self._scanning = self._rewriting = 0.0
+        self._added = pa.Table.from_batches([], FILE_SCHEMA)
+        self._written = pa.Table.from_batches([], FILE_SCHEMA)
+        self._sources = _NO_KEYS
+        self._store: ObjectStore | None = None
+        self.metrics: dict[str, Any] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget all matches, so that the next plan reads every candidate."""
+        self._looked_into = _NO_KEYS
+        self._matches = _with_keys(pa.Table.from_batches([], MATCHES_SCHEMA), _NO_KEYS)
+        self._applied = _with_keys(pa.Table.from_batches([], APPLIED_SCHEMA), _NO_KEYS)
+        self._new = pa.Table.from_batches([], FILE_SCHEMA)
+        self._counts: dict[str, int] = {}
+
+    def plan(self, snapshot: Snapshot, lost: CommitFailedError | None) -> OptimisticTransaction | None:
+        self._rounds += 1
+        if lost is not None and self._rounds > _ROUNDS:
+            raise lost
+        if lost is not None and self._operation.writes_rows:
+            self._forget()
+        self._store = snapshot.store
+        begun = time.monotonic()
+        marks = not self._rewrite and deletion_vectors.are_written(snapshot.protocol, snapshot.metadata)
+        plan = self._operation.plan(snapshot, marks=marks)
+        keys = file_keys(plan.candidates.select(KEY_COLUMNS), snapshot.store)
+        self._look(snapshot, plan.candidates, keys)
+        matched = time.monotonic()
+        self._apply(snapshot, plan.candidates, keys, marks)
+        self._scanning += matched - begun
+        self._rewriting += time.monotonic() - matched
+        results = self._results(keys)
+        changed = plan.candidates.filter(pc.is_in(keys, value_set=results[_KEY].combine_chunks()))
+        self._added = pa.concat_tables([_files(results), self._new])
+        removed = pa.concat_tables([plan.whole, changed])
+        self.metrics = self._metrics(plan.whole, removed, results)
+        has_change = len(removed) or len(self._new)
+        return self._change(removed).on(snapshot, snapshot.store) if has_change else None
+
+    def discard(self, *, committed: bool) -> None:
+        if self._store is None:
+            return
+        # A file with a new vector existed before; only the vector was written.
+        written = _stored(self._written, self._sources, self._store)
+        named = _stored(self._added, self._sources, self._store) if committed else written.slice(0, 0)
+        discard_paths(self._store, written.filter(pc.invert(pc.is_in(written, value_set=named))))
+
+    def _look(self, snapshot: Snapshot, candidates: pa.Table, keys: pa.Array) -> None:
+        """Match the rows of candidates that were not read before."""
+        is_new = pc.invert(pc.is_in(keys, value_set=self._looked_into))
+        files, new = candidates.filter(is_new), keys.filter(is_new)
+        if not len(files):
+            return
+        matched = self._operation.match(snapshot, files)
+        places = pc.index_in(matched.matches["source"].combine_chunks(), files["path"].combine_chunks())
+        self._matches = pa.concat_tables([self._matches, _with_keys(matched.matches, new.take(places))])
+        self._looked_into = pc.unique(pa.concat_arrays([self._looked_into, new]))
+        self._new = pa.concat_tables([self._new, matched.new_files])
+        self._written = pa.concat_tables([self._written, matched.new_files])
+        for name, count in matched.counts.items():
+            self._counts[name] = self._counts.get(name, 0) + count
+
+    def _apply(self, snapshot: Snapshot, candidates: pa.Table, keys: pa.Array, marks: bool) -> None:
+        """Hide the matching rows of candidates, or copy the files without these rows.
+
+        Files that an earlier plan has already changed are left out.
+        """
+        pending = pc.and_not(
+            pc.is_in(self._matches[_KEY], value_set=keys),
+            pc.is_in(self._matches[_KEY], value_set=self._applied[_KEY].combine_chunks()),
+        )
+        matches = self._matches.filter(pending)
+        matched = matches[_KEY].combine_chunks()
+        files = candidates.take(pc.index_in(matched, value_set=keys))
+        if not len(files):
+            return
+        if marks:
+            applied = mark_rows(files, matches, snapshot.store)
+        else:
+            applied = copy_files(snapshot, files, matches, self._engine)
+        places = pc.index_in(applied["source"].combine_chunks(), files["path"].combine_chunks())
+        self._applied = pa.concat_tables([self._applied, _with_keys(applied, matched.take(places))])
+        self._written = pa.concat_tables([self._written, _files(applied)])
+        self._sources = pa.concat_arrays([self._sources, applied["source"].combine_chunks()])
+
+    def _results(self, keys: pa.Array) -> pa.Table:
+        """The rows of APPLIED_SCHEMA for files with these keys."""
+        return self._applied.filter(pc.is_in(self._applied[_KEY], value_set=keys))
+
+    def _metrics(self, whole: pa.Table, removed: pa.Table, results: pa.Table) -> dict[str, Any]:
+        gone = record_count(whole)
+        is_marked = _is_marked(results)
+        marked = pc.sum(is_marked).as_py() or 0
+        marked_bytes = total_size(self._added.filter(self._added["deletionVector"].is_valid()))
+        return {
+            "numAddedFiles": len(self._added) - marked,
+            "numRemovedFiles": len(removed) - marked,
+            "numAddedBytes": total_size(self._added) - marked_bytes,
+            "numRemovedBytes": total_size(removed) - marked_bytes,
+            "numDeletedRows": None if gone is None else gone + (pc.sum(results["deleted"]).as_py() or 0),
+            "numCopiedRows": pc.sum(results.filter(pc.invert(is_marked))["remaining"]).as_py() or 0,
+            "numDeletionVectorsAdded": marked,
+            "numDeletionVectorsRemoved": len(removed) - removed["deletionVector"].null_count,
+            **self._counts,
+            "executionTimeMs": int((time.monotonic() - self._started) * 1000),
+            "scanTimeMs": int(self._scanning * 1000),
+            "rewriteTimeMs": int(self._rewriting * 1000),
+        }
+
+    def _change(self, removed: pa.Table) -> TableChange:
+        return TableChange(
+            self._operation.name,
+            self._operation.parameters,
+            self._added,
+            removed,
+            reads=self._operation.reads,
+            keeps_row_ids=True,
+            metrics={name: value for name, value in self.metrics.items() if value is not None},
+        )
+
+
+_KEY = "key"
+_NO_KEYS = strings([])
+
+
+def _with_keys(results: pa.Table, keys: pa.Array) -> pa.Table:
+    return results.append_column(_KEY, keys)
+
+
+def _files(applied: pa.Table) -> pa.Table:
+    """The files table of the files that replace changed files."""
+    return applied.filter(pc.is_valid(applied["path"])).select(FILE_SCHEMA.names).cast(FILE_SCHEMA)
+
+
+def _is_marked(applied: pa.Table) -> pa.ChunkedArray:
+    """Which changed files keep their data file and get a new deletion vector."""
+    return is_true(pc.equal(applied["path"], applied["source"]))
+
+
+def _stored(files: pa.Table, sources: pa.Array, store: ObjectStore) -> pa.Array:
+    """The store paths of the objects that the change wrote: new data files, and the files of deletion vectors."""
+    is_new = pc.invert(pc.is_in(files["path"], value_set=sources))
+    data = file_paths.canonical(files["path"].filter(is_new), store)
+    return pa.concat_arrays([data, deletion_vector.paths_of(store, files["deletionVector"])])

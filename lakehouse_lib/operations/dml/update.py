@@ -1,0 +1,104 @@
+"""Give columns new values in the rows for which a predicate is true; rows for which it is NULL stay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.engine.base import Engine, WriteTarget
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.expressions import EVERY_ROW, Predicate, Value
+from lakehouse_lib.features import check_removal, row_rules, row_tracking
+from lakehouse_lib.operations.dml.apply import live_matches
+from lakehouse_lib.operations.dml.row_change import MatchedRows, RowChangePlan, change_rows
+from lakehouse_lib.operations.results import ChangeResult
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+
+def update(
+    snapshot: Snapshot,
+    values: Mapping[str, Value],
+    predicate: Predicate | None,
+    engine: Engine,
+    *,
+    commit_properties: CommitProperties | None = None,
+) -> ChangeResult:
+    """Update matching rows in one commit. Files without a matching row are not changed.
+
+    Updated rows are written to new files, and removed from their old files as by ``delete``: by deletion vectors if
+    ``delta.enableDeletionVectors`` is true, otherwise by copies. They keep their row ids. If a winning commit changed
+    rows or files that may match, all rows are matched again on the latest version.
+
+    Args:
+        values: the new values by column, as the schema spells it; each may use the old values of all columns.
+        predicate: None: every row.
+
+    Returns:
+        Metrics: numUpdatedRows, and those of ``delete`` without numDeletedRows. If no row matches, nothing is
+        committed.
+
+    Raises:
+        InvalidArgumentError: no values are given.
+        InvalidPredicateError: the engine cannot evaluate a value.
+        SchemaMismatchError: a value is out of the range of its column; nothing is committed.
+        ConstraintViolatedError: an updated row violates a rule of the table; nothing is committed.
+        DeltaProtocolError: the table is append-only, or has a change data feed.
+        CommitFailedError: a concurrent change of schema or protocol, or ten conflicts in a row.
+        CommitUnknownError: the store gave no answer to the commit.
+    """
+    table = snapshot.store.root
+    if not values:
+        raise InvalidArgumentError("no column is updated", table=table, hint="Give a new value for at least one column")
+    snapshot.check_writable()
+    check_removal(snapshot.metadata, snapshot.metadata, table=table, version=snapshot.version)
+    return change_rows(snapshot, _Update(values, predicate, engine), engine, commit_properties=commit_properties)
+
+
+@dataclass(frozen=True)
+class _Update:
+    """An UPDATE; a ``RowOperation``."""
+
+    values: Mapping[str, Value]
+    predicate: Predicate | None
+    engine: Engine
+
+    name = "UPDATE"
+    writes_rows = True
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {"predicate": [] if self.predicate is None else [self.predicate.text]}
+
+    @property
+    def reads(self) -> tuple[Predicate | None, ...]:
+        return (self.predicate,)
+
+    def plan(self, snapshot: Snapshot, *, marks: bool) -> RowChangePlan:  # noqa: ARG002 - hidden rows are not updated
+        files = snapshot.files if self.predicate is None else snapshot.prune(self.predicate)
+        return RowChangePlan(files.slice(0, 0), files)
+
+    def match(self, snapshot: Snapshot, files: pa.Table) -> MatchedRows:
+        matches, count = live_matches(files, self.engine.match(snapshot, files, self.predicate or EVERY_ROW), snapshot)
+        if not count:
+            return MatchedRows(matches)
+        changed = files.take(pc.index_in(matches["source"].combine_chunks(), files["path"].combine_chunks()))
+        written = self.engine.update(snapshot, changed, matches, self.values, update_target(snapshot))
+        return MatchedRows(matches, written, {"numUpdatedRows": count})
+
+
+def update_target(snapshot: Snapshot) -> WriteTarget:
+    """The write target of changed rows: the table's own layout, with its rules and its file size.
+
+    Raises:
+        DeltaProtocolError: the table has row tracking, but row ids cannot be stored.
+    """
+    table, version = snapshot.store.root, snapshot.version
+    row_tracking.check_table(snapshot.protocol, snapshot.metadata, snapshot.schema, table=table, version=version)
+    return WriteTarget(
+        snapshot.store, snapshot.layout_with_row_ids(), snapshot.configuration, rules=row_rules(snapshot.metadata)
+    )

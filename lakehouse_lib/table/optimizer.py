@@ -1,0 +1,100 @@
+"""``table.optimize``: the verbs that rearrange the files of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_lib.table.deltalake_metrics import optimize_metrics
+from lakehouse_lib.transaction.commit_properties import CommitProperties, check_commit_properties
+
+if TYPE_CHECKING:
+    from lakehouse_lib.table.delta_table import DeltaTable
+    from lakehouse_lib.table.reading import Filters
+
+
+class TableOptimizer:
+    """``table.optimize``: rearrange the files of a table without changing its rows."""
+
+    def __init__(self, table: DeltaTable) -> None:
+        self.table = table
+
+    def compact(
+        self,
+        partition_filters: Filters | None = None,
+        target_size: int | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+    ) -> dict[str, Any]:
+        """Merge small files; see ``operations.compact``.
+
+        Args:
+            target_size: bytes.
+
+        Returns:
+            ``deltalake``'s metrics and ``version``, the table's version after the compaction.
+        """
+        from lakehouse_lib.operations.optimize.compact import compact
+
+        table = self.table
+        check_commit_properties(commit_properties, table=table.table_uri)
+        result = compact(
+            table._latest(),
+            table.engine,
+            target_size=target_size,
+            predicate=table._predicate(partition_filters),
+            commit_properties=commit_properties,
+        )
+        table._move_on(result.version)
+        return optimize_metrics(result)
+
+    def purge(
+        self, partition_filters: Filters | None = None, *, commit_properties: CommitProperties | None = None
+    ) -> dict[str, Any]:
+        """Rewrite every file with a deletion vector without the deleted rows; see ``operations.optimize.purge``.
+
+        Returns:
+            The metrics of ``compact``.
+        """
+        from lakehouse_lib.operations.optimize.purge import purge
+
+        table = self.table
+        check_commit_properties(commit_properties, table=table.table_uri)
+        result = purge(
+            table._latest(),
+            table.engine,
+            predicate=table._predicate(partition_filters),
+            commit_properties=commit_properties,
+        )
+        table._move_on(result.version)
+        return optimize_metrics(result)
+
+    def z_order(
+        self,
+        columns: Iterable[str],
+        partition_filters: Filters | None = None,
+        target_size: int | None = None,
+        *,
+        full: bool = False,
+        commit_properties: CommitProperties | None = None,
+    ) -> dict[str, Any]:
+        """Rewrite files so that queries on any of ``columns`` skip most files; see ``operations.optimize.z_order``.
+
+        Files that are already Z-ordered by these columns are kept. ``full=True`` rewrites them, too: use it after many
+        small runs, or when the distribution of the data has changed.
+        """
+        from lakehouse_lib.operations.optimize.z_order.z_order import z_order
+
+        table = self.table
+        check_commit_properties(commit_properties, table=table.table_uri)
+        result = z_order(
+            table._latest(),
+            table.engine,
+            columns,
+            target_size=target_size,
+            predicate=table._predicate(partition_filters),
+            full=full,
+            commit_properties=commit_properties,
+        )
+        table._move_on(result.version)
+        return optimize_metrics(result)
