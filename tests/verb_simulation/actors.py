@@ -14,9 +14,10 @@ from pyroaring import BitMap64
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.errors import CommitFailedError, CommitUnknownError, DeltaError, RetentionError
-from lakehouse_lib.expressions import parse
+from lakehouse_lib.expressions import parse, parse_value
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.dml.delete import delete
+from lakehouse_lib.operations.dml.update import update
 from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes
 from lakehouse_lib.operations.optimize.compact import compact, plan_compact
 from lakehouse_lib.operations.optimize.z_order.selection import files_to_z_order, is_z_ordered
@@ -39,6 +40,7 @@ VERBS: Mapping[str, int] = {
     "append": 4,
     "delete": 5,
     "mark": 5,
+    "update": 5,
     "compact": 4,
     "z_order": 3,
     "overwrite": 1,
@@ -46,8 +48,14 @@ VERBS: Mapping[str, int] = {
     "vacuum": 1,
     "wait": 1,
 }
+#: What an update assigns, and what becomes of key and part.
+_ASSIGNMENTS: tuple[tuple[Mapping[str, str], Callable[[int, int], tuple[int, int]]], ...] = (
+    ({"key": f"(key + 1) % {KEYS}"}, lambda key, part: ((key + 1) % KEYS, part)),
+    ({"part": "1 - part"}, lambda key, part: (key, 1 - part)),
+    ({"part": "1 - part", "key": "CASE WHEN part = 0 THEN 0 ELSE key END"}, lambda k, p: (0 if p == 0 else k, 1 - p)),
+)
 #: Verbs with which no other writer of these worlds conflicts.
-_NEVER_LOSE = ("append", "delete")
+_NEVER_LOSE = ("append", "delete", "update")
 
 
 @dataclass
@@ -57,15 +65,17 @@ class Stories:
     Attributes:
         done: operation -> its version.
         gone: delete -> the number of deleted rows, if the actor knows it.
+        updated: update -> the number of updated rows.
         refused: operations that are not committed and never will be.
         lost: refused operations with a conflict -> the read version.
-        idle: deletes that found no row -> the version that they read.
+        idle: deletes and updates that found no row -> the version that they read.
         groups: rewrite -> the files of each of its groups.
     """
 
     plans: dict[str, OperationPlan] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
     gone: dict[str, int] = field(default_factory=dict)
+    updated: dict[str, int] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
     lost: dict[str, int] = field(default_factory=dict)
     idle: dict[str, int] = field(default_factory=dict)
@@ -168,6 +178,23 @@ class Actor:
         self._done(name, result.version)
         if result.metrics["numDeletedRows"] is not None:
             self.stories.gone[name] = result.metrics["numDeletedRows"]
+
+    def _update(self, snapshot: Snapshot, name: str) -> None:
+        text, goes = self._condition()
+        assignments, becomes = self._random.choice(_ASSIGNMENTS)
+        self._ask(name, OperationPlan("update", goes=goes, becomes=becomes))
+        condition = parse(text, snapshot.schema, table=self.store.root)
+        values = {
+            column: parse_value(sql, snapshot.field(column), snapshot.schema) for column, sql in assignments.items()
+        }
+        result = update(snapshot, values, condition, self._engine, commit_properties=_named(name))
+        if result.version is None:
+            assert result.read_version is not None
+            self.stories.idle[name] = result.read_version
+            self._idle(name)
+            return
+        self._done(name, result.version)
+        self.stories.updated[name] = result.metrics["numUpdatedRows"]
 
     def _mark(self, snapshot: Snapshot, name: str) -> None:
         """Make a DELETE of another engine: hide rows of some files by deletion vectors."""

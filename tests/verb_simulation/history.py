@@ -35,17 +35,22 @@ class OperationPlan:
 
     Attributes:
         adds: rows of an append or an overwrite.
-        goes: whether a row is to be deleted; None: no row is.
+        goes: whether a row is to be deleted, or updated if there is ``becomes``; None: no row is.
+        becomes: the new key and part of an updated row, at least one of which is another.
     """
 
     verb: str
     adds: Rows = field(default_factory=dict)
     goes: Callable[[int, int, int], bool] | None = None
+    becomes: Callable[[int, int], tuple[int, int]] | None = None
 
     def done_to(self, rows: Rows) -> Rows:
         if self.verb == "overwrite":
             return self.adds
         goes = self.goes or (lambda *_: False)
+        becomes = self.becomes
+        if becomes is not None:
+            return {number: becomes(*row) if goes(number, *row) else row for number, row in rows.items()}
         return {row_number: row for row_number, row in rows.items() if not goes(row_number, *row)} | dict(self.adds)
 
 
@@ -148,12 +153,16 @@ class Reading:
         )
 
     def _check_ids(self, before: Version, after: Version, version: int) -> None:
-        """Check that old rows keep their ids, and that new rows have new ids and this version."""
+        """Check that old rows keep their ids, and that new rows have new ids and this version, as updated rows have."""
         for row_number, identity in after.ids.items():
             if row_number not in before.rows or before is after:
                 if identity[1] != version or identity[0] in self._used_ids:
                     raise Violation(f"the row {row_number} is new in version {version}, and {identity}")
-            elif before.ids and identity != before.ids[row_number]:
+            elif before.ids and identity != (
+                before.ids[row_number]
+                if after.rows[row_number] == before.rows[row_number]
+                else (before.ids[row_number][0], version)
+            ):
                 raise Violation(
                     f"the row {row_number} was {before.ids[row_number]} and is {identity} in version {version}"
                 )

@@ -31,15 +31,21 @@ def judge(archive: Archive, store: ParquetStore, stories: Stories) -> list[Versi
 
 
 def _check_rows(versions: list[Version], stories: Stories) -> None:
-    for number, (before, after) in enumerate(pairwise(versions), start=1):
+    for version, (before, after) in enumerate(pairwise(versions), start=1):
         expected = stories.plans[after.name].done_to(before.rows) if after.name else before.rows
         if after.rows != expected:
             lost = {row_number: row for row_number, row in expected.items() if after.rows.get(row_number) != row}
             more = {row_number: row for row_number, row in after.rows.items() if expected.get(row_number) != row}
-            raise Violation(f"version {number}, {after.name}: lacks {lost}, and has {more}")
+            raise Violation(f"version {version}, {after.name}: lacks {lost}, and has {more}")
         gone = stories.gone.get(after.name)
         if gone is not None and gone != len(before.rows) - len(after.rows):
             raise Violation(f"{after.name} returned {gone} deleted rows; expected {len(before.rows) - len(after.rows)}")
+        updated = stories.updated.get(after.name)
+        changed = sum(
+            after.rows[row_number] != row for row_number, row in before.rows.items() if row_number in after.rows
+        )
+        if updated is not None and updated != changed:
+            raise Violation(f"{after.name} returned {updated} updated rows; expected {changed}")
 
 
 def _check_answers(versions: list[Version], stories: Stories) -> None:

@@ -8,17 +8,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from lakehouse_lib.engine.base import WriteTarget
+from lakehouse_lib.engine.parquet.matching import positions_of
 from lakehouse_lib.errors import StoreError
 from lakehouse_lib.operations.deletion_vector_writer import with_vectors
-from lakehouse_lib.operations.dml import apply, delete
+from lakehouse_lib.operations.dml import apply, row_change, update
+from lakehouse_lib.operations.dml.row_change import RowChangePlan
+from lakehouse_lib.operations.dml.update import _Update
 from lakehouse_lib.operations.files import live_records
 from lakehouse_lib.operations.optimize import compact, rewrite
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup
 from lakehouse_lib.operations.optimize.rewrite import Rewrite
 from lakehouse_lib.operations.optimize.z_order import deleted_positions
 from lakehouse_lib.protocol.deletion_vector import load
+from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Committed, OptimisticTransaction, Outcome
 from tests.simulation.hunting import Mutant, instead
@@ -57,9 +63,9 @@ def _all_results(self: Any, _keys: pa.Array) -> pa.Table:
     return self._applied
 
 
-_look = delete._Delete._look
+_look = row_change.RowChange._look
 _only = Rewrite.only
-_stored = delete._stored
+_stored = row_change._stored
 
 
 def _discarded_too(self: rewrite._Rewriting, *, committed: bool) -> None:
@@ -76,6 +82,29 @@ def _with_rows_back(files: pa.Table, vectors: Sequence[BitMap64], rows: Sequence
 
 def _marked_files_too(files: pa.Table, _sources: pa.ChunkedArray, store: ObjectStore) -> pa.Array:
     return _stored(files, pa.chunked_array([], pa.string()), store)
+
+
+def _without_new_files(self: _Update, snapshot: Snapshot, *, marks: bool) -> RowChangePlan:
+    plan = _plan(self, snapshot, marks=marks)
+    paths = plan.candidates["path"].combine_chunks()
+    known_paths = _known_files.setdefault(id(self), (self, paths))[1]
+    return RowChangePlan(plan.whole, plan.candidates.filter(pc.is_in(paths, value_set=known_paths)))
+
+
+_plan = _Update.plan
+_known_files: dict[int, tuple[_Update, pa.Array]] = {}
+
+
+def _hidden_too(_files: pa.Table, matches: pa.Table, _snapshot: Snapshot) -> tuple[pa.Table, int]:
+    return matches, sum(map(len, positions_of(matches)))
+
+
+def _without_row_ids(snapshot: Snapshot) -> WriteTarget:
+    target = _target(snapshot)
+    return replace(target, layout=replace(target.layout, row_ids=None))
+
+
+_target = update.update_target
 
 
 def _told_as_an_error(self: OptimisticTransaction, *arguments: Any) -> Outcome:
@@ -103,15 +132,15 @@ MUTANTS = (
     Mutant("marks of meanwhile cannot be found", instead(rewrite, "_ROUNDS", 0), ("mark", "compact")),
     Mutant(
         "a delete that does not look into files of meanwhile",
-        instead(delete._Delete, "_look", _only_known_files),
+        instead(row_change.RowChange, "_look", _only_known_files),
         ("delete", "append"),
     ),
     Mutant(
         "a delete that keeps what it wrote for files that are gone",
-        instead(delete._Delete, "_results", _all_results),
+        instead(row_change.RowChange, "_results", _all_results),
         ("delete", "compact", "append"),
     ),
-    Mutant("a delete that gives up where others were faster", instead(delete, "_ROUNDS", 1), ("delete", "append")),
+    Mutant("a delete that gives up where others were faster", instead(row_change, "_ROUNDS", 1), ("delete", "append")),
     Mutant(
         "a rewrite that deletes what it still needs",
         instead(rewrite._Rewriting, "discard", _discarded_too),
@@ -124,7 +153,7 @@ MUTANTS = (
     ),
     Mutant(
         "a delete that leaves its files behind",
-        instead(delete, "discard_paths", lambda *_: None),
+        instead(row_change, "discard_paths", lambda *_: None),
         ("delete", "compact", "append"),
     ),
     Mutant(
@@ -132,14 +161,34 @@ MUTANTS = (
         instead(Rewrite, "only", _all_lost),
         ("delete", "compact", "append"),
     ),
-    Mutant("a delete that looks into no file", instead(delete._Delete, "_look", lambda *_: None), ("delete", "append")),
+    Mutant(
+        "a delete that looks into no file",
+        instead(row_change.RowChange, "_look", lambda *_: None),
+        ("delete", "append"),
+    ),
     Mutant(
         "a delete that brings a hidden row back", instead(apply, "with_vectors", _with_rows_back), ("delete", "mark")
     ),
     Mutant(
         "a delete that deletes the files it has only marked, when it has lost",
-        instead(delete, "_stored", _marked_files_too),
+        instead(row_change, "_stored", _marked_files_too),
         ("delete", "compact", "append"),
+    ),
+    Mutant(
+        "an update that forgets a file that came meanwhile",
+        instead(_Update, "plan", _without_new_files),
+        ("update", "append"),
+    ),
+    Mutant(
+        "an update that keeps the rows of files that are gone",
+        instead(_Update, "writes_rows", False),
+        ("update", "compact", "append"),
+    ),
+    Mutant("an update that counts hidden rows", instead(update, "live_matches", _hidden_too), ("update", "mark")),
+    Mutant(
+        "an update that gives its rows new ids",
+        instead(update, "update_target", _without_row_ids),
+        ("update", "append"),
     ),
     Mutant(
         "a commit that is told as an error, where the store failed before",

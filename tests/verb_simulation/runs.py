@@ -28,7 +28,14 @@ from tests.verb_simulation.history import Violation
 from tests.verb_simulation.judge import judge, left_over
 from tests.verb_simulation.store import ParquetStore
 
-_MEETING = (["mark", "compact"], ["mark", "z_order"], ["mark", "delete"], ["delete", "compact", "append"])
+_MEETING = (
+    ["mark", "compact"],
+    ["mark", "z_order"],
+    ["mark", "delete"],
+    ["delete", "compact", "append"],
+    ["update", "compact", "append"],
+    ["update", "mark", "delete"],
+)
 
 
 @dataclass(frozen=True)
