@@ -21,7 +21,11 @@ def show(section: str, result: _Result) -> str:
 def _appending(result: _Result) -> str:
     parts = []
     for interval, section in result.items():
-        about = "each writer's own checkpoint interval" if interval == "default" else f"a checkpoint every {interval}"
+        about = (
+            "each writer's own checkpoint interval"
+            if interval == "default"
+            else f"a checkpoint every {interval} commits"
+        )
         rows = []
         for question in section["questions"].values():
             rows += [
@@ -42,8 +46,8 @@ def _writing(result: _Result) -> str:
     for count, question in result["questions"].items():
         who = f"{count} writer{'' if count == '1' else 's'}"
         rows += [
-            _row(f"{who}: commits a second", question, "rate", lambda value: f"{value:.1f}", larger_is_better=True),
-            _row("- lost races a commit", question, "retries", lambda value: f"{value:.2f}", compared=False),
+            _row(f"{who}: commits per second", question, "rate", lambda value: f"{value:.1f}", larger_is_better=True),
+            _row("- lost races per commit", question, "retries", lambda value: f"{value:.2f}", compared=False),
             _row("- commits given up and tried again", question, "given_up", lambda v: f"{v:.0f}", compared=False),
             _row("- peak MB of all", question, "peak_mb", lambda value: f"{value:,.0f}"),
         ]

@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.commit.runs CONTESTANT QUESTION TABLE NUMBER`` prints a line of JSON: ``seconds`` and ``cpu``
 from the interpreter's start to the last commit; ``imports`` and ``opened``, the times when the library was imported
-and when the first commit began; ``warm`` and ``more``, seconds of single commits; ``count``, the last version. Only
-``seconds`` includes the time to make the table and the rows.
+and when the first commit began; ``warm`` and ``more``, seconds of single commits; ``count``, the last version.
+``seconds`` and ``cpu`` include the time to make the table and the rows; ``warm`` and ``more`` do not.
 """
 
 from __future__ import annotations

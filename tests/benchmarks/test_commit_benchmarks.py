@@ -26,9 +26,9 @@ def test_a_small_benchmark_runs_and_reports(tmp_path, capsys, monkeypatch):
     shown = capsys.readouterr().out
     for text in (
         "3 appends, each opens the table",
-        "a checkpoint every 100",
-        "2 writers: commits a second",
-        "lost races a commit",
+        "a checkpoint every 100 commits",
+        "2 writers: commits per second",
+        "lost races per commit",
         "Not measured: LAKEHOUSE_BENCH_S3",
         "delete of one row behind 5 commits",
         "100 files: the first append",
