@@ -37,7 +37,7 @@ class HybridCalendar:
     """The use of the hybrid calendar in one file.
 
     Attributes:
-        datetimes: whether dates use it, and timestamps with a zone that are stored as integers.
+        datetimes: whether dates, and timestamps with a zone that are stored as integers, use it.
         int96: whether timestamps that are stored as INT96 use it.
         zone: the time zone of the writer's clock; None: the file does not have it.
     """
@@ -65,14 +65,15 @@ class HybridCalendar:
             physical: the physical type of each of its leaves.
 
         Raises:
-            UnsupportedFeatureError: the column has a time before 1900 in a zone other than UTC.
+            UnsupportedFeatureError: the column has a time before 1900, in a zone other than UTC or in a file that does
+                not name its zone.
         """
         if not any(pa.types.is_temporal(leaf) for leaf in _leaves(column.type)):
             return column
         chunks = [self._rebased(chunk, iter(physical)) for chunk in column.chunks]
         return pa.chunked_array(chunks, column.type)
 
-    def counts(self, kind: pa.DataType, physical: Sequence[str]) -> bool:
+    def may_change(self, kind: pa.DataType, physical: Sequence[str]) -> bool:
         """Whether a column of this type, whose leaves have these physical types, may need conversion."""
         return any(self._needs_conversion(leaf, stored) for leaf, stored in zip(_leaves(kind), physical, strict=False))
 
@@ -88,7 +89,7 @@ class HybridCalendar:
             if not self._needs_conversion(kind, next(physical)):
                 return array
             if pa.types.is_timestamp(kind):
-                return self._moments(array)
+                return self._rebased_timestamps(array)
             return _with_values(array, _gregorian_days(numbers_of(array, np.int32)))
         if pa.types.is_struct(kind):
             children = [self._rebased(array.field(index), physical) for index in range(kind.num_fields)]
@@ -102,16 +103,16 @@ class HybridCalendar:
             kind, len(array), array.buffers()[:2], array.null_count, array.offset, children=[inner]
         )
 
-    def _moments(self, array: pa.Array) -> pa.Array:
+    def _rebased_timestamps(self, array: pa.Array) -> pa.Array:
         per_day = _PER_DAY[array.type.unit]
         values = numbers_of(array, np.int64)
         days, rest = np.divmod(values, per_day)
         if self.zone not in _UTC:
             if pc.any(pc.and_(pa.array(days < _YEAR_1900), array.is_valid()), min_count=0).as_py():
+                zone = f"the zone {self.zone}" if self.zone else "an unknown zone (the file names none)"
                 raise UnsupportedFeatureError(
-                    f"the file has times before 1900 in the zone {self.zone or 'that the file does not name'}, written "
-                    "with the calendar that Spark used before version 3; expected UTC, because the local mean times of "
-                    "other zones are not supported",
+                    f"the file has times before 1900 in {zone}, written with the calendar that Spark used before "
+                    "version 3; expected UTC, because the local mean times of other zones are not supported",
                     hint="Rewrite the file's rows with Spark, which converts them to the Gregorian calendar",
                 )
             return array

@@ -19,7 +19,7 @@ from lakehouse_lib.schema import (
     StructType,
 )
 from lakehouse_lib.schema.column_mapping import Mode, physical_name
-from lakehouse_lib.schema.widening import is_widening
+from lakehouse_lib.schema.type_widening import is_widening
 from lakehouse_lib.snapshot import Snapshot
 
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = FEED_COLUMNS

@@ -27,8 +27,8 @@ FEATURE = Feature(
 )
 
 
-def is_unlisted(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether the property sets a mode, but the protocol does not list the feature, so that some engines ignore it."""
+def is_mode_without_feature(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether the property sets a mode that some engines ignore, because the protocol does not support the feature."""
     return _is_mapped(metadata.configuration, Schema([])) and not FEATURE.is_supported(protocol)
 
 

@@ -65,7 +65,7 @@ def check_write(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
     blocked = [name for name in sorted(writer_features(protocol)) if _blocks(name, "write", metadata, schema)]
     if blocked:
         raise _unsupported("write", blocked, table, version)
-    if column_mapping.is_unlisted(protocol, metadata):
+    if column_mapping.is_mode_without_feature(protocol, metadata):
         raise UnsupportedFeatureError(
             f"{COLUMN_MAPPING_MODE.key} is set, but the protocol does not list columnMapping; engines would find "
             "columns by different names",

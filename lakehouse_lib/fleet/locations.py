@@ -40,8 +40,8 @@ def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[str]:
         namesake = registry.tables.get(name + quarantine_suffix)
         if namesake is not None and quarantine != place(namesake.uri):
             yield (
-                f"tables.{name}{quarantine_suffix} has the name of the quarantine of {name} and another location than "
-                f"tables.{name}.quarantine; expected another name, or that location"
+                f"tables.{name}{quarantine_suffix} has the name of {name}'s quarantine, but not its location; rename "
+                f"it, or give it the location of tables.{name}.quarantine"
             )
         owners.setdefault(quarantine, f"tables.{name}.quarantine")
     if registry.report is not None:
@@ -53,15 +53,15 @@ def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[str]:
             )
         owners[output] = "report.output"
     if registry.ledger is not None:
-        yield from _around_the_ledger(registry, registry.ledger, owners)
+        yield from _ledger_clashes(registry, registry.ledger, owners)
     for key, file in _files(registry).items():
         for folder in _folders_around(file):
             if folder in owners:
                 yield f"{key} is in the folder of {owners[folder]}, where vacuum would delete it; move it elsewhere"
 
 
-def _around_the_ledger(registry: Registry, ledger: str, owners: Mapping[str, str]) -> Iterator[str]:
-    """A message for each table or landing folder that shares a folder with the ledger.
+def _ledger_clashes(registry: Registry, ledger: str, owners: Mapping[str, str]) -> Iterator[str]:
+    """A message for each table, report or landing folder that is the ledger's folder, inside it, or around it.
 
     Jobs and suppliers write in those folders, and could delete the ledger's documents.
     """
@@ -100,9 +100,9 @@ def place(location: str) -> str:
     return f"{kind.schemes[0] if kind else scheme}://{host}/{path.strip('/')}".rstrip("/")
 
 
-def _real_place(place: str) -> str:
+def _real_place(location: str) -> str:
     """The path with symbolic links resolved; other locations are unchanged."""
-    return os.path.realpath(f"/{place.lstrip('/')}") if place.startswith("/") else place
+    return os.path.realpath(f"/{location.lstrip('/')}") if location.startswith("/") else location
 
 
 def _lies_in(inner: str, folder: str) -> bool:

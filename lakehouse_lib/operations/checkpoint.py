@@ -6,7 +6,7 @@ from lakehouse_lib.errors import VersionNotFoundError
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.post_commit import checkpoint_snapshot
-from lakehouse_lib.transaction.read_version import check_base
+from lakehouse_lib.transaction.read_version import check_read_version
 
 
 def checkpoint(snapshot: Snapshot) -> OperationResult:
@@ -21,7 +21,7 @@ def checkpoint(snapshot: Snapshot) -> OperationResult:
         VersionNotFoundError: the version was cleaned up.
     """
     snapshot.check_writable()
-    error = check_base(snapshot, snapshot.store)
+    error = check_read_version(snapshot, snapshot.store)
     if error is not None:
         raise VersionNotFoundError(
             "the version was cleaned up; expected a version that the log still has",

@@ -150,7 +150,7 @@ class ObjectStore(Protocol):
         """Open a new data file with a unique name."""
 
     def explain(self, error: OSError) -> str | None:
-        """A hint for an error of a file from ``open_input`` or ``open_output``; None for an unknown error."""
+        """A hint for an error that a file of ``open_input`` or ``open_output`` raised; None for an unknown error."""
 
     def spark_access(self, location: str) -> SparkAccess:
         """The access of Spark to ``root`` or one of ``allowed_roots``."""

@@ -28,22 +28,22 @@ def add_transaction(transactions: dict[str, Transaction], transaction: Transacti
         )
 
 
-def already_committed(
+def duplicate_error(
     transactions: Iterable[Transaction], snapshot: Snapshot | None, table: str
 ) -> ConcurrentTransactionError | None:
-    """The error for the first of ``transactions`` that the read version already has; None if it has none.
+    """A ConcurrentTransactionError for the first of ``transactions`` that the snapshot has; None if it has none.
 
-    The read version has a transaction if it has the same or a later version of the same application.
+    The snapshot has a transaction if its txn version for the application is equal or higher.
     """
     committed = snapshot.transactions if snapshot is not None else {}
     for transaction in transactions:
         latest = committed.get(transaction.app_id)
         if latest is not None and latest.version >= transaction.version:
             return ConcurrentTransactionError(
-                f"the application {excerpt(transaction.app_id)} has already committed its version {latest.version}, "
-                f"so {transaction.version} is not written again",
+                f"the table already has txn version {latest.version} of the application "
+                f"{excerpt(transaction.app_id)}, so txn version {transaction.version} is not written",
                 table=table,
                 version=snapshot.version if snapshot is not None else 0,
-                hint="Go on with its next version",
+                hint=f"Go on with txn version {latest.version + 1}",
             )
     return None

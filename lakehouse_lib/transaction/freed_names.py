@@ -22,7 +22,7 @@ from lakehouse_lib.log.segment import Checkpoint, Commit, sort_listing
 from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.transaction.read_version import outrun
+from lakehouse_lib.transaction.read_version import cleaned_up_error
 
 
 def check_name(
@@ -55,7 +55,7 @@ def check_name(
         if _was_before(checkpoints, commits, commit.version):
             with contextlib.suppress(StoreError):  # no reader looks at it, and the caller deletes its data files
                 store.delete_many([file_names.commit(commit.version)])
-            return outrun(store, commit.version)
+            return cleaned_up_error(store, commit.version)
     except DeltaError as error:
         return error
     return StoreError(

@@ -46,7 +46,7 @@ from lakehouse_lib.protocol.table_properties import IsolationLevel
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.transaction.application_transactions import add_transaction, already_committed
+from lakehouse_lib.transaction.application_transactions import add_transaction, duplicate_error
 from lakehouse_lib.transaction.commit_base import Predecessor
 from lakehouse_lib.transaction.commit_info import commit_info
 from lakehouse_lib.transaction.commit_properties import CommitProperties
@@ -56,7 +56,7 @@ from lakehouse_lib.transaction.isolation_level import level_of
 from lakehouse_lib.transaction.outcome import Committed, Conflict, Outcome, Unknown
 from lakehouse_lib.transaction.post_commit import run_hooks
 from lakehouse_lib.transaction.put_commit import put_commit
-from lakehouse_lib.transaction.read_version import check_base, may_follow_a_cleanup, outrun
+from lakehouse_lib.transaction.read_version import check_read_version, cleaned_up_error, may_follow_a_cleanup
 from lakehouse_lib.transaction.winning_commits import read_winners
 
 _DEFAULT_RETRIES = 50
@@ -154,9 +154,9 @@ class OptimisticTransaction:
             dated = replace(transaction, last_updated=transaction.last_updated or clock.now())
             add_transaction(self._transactions, dated, self._store.root)
         self._check_rules()
-        duplicate_error = already_committed(self._transactions.values(), self._snapshot, self._store.root)
-        if duplicate_error is not None:
-            return Conflict(duplicate_error)
+        transaction_conflict = duplicate_error(self._transactions.values(), self._snapshot, self._store.root)
+        if transaction_conflict is not None:
+            return Conflict(transaction_conflict)
         sync_error: StoreError | None = None
         try:
             # Sync before listing the log, to keep the time between listing and put short.
@@ -165,7 +165,7 @@ class OptimisticTransaction:
         except StoreError as error:
             sync_error = error  # raised below, unless the table or the read version is gone
         log_read_at = clock.now()
-        base_conflict = check_base(self._snapshot, self._store) if self._snapshot is not None else None
+        base_conflict = check_read_version(self._snapshot, self._store) if self._snapshot is not None else None
         if base_conflict is not None:
             return Conflict(base_conflict)
         if sync_error is not None:
@@ -238,7 +238,7 @@ class OptimisticTransaction:
         try:
             winners, landmark = read_winners(self._store, before.landmark)
         except VersionNotFoundError as error:
-            failed = outrun(self._store, before.version + 1)
+            failed = cleaned_up_error(self._store, before.version + 1)
             failed.__cause__ = error
             return Conflict(failed)
         conflict = find_conflict(self._attempt(snapshot), winners, self._store)

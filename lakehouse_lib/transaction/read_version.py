@@ -9,7 +9,7 @@ from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 
 
-def check_base(snapshot: Snapshot, store: ObjectStore) -> CommitFailedError | None:
+def check_read_version(snapshot: Snapshot, store: ObjectStore) -> CommitFailedError | None:
     """Check that the log still has the read version of a transaction.
 
     After a deletion of the table, a commit would follow a gap and could not be read. After a recreation it would reach
@@ -27,23 +27,25 @@ def check_base(snapshot: Snapshot, store: ObjectStore) -> CommitFailedError | No
         newest = latest_version(store)
         if newest is None or newest < snapshot.version:
             raise TableNotFoundError(
-                f"the log ends at version {newest}" if newest is not None else "the log no longer exists",
+                f"the log ends at version {newest}, before version {snapshot.version}, which was opened"
+                if newest is not None
+                else "the log no longer exists",
                 table=store.root,
                 version=snapshot.version,
                 hint="The table was deleted or replaced after it was opened; open it again",
             )
         if newest > snapshot.version:
-            return outrun(store, snapshot.version + 1)
+            return cleaned_up_error(store, snapshot.version + 1)
     try:
         snapshot.landmark.check(store, commit_file)
     except VersionNotFoundError as error:
-        failed = outrun(store, snapshot.version + 1)
+        failed = cleaned_up_error(store, snapshot.version + 1)
         failed.__cause__ = error
         return failed
     return None
 
 
-def outrun(store: ObjectStore, version: int) -> CommitFailedError:
+def cleaned_up_error(store: ObjectStore, version: int) -> CommitFailedError:
     """The error for a version that must not be put, because log cleanup has deleted its commit or may have done so."""
     return CommitFailedError(
         "log cleanup removed commits after the read version, so conflicts cannot be checked",

@@ -95,7 +95,7 @@ def test_a_key_that_is_there_twice_is_refused(registry_file: Path) -> None:
         (
             ("tables", "orders_quarantine"),
             {"uri": "tables/x"},
-            "_quarantine has the name of the quarantine of orders",
+            "_quarantine has the name of orders's quarantine",
         ),
         (("tables", "orders", "source", "landing"), "tables/orders/landing", r"landing is in the folder of tables\.or"),
         (("tables", "orders", "source", "landing"), "tables/lineitem", r"landing is in the folder of tables\.lineitem"),

@@ -175,7 +175,7 @@ def test_data_files_are_durable_before_the_look_at_the_log(table, monkeypatch):
     steps = []
     for owner, name in (
         (LocalStore, "sync"),
-        (optimistic_transaction, "check_base"),
+        (optimistic_transaction, "check_read_version"),
         (optimistic_transaction, "put_commit"),
     ):
         real = getattr(owner, name)
@@ -183,5 +183,5 @@ def test_data_files_are_durable_before_the_look_at_the_log(table, monkeypatch):
             owner, name, lambda *args, real=real, name=name, **named: (steps.append(name), real(*args, **named))[1]
         )
     write_deltalake(table, pa.table({"id": [3]}), mode="append")
-    assert steps[:3] == ["sync", "check_base", "put_commit"]
+    assert steps[:3] == ["sync", "check_read_version", "put_commit"]
     assert json.loads((table.store.read(file_names.commit(2))).splitlines()[0])["commitInfo"]["operation"] == "WRITE"

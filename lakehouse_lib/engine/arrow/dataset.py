@@ -19,8 +19,8 @@ from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.expressions.ir import Column, Comparison, Literal, disjunction
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, StructType
+from lakehouse_lib.schema.type_widening import has_changes
 from lakehouse_lib.schema.usable import check_readable, has_variant
-from lakehouse_lib.schema.widening import has_changes
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.threads import in_order
 
@@ -144,7 +144,7 @@ def _file_by_old_calendar(snapshot: Snapshot, files: pa.Table) -> str | None:
         with reader.open(path, None) as file:
             calendar = file.calendar
             return calendar is not None and any(
-                calendar.counts(field.type, file.physical(number)) for number, field in enumerate(file.columns)
+                calendar.may_change(field.type, file.physical(number)) for number, field in enumerate(file.columns)
             )
 
     paths = files["path"].to_pylist()

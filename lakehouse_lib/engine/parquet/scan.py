@@ -12,7 +12,7 @@ from lakehouse_lib.engine.parquet.reader import DataFile, TableReader
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features.row_tracking import FileIds
-from lakehouse_lib.schema import Schema, TableLayout, usable, widening
+from lakehouse_lib.schema import Schema, TableLayout, type_widening, usable
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.threads import in_order
 
@@ -62,7 +62,7 @@ class Scan:
         names = snapshot.names_of(columns)
         needed = [name for name in (predicate.columns if predicate is not None else ()) if name not in names]
         fields = Schema([schema.field(name) for name in [*names, *sorted(needed)]])
-        widening.check_changes(fields, table=snapshot.store.root, version=snapshot.version)
+        type_widening.check_changes(fields, table=snapshot.store.root, version=snapshot.version)
         usable.check_readable(fields, table=snapshot.store.root)
         reader = TableReader(snapshot.store, _layout_with_row_ids(snapshot) if row_ids else snapshot.layout, fields)
         return cls(reader, tuple(names), predicate)

@@ -16,7 +16,7 @@ from lakehouse_lib.errors import UnsupportedFeatureError
 from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType, all_types
 from lakehouse_lib.schema.nesting import parts, replaced
 from lakehouse_lib.schema.quoting import quoted
-from lakehouse_lib.schema.widening import changes_of
+from lakehouse_lib.schema.type_widening import changes_of
 
 #: A function that returns the name that a column or struct member has in a group of files.
 Names = Callable[[Field], str]

@@ -1,4 +1,5 @@
-"""The parser of action lines, of a commit, a log compaction or a JSON checkpoint, into Arrow columns and other actions.
+"""Parses the action lines of a commit, a log compaction or a JSON checkpoint: file actions into Arrow tables, all
+others into objects.
 
 A wrong value could change which rows a table has, so each field is checked for the type that the protocol gives it
 (PROTOCOL.md, section Actions). Unknown actions and fields are ignored, as the protocol requires. Large input is read in
@@ -18,7 +19,7 @@ from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log.checkpoint.parallel import in_order
 from lakehouse_lib.log.commits.action_columns import FileParser, file_lines
-from lakehouse_lib.log.commits.file_actions import REQUIRED, SCHEMAS, TornLineError, check_values
+from lakehouse_lib.log.commits.file_actions import ACTION_TEXTS, REQUIRED, SCHEMAS, TornLineError, check_values
 from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction, parse_line
 
 #: The longest line. Spark's JSON reader accepts 20,000,000 characters, which take twice as many bytes if each character
@@ -27,9 +28,10 @@ MAX_LINE_BYTES = 64 * 2**20
 #: Times are ms since the epoch; this is the end of the year 9999, the last that Spark and Python support.
 _MAX_TIME = 253_402_300_799_999
 
-#: Bytes of lines that are parsed at a time: enough for Arrow to be fast, and few enough for Python objects in memory.
+#: Bytes of lines that are parsed at a time: enough for Arrow to be fast, and few enough that their Python objects fit
+#: in memory.
 _PIECE_BYTES = 2 * 2**20
-#: From this size on the columnar parser is tried; below it, it is not faster than parsing each line.
+#: Pieces of at least this size are first given to the columnar parser, which is not faster for smaller pieces.
 _COLUMNAR_BYTES = 32 * 2**10
 
 
@@ -150,10 +152,10 @@ def _read_lines(piece: bytes) -> ActionLines:
 
 
 def check_line(line: bytes) -> None:
-    """Check that a line can be read back before it is written; its action is not add, remove or cdc.
+    """Before a line is written, check that readers will be able to parse it. For lines other than add, remove and cdc.
 
     Raises:
-        TornLineError: the line cannot be read back.
+        TornLineError: readers could not parse the line.
     """
     _Reader().take(1, line)
 
@@ -239,7 +241,7 @@ def _table(kind: str, bodies: Sequence[Mapping[str, Any]], numbers: Sequence[int
                 wrong = next(index for index, value in enumerate(values) if not _fits(value, column_field.type))
         value = values[wrong]
         what = f"without {column_field.name}" if value is None else f"whose {column_field.name} is {excerpt(value)}"
-        raise TornLineError(numbers[wrong], f"is a {kind} action {what}")
+        raise TornLineError(numbers[wrong], f"is {ACTION_TEXTS[kind]} {what}")
     table = pa.Table.from_arrays(columns, schema=schema)
     check_values(kind, table, numbers)
     return table

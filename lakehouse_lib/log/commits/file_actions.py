@@ -16,6 +16,8 @@ from lakehouse_lib.protocol.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, TOMB
 
 #: The columns of each kind of file action.
 SCHEMAS: Mapping[str, pa.Schema] = {"add": FILE_SCHEMA, "remove": TOMBSTONE_SCHEMA, "cdc": CHANGE_FILE_SCHEMA}
+#: The kinds of file actions in error messages.
+ACTION_TEXTS: Mapping[str, str] = {"add": "an add action", "remove": "a remove action", "cdc": "a cdc action"}
 #: The fields that must not be null.
 REQUIRED: Mapping[str, frozenset[str]] = {
     "add": frozenset(("path", "partitionValues", "size", "modificationTime", "dataChange")),
@@ -47,7 +49,7 @@ def check_files(kind: str, files: pa.Table) -> None:
     for name in sorted(REQUIRED[kind] - {"partitionValues"}):
         if files[name].null_count:
             row = int(flags_of(files[name].is_null()).argmax())
-            raise TornLineError(row + 1, f"is a {kind} action without {name}")
+            raise TornLineError(row + 1, f"is {ACTION_TEXTS[kind]} without {name}")
     check_values(kind, files, range(1, len(files) + 1))
 
 
@@ -74,4 +76,4 @@ def check_values(kind: str, files: pa.Table, numbers: Sequence[int]) -> None:
         if (flags := flags_of(wrong)).any():
             row = int(flags.argmax())
             value = excerpt(files[name][row].as_py())
-            raise TornLineError(numbers[row], f"is a {kind} action whose {name} is {value}")
+            raise TornLineError(numbers[row], f"is {ACTION_TEXTS[kind]} whose {name} is {value}")

@@ -6,7 +6,7 @@ from lakehouse_lib.store.base import SparkAccess
 from lakehouse_lib.store.s3.options import S3Options
 
 _PACKAGE = "org.apache.hadoop:hadoop-aws"
-_PROVIDERS = "org.apache.hadoop.fs.s3a"
+_JAVA_PACKAGE = "org.apache.hadoop.fs.s3a"
 _DEFAULT_REGION = "us-east-1"
 
 
@@ -25,10 +25,10 @@ def spark_access(location: str, options: S3Options) -> SparkAccess:
 def _bucket_properties(options: S3Options) -> dict[str, str]:
     properties = {}
     if options.skip_signature:
-        properties["aws.credentials.provider"] = f"{_PROVIDERS}.AnonymousAWSCredentialsProvider"
+        properties["aws.credentials.provider"] = f"{_JAVA_PACKAGE}.AnonymousAWSCredentialsProvider"
     elif options.access_key_id is not None and options.secret_access_key is not None:
         kind = "Simple" if options.session_token is None else "Temporary"
-        properties["aws.credentials.provider"] = f"{_PROVIDERS}.{kind}AWSCredentialsProvider"
+        properties["aws.credentials.provider"] = f"{_JAVA_PACKAGE}.{kind}AWSCredentialsProvider"
         properties["access.key"], properties["secret.key"] = options.access_key_id, options.secret_access_key
         if options.session_token is not None:
             properties["session.token"] = options.session_token

@@ -9,7 +9,7 @@ from lakehouse_lib.errors import DeltaError, LogCorruptedError, UnsupportedFeatu
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.commits import action_lines
 from lakehouse_lib.log.commits.commit_file import parse_commit, read_commit
-from lakehouse_lib.log.commits.file_actions import SCHEMAS
+from lakehouse_lib.log.commits.file_actions import ACTION_TEXTS, SCHEMAS
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.log_builder import METADATA, PROTOCOL, add, lines, put, remove
@@ -99,7 +99,7 @@ def test_a_field_of_a_file_that_is_of_another_type(kind, field, value):
         parse_commit(data, 7, "t")
         return
     message = refused(data)
-    assert f"line 3 of {file_names.commit(7)} is a {kind} action whose {field} is " in message
+    assert f"line 3 of {file_names.commit(7)} is {ACTION_TEXTS[kind]} whose {field} is " in message
 
 
 @pytest.mark.parametrize("field", ["path", "partitionValues", "size", "modificationTime", "dataChange"])
@@ -107,7 +107,7 @@ def test_a_field_of_a_file_that_is_of_another_type(kind, field, value):
 def test_an_add_without_a_required_field(field, null):
     body = add("b.parquet")["add"]
     body = body | {field: None} if null else without(body, field)
-    assert f"line 2 of {file_names.commit(7)} is a add action without {field}" in refused(
+    assert f"line 2 of {file_names.commit(7)} is an add action without {field}" in refused(
         lines(add("a"), {"add": body})
     )
 

@@ -263,7 +263,7 @@ def test_an_application_writes_once(tmp_path: Path) -> None:
     table = DeltaTable(tmp_path)
     assert table.transaction_version("loader") == 3
     assert table.history()[0]["who"] == "me"
-    with pytest.raises(Exception, match="has already committed its version 3"):
+    with pytest.raises(Exception, match="already has txn version 3 of the application 'loader'"):
         write_deltalake(tmp_path, ROWS, mode="append", commit_properties=once)
     assert DeltaTable(tmp_path).version() == 0
     assert len(parquet_files(tmp_path)) == 1

@@ -27,6 +27,8 @@ _BLOCK, _BITS = "__lakehouse_block", "__lakehouse_bits"
 def matching_rows(spark: Any, snapshot: Snapshot, files: pa.Table, predicate: Predicate) -> pa.Table:
     """The positions of rows in ``files`` for which the predicate is true, as MATCHES_SCHEMA.
 
+    Rows that deletion vectors hide are included.
+
     Raises:
         UnsupportedFeatureError: Spark cannot read the type of a column.
         StoreError: Spark could not evaluate the condition.
@@ -38,8 +40,8 @@ def matching_rows(spark: Any, snapshot: Snapshot, files: pa.Table, predicate: Pr
     results = [pa.Table.from_batches([], MATCHES_SCHEMA)]
     sources = files.append_column("source", files["path"])
     for part, group_files in parts(spark, snapshot, schema, sources):
-        place = F.col(ROW).bitwiseAND(F.lit(63)).cast("int")
-        bit = F.call_function("shiftleft", F.lit(1).cast("long"), place)
+        bit_number = F.col(ROW).bitwiseAND(F.lit(63)).cast("int")
+        bit = F.call_function("shiftleft", F.lit(1).cast("long"), bit_number)
         matching = part.placed(group_files).where(to_spark_sql(predicate))
         words = matching.groupBy(FILE, F.shiftright(ROW, 6).alias(_BLOCK)).agg(F.bit_or(bit).alias(_BITS))
         results.append(_matches(words.toArrow(), group_files, snapshot))
@@ -47,13 +49,13 @@ def matching_rows(spark: Any, snapshot: Snapshot, files: pa.Table, predicate: Pr
 
 
 def _matches(words: pa.Table, files: pa.Table, snapshot: Snapshot) -> pa.Table:
-    numbers, blocks = numbers_of(words[FILE], np.int32), numbers_of(words[_BLOCK], np.int64)
+    file_numbers, blocks = numbers_of(words[FILE], np.int32), numbers_of(words[_BLOCK], np.int64)
     bits = numbers_of(words[_BITS], np.int64).view(np.uint64)
-    matched = np.unique(numbers)
+    matched = np.unique(file_numbers)
     chosen = files.take(pa.array(matched))
     positions = []
     for number in matched:
-        rows = numbers == number
+        rows = file_numbers == number
         is_set = np.unpackbits(bits[rows].astype("<u8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
         positions.append(bitmap_of(np.sort((blocks[rows][:, None] * 64 + np.arange(64))[is_set == 1])).serialize())
     counts = in_order(lambda path: read_footer(snapshot.store, path).num_rows, chosen["path"].to_pylist(), _THREADS)
