@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from lakehouse_lib.arrow.values import whole
+from lakehouse_lib.arrow.types import nullable
+from lakehouse_lib.arrow.values import bools, flags_of, int64s, whole
 from lakehouse_lib.errors import InvalidPredicateError, SchemaMismatchError
-from lakehouse_lib.expressions.ir import Node, Opaque, walk
+from lakehouse_lib.expressions.ir import TRUE, Case, Node, Opaque, walk
 from lakehouse_lib.expressions.predicate import Predicate, shown
 from lakehouse_lib.expressions.render_arrow import ArrowRendering
 from lakehouse_lib.expressions.value import Value
@@ -28,7 +30,7 @@ def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch) -> pa.Array:
     """
     _refuse_opaque(predicate)
     try:
-        (column,) = _project([ArrowRendering().boolean(predicate.root)], sorted(predicate.columns), data)
+        (column,) = _project([ArrowRendering().boolean(predicate.root)], sorted(predicate.columns), data, data.num_rows)
     except pa.ArrowInvalid as error:  # from checked arithmetic, or from the cast of a far date to a timestamp
         raise InvalidPredicateError(
             f"the predicate {shown(predicate.text)} cannot be evaluated for all rows: {error}",
@@ -51,16 +53,15 @@ def values_of(
         InvalidPredicateError: only Spark can evaluate a part of a value.
         SchemaMismatchError: a value is out of the range of its column, or its arithmetic overflows.
     """
-    names = sorted({name for value in values.values() for name in value.columns})
-    rendering = ArrowRendering()
+    # NOT NULL inside a column is checked by its rule, when the rows are written.
+    types = nullable(pa.schema([schema.field(name).to_arrow() for name in values]))
     results = {}
     for column_name, value in values.items():
         check_renderable(value)
         try:
-            (result,) = _project([rendering.value(value.root)], names, data)
-            target = schema.field(column_name).type.to_arrow()  # Arrow counts years in 64 bits
-            results[column_name] = result if result.type == target else result.cast(target)
-        except pa.ArrowInvalid as error:
+            kind = types.field(column_name).type
+            results[column_name] = _value(value.root, data.select(sorted(value.columns)), len(data), kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise SchemaMismatchError(
                 f"the value {shown(value.sql)} of column {column_name!r} does not fit its type for all rows: {error}",
                 table=table,
@@ -70,10 +71,43 @@ def values_of(
     return results
 
 
-def _project(expressions: list[Any], names: list[str], data: pa.Table | pa.RecordBatch) -> list[pa.ChunkedArray]:
-    """The values of Arrow expressions on some columns of ``data``."""
+def _value(node: Node, data: pa.Table, count: int, kind: pa.DataType) -> pa.ChunkedArray:
+    """The value of a node for each row. Each branch of a CASE is evaluated only for its own rows, as in SQL.
+
+    Args:
+        data: the columns that the node reads, maybe none.
+        count: the number of rows.
+    """
+    if not isinstance(node, Case):
+        (column,) = _project([ArrowRendering().value(node)], data.column_names, data, count)
+        return column if column.type == kind else column.cast(kind)
+    rest = np.arange(count)
+    parts: list[pa.ChunkedArray] = []
+    places = []
+    for when, then in (*node.branches, (TRUE, node.otherwise)):
+        rows = data.take(int64s(rest)) if len(rest) < count else data
+        (flags,) = _project([ArrowRendering().boolean(when)], data.column_names, rows, len(rest))
+        is_own = flags_of(flags)
+        own = rest[is_own]
+        if len(own):
+            parts.append(_value(then, rows.filter(bools(is_own)) if len(own) < len(rest) else rows, len(own), kind))
+            places.append(own)
+        rest = rest[~is_own]
+        if not len(rest):
+            break
+    if not parts:
+        return pa.chunked_array([pa.nulls(0, kind)])
+    order = np.argsort(np.concatenate(places), kind="stable")
+    whole_column = pa.chunked_array([chunk for part in parts for chunk in part.chunks], kind)
+    return whole_column if len(parts) == 1 else whole_column.take(int64s(order))
+
+
+def _project(
+    expressions: list[Any], names: list[str], data: pa.Table | pa.RecordBatch, count: int
+) -> list[pa.ChunkedArray]:
+    """The values of Arrow expressions on some columns of ``data``, which has ``count`` rows."""
     # An expression without columns still needs a table with as many rows.
-    table = data.select(names) if names else pa.table({"": pa.nulls(data.num_rows, pa.bool_())})
+    table = data.select(names) if names else pa.table({"": pa.nulls(count, pa.bool_())})
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     # ``acero`` imports pandas, which takes a second in a new Spark worker, so the import is not at the top.

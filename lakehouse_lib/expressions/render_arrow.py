@@ -19,7 +19,6 @@ from lakehouse_lib.expressions.ir import (
     And,
     Arithmetic,
     Assignment,
-    Case,
     Cast,
     Column,
     Comparison,
@@ -31,7 +30,6 @@ from lakehouse_lib.expressions.ir import (
     Node,
     Not,
     Or,
-    walk,
 )
 from lakehouse_lib.expressions.like import as_regex, split_pattern
 from lakehouse_lib.schema import DataType, PrimitiveType
@@ -43,15 +41,7 @@ _UNKNOWN = null(pa.bool_())
 
 
 class ArrowRendering:
-    """Arrow expressions for nodes.
-
-    Args:
-        guard: a condition, an Arrow expression. For rows for which it is not true, columns are null, because Arrow
-            evaluates every branch of a CASE for every row, and arithmetic of a branch may fail for the other rows.
-    """
-
-    def __init__(self, guard: Any = None) -> None:
-        self.guard = guard
+    """Arrow expressions for nodes, except CASE: Arrow evaluates every branch for every row."""
 
     def boolean(self, node: Node) -> Any:
         """A condition as a boolean Arrow expression, null where SQL has NULL."""
@@ -75,8 +65,7 @@ class ArrowRendering:
     def value(self, node: Node) -> Any:
         match node:
             case Column():
-                column = pc.field(*node.path)
-                return column if self.guard is None else pc.if_else(self.guard, column, _null_of(node.type))
+                return pc.field(*node.path)
             case Literal():
                 return pc.scalar(scalar_of(node))
             case Cast():
@@ -85,26 +74,9 @@ class ArrowRendering:
                 return self._arithmetic(node)
             case Function():
                 return self._function(node)
-            case Case():
-                return self._case(node)
             case Assignment():
                 return self._assignment(node)
         return self.boolean(node)
-
-    def _case(self, node: Case) -> Any:
-        taken = [pc.coalesce(self.boolean(when), pc.scalar(False)) for when, _ in node.branches]
-        others = _balanced([~condition for condition in taken], conjunction=True)
-        value = self._within(others, node.otherwise)
-        for number in range(len(taken) - 1, -1, -1):
-            guard = _balanced([*(~condition for condition in taken[:number]), taken[number]], conjunction=True)
-            value = pc.if_else(taken[number], self._within(guard, node.branches[number][1]), value)
-        return value
-
-    def _within(self, guard: Any, node: Node) -> Any:
-        """The value of a branch of a CASE, which is used where ``guard`` is true."""
-        if not any(isinstance(part, Arithmetic | Assignment) for part in walk(node)):
-            return self.value(node)
-        return ArrowRendering(guard if self.guard is None else self.guard & guard).value(node)
 
     def _assignment(self, node: Assignment) -> Any:
         """A number converted to another type of number, or NULL; fails for a value that the type cannot hold."""
@@ -115,7 +87,8 @@ class ArrowRendering:
         assert isinstance(kind, PrimitiveType)
         value, target = self.value(node.operand), kind.to_arrow()
         if _is_floating(kind):
-            return _as_double(value, source).cast(target, safe=False)
+            wide = value if source.type in _INTEGRAL else _as_double(value, source)
+            return wide.cast(target, safe=False)
         if kind.decimal is None:
             return (value if source.type in _INTEGRAL else pc.trunc(value)).cast(target)
         if source.decimal is None:

@@ -55,6 +55,10 @@ def commit_change(snapshot: Snapshot, change: Change, properties: CommitProperti
     while True:
         try:
             transaction = change.plan(snapshot, lost)
+        except BaseException:  # nothing is committed yet
+            change.discard(committed=False)
+            raise
+        try:
             outcome = None if transaction is None else transaction.commit(properties)
         except (CommitFailedError, DeltaProtocolError):
             change.discard(committed=False)

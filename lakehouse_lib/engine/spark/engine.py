@@ -26,6 +26,7 @@ from lakehouse_lib.engine.spark import workers
 from lakehouse_lib.engine.spark.columns import as_schema, struct_type
 from lakehouse_lib.engine.spark.disk_exchange import ScatterToDisk, by_group, gather_from_disk, scatter_to_disk
 from lakehouse_lib.engine.spark.read import matching, reading
+from lakehouse_lib.engine.spark.session_settings import session_settings
 from lakehouse_lib.engine.spark.tasks import PIECES, RESULTS, gather_pieces, group_rows, run_tasks, scatter_pieces
 from lakehouse_lib.engine.spark.write import row_checks, spark_writer, updating, worker_writer
 from lakehouse_lib.errors import DeltaError, StoreError, UnsupportedFeatureError
@@ -156,7 +157,7 @@ class SparkEngine:
                 version=snapshot.version,
                 hint="Assign values of columns, literals, + - * / %, CASE, coalesce and concat",
             )
-        with spark_failures():
+        with spark_failures(), session_settings(self.spark, updating.SETTINGS):
             return self.write(updating.updated_frame(self.spark, snapshot, files, matches, values), target)
 
     def read(self, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:

@@ -6,6 +6,8 @@ number, as in conditions.
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
@@ -26,7 +28,10 @@ from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, St
 
 _DAY = 86_400_000_000
 _FLOAT = PrimitiveType("float")
+_NUMERAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _EXACT = Context(prec=400)
+_EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
+_LAST_DAY = dt.date.max.toordinal()
 
 
 def assigned(node: Node, kind: DataType) -> Node:
@@ -45,7 +50,7 @@ def assigned(node: Node, kind: DataType) -> Node:
     source = node.type
     if not isinstance(source, PrimitiveType) or not isinstance(kind, PrimitiveType):
         raise _refusal(node, kind)
-    if _is_number(source) and _is_number(kind):
+    if is_number(source) and is_number(kind):
         if source.type in FLOATING and kind.decimal is not None:
             raise _refusal(node, kind, "only Spark converts it; cast it to a decimal on the Spark engine")
         return Assignment(node, kind)
@@ -74,7 +79,7 @@ def _literal(literal: Literal, kind: DataType) -> Node:
         return Assignment(literal, kind)
     if literal.value is None:
         return Literal(None, kind)
-    value = literal.value if literal.type == kind and not _is_number(kind) else _value(literal, kind)
+    value = literal.value if literal.type == kind and not is_number(kind) else _value(literal, kind)
     if value is None:
         raise _refusal(literal, kind)
     return Literal(value, kind)
@@ -83,13 +88,15 @@ def _literal(literal: Literal, kind: DataType) -> Node:
 def _value(literal: Literal, kind: PrimitiveType) -> Any:
     """The literal's value in a primitive type; None if it does not assign to it."""
     value = literal.value
-    if _is_number(kind):
+    if is_number(kind):
         return _number(literal, kind)
     if kind.type in TEMPORAL:
         return _time(literal, kind)
     if kind.type == "string":
         if isinstance(value, bool):
             return "true" if value else "false"
+        if literal.type.type == "date":
+            return str(dt.date.fromordinal(value + _EPOCH_DAY)) if 0 < value + _EPOCH_DAY <= _LAST_DAY else None
         if isinstance(value, Decimal):
             return f"{value:f}"
         return value if isinstance(value, str) else None
@@ -105,9 +112,13 @@ def _number(literal: Literal, kind: PrimitiveType) -> Any:
     if isinstance(value, bool) or not isinstance(value, str | int | Decimal | float) or literal.type.type in TEMPORAL:
         return None
     if isinstance(value, str):
-        value = (
-            float(value) if value.strip().lower() in ("nan", "infinity", "-infinity") else number(value.strip()).value
-        )
+        text = value.strip()
+        if text.lower() in ("nan", "infinity", "-infinity"):
+            value = float(text)
+        elif _NUMERAL.match(text):
+            value = number(text).value
+        else:
+            return None
     if kind.type in FLOATING:
         with np.errstate(over="ignore"):
             return float(np.float32(value)) if kind.type == "float" else float(value)
@@ -140,10 +151,11 @@ def _time(literal: Literal, kind: PrimitiveType) -> int | None:
         return int(value if source == "date" else value // _DAY)
     if source == "date":
         return int(value * _DAY)
-    return int(value) if source == kind.type else None
+    return int(value)  # a time without a zone is in UTC
 
 
-def _is_number(kind: DataType | None) -> bool:
+def is_number(kind: DataType | None) -> bool:
+    """Whether a type is one of numbers."""
     return isinstance(kind, PrimitiveType) and (
         kind.type in INTEGRAL_BITS or kind.type in FLOATING or kind.decimal is not None
     )

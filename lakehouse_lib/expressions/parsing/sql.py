@@ -27,6 +27,7 @@ from lakehouse_lib.expressions.ir import (
     is_null,
 )
 from lakehouse_lib.expressions.like import match
+from lakehouse_lib.expressions.namespace import MergeNamespace
 from lakehouse_lib.expressions.parsing import functions
 from lakehouse_lib.expressions.parsing.arithmetic import calculate, shift
 from lakehouse_lib.expressions.parsing.assignment import assigned
@@ -47,7 +48,22 @@ _COMPARISONS: dict[Any, str] = {
     exp.NullSafeEQ: "<=>",
 }
 _ARITHMETIC: dict[Any, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
-_NO_ROWS = (exp.AggFunc, exp.Window, exp.Query, exp.Subquery, exp.Exists, exp.Placeholder, exp.Parameter, exp.Star)
+#: Parts that are not one value for one row.
+_NO_ROWS = (
+    exp.AggFunc,
+    exp.Window,
+    exp.Query,
+    exp.Subquery,
+    exp.Exists,
+    exp.Placeholder,
+    exp.Parameter,
+    exp.Star,
+    exp.Block,
+    exp.UDTF,
+    exp.Explode,
+    exp.Inline,
+    exp.Stack,
+)
 #: Greatest length of a predicate: about 100,000 listed numbers, which take seconds to parse.
 MAX_LENGTH = 1_000_000
 #: Greatest depth of a predicate's nodes. Evaluation and rendering recurse, and their caller may have used much stack.
@@ -98,7 +114,7 @@ def _read(sql: str, expected: str, read: Callable[[Any, Schema], Node], schema: 
         if isinstance(part, _NO_ROWS):
             raise InvalidPredicateError(
                 f"{part.sql(dialect='spark')!r} cannot be evaluated for a single row",
-                hint="Use no aggregates, windows, subqueries or placeholders",
+                hint="Use no aggregates, windows, subqueries, generators or placeholders",
             )
     try:
         root = read(tree, schema)
@@ -162,7 +178,8 @@ def _plain(tree: Any, *keys: str) -> bool:
 
 
 def _column(tree: Any, schema: Schema) -> Column:
-    return resolve(_parts(tree), schema)
+    parts = _parts(tree)
+    return schema.resolve(parts) if isinstance(schema, MergeNamespace) else resolve(parts, schema)
 
 
 def _parts(tree: Any) -> list[str]:

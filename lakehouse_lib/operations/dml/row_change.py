@@ -101,7 +101,10 @@ class RowOperation(Protocol):
         """
 
     def match(self, snapshot: Snapshot, files: pa.Table) -> MatchedRows:
-        """Match rows of candidates, and write the new rows."""
+        """Match rows of candidates, and write the new rows; ``files`` may be empty."""
+
+    def named(self, metrics: dict[str, Any]) -> dict[str, Any]:
+        """The metrics of ``change_rows`` under the names that delta-spark has for the operation."""
 
 
 def change_rows(
@@ -120,11 +123,11 @@ def change_rows(
         rewrite: copy the remaining rows even if ``delta.enableDeletionVectors`` is true.
 
     Returns:
-        Metrics: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes, numDeletedRows (the rows removed from
-        their files; None if files that are removed whole have no statistics), numCopiedRows, numDeletionVectorsAdded,
-        numDeletionVectorsRemoved, executionTimeMs, scanTimeMs, rewriteTimeMs, and the operation's counts. A file that
-        only gets a new deletion vector counts as neither added nor removed. If no row matches, all counts are 0 and
-        nothing is committed.
+        Metrics, under the operation's names: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes,
+        numDeletedRows (None if files that are removed whole have no statistics), numCopiedRows,
+        numDeletionVectorsAdded, numDeletionVectorsRemoved, executionTimeMs, scanTimeMs, rewriteTimeMs, and the
+        operation's counts. A file that only gets a new deletion vector counts as neither added nor removed. If no row
+        matches, all counts are 0 and nothing is committed.
 
     Raises:
         CommitFailedError: a concurrent change of schema or protocol, or ten conflicts in a row.
@@ -165,6 +168,7 @@ class RowChange:
         self._applied = _with_keys(pa.Table.from_batches([], APPLIED_SCHEMA), _NO_KEYS)
         self._new = pa.Table.from_batches([], FILE_SCHEMA)
         self._counts: dict[str, int] = {}
+        self._has_matched = False
 
     def plan(self, snapshot: Snapshot, lost: CommitFailedError | None) -> OptimisticTransaction | None:
         self._rounds += 1
@@ -202,9 +206,11 @@ class RowChange:
         """Match the rows of candidates that were not read before."""
         is_new = pc.invert(pc.is_in(keys, value_set=self._looked_into))
         files, new = candidates.filter(is_new), keys.filter(is_new)
-        if not len(files):
+        # A merge without candidates may still insert rows.
+        if not len(files) and (self._has_matched or not self._operation.writes_rows):
             return
         matched = self._operation.match(snapshot, files)
+        self._has_matched = True
         places = pc.index_in(matched.matches["source"].combine_chunks(), files["path"].combine_chunks())
         self._matches = pa.concat_tables([self._matches, _with_keys(matched.matches, new.take(places))])
         self._looked_into = pc.unique(pa.concat_arrays([self._looked_into, new]))
@@ -245,7 +251,7 @@ class RowChange:
         is_marked = _is_marked(results)
         marked = pc.sum(is_marked).as_py() or 0
         marked_bytes = total_size(self._added.filter(self._added["deletionVector"].is_valid()))
-        return {
+        metrics = {
             "numAddedFiles": len(self._added) - marked,
             "numRemovedFiles": len(removed) - marked,
             "numAddedBytes": total_size(self._added) - marked_bytes,
@@ -259,6 +265,7 @@ class RowChange:
             "scanTimeMs": int(self._scanning * 1000),
             "rewriteTimeMs": int(self._rewriting * 1000),
         }
+        return self._operation.named(metrics)
 
     def _change(self, removed: pa.Table) -> TableChange:
         return TableChange(

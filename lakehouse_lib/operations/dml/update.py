@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.engine.base import Engine, WriteTarget
-from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError
 from lakehouse_lib.expressions import EVERY_ROW, Predicate, Value
 from lakehouse_lib.features import check_removal, row_rules, row_tracking
 from lakehouse_lib.operations.dml.apply import live_matches
 from lakehouse_lib.operations.dml.row_change import MatchedRows, RowChangePlan, change_rows
+from lakehouse_lib.operations.files import discard, record_count
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
@@ -88,7 +89,21 @@ class _Update:
             return MatchedRows(matches)
         changed = files.take(pc.index_in(matches["source"].combine_chunks(), files["path"].combine_chunks()))
         written = self.engine.update(snapshot, changed, matches, self.values, update_target(snapshot))
+        rows = record_count(written)
+        if rows is not None and rows != count:
+            discard(snapshot.store, written)
+            raise InvalidPredicateError(
+                f"the values give {rows} rows for {count} rows; expected one value for each row",
+                table=snapshot.store.root,
+                version=snapshot.version,
+                hint="Use no function that makes several rows or one row of several",
+                code="DELTA_INVALID_ASSIGNMENT",
+            )
         return MatchedRows(matches, written, {"numUpdatedRows": count})
+
+    def named(self, metrics: dict[str, Any]) -> dict[str, Any]:
+        # The rows that leave their files are not deleted: they are in new files.
+        return {name: value for name, value in metrics.items() if name != "numDeletedRows"}
 
 
 def update_target(snapshot: Snapshot) -> WriteTarget:

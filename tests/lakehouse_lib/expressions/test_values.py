@@ -46,6 +46,7 @@ CASES = [
     ("i", "w"),
     ("i", "h"),
     ("l", "g"),
+    ("CASE WHEN l < 1000 THEN l + 1152921573326323713 END", "h"),
     ("h * h", "g"),
     ("h", "g"),
     ("c * 1.1", "w"),
@@ -129,6 +130,11 @@ def test_both_engines(spark: Any, sql: str, column: str) -> None:
         ("i +", "i", "DELTA_INVALID_ASSIGNMENT"),
         ("", "i", "DELTA_INVALID_ASSIGNMENT"),
         ("sum(i)", "i", "DELTA_INVALID_ASSIGNMENT"),
+        ("explode(a)", "i", "DELTA_INVALID_ASSIGNMENT"),
+        ("inline(array(o))", "o", "DELTA_INVALID_ASSIGNMENT"),
+        ("'a'; 'b'", "s", "DELTA_INVALID_ASSIGNMENT"),
+        ("'sNaN'", "g", "DELTA_INVALID_ASSIGNMENT"),
+        ("'1_000'", "i", "DELTA_INVALID_ASSIGNMENT"),
         ("CASE WHEN i THEN 1 END", "i", "DELTA_INVALID_ASSIGNMENT"),
     ],
 )
@@ -150,6 +156,40 @@ def test_a_value_out_of_range_names_the_column(sql: str, column: str) -> None:
     assert repr(column) in refusal.value.message
 
 
+@pytest.mark.parametrize(
+    ("sql", "column", "expected"),
+    [
+        ("CASE WHEN l > 1000 THEN 0 WHEN l * 3 > 5 THEN 1 ELSE 2 END", "i", [0, 2, 2, 2]),
+        ("CASE WHEN l > 1000 THEN 0 ELSE CASE WHEN l * 8 < 0 THEN l * 8 ELSE 7 END END", "l", [0, -56, 7, 7]),
+        ("coalesce(i, l * 1000)", "l", [5, -4, None, 0]),
+        ("CASE WHEN b THEN 'x' END", "s", ["x", None, None, "x"]),
+    ],
+)
+def test_a_branch_is_evaluated_for_its_own_rows_only(sql: str, column: str, expected: list[Any]) -> None:
+    value = parse_value(sql, SCHEMA.field(column), SCHEMA)
+    assert values_of({column: value}, ROWS, SCHEMA)[column].to_pylist() == expected
+
+
+def test_a_case_with_many_branches() -> None:
+    branches = " ".join(f"WHEN {number} THEN 'v{number}'" for number in range(15_000))
+    value = parse_value(f"CASE id {branches} END", SCHEMA.field("s"), SCHEMA)
+    assert values_of({"s": value}, ROWS, SCHEMA)["s"].to_pylist() == ["v1", "v2", "v3", "v4"]
+
+
+def test_types_that_differ_in_inner_nullability() -> None:
+    strict = pa.struct([pa.field("a", pa.int32(), nullable=False)])
+    rows = pa.table(
+        {
+            "s": pa.array([{"a": 1}, {"a": 2}], strict),
+            "t": pa.array([{"a": 7}, None], pa.struct([("a", pa.int32())])),
+        }
+    )
+    schema = Schema.from_arrow(rows.schema)
+    for sql, column, expected in (("t", "s", [{"a": 7}, None]), ("coalesce(t, s)", "t", [{"a": 7}, {"a": 2}])):
+        value = parse_value(sql, schema.field(column), schema)
+        assert values_of({column: value}, rows, schema)[column].to_pylist() == expected
+
+
 @pytest.mark.parametrize("sql", ["upper(s)", "s || i", "a[0]", "concat(s, upper(s))", "CASE WHEN b THEN lower(s) END"])
 def test_what_only_spark_evaluates_is_named(sql: str) -> None:
     with pytest.raises(DeltaError) as refusal:
@@ -169,6 +209,7 @@ def test_what_only_spark_evaluates_is_named(sql: str) -> None:
         (dt.date(2024, 5, 6), "d", dt.date(2024, 5, 6)),
         (pa.scalar(7, pa.int64()), "k", 7),
         (float("inf"), "g", float("inf")),
+        (dt.date(2024, 5, 6), "s", "2024-05-06"),
     ],
 )
 def test_python_values(constant: Any, column: str, expected: Any) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +179,57 @@ def test_values_and_conditions_that_only_spark_evaluates(tmp_path: Path, spark: 
     assert refusal.value.code == "DELTA_PREDICATE_NEEDS_SPARK"
 
 
+class TestOnSpark:
+    """Values that only Spark evaluates; the session has another zone, and ANSI mode is off."""
+
+    @pytest.fixture
+    def table(self, tmp_path: Path, spark: Any) -> Iterator[DeltaTable]:
+        from lakehouse_lib.engine.spark.engine import SparkEngine
+
+        data = pa.table(
+            {
+                "id": pa.array([1, 2], pa.int64()),
+                "i": pa.array([2**31 - 1, 5], pa.int32()),
+                "s": ["ab", "3"],
+                "a": pa.array([[1, 2], []], pa.list_(pa.int64())),
+                "o": pa.array([{"p": 1}, {"p": 2}], pa.struct([("p", pa.int64())])),
+                "d": pa.array([None, None], pa.date32()),
+                "t": pa.array([1704074400 * 10**6] * 2, pa.timestamp("us", tz="UTC")),
+            }
+        )
+        write_deltalake(tmp_path, data)
+        before = spark.conf.get("spark.sql.ansi.enabled")
+        spark.conf.set("spark.sql.ansi.enabled", "false")
+        yield DeltaTable(tmp_path, engine=SparkEngine(spark))
+        assert spark.conf.get("spark.sql.ansi.enabled") == "false"
+        spark.conf.set("spark.sql.ansi.enabled", before)
+
+    @pytest.mark.parametrize(
+        "updates",
+        [
+            {"i": "upper(s)"},
+            {"i": "i + 1", "s": "upper(s)"},
+            {"i": "try_sum(i)"},
+            {"a": "flatten(array(array(try_sum(i))))"},
+            {"o": "named_struct('q', id)"},
+            {"o": "named_struct('p', id, 'q', 1)"},
+            {"a": "reverse(s)"},
+        ],
+    )
+    def test_a_value_that_does_not_fit_is_refused(self, table: DeltaTable, updates: dict[str, str]) -> None:
+        before = parquet_files(Path(table.table_uri))
+        with pytest.raises(DeltaError):
+            table.update(updates)
+        assert table.version() == 0
+        assert parquet_files(Path(table.table_uri)) == before
+
+    def test_times_are_in_utc(self, table: DeltaTable) -> None:
+        table.update({"d": "date_trunc('HOUR', t)", "s": "lower(concat(s, 'X'))", "a": "array_append(a, id)"})
+        read = table.to_pyarrow_table().sort_by("id").to_pydict()
+        assert read["d"] == [dt.date(2024, 1, 1)] * 2
+        assert (read["s"], read["a"]) == (["abx", "3x"], [[1, 2, 1], [2]])
+
+
 BAD: list[tuple[dict[str, Any], type[DeltaError], str]] = [
     ({}, InvalidArgumentError, "DELTA_INVALID_ARGUMENT"),
     ({"updates": {"name": "'x'"}, "new_values": {"name": "x"}}, InvalidArgumentError, "DELTA_INVALID_ARGUMENT"),
@@ -261,6 +314,17 @@ class TestConcurrentWriters:
             for path in DeltaTable(tmp_path, version).files()["path"].to_pylist()
         }
         assert {path.name for path in tmp_path.glob("*.parquet")} == named
+
+    def test_no_file_is_left_if_the_second_plan_fails(self, tmp_path: Path) -> None:
+        made(tmp_path)
+        snapshot = load_snapshot(FaultStore(str(tmp_path)))
+        large = rows(3 * ROWS).set_column(4, "count", pa.array([2**31 - 1] * ROWS, pa.int32()))
+        write_deltalake(tmp_path, large, mode="append")
+        before = parquet_files(tmp_path)
+        values = {"count": parse_value("count + 1", snapshot.schema.field("count"), snapshot.schema)}
+        with pytest.raises(SchemaMismatchError):
+            update(snapshot, values, None, DeltaTable(tmp_path).engine)
+        assert parquet_files(tmp_path) == before
 
     def test_a_new_column_is_a_conflict(self, tmp_path: Path) -> None:
         more = rows(3 * ROWS).append_column("extra", pa.nulls(ROWS, pa.int64()))

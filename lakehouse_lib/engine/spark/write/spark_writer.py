@@ -7,10 +7,7 @@ the log, so the name has no effect on them.
 
 from __future__ import annotations
 
-import threading
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +20,7 @@ from lakehouse_lib.engine.parquet.writer import indexed_leaves, partition_texts
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
 from lakehouse_lib.engine.spark import store_access
 from lakehouse_lib.engine.spark.columns import spark_type
+from lakehouse_lib.engine.spark.session_settings import session_settings
 from lakehouse_lib.engine.spark.write import WRITE_KEY
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.protocol import file_paths, partition_values
@@ -45,8 +43,6 @@ from lakehouse_lib.store import ObjectMeta
 if TYPE_CHECKING:
     from lakehouse_lib.engine.base import Engine
 
-# Only one write at a time may change the session's settings.
-_settings_lock = threading.RLock()
 _SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
@@ -84,7 +80,7 @@ def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
         writer = _stored(frame, target).write.options(**options).option("compression", codec)
         if target.layout.partition_columns:
             writer = writer.partitionBy(*target.layout.partition_keys.values())
-        with _write_settings(frame.sparkSession):
+        with session_settings(frame.sparkSession, _SETTINGS):
             writer.parquet(f"{store_access.uri(target.store, target.store.root)}/{folder}")
         # A failed or slower attempt of a task may still be writing to a temporary folder.
         written = (meta for meta in target.store.walk(folder) if "_temporary" not in meta.path.split("/"))
@@ -218,22 +214,6 @@ def _same(source: DataType, kind: DataType) -> bool:
     if isinstance(source, MapType) and isinstance(kind, MapType):
         return _same(source.key_type, kind.key_type) and _same(source.value_type, kind.value_type)
     return source == kind
-
-
-@contextmanager
-def _write_settings(spark: Any) -> Iterator[None]:
-    with _settings_lock:
-        before: Mapping[str, str | None] = {name: spark.conf.get(name, None) for name in _SETTINGS}
-        try:
-            for name, value in _SETTINGS.items():
-                spark.conf.set(name, value)
-            yield
-        finally:
-            for name, previous in before.items():
-                if previous is None:
-                    spark.conf.unset(name)
-                else:
-                    spark.conf.set(name, previous)
 
 
 def _partition_values(paths: list[str], target: WriteTarget) -> list[dict[str, str | None]]:

@@ -10,10 +10,19 @@ import pyarrow as pa
 from lakehouse_lib.engine.parquet.matching import positions_of
 from lakehouse_lib.engine.parquet.scan import Scan
 from lakehouse_lib.engine.spark.read.reading import read_frame
+from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions import Value
+from lakehouse_lib.expressions.ir import Assignment, Column, Opaque, walk
+from lakehouse_lib.expressions.parsing.assignment import assigned, is_number
+from lakehouse_lib.expressions.predicate import shown
 from lakehouse_lib.protocol import deletion_vector
+from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.snapshot import Snapshot
+
+#: With these settings a value that does not fit is an error, and times without a zone are UTC.
+SETTINGS = {"spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": "UTC"}
+_ROW = "__lakehouse_row"
 
 
 def updated_frame(
@@ -35,9 +44,37 @@ def updated_frame(
     field = files.schema.field(index)
     matched = files.set_column(index, field, pa.array(hidden, field.type))
     frame = read_frame(spark, snapshot, Scan.of(snapshot, None, None), matched)
-    return frame.select(
-        *(
-            F.expr(values[name].spark_sql).alias(name) if name in values else F.col(quoted(name))
-            for name in snapshot.schema.names
-        )
+    for name, value in values.items():
+        _check_types(frame, value, snapshot.schema.field(name))
+    columns = [
+        F.expr(values[name].spark_sql).alias(name) if name in values else F.col(quoted(name))
+        for name in snapshot.schema.names
+    ]
+    # With a column that is not an aggregate, Spark refuses values that are.
+    return frame.select(*columns, F.monotonically_increasing_id().alias(_ROW)).select(
+        *map(quoted, snapshot.schema.names)
     )
+
+
+def _check_types(frame: Any, value: Value, column: Field) -> None:
+    """Refuse a part that only Spark evaluates, if its type does not assign to the type of the column.
+
+    Raises:
+        InvalidPredicateError: the type does not assign.
+    """
+    for part in walk(value.root):
+        if not isinstance(part, Assignment) or not isinstance(part.operand, Opaque):
+            continue
+        schema = Schema.from_json(frame.selectExpr(f"{part.operand.sql} AS `{_ROW}`").schema.json())
+        kind = schema.fields[0].type
+        if is_number(kind) and is_number(part.type):  # Spark converts floats to decimals
+            continue
+        try:
+            assigned(Column((part.operand.sql,), kind), part.type)
+        except InvalidPredicateError as error:
+            raise InvalidPredicateError(
+                f"the value {shown(value.sql)} of column {column.name!r} is not valid: {error.message}",
+                table=value.table,
+                hint=error.hint,
+                code=error.code,
+            ) from None
