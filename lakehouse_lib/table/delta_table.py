@@ -23,6 +23,7 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties, check_
 if TYPE_CHECKING:
     from lakehouse_lib.engine.base import Engine
     from lakehouse_lib.operations.write.write import Mode
+    from lakehouse_lib.table.merger import TableMerger
 
 logger = logging.getLogger(__name__)
 
@@ -217,11 +218,18 @@ class DeltaTable(ReadableTable):
                 table=table,
                 hint="Give SQL expressions as updates, or Python values as new_values",
             )
+        assignments = new_values if updates is None else updates
+        if not isinstance(assignments, Mapping):
+            raise InvalidArgumentError(
+                f"{'new_values' if updates is None else 'updates'} is {excerpt(assignments)}; expected a mapping",
+                table=table,
+                hint='Write {"column": "expression"}',
+            )
         _check_predicate_text(predicate, table=table)
         check_commit_properties(commit_properties, table=table)
         latest = self._latest()
         values = {}
-        for name, value in {**(updates or {}), **(new_values or {})}.items():
+        for name, value in assignments.items():
             column = latest.field(name)
             if column.name in values:
                 raise InvalidArgumentError(
@@ -237,6 +245,40 @@ class DeltaTable(ReadableTable):
         result = update(latest, values, self._predicate(predicate), self.engine, commit_properties=commit_properties)
         self._move_on(result.version)
         return update_metrics(result)
+
+    def merge(
+        self,
+        source: Any,
+        predicate: str,
+        source_alias: str | None = None,
+        target_alias: str | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+    ) -> TableMerger:
+        """Merge the rows of a source into the table. Add clauses to the result, then call its ``execute()``.
+
+        Args:
+            source: the data of ``write_deltalake`` except a Spark DataFrame; it is read into memory.
+            predicate: SQL that is true for rows that match, such as ``target.id = source.id``.
+            source_alias, target_alias: names of the sides in SQL; default ``source`` and ``target``.
+        """
+        from lakehouse_lib.engine.incoming import incoming
+        from lakehouse_lib.schema import align
+        from lakehouse_lib.table.merger import TableMerger
+
+        check_commit_properties(commit_properties, table=self.table_uri)
+        _check_predicate_text(predicate, table=self.table_uri)
+        rows = incoming(source)
+        if rows.is_spark:
+            raise InvalidArgumentError(
+                "source is a Spark DataFrame; expected rows in this process",
+                table=self.table_uri,
+                hint="Give dataframe.toArrow()",
+                code="DELTA_UNSUPPORTED_DATA",
+            )
+        data = align(rows.rows.read_all(), Schema.from_arrow(rows.schema), table=self.table_uri)
+        aliases = (target_alias or "target", source_alias or "source")
+        return TableMerger(self, data, predicate, aliases, commit_properties)
 
     @property
     def optimize(self) -> TableOptimizer:

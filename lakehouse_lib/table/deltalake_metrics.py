@@ -27,6 +27,22 @@ _UPDATE = {
     "scan_time_ms": "scanTimeMs",
     "rewrite_time_ms": "rewriteTimeMs",
 }
+_MERGE = {
+    "num_source_rows": "numSourceRows",
+    "num_target_rows_inserted": "numTargetRowsInserted",
+    "num_target_rows_updated": "numTargetRowsUpdated",
+    "num_target_rows_deleted": "numTargetRowsDeleted",
+    "num_target_rows_copied": "numTargetRowsCopied",
+    "num_output_rows": "numOutputRows",
+    "num_target_files_scanned": "numTargetFilesScanned",
+    "num_target_files_skipped_during_scan": "numTargetFilesSkipped",
+    "num_target_files_added": "numTargetFilesAdded",
+    "num_target_files_removed": "numTargetFilesRemoved",
+    "num_deletion_vectors": "numTargetDeletionVectorsAdded",
+    "execution_time_ms": "executionTimeMs",
+    "scan_time_ms": "scanTimeMs",
+    "rewrite_time_ms": "rewriteTimeMs",
+}
 _DELETE = {
     "num_added_files": "numAddedFiles",
     "num_removed_files": "numRemovedFiles",
@@ -66,6 +82,14 @@ def update_metrics(result: ChangeResult) -> dict[str, Any]:
     """Of ``update``; ``num_deletion_vectors`` is our own."""
     counts = {"numUpdatedRows": 0, **result.metrics}
     return {**{name: counts[spark_name] for name, spark_name in _UPDATE.items()}, "version": result.version_after}
+
+
+def merge_metrics(result: ChangeResult) -> dict[str, Any]:
+    """Of ``merge``; ``num_deletion_vectors`` is our own."""
+    return {
+        **{name: result.metrics.get(spark_name, 0) for name, spark_name in _MERGE.items()},
+        "version": result.version_after,
+    }
 
 
 def repair_metrics(result: RepairResult) -> dict[str, Any]:

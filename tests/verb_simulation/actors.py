@@ -13,10 +13,13 @@ from pyroaring import BitMap64
 
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.incoming import incoming
+from lakehouse_lib.engine.merge_plan import MergeClause
 from lakehouse_lib.errors import CommitFailedError, CommitUnknownError, DeltaError, RetentionError
 from lakehouse_lib.expressions import parse, parse_value
+from lakehouse_lib.expressions.namespace import MergeNamespace
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.dml.delete import delete
+from lakehouse_lib.operations.dml.merge import merge
 from lakehouse_lib.operations.dml.update import update
 from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes
 from lakehouse_lib.operations.optimize.compact import compact, plan_compact
@@ -27,6 +30,7 @@ from lakehouse_lib.operations.vacuum import vacuum
 from lakehouse_lib.operations.write.write import Write, write
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.protocol.table_properties import TARGET_FILE_SIZE
+from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
@@ -41,6 +45,7 @@ VERBS: Mapping[str, int] = {
     "delete": 5,
     "mark": 5,
     "update": 5,
+    "merge": 4,
     "compact": 4,
     "z_order": 3,
     "overwrite": 1,
@@ -55,7 +60,7 @@ _ASSIGNMENTS: tuple[tuple[Mapping[str, str], Callable[[int, int], tuple[int, int
     ({"part": "1 - part", "key": "CASE WHEN part = 0 THEN 0 ELSE key END"}, lambda k, p: (0 if p == 0 else k, 1 - p)),
 )
 #: Verbs with which no other writer of these worlds conflicts.
-_NEVER_LOSE = ("append", "delete", "update")
+_NEVER_LOSE = ("append", "delete", "update", "merge")
 
 
 @dataclass
@@ -65,10 +70,10 @@ class Stories:
     Attributes:
         done: operation -> its version.
         gone: delete -> the number of deleted rows, if the actor knows it.
-        updated: update -> the number of updated rows.
+        updated: update or merge -> the number of updated rows.
         refused: operations that are not committed and never will be.
         lost: refused operations with a conflict -> the read version.
-        idle: deletes and updates that found no row -> the version that they read.
+        idle: deletes, updates and merges that found nothing to do -> the version that they read.
         groups: rewrite -> the files of each of its groups.
     """
 
@@ -195,6 +200,36 @@ class Actor:
             return
         self._done(name, result.version)
         self.stories.updated[name] = result.metrics["numUpdatedRows"]
+
+    def _merge(self, snapshot: Snapshot, name: str) -> None:
+        """Upsert rows by their ids: some that exist or existed, and some new ones."""
+        # Rows whose append may still be committed are left out: a blind append reads nothing, so both would stay.
+        others = sorted({number for done in self.stories.done for number in self.stories.plans[done].adds})
+        numbers = self._random.sample(others, min(len(others), self._random.choice((0, 1, 3))))
+        numbers += [self._new_id() for _ in range(self._random.choice((0, 1, 2)))]
+        rows = {number: (self._random.randrange(KEYS), self._random.randrange(PARTS)) for number in numbers}
+        self._ask(name, OperationPlan("merge", rows))
+        source = pa.Table.from_pylist(
+            [{"id": number, "key": key, "part": part} for number, (key, part) in rows.items()], schema=SCHEMA
+        )
+        names = MergeNamespace(snapshot.schema, Schema.from_arrow(SCHEMA))
+        values = {
+            column: parse_value(f"source.{column}", snapshot.field(column), names) for column in ("id", "key", "part")
+        }
+        is_other = parse("target.key != source.key OR target.part != source.part", names)
+        clauses = (
+            MergeClause("matched", "update", is_other, {"key": values["key"], "part": values["part"]}),
+            MergeClause("not matched", "insert", None, values),
+        )
+        condition = parse("target.id = source.id", names)
+        result = merge(snapshot, source, condition, clauses, self._engine, commit_properties=_named(name))
+        if result.version is None:
+            assert result.read_version is not None
+            self.stories.idle[name] = result.read_version
+            self._idle(name)
+            return
+        self._done(name, result.version)
+        self.stories.updated[name] = result.metrics["numTargetRowsUpdated"]
 
     def _mark(self, snapshot: Snapshot, name: str) -> None:
         """Make a DELETE of another engine: hide rows of some files by deletion vectors."""

@@ -12,10 +12,13 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from lakehouse_lib.engine.base import WriteTarget
+from lakehouse_lib.engine.merge_plan import MergePlan
 from lakehouse_lib.engine.parquet.matching import positions_of
 from lakehouse_lib.errors import StoreError
+from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.operations.deletion_vector_writer import with_vectors
-from lakehouse_lib.operations.dml import apply, row_change, update
+from lakehouse_lib.operations.dml import apply, merge, row_change, update
+from lakehouse_lib.operations.dml.merge import _Merge
 from lakehouse_lib.operations.dml.row_change import RowChangePlan
 from lakehouse_lib.operations.dml.update import _Update
 from lakehouse_lib.operations.files import live_records
@@ -107,6 +110,13 @@ def _without_row_ids(snapshot: Snapshot) -> WriteTarget:
 _target = update.update_target
 
 
+def _without_the_last_key(plan: MergePlan, source: pa.Table, snapshot: Snapshot) -> Predicate | None:
+    return _target_predicate(plan, source.slice(0, max(0, len(source) - 1)), snapshot)
+
+
+_target_predicate = merge._target_predicate
+
+
 def _told_as_an_error(self: OptimisticTransaction, *arguments: Any) -> Outcome:
     outcome = _commit(self, *arguments)
     if isinstance(outcome, Committed) and self._store.trouble:  # type: ignore[attr-defined]
@@ -189,6 +199,17 @@ MUTANTS = (
         "an update that gives its rows new ids",
         instead(update, "update_target", _without_row_ids),
         ("update", "append"),
+    ),
+    Mutant("a merge that reads nothing", instead(_Merge, "reads", ()), ("merge", "merge", "append")),
+    Mutant(
+        "a merge that keeps the rows of files that are gone",
+        instead(_Merge, "writes_rows", False),
+        ("merge", "compact", "append"),
+    ),
+    Mutant(
+        "a merge that skips a file with a key of the source",
+        instead(merge, "_target_predicate", _without_the_last_key),
+        ("merge", "append"),
     ),
     Mutant(
         "a commit that is told as an error, where the store failed before",

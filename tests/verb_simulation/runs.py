@@ -35,6 +35,8 @@ _MEETING = (
     ["delete", "compact", "append"],
     ["update", "compact", "append"],
     ["update", "mark", "delete"],
+    ["merge", "delete", "compact"],
+    ["merge", "append", "merge"],
 )
 
 

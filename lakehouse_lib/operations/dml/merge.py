@@ -1,0 +1,251 @@
+"""Merge the rows of a source into a table: update, delete and insert rows in one commit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.merge_plan import MergeClause, MergePlan
+from lakehouse_lib.engine.parquet.key_join import common_type
+from lakehouse_lib.engine.parquet.merging import merge_rows
+from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError
+from lakehouse_lib.expressions import Predicate, Value, conjoin, from_filters
+from lakehouse_lib.expressions.ir import And, Column, Comparison, Node, Opaque, conjunction, walk
+from lakehouse_lib.expressions.namespace import SOURCE, TARGET
+from lakehouse_lib.expressions.predicate import shown
+from lakehouse_lib.expressions.render_spark import render
+from lakehouse_lib.features import check_removal
+from lakehouse_lib.operations.dml.row_change import MatchedRows, RowChangePlan, change_rows
+from lakehouse_lib.operations.dml.update import update_target
+from lakehouse_lib.operations.results import ChangeResult
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+#: Up to this many distinct keys of a source are compared with statistics one by one, more of them by their range.
+_MOST_LISTED = 200
+
+#: Names of operationMetrics in delta-spark, by those of a row change.
+_METRIC_NAMES = {
+    "numAddedFiles": "numTargetFilesAdded",
+    "numRemovedFiles": "numTargetFilesRemoved",
+    "numAddedBytes": "numTargetBytesAdded",
+    "numRemovedBytes": "numTargetBytesRemoved",
+    "numCopiedRows": "numTargetRowsCopied",
+    "numDeletionVectorsAdded": "numTargetDeletionVectorsAdded",
+    "numDeletionVectorsRemoved": "numTargetDeletionVectorsRemoved",
+}
+_COUNTS = {
+    "inserted": "numTargetRowsInserted",
+    "updated": "numTargetRowsUpdated",
+    "deleted": "numTargetRowsDeleted",
+    "matched: updated": "numTargetRowsMatchedUpdated",
+    "matched: deleted": "numTargetRowsMatchedDeleted",
+    "not matched by source: updated": "numTargetRowsNotMatchedBySourceUpdated",
+    "not matched by source: deleted": "numTargetRowsNotMatchedBySourceDeleted",
+}
+
+
+def merge(
+    snapshot: Snapshot,
+    source: pa.Table,
+    condition: Predicate,
+    clauses: tuple[MergeClause, ...],
+    engine: Engine,
+    *,
+    commit_properties: CommitProperties | None = None,
+) -> ChangeResult:
+    """Merge a source in one commit. Files without a changed row are not changed.
+
+    A row of the target and a row of the source match if the condition is true. Changed rows leave their files as by
+    ``delete``; updated rows keep their row ids. If a winning commit changed rows or files that may match, all rows are
+    matched again on the latest version.
+
+    Args:
+        source: all rows of the source.
+        condition: on the columns of a ``MergeNamespace`` of the table and the source.
+        clauses: in order; of each case, the first clause whose condition is true decides about a row.
+
+    Returns:
+        Metrics under delta-spark's names: numSourceRows, numOutputRows, numTargetRowsInserted, numTargetRowsUpdated,
+        numTargetRowsDeleted, numTargetRowsCopied, numTargetFilesAdded, numTargetFilesRemoved,
+        numTargetDeletionVectorsAdded, executionTimeMs, scanTimeMs, rewriteTimeMs and others. If nothing changes,
+        nothing is committed.
+
+    Raises:
+        InvalidArgumentError: no clause is given, or several rows of the source match one row that would change.
+        InvalidPredicateError: the engine cannot evaluate a condition or a value.
+        SchemaMismatchError: a value is out of the range of its column; nothing is committed.
+        ConstraintViolatedError: a new row violates a rule of the table; nothing is committed.
+        DeltaProtocolError: the table has a change data feed, or is append-only and a clause updates or deletes.
+        CommitFailedError: a concurrent change of schema or protocol, or ten conflicts in a row.
+        CommitUnknownError: the store gave no answer to the commit.
+    """
+    table = snapshot.store.root
+    if not clauses:
+        raise InvalidArgumentError(
+            "the merge has no clause; expected at least one",
+            table=table,
+            hint="Add a clause, such as when_matched_update_all()",
+            code="DELTA_INVALID_MERGE",
+        )
+    snapshot.check_writable()
+    _refuse_opaque(condition, clauses, table)
+    if any(clause.action != "insert" for clause in clauses):
+        check_removal(snapshot.metadata, snapshot.metadata, table=table, version=snapshot.version)
+    plan = MergePlan(condition, _keys(condition, snapshot.schema, source.schema), clauses)
+    operation = _Merge(source, plan, engine, _target_predicate(plan, source, snapshot))
+    return change_rows(snapshot, operation, engine, commit_properties=commit_properties)
+
+
+@dataclass(frozen=True)
+class _Merge:
+    """A MERGE; a ``RowOperation``.
+
+    Attributes:
+        candidates: true for every target row that may match a row of the source; None: all rows.
+    """
+
+    source: pa.Table
+    plan_of_merge: MergePlan
+    engine: Engine
+    candidates: Predicate | None
+    scanned: dict[str, int] = field(default_factory=dict)
+
+    name = "MERGE"
+    writes_rows = True
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        merge_plan = self.plan_of_merge
+        return {
+            "predicate": [merge_plan.condition.text],
+            "matchedPredicates": _described(merge_plan.of("matched")),
+            "notMatchedPredicates": _described(merge_plan.of("not matched")),
+            "notMatchedBySourcePredicates": _described(merge_plan.of("not matched by source")),
+        }
+
+    @property
+    def reads(self) -> tuple[Predicate | None, ...]:
+        return (self.candidates,)
+
+    def plan(self, snapshot: Snapshot, *, marks: bool) -> RowChangePlan:  # noqa: ARG002 - hidden rows do not match
+        files = snapshot.files if self.candidates is None else snapshot.prune(self.candidates)
+        self.scanned.update(scanned=len(files), skipped=snapshot.file_count - len(files))
+        return RowChangePlan(files.slice(0, 0), files)
+
+    def match(self, snapshot: Snapshot, files: pa.Table) -> MatchedRows:
+        merged = merge_rows(self.engine, files, self.plan_of_merge, self.source, update_target(snapshot))
+        counts = {name: merged.counts.get(kind, 0) for kind, name in _COUNTS.items()}
+        counts |= {
+            "numSourceRows": len(self.source),
+            "numTargetFilesScanned": self.scanned["scanned"],
+            "numTargetFilesSkipped": self.scanned["skipped"],
+        }
+        return MatchedRows(merged.matches, merged.new_files, counts)
+
+    def named(self, metrics: dict[str, Any]) -> dict[str, Any]:
+        named = {_METRIC_NAMES.get(name, name): value for name, value in metrics.items() if name != "numDeletedRows"}
+        written = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsCopied")
+        return named | {"numOutputRows": sum(named.get(name, 0) for name in written)}
+
+
+def _refuse_opaque(condition: Predicate, clauses: tuple[MergeClause, ...], table: str) -> None:
+    """Refuse a condition or a value that Arrow cannot evaluate; both engines evaluate those of a merge by Arrow."""
+    texts: list[Predicate | Value] = [condition]
+    for clause in clauses:
+        texts += [] if clause.condition is None else [clause.condition]
+        texts += (clause.values or {}).values()
+    for text, root in ((each.sql, each.root) for each in texts):
+        for part in walk(root):
+            if isinstance(part, Opaque):
+                raise InvalidPredicateError(
+                    f"a merge cannot evaluate {shown(part.sql)} of {shown(text)}",
+                    table=table,
+                    hint="Compute it as a column of the source, or rewrite it with the SQL that docs/merging.md lists",
+                    code="DELTA_PREDICATE_NEEDS_SPARK",
+                )
+
+
+def _described(clauses: tuple[MergeClause, ...]) -> str:
+    """Clauses as delta-spark writes them into the log."""
+    entries = [
+        {"actionType": clause.action} | ({} if clause.condition is None else {"predicate": clause.condition.text})
+        for clause in clauses
+    ]
+    return json.dumps(entries)
+
+
+def _keys(condition: Predicate, target: Schema, source: pa.Schema) -> tuple[tuple[str, str], ...]:
+    """The pairs of columns that the condition compares for equality and by which rows can be joined."""
+    keys = []
+    for part in _conjuncts(condition.root):
+        if not isinstance(part, Comparison) or part.operator != "=":
+            continue
+        columns = [node for node in (part.left, part.right) if isinstance(node, Column) and len(node.path) == 2]
+        sides = {column.path[0]: column.path[1] for column in columns}
+        if len(sides) == 2:
+            kind = common_type(target.field(sides[TARGET]).type.to_arrow(), source.field(sides[SOURCE]).type)
+            keys += [(sides[TARGET], sides[SOURCE])] if kind is not None else []
+    return tuple(keys)
+
+
+def _target_predicate(plan: MergePlan, source: pa.Table, snapshot: Snapshot) -> Predicate | None:
+    """A predicate on the target that is true for every row that a clause may change; None: every row.
+
+    It is the part of the condition on the target alone, and the values or ranges of the source's keys.
+    """
+    if plan.of("not matched by source"):
+        return None
+    own = [
+        part
+        for part in _conjuncts(plan.condition.root)
+        if {node.path[0] for node in walk(part) if isinstance(node, Column)} == {TARGET}
+    ]
+    predicate: Predicate | None = None
+    if own:
+        root = _without_side(conjunction(own))
+        predicate = Predicate(render(root), root, snapshot.store.root)
+    for target_name, source_name in plan.keys:
+        values = pc.unique(source[source_name].combine_chunks()).drop_null()
+        if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
+            continue
+        if not len(values):
+            filters: list[tuple[str, str, Any]] = [(target_name, "in", [None])]
+        elif len(values) <= _MOST_LISTED:
+            filters = [(target_name, "in", values.to_pylist())]
+        else:
+            bounds = pc.min_max(values)
+            filters = [(target_name, ">=", bounds["min"].as_py()), (target_name, "<=", bounds["max"].as_py())]
+        predicate = conjoin(predicate, from_filters(filters, snapshot.schema, table=snapshot.store.root))
+    return predicate
+
+
+def _conjuncts(root: Node) -> tuple[Node, ...]:
+    return root.operands if isinstance(root, And) else (root,)
+
+
+def _without_side(node: Node) -> Node:
+    """The node on the columns of one side, as a node on that side's own schema."""
+    if isinstance(node, Column):
+        return Column(node.path[1:], node.type)
+    changes: dict[str, Any] = {}
+    for name in getattr(type(node), "__slots__", ()):
+        value = getattr(node, name)
+        if isinstance(value, tuple):
+            changes[name] = tuple(_rebuilt(item) for item in value)
+        else:
+            changes[name] = _rebuilt(value)
+    return replace(node, **changes)
+
+
+def _rebuilt(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_rebuilt, value))
+    return _without_side(value) if isinstance(value, Node) else value

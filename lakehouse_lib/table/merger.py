@@ -1,0 +1,226 @@
+"""``table.merge(...)``: the clauses of a MERGE, collected by the names of the ``deltalake`` package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.table.deltalake_metrics import merge_metrics
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+if TYPE_CHECKING:
+    from lakehouse_lib.engine.merge_plan import MergeAction, MergeCase, MergeClause
+    from lakehouse_lib.expressions import Value
+    from lakehouse_lib.expressions.namespace import MergeNamespace
+    from lakehouse_lib.table.delta_table import DeltaTable
+
+
+class TableMerger:
+    """A MERGE of a source into a table. Clauses are added by the ``when_...`` methods; ``execute`` runs it.
+
+    Of each case (matched, not matched, not matched by source), the first clause whose predicate is true decides about a
+    row. A row for which no clause decides stays as it is.
+
+    In SQL, ``alias.column`` is a column of a side. A name without an alias is a column of the only side that has it.
+    """
+
+    def __init__(
+        self,
+        table: DeltaTable,
+        source: pa.Table,
+        predicate: str,
+        aliases: tuple[str, str],
+        commit_properties: CommitProperties | None,
+    ) -> None:
+        from lakehouse_lib.expressions import parse
+        from lakehouse_lib.expressions.namespace import MergeNamespace
+
+        self._table = table
+        self._commit_properties = commit_properties
+        self._snapshot = table._latest()
+        self._source = source = _with_types(source, self._snapshot.schema)
+        self._names = MergeNamespace(self._snapshot.schema, Schema.from_arrow(source.schema), aliases)
+        self._condition = parse(predicate, self._names, table=table.table_uri)
+        self._clauses: list[MergeClause] = []
+
+    def when_matched_update(self, updates: Mapping[str, str], predicate: str | None = None) -> TableMerger:
+        """Update matched rows.
+
+        Args:
+            updates: column of the target -> SQL expression on the columns of both sides.
+            predicate: SQL on the columns of both sides; None: all matched rows.
+        """
+        return self._add("matched", "update", predicate, updates=updates)
+
+    def when_matched_update_all(
+        self, predicate: str | None = None, except_cols: Sequence[str] | None = None
+    ) -> TableMerger:
+        """Update matched rows with all columns of the source, by name.
+
+        Args:
+            except_cols: columns that are not updated.
+        """
+        return self._add("matched", "update", predicate, except_columns=except_cols or ())
+
+    def when_matched_delete(self, predicate: str | None = None) -> TableMerger:
+        """Delete matched rows."""
+        return self._add("matched", "delete", predicate)
+
+    def when_not_matched_insert(self, updates: Mapping[str, str], predicate: str | None = None) -> TableMerger:
+        """Insert rows of the source that match no row of the target.
+
+        Args:
+            updates: column of the target -> SQL expression on the columns of the source; other columns are NULL.
+            predicate: SQL on the columns of the source.
+        """
+        return self._add("not matched", "insert", predicate, updates=updates)
+
+    def when_not_matched_insert_all(
+        self, predicate: str | None = None, except_cols: Sequence[str] | None = None
+    ) -> TableMerger:
+        """Insert rows of the source that match no row of the target, with all columns of the source, by name.
+
+        Args:
+            except_cols: columns that are not inserted.
+        """
+        return self._add("not matched", "insert", predicate, except_columns=except_cols or ())
+
+    def when_not_matched_by_source_update(
+        self, updates: Mapping[str, str], predicate: str | None = None
+    ) -> TableMerger:
+        """Update rows of the target that match no row of the source.
+
+        Args:
+            updates: column of the target -> SQL expression on the columns of the target.
+            predicate: SQL on the columns of the target.
+        """
+        return self._add("not matched by source", "update", predicate, updates=updates)
+
+    def when_not_matched_by_source_delete(self, predicate: str | None = None) -> TableMerger:
+        """Delete rows of the target that match no row of the source."""
+        return self._add("not matched by source", "delete", predicate)
+
+    def execute(self) -> dict[str, Any]:
+        """Run the merge in one commit; see ``operations.dml.merge``.
+
+        Returns:
+            ``deltalake``'s metrics, ``num_deletion_vectors`` (files that got one) and ``version``, the table's version
+            after it.
+        """
+        from lakehouse_lib.operations.dml.merge import merge
+
+        table = self._table
+        result = merge(
+            self._snapshot,
+            self._source,
+            self._condition,
+            tuple(self._clauses),
+            table.engine,
+            commit_properties=self._commit_properties,
+        )
+        table._move_on(result.version)
+        return merge_metrics(result)
+
+    def _add(
+        self,
+        case: MergeCase,
+        action: MergeAction,
+        predicate: str | None,
+        *,
+        updates: Mapping[str, str] | None = None,
+        except_columns: Sequence[str] | None = None,
+    ) -> TableMerger:
+        from lakehouse_lib.engine.merge_plan import MergeClause
+        from lakehouse_lib.expressions import parse
+        from lakehouse_lib.expressions.namespace import SOURCE, TARGET
+
+        names = {
+            "matched": self._names,
+            "not matched": self._names.within([SOURCE]),
+            "not matched by source": self._names.within([TARGET]),
+        }[case]
+        values: dict[str, Value] | None = None
+        if updates is not None:
+            values = self._values(updates, names)
+        elif except_columns is not None:
+            values = self._all_values(except_columns)
+        if action == "insert":
+            values = {**self._nulls(values or {}), **(values or {})}
+        condition = None if predicate is None else parse(predicate, names, table=self._table.table_uri)
+        self._clauses.append(MergeClause(case, action, condition, values))
+        return self
+
+    def _values(self, updates: Mapping[str, str], names: MergeNamespace) -> dict[str, Value]:
+        from lakehouse_lib.expressions import parse_value
+        from lakehouse_lib.expressions.namespace import TARGET
+
+        values: dict[str, Value] = {}
+        for text, sql in updates.items():
+            column = self._snapshot.field(_without_alias(text, self._names.aliases[TARGET]))
+            self._check_free(column.name, values)
+            values[column.name] = parse_value(sql, column, names, table=self._table.table_uri)
+        if not values:
+            raise InvalidArgumentError(
+                "updates is empty; expected a value for at least one column",
+                table=self._table.table_uri,
+                hint="Give an expression for each column to change",
+                code="DELTA_INVALID_MERGE",
+            )
+        return values
+
+    def _all_values(self, except_columns: Sequence[str]) -> dict[str, Value]:
+        """The columns of the source, for the columns of the target with their names."""
+        from lakehouse_lib.expressions import parse_value
+        from lakehouse_lib.expressions.namespace import SOURCE
+        from lakehouse_lib.schema.quoting import quoted
+
+        left_out = {_without_alias(name, alias).lower() for name in except_columns for alias in self._all_aliases()}
+        values: dict[str, Value] = {}
+        for name in self._source.column_names:
+            if name.lower() in left_out:
+                continue
+            column = self._snapshot.field(name)
+            sql = f"{quoted(self._names.aliases[SOURCE])}.{quoted(name)}"
+            values[column.name] = parse_value(sql, column, self._names, table=self._table.table_uri)
+        return values
+
+    def _nulls(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        from lakehouse_lib.expressions import value_of
+
+        return {
+            field.name: value_of(None, field, table=self._table.table_uri)
+            for field in self._snapshot.schema.fields
+            if field.name not in values
+        }
+
+    def _all_aliases(self) -> Iterable[str]:
+        return self._names.aliases.values()
+
+    def _check_free(self, name: str, values: Mapping[str, Value]) -> None:
+        if name in values:
+            raise InvalidArgumentError(
+                f"column {name!r} is assigned twice",
+                table=self._table.table_uri,
+                hint="Names of columns are case-insensitive; assign each column once",
+            )
+
+
+def _with_types(source: pa.Table, schema: Schema) -> pa.Table:
+    """The source with the table's types for columns without values, such as those of an empty list of rows."""
+    for index, field in enumerate(source.schema):
+        column = schema.get(field.name)
+        if pa.types.is_null(field.type) and column is not None:
+            kind = column.type.to_arrow()
+            source = source.set_column(index, pa.field(field.name, kind), pa.nulls(len(source), kind))
+    return source
+
+
+def _without_alias(text: str, alias: str) -> str:
+    """The name of a column without quotes and without the alias of its side."""
+    prefix, dot, rest = text.partition(".")
+    name = rest if dot and prefix.strip('`"').lower() == alias.lower() else text
+    return name[1:-1] if len(name) > 1 and name[0] == name[-1] and name[0] in '`"' else name

@@ -1,0 +1,298 @@
+"""MERGE: the same rows and counts as delta-rs' merge, on both engines, with and without deletion vectors."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.errors import DeltaError
+from tests.fault_store import FaultStore
+from tests.peers import parquet_files, plain, read_delta_rs, read_duckdb
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+IDS = {"delta.enableRowTracking": "true"}
+ROWS = 200
+ON = "target.id = source.id"
+
+
+def rows(start: int = 0, count: int = ROWS) -> pa.Table:
+    numbers = range(start, start + count)
+    return pa.table(
+        {
+            "id": pa.array(numbers, pa.int64()),
+            "part": [f"p{number // 100 % 3}" for number in numbers],
+            "name": [None if number % 7 == 0 else f"name {number % 13}" for number in numbers],
+            "amount": pa.array([number * 1.5 for number in numbers], pa.float64()),
+        }
+    )
+
+
+def made(root: Path, *, files: int = 3, partition_by: list[str] | None = None, **properties: str) -> DeltaTable:
+    for number in range(files):
+        configuration = properties if number == 0 else None
+        data = rows(number * ROWS)
+        write_deltalake(root, data, mode="append", partition_by=partition_by, configuration=configuration)
+    return DeltaTable(root)
+
+
+def source(ids: list[int | None], **columns: list[Any]) -> pa.Table:
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "part": columns.get("part", [f"p{(number or 0) % 3}" for number in ids]),
+            "name": columns.get("name", [f"new {number}" for number in ids]),
+            "amount": pa.array(columns.get("amount", [-float(number or 0) for number in ids]), pa.float64()),
+        }
+    )
+
+
+def read_by_all(root: Path) -> pa.Table:
+    """The rows, on which this library, DuckDB and delta-rs agree."""
+    own = plain(DeltaTable(root).to_pyarrow_table())
+    assert read_duckdb(root).equals(own)
+    if DeltaTable(root).protocol().min_reader_version < 3:
+        assert read_delta_rs(root).equals(own)
+    return own
+
+
+#: A clause: the method, and its arguments.
+Clause = tuple[str, dict[str, Any]]
+CLAUSES: list[Clause] = [
+    ("when_matched_update_all", {}),
+    ("when_matched_update_all", {"predicate": "source.amount < -300", "except_cols": ["part"]}),
+    ("when_matched_update", {"updates": {"amount": "target.amount + source.amount"}}),
+    ("when_matched_update", {"updates": {"name": "'x'", "part": "source.part"}, "predicate": "target.name IS NULL"}),
+    ("when_matched_delete", {"predicate": "source.id % 4 = 1"}),
+    ("when_matched_delete", {}),
+    ("when_not_matched_insert_all", {}),
+    ("when_not_matched_insert_all", {"predicate": "source.id > 620"}),
+    ("when_not_matched_insert", {"updates": {"id": "source.id", "name": "'only'"}, "predicate": "source.id < 610"}),
+    ("when_not_matched_by_source_delete", {"predicate": "target.amount > 700"}),
+    ("when_not_matched_by_source_update", {"updates": {"amount": "0.0"}, "predicate": "target.id % 50 = 3"}),
+]
+CONDITIONS = [
+    ON,
+    f"{ON} AND target.part = source.part",
+    f"{ON} AND target.part = 'p1'",
+    f"{ON} AND source.amount < -100",
+]
+COUNTS = [
+    "num_source_rows",
+    "num_target_rows_inserted",
+    "num_target_rows_updated",
+    "num_target_rows_deleted",
+]
+
+
+def run(table: Any, data: pa.Table, condition: str, clauses: list[Clause]) -> dict[str, Any]:
+    merger = table.merge(data, condition, source_alias="source", target_alias="target")
+    for method, arguments in clauses:
+        merger = getattr(merger, method)(**arguments)
+    metrics: dict[str, Any] = merger.execute()
+    return metrics
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_beside_delta_rs(tmp_path: Path, seed: int) -> None:
+    """Some merges in a row; after each, both tables have the same rows."""
+    chance = random.Random(seed)
+    partition_by = chance.choice([None, ["part"]])
+    own, peer = tmp_path / "ours", tmp_path / "theirs"
+    made(peer, partition_by=partition_by)
+    shutil.copytree(peer, own)
+    table = DeltaTable(own)
+    for _ in range(3):
+        clauses = chance.sample(CLAUSES, chance.randint(1, 4))
+        condition = chance.choice(CONDITIONS)
+        ids = chance.sample(range(700), chance.choice([0, 1, 5, 60]))
+        data = source([*ids, None] if chance.random() < 0.3 else ids)
+        metrics = run(table, data, condition, clauses)
+        expected = run(deltalake.DeltaTable(peer), data, condition, clauses)
+        assert read_by_all(own).to_pylist() == read_delta_rs(peer).to_pylist(), (condition, clauses, ids)
+        assert {name: metrics[name] for name in COUNTS} == {name: expected[name] for name in COUNTS}
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS, IDS], ids=["copies", "vectors", "ids"])
+@pytest.mark.parametrize("partition_by", [None, ["part"]], ids=["whole", "partitioned"])
+def test_upsert(tmp_path: Path, engine: Engine, properties: dict[str, str], partition_by: list[str] | None) -> None:
+    made(tmp_path, partition_by=partition_by, **properties)
+    table = DeltaTable(tmp_path, engine=engine)
+    before = set(table.files()["path"].to_pylist())
+    data = source([210, 211, 5000])
+    metrics = run(table, data, ON, [("when_matched_update_all", {}), ("when_not_matched_insert_all", {})])
+    others = rows(0, 3 * ROWS).filter(pc.invert(pc.is_in(rows(0, 3 * ROWS)["id"], value_set=data["id"])))
+    assert read_by_all(tmp_path).equals(plain(pa.concat_tables([others, data])))
+    assert (metrics["num_target_rows_updated"], metrics["num_target_rows_inserted"]) == (2, 1)
+    after = set(table.files()["path"].to_pylist())
+    assert len(before - after) == metrics["num_target_files_removed"] == (properties != VECTORS)
+    assert metrics["num_deletion_vectors"] == (properties == VECTORS)
+    (commit,) = table.history(1)
+    assert (commit["operation"], commit["operationMetrics"]["numTargetRowsUpdated"]) == ("MERGE", "2")
+    if properties == IDS:
+        ids = {row["id"]: row["_metadata.row_id"] for row in pa.table(table.scan(row_ids=True)).to_pylist()}
+        assert (ids[210], ids[211]) == (210, 211)
+        assert len(set(ids.values())) == len(ids) == 3 * ROWS + 1
+
+
+def test_a_merge_that_only_inserts_writes_no_row_again(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    before = table.files()["path"].to_pylist()
+    metrics = run(table, source([5, 900, 901]), ON, [("when_not_matched_insert_all", {})])
+    assert (metrics["num_target_rows_inserted"], metrics["num_target_files_removed"]) == (2, 0)
+    assert set(before) < set(table.files()["path"].to_pylist())
+    assert table.count() == 3 * ROWS + 2
+    again = run(table, source([5, 900, 901]), ON, [("when_not_matched_insert_all", {})])
+    assert again["version"] == metrics["version"]
+
+
+def test_only_files_with_keys_of_the_source_are_read(tmp_path: Path) -> None:
+    made(tmp_path, files=5)
+    store = FaultStore(str(tmp_path))
+    table = DeltaTable(tmp_path)
+    table.store = store
+    for ids in ([405], list(range(410, 600))):
+        metrics = run(table, source(ids), ON, [("when_matched_update_all", {})])
+        assert metrics["num_target_files_scanned"] < 5
+        assert metrics["num_target_files_skipped_during_scan"] >= 3
+
+
+def test_sources_of_every_kind(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", files=1)
+    data = source([1, 2])
+    other = tmp_path / "other"
+    write_deltalake(other, data)
+    sources = [data, data.to_reader(), data.to_batches()[0], data.to_pandas(), pl.from_arrow(data), DeltaTable(other)]
+    for number, rows_of_source in enumerate(sources):
+        updates = {"amount": f"source.amount + {number}"}
+        run(table, rows_of_source, ON, [("when_matched_update", {"updates": updates})])
+        assert table.to_pyarrow_table(filters="id = 2")["amount"].to_pylist() == [-2.0 + number]
+    assert isinstance(sources[3], pd.DataFrame)
+
+
+def test_the_table_is_its_own_source(tmp_path: Path) -> None:
+    table = made(tmp_path, files=1)
+    run(table, DeltaTable(tmp_path), ON, [("when_matched_update", {"updates": {"amount": "source.amount + 1"}})])
+    assert table.to_pyarrow_table(filters="id = 10")["amount"].to_pylist() == [16.0]
+
+
+def test_other_conditions_than_equal_keys(tmp_path: Path) -> None:
+    table = made(tmp_path, files=1)
+    ranges = pa.table({"low": [10, 100], "high": [20, 110], "label": ["a", "b"]})
+    merger = table.merge(ranges, "t.id >= s.low AND t.id < s.high", "s", "t")
+    metrics = merger.when_matched_update({"name": "s.label"}).execute()
+    assert metrics["num_target_rows_updated"] == 20
+    read = table.to_pyarrow_table()
+    assert [row["id"] for row in read.to_pylist() if row["name"] == "a"] == list(range(10, 20))
+    assert table.merge(ranges, "false", "s", "t").when_matched_delete().execute()["version"] == metrics["version"]
+
+
+@pytest.mark.parametrize("kind", ["float64", "string", "date32", "decimal128(9, 2)", "timestamp[us, tz=UTC]", "bool"])
+def test_keys_of_every_type(tmp_path: Path, kind: str) -> None:
+    numbers = pa.array([0, 1, None, 2], pa.int32())
+    types = {"decimal128(9, 2)": pa.decimal128(9, 2), "timestamp[us, tz=UTC]": pa.timestamp("us", tz="UTC")}
+    target_type = types.get(kind) or getattr(pa, {"bool": "bool_"}.get(kind, kind))()
+    keys = (
+        pa.array(numbers.to_pylist(), pa.int64()).cast(pa.decimal128(19, 0)).cast(target_type)
+        if "decimal" in kind
+        else (numbers.cast(pa.int64()).cast(target_type) if "timestamp" in kind else numbers.cast(target_type))
+    )
+    table_rows = pa.table({"k": keys, "v": ["t0", "t1", "t-", "t2"]})
+    write_deltalake(tmp_path, table_rows.slice(0, 3) if kind == "bool" else table_rows)
+    table = DeltaTable(tmp_path)
+    data = table_rows.slice(1, 2).set_column(1, "v", pa.array(["s1", "s-"]))
+    clauses: list[Clause] = [("when_matched_update_all", {}), ("when_not_matched_insert_all", {})]
+    metrics = run(table, data, "target.k = source.k", clauses)
+    assert (metrics["num_target_rows_updated"], metrics["num_target_rows_inserted"]) == (1, 1)  # NULL equals nothing
+
+
+BAD: list[tuple[str, list[Clause], list[int], str]] = [
+    (ON, [], [1], "DELTA_INVALID_MERGE"),
+    ("target.nope = source.id", [("when_matched_delete", {})], [1], "DELTA_PREDICATE_COLUMN_NOT_FOUND"),
+    ("id = source.id", [("when_matched_delete", {})], [1], "DELTA_AMBIGUOUS_COLUMN"),
+    (ON, [("when_matched_update_all", {})], [1, 1], "DELTA_MULTIPLE_SOURCE_ROWS_MATCH"),
+    (ON, [("when_matched_delete", {"predicate": "source.amount < 0"})], [1, 1], "DELTA_MULTIPLE_SOURCE_ROWS_MATCH"),
+    (ON, [("when_matched_update", {"updates": {"nope": "1"}})], [1], "DELTA_COLUMN_NOT_FOUND"),
+    (ON, [("when_matched_update", {"updates": {}})], [1], "DELTA_INVALID_MERGE"),
+    (ON, [("when_matched_update", {"updates": {"id": "source.name"}})], [1], "DELTA_INVALID_ASSIGNMENT"),
+    (ON, [("when_not_matched_insert", {"updates": {"id": "target.id"}})], [999], "DELTA_PREDICATE_COLUMN_NOT_FOUND"),
+    (
+        ON,
+        [("when_not_matched_by_source_delete", {"predicate": "source.id = 1"})],
+        [1],
+        "DELTA_PREDICATE_COLUMN_NOT_FOUND",
+    ),
+    (
+        ON,
+        [("when_matched_update", {"updates": {"id": "target.id * 9223372036854775807"}})],
+        [2],
+        "DELTA_VALUE_OUT_OF_RANGE",
+    ),
+    (ON, [("when_matched_update", {"updates": {"name": "upper(source.name)"}})], [1], "DELTA_PREDICATE_NEEDS_SPARK"),
+]
+
+
+@pytest.mark.parametrize(("condition", "clauses", "ids", "code"), BAD)
+def test_bad_input_changes_nothing(
+    tmp_path: Path, engine: Engine, condition: str, clauses: list[Clause], ids: list[int], code: str
+) -> None:
+    made(tmp_path)
+    table, before = DeltaTable(tmp_path, engine=engine), parquet_files(tmp_path)
+    with pytest.raises(DeltaError) as refusal:
+        run(table, source(ids), condition, clauses)
+    assert refusal.value.code == code
+    assert refusal.value.table is not None
+    assert DeltaTable(tmp_path).version() == table.version() == 2
+    assert parquet_files(tmp_path) == before
+
+
+def test_several_source_rows_may_delete_one_row(tmp_path: Path) -> None:
+    table = made(tmp_path, files=1)
+    assert run(table, source([1, 1, 2]), ON, [("when_matched_delete", {})])["num_target_rows_deleted"] == 2
+    assert table.count() == ROWS - 2
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS], ids=["copies", "vectors"])
+@pytest.mark.parametrize("verb", ["append", "compact", "delete", "update", "merge"])
+def test_concurrent_writers(tmp_path: Path, verb: str, properties: dict[str, str]) -> None:
+    """Another writer commits after the merge has read its version: each key exists once, with the merge's value."""
+    made(tmp_path, **properties)
+    data = source([5, 205, 700, 800])
+    clauses: list[Clause] = [("when_matched_update_all", {}), ("when_not_matched_insert_all", {})]
+    others = {
+        "append": lambda table: write_deltalake(table, rows(3 * ROWS, 150), mode="append"),
+        "compact": lambda table: table.optimize.compact(),
+        "delete": lambda table: table.delete("id = 205"),
+        "update": lambda table: table.update({"name": "'theirs'"}, predicate="id < 10"),
+        "merge": lambda table: run(table, source([5, 6, 800], name=["o", "o", "o"]), ON, clauses),
+    }
+    table = DeltaTable(tmp_path)
+    merger = table.merge(data, ON, "source", "target").when_matched_update_all().when_not_matched_insert_all()
+    others[verb](DeltaTable(tmp_path))
+    merger.execute()
+    read = {row["id"]: row for row in read_by_all(tmp_path).to_pylist()}
+    assert len(read) == DeltaTable(tmp_path).count()
+    assert [read[number] for number in (5, 205, 700, 800)] == data.to_pylist()
+    if verb in ("update", "merge"):
+        assert read[6]["name"] == {"update": "theirs", "merge": "o"}[verb]
+
+
+def test_merges_of_different_keys_do_not_conflict(tmp_path: Path) -> None:
+    made(tmp_path, **VECTORS)
+    table = DeltaTable(tmp_path)
+    merger = table.merge(source([5]), ON, "source", "target").when_matched_update_all().when_not_matched_insert_all()
+    clauses: list[Clause] = [("when_matched_update_all", {}), ("when_not_matched_insert_all", {})]
+    run(DeltaTable(tmp_path), source([450, 901]), ON, clauses)
+    assert merger.execute()["version"] == 4
+    (commit,) = DeltaTable(tmp_path).history(1)
+    assert commit["readVersion"] == 2
