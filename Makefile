@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo up down test test-slow test-all test-faults test-worker-kills test-s3 test-spark-s3 test-floor test-install interop interop-commits interop-commits-s3 fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-log bench-commit bench-checkpoint package lock prerequisites clean
+.PHONY: help demo up down test test-slow test-all test-faults test-worker-kills test-s3 test-spark-s3 test-floor test-install interop interop-commits interop-commits-s3 fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-dml bench-log bench-commit bench-checkpoint package lock prerequisites clean
 
 # Of the caller's environment only pip's own settings and the choice of Java have an effect.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -137,6 +137,9 @@ docs: $(installed) ## Write the pages that are generated from the code
 
 bench: prerequisites $(installed) ## Time compact, z_order and delete, compared with delta-rs
 	@$(python) -m benchmarks
+
+bench-dml: prerequisites $(installed) ## Time update and merge, compared with delta-rs
+	@$(python) -m benchmarks --verbs delete update merge
 
 bench-log: prerequisites $(installed) $(delta_spark)/.installed ## Time opening, pruning and scanning tables of many files, compared with other libraries
 	@$(python) -m benchmarks.log

@@ -1,4 +1,4 @@
-"""Time compact, z_order and delete beside delta-rs, check the results, and print a table.
+"""Time verbs beside delta-rs, check the results, and print a table for each.
 
 Contestants alternate in each round. delta-rs and the Arrow engine run in a new process each time, Spark in one session
 that is started before. Each run has a new copy of its table, with its files in the page cache.
@@ -21,19 +21,24 @@ from typing import Any, NamedTuple
 
 from benchmarks import checks, data
 
+VERBS = ("compact", "z_order", "delete", "update", "merge")
 CONTESTANTS = ("delta-rs", "arrow", "spark")
 OUTPUT_FILES = 16
 HOME = Path(__file__).resolve().parent.parent / ".bench"
 
 
 class Verb(NamedTuple):
-    """A verb and its table; ``left``: the condition that the remaining rows fulfil."""
+    """A verb and its table.
+
+    Attributes:
+        left: the condition that the remaining rows fulfil; None: the rows must be those of delta-rs' result.
+    """
 
     name: str
     title: str
     source: Path
     arguments: dict[str, Any]
-    left: str = "true"
+    left: str | None = "true"
 
 
 class Run(NamedTuple):
@@ -101,6 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--engines", nargs="+", choices=CONTESTANTS[1:], default=CONTESTANTS[1:], help="engines to time"
     )
+    parser.add_argument("--verbs", nargs="+", choices=VERBS, default=VERBS[:3], help="verbs to time (%(default)s)")
     parser.add_argument("--home", type=Path, default=HOME, help="folder of the data (default: .bench)")
     options = parser.parse_args(arguments)
     if options.rows < data.SMALL_FILES or options.rows % data.SMALL_FILES:
@@ -112,6 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     contestants = ["delta-rs", *options.engines]
     with _spark(contestants, options.home) as spark:
         for verb in _verbs(options.home, options.rows):
+            if verb.name not in options.verbs:
+                continue
             _print(verb, _contest(verb, contestants, options.rounds, options.home, spark))
     return 0
 
@@ -119,6 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _verbs(home: Path, rows: int) -> list[Verb]:
     small, big, marked = data.make(home, rows)
     customer = data.customers(rows) // 2
+    tables = ((big, ""), (marked, ", deletion vectors enabled"))
     size = sum(Path(path).stat().st_size for path in checks.files(small))
     return [
         Verb("compact", f"compact {data.SMALL_FILES} files", small, {}),
@@ -142,6 +151,27 @@ def _verbs(home: Path, rows: int) -> list[Verb]:
             {"predicate": f"customer = {customer}"},
             left=f"customer <> {customer}",
         ),
+        *(
+            Verb(
+                "update",
+                f"update one customer in {data.BIG_FILES} big files{suffix}",
+                table,
+                {"updates": {"quantity": "quantity + 1"}, "predicate": f"customer = {customer}"},
+                left=None,
+            )
+            for table, suffix in tables
+        ),
+        *(
+            Verb(
+                "merge",
+                f"merge {count:,} orders into {data.BIG_FILES} big files{suffix}",
+                table,
+                {"source": str(data.changes(home, rows, count))},
+                left=None,
+            )
+            for count in (rows // 1_000, rows // 10)
+            for table, suffix in tables
+        ),
     ]
 
 
@@ -160,7 +190,7 @@ def _contest(
 ) -> dict[str, Result]:
     runs: dict[str, list[Run]] = {name: [] for name in contestants}
     left: dict[str, tuple[int, dict[str, float]]] = {}
-    expected = checks.content(verb.source, verb.left)
+    expected = None if verb.left is None else checks.content(verb.source, verb.left)
     for _ in range(rounds):
         for name in contestants:
             table = home / f"{verb.name}-{name}"
@@ -170,6 +200,7 @@ def _contest(
             if process is not spark:
                 process.close()
             content = checks.content(table)
+            expected = content if expected is None else expected  # delta-rs is the first contestant
             if content != expected:
                 raise SystemExit(f"{name} {verb.name}: the table {table} has {content}; expected {expected}")
             left[name] = len(checks.files(table)), _skipped(verb, table)

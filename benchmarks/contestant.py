@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from benchmarks.memory import Peak, family
 
 Verb = Callable[[str, dict[str, Any]], object]
@@ -37,6 +39,12 @@ def _run(table: Any, verb: str, arguments: dict[str, Any]) -> object:
         return table.optimize.compact(**arguments)
     if verb == "z_order":
         return table.optimize.z_order(**arguments)
+    if verb == "update":
+        return table.update(**arguments)
+    if verb == "merge":
+        source = pq.read_table(arguments["source"])
+        merger = table.merge(source, "t.order_id = s.order_id", source_alias="s", target_alias="t")
+        return merger.when_matched_update_all().when_not_matched_insert_all().execute()
     return table.delete(**arguments)
 
 

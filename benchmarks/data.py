@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
 SMALL_FILES = 200
@@ -62,6 +63,16 @@ def make(home: Path, rows: int) -> tuple[Path, Path, Path]:
         DeltaTable(unfinished).create_checkpoint()
         unfinished.rename(path)
     return small, big, marked
+
+
+def changes(home: Path, rows: int, count: int) -> Path:
+    """A file of ``count`` orders to merge: of each hundred, one is new, and the others replace random orders."""
+    path = home / f"changes-{rows}-{count}.parquet"
+    if not path.exists():
+        ids = np.sort(np.random.default_rng(11).choice(rows, count, replace=False))
+        ids[-max(1, count // 100) :] += rows
+        pq.write_table(orders(0, count, rows).set_column(0, "order_id", pa.array(ids)), path)
+    return path
 
 
 def copy(source: Path, target: Path) -> None:

@@ -175,7 +175,9 @@ class Scene:
                 deadline = time.monotonic() + _SECONDS_TO_COME
                 while not killed.is_set():
                     assert time.monotonic() < deadline, f"{moment.name}: never; {self._log()}"
-                    assert worker.poll() is None, f"{moment.name}: ended before; {self._log()}"
+                    # Between a kill and its event, the worker has ended already.
+                    is_running = worker.poll() is None or killed.wait(_SECONDS_TO_DIE)
+                    assert is_running, f"{moment.name}: ended before; {self._log()}"
                     if moment.command and self._has_come(worker, moment.command):
                         kill()
                     time.sleep(0.005)

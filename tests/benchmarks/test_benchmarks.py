@@ -6,17 +6,18 @@ import pytest
 from deltalake import DeltaTable
 
 from benchmarks import checks, data
-from benchmarks.__main__ import main
+from benchmarks.__main__ import VERBS, main
 
 pytestmark = pytest.mark.slow
 
 
 def test_a_small_benchmark_runs_and_reports(tmp_path, capsys):
-    assert main(["--rows", "2000", "--rounds", "1", "--engines", "arrow", "--home", str(tmp_path)]) == 0
+    options = ["--rows", "2000", "--rounds", "1", "--engines", "arrow", "--home", str(tmp_path), "--verbs", *VERBS]
+    assert main(options) == 0
     report = capsys.readouterr().out
-    for title in ("compact 200 files", "z_order 200 files by customer and item", "delete one customer"):
+    for title in ("compact 200 files", "z_order 200 files by customer and item", "delete one customer", "update one", "merge 200"):
         assert title in report
-    assert report.count("delta-rs  ") == report.count("arrow  ") == 4
+    assert report.count("delta-rs  ") == report.count("arrow  ") == 10
     assert "files that a point predicate skips: customer" in report
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == [
         "orders-2000-big",
