@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.ir import Column
@@ -75,8 +75,3 @@ class MergeNamespace(Schema):
     def _below(self, side: str, parts: Sequence[str]) -> Column:
         column = resolve(parts, self.schemas[side])
         return Column((side, *column.path), column.type)
-
-
-def only_sides(columns: Iterable[Column]) -> frozenset[str]:
-    """The sides that columns of a namespace belong to."""
-    return frozenset(column.path[0] for column in columns)

@@ -278,6 +278,13 @@ class DeltaTable(ReadableTable):
             )
         data = align(rows.rows.read_all(), Schema.from_arrow(rows.schema), table=self.table_uri)
         aliases = (target_alias or "target", source_alias or "source")
+        if not all(isinstance(alias, str) for alias in aliases) or aliases[0].lower() == aliases[1].lower():
+            raise InvalidArgumentError(
+                f"the aliases of target and source are {aliases[0]!r} and {aliases[1]!r}; expected different names",
+                table=self.table_uri,
+                hint="Give two aliases that differ in more than case",
+                code="DELTA_INVALID_MERGE",
+            )
         return TableMerger(self, data, predicate, aliases, commit_properties)
 
     @property

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.errors import InvalidArgumentError, MetadataChangedError
+from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.table.deltalake_metrics import merge_metrics
 from lakehouse_lib.transaction.commit_properties import CommitProperties
@@ -114,8 +115,16 @@ class TableMerger:
         from lakehouse_lib.operations.dml.merge import merge
 
         table = self._table
+        latest = table._latest()
+        if latest.schema != self._snapshot.schema:
+            raise MetadataChangedError(
+                "the schema of the table changed after merge() was called",
+                table=table.table_uri,
+                version=latest.version,
+                hint="Build the merge again",
+            )
         result = merge(
-            self._snapshot,
+            latest,
             self._source,
             self._condition,
             tuple(self._clauses),
@@ -144,32 +153,37 @@ class TableMerger:
             "not matched by source": self._names.within([TARGET]),
         }[case]
         values: dict[str, Value] | None = None
-        if updates is not None:
-            values = self._values(updates, names)
-        elif except_columns is not None:
+        if except_columns is not None:
             values = self._all_values(except_columns)
+        elif action != "delete":
+            values = self._values(updates, names)
         if action == "insert":
             values = {**self._nulls(values or {}), **(values or {})}
         condition = None if predicate is None else parse(predicate, names, table=self._table.table_uri)
         self._clauses.append(MergeClause(case, action, condition, values))
         return self
 
-    def _values(self, updates: Mapping[str, str], names: MergeNamespace) -> dict[str, Value]:
+    def _invalid(self, message: str) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            message,
+            table=self._table.table_uri,
+            hint='Give {"column": "expression"} for the columns to change, or a list of columns as except_cols',
+            code="DELTA_INVALID_MERGE",
+        )
+
+    def _values(self, updates: Mapping[str, str] | None, names: MergeNamespace) -> dict[str, Value]:
         from lakehouse_lib.expressions import parse_value
         from lakehouse_lib.expressions.namespace import TARGET
 
+        if not isinstance(updates, Mapping):
+            raise self._invalid(f"updates is {excerpt(updates)}; expected a mapping")
         values: dict[str, Value] = {}
         for text, sql in updates.items():
             column = self._snapshot.field(_without_alias(text, self._names.aliases[TARGET]))
             self._check_free(column.name, values)
             values[column.name] = parse_value(sql, column, names, table=self._table.table_uri)
         if not values:
-            raise InvalidArgumentError(
-                "updates is empty; expected a value for at least one column",
-                table=self._table.table_uri,
-                hint="Give an expression for each column to change",
-                code="DELTA_INVALID_MERGE",
-            )
+            raise self._invalid("updates is empty; expected a value for at least one column")
         return values
 
     def _all_values(self, except_columns: Sequence[str]) -> dict[str, Value]:
@@ -178,7 +192,13 @@ class TableMerger:
         from lakehouse_lib.expressions.namespace import SOURCE
         from lakehouse_lib.schema.quoting import quoted
 
+        if isinstance(except_columns, str) or not all(isinstance(name, str) for name in except_columns):
+            raise self._invalid(f"except_cols is {excerpt(except_columns)}; expected a list of column names")
         left_out = {_without_alias(name, alias).lower() for name in except_columns for alias in self._all_aliases()}
+        columns = {name.lower() for name in (*self._source.column_names, *self._snapshot.schema.names)}
+        for name in except_columns:
+            if not {_without_alias(name, alias).lower() for alias in self._all_aliases()} & columns:
+                raise self._invalid(f"except_cols has {name!r}; expected columns of the source or the target")
         values: dict[str, Value] = {}
         for name in self._source.column_names:
             if name.lower() in left_out:
@@ -186,6 +206,8 @@ class TableMerger:
             column = self._snapshot.field(name)
             sql = f"{quoted(self._names.aliases[SOURCE])}.{quoted(name)}"
             values[column.name] = parse_value(sql, column, self._names, table=self._table.table_uri)
+        if not values:
+            raise self._invalid("except_cols leaves no column of the source; expected at least one")
         return values
 
     def _nulls(self, values: Mapping[str, Value]) -> dict[str, Value]:

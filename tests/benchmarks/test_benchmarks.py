@@ -15,7 +15,13 @@ def test_a_small_benchmark_runs_and_reports(tmp_path, capsys):
     options = ["--rows", "2000", "--rounds", "1", "--engines", "arrow", "--home", str(tmp_path), "--verbs", *VERBS]
     assert main(options) == 0
     report = capsys.readouterr().out
-    for title in ("compact 200 files", "z_order 200 files by customer and item", "delete one customer", "update one", "merge 200"):
+    for title in (
+        "compact 200 files",
+        "z_order 200 files by customer and item",
+        "delete one customer",
+        "update one",
+        "merge 200",
+    ):
         assert title in report
     assert report.count("delta-rs  ") == report.count("arrow  ") == 10
     assert "files that a point predicate skips: customer" in report

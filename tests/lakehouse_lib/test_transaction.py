@@ -141,7 +141,7 @@ def test_an_application_writes_each_of_its_versions_once(tmp_path):
     assert isinstance(first.commit(properties), Committed)
     assert isinstance(racing.commit(properties).error, ConcurrentTransactionError)
     again = begin(load_snapshot(snapshot.store), adds=["again"])
-    assert "already committed its version 3" in str(again.commit(properties).error)
+    assert "already has txn version 3" in str(again.commit(properties).error)
     assert load_snapshot(snapshot.store).transactions["source"].version == 3
     assert paths_of(load_snapshot(snapshot.store)) == ["first"]
 

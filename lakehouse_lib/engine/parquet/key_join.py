@@ -6,7 +6,7 @@ No pair is missed. A NULL is equal to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from lakehouse_lib.arrow.values import numbers_of, whole
 
 Rows = NDArray[np.int64]
 _NO_CODE = -1
+_MOST_DIGITS = 38
 
 
 class KeyJoin:
@@ -45,8 +46,8 @@ class KeyJoin:
         self._rows = present[order]
         self._starts = np.searchsorted(groups[order], np.arange(len(self._combinations) + 1))
 
-    def pairs(self, columns: Sequence[pa.Array]) -> tuple[Rows, Rows]:
-        """The pairs of equal keys: row numbers of the batch and of the source."""
+    def pairs(self, columns: Sequence[pa.Array], limit: int) -> Iterator[tuple[Rows, Rows]]:
+        """The pairs of equal keys: row numbers of the batch and of the source, at most ``limit`` at a time."""
         codes = np.zeros(len(columns[0]), np.int64)
         missing = np.zeros(len(columns[0]), np.bool_)
         for column, values, radix in zip(columns, self._values, self._radices, strict=True):
@@ -55,26 +56,47 @@ class KeyJoin:
             codes = codes * radix + own
         candidates = np.flatnonzero(~missing)
         if not len(candidates) or not len(self._combinations):
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+            return
         places = np.searchsorted(self._combinations, codes[candidates])
         places[places == len(self._combinations)] = 0
         is_pair = self._combinations[places] == codes[candidates]
         batch_rows, groups = candidates[is_pair], places[is_pair]
         counts = self._starts[groups + 1] - self._starts[groups]
         ends = np.cumsum(counts)
-        offsets = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts)
-        return np.repeat(batch_rows, counts), self._rows[np.repeat(self._starts[groups], counts) + offsets]
+        for first in range(0, int(ends[-1]) if len(ends) else 0, limit):
+            numbers = np.arange(first, min(first + limit, int(ends[-1])))
+            entries = np.searchsorted(ends, numbers, side="right")
+            offsets = numbers - (ends - counts)[entries]
+            yield batch_rows[entries], self._rows[self._starts[groups][entries] + offsets]
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type in which two key columns are compared; None if they cannot be keys."""
-    if pa.types.is_integer(left) and pa.types.is_integer(right):
+    """The type of the codes of two key columns; None if they cannot be keys.
+
+    Equal values have equal codes. Different values may have equal codes too, such as large integers as floats.
+    """
+    types = pa.types
+    if types.is_integer(left) and types.is_integer(right):
         return pa.int64()
-    if pa.types.is_floating(left) and pa.types.is_floating(right):
+    if all(types.is_floating(kind) or types.is_integer(kind) for kind in (left, right)):
         return pa.float64()
-    if pa.types.is_nested(left) or pa.types.is_decimal256(left):
-        return None
-    return left if left == right else None
+    if all(types.is_temporal(kind) for kind in (left, right)) and left != right:
+        return pa.timestamp("us")
+    if types.is_decimal(left) and types.is_decimal(right):
+        scale = max(left.scale, right.scale)
+        digits = max(left.precision - left.scale, right.precision - right.scale) + scale
+        return pa.decimal128(digits, scale) if digits <= _MOST_DIGITS else None
+    return left if left == right and not types.is_nested(left) else None
+
+
+def as_key(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    """A key column in the type of its codes."""
+    values = whole(column)
+    if values.type == kind:
+        return values
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type):
+        return values.cast(pa.int64()).cast(kind)
+    return values.cast(kind, safe=False)
 
 
 def _normal(column: pa.Array) -> pa.Array:

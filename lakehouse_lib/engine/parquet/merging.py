@@ -22,7 +22,7 @@ from lakehouse_lib.arrow.values import bools, flags_of, int64s, numbers_of
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.merge_plan import MergeCase, MergeClause, MergePlan
 from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS
-from lakehouse_lib.engine.parquet.key_join import KeyJoin, common_type
+from lakehouse_lib.engine.parquet.key_join import KeyJoin, as_key, common_type
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, matches_table, shares
 from lakehouse_lib.engine.parquet.reader import DataFile, TableReader
 from lakehouse_lib.engine.parquet.updating import matching_rows
@@ -40,6 +40,8 @@ Rows = NDArray[np.int64]
 
 #: Pairs of a target row and a source row that are evaluated at a time.
 _PAIRS = 1 << 18
+#: Rows of the target that are joined at a time; a larger row group is joined whole.
+_BATCH = 1 << 18
 _SHOWN = 10
 
 #: One row a task: its ``TaskResult`` and its error, pickled; one of them is null.
@@ -119,7 +121,7 @@ def merge_rows(engine: Engine, files: pa.Table, plan: MergePlan, source: pa.Tabl
         for result in results:
             is_matched[deletion_vector.positions(result.matched)] = True
         inserted, count = _insert(plan, source, is_matched, target)
-    except DeltaError:
+    except BaseException:
         for written in new_files:
             with suppress(DeltaError):  # the error of the task is reported; vacuum deletes the files
                 target.store.delete_many(file_paths.decode_all(written["path"], target.store).to_pylist())
@@ -230,15 +232,18 @@ class _Merging:
         target_names, source_names = _columns(conditions)
         target_names |= {target for target, _ in self._plan.keys}
         join = self._join()
-        for index, positions, rows in self._scan(sorted(target_names)):
+        for files, positions, rows in self._batches(sorted(target_names)):
             for target_rows, source_rows in self._candidates(join, rows):
                 pairs = _pairs(rows, target_rows, self._source, source_rows, source_names)
                 is_match = flags_of(matches(self._plan.condition, pairs))
                 target_rows, source_rows = target_rows[is_match], source_rows[is_match]
                 self._matched_sources[source_rows] = True
-                self._matched[index] |= bitmap_of(np.unique(positions[target_rows]))
                 chosen = _first_clauses(clauses, pairs.filter(bools(is_match)))
-                self._decide(index, positions[target_rows], chosen, source_rows, clauses)
+                matched_files, matched_positions = files[target_rows], positions[target_rows]
+                for index in np.unique(matched_files).tolist():
+                    own = matched_files == index
+                    self._matched[index] |= bitmap_of(np.unique(matched_positions[own]))
+                    self._decide(index, matched_positions[own], chosen[own], source_rows[own], clauses)
 
     def _decide_unmatched(self) -> None:
         clauses = self._plan.of("not matched by source")
@@ -250,6 +255,25 @@ class _Merging:
             chosen = _first_clauses(clauses, _one_side(TARGET, free))
             free_positions = positions[is_free]
             self._decide(index, free_positions, chosen, np.full(len(free_positions), -1), clauses)
+
+    def _batches(self, names: list[str]) -> Iterator[tuple[Rows, Rows, pa.Table]]:
+        """Row groups, small ones together: the file's number and the position of each row, and these columns.
+
+        A join with a batch costs as much as a pass over the source's keys, so there should be few batches.
+        """
+        pending: list[tuple[int, Rows, pa.Table]] = []
+
+        def batch() -> tuple[Rows, Rows, pa.Table]:
+            files = np.concatenate([np.full(len(positions), index) for index, positions, _ in pending])
+            return files, np.concatenate([entry[1] for entry in pending]), pa.concat_tables(e[2] for e in pending)
+
+        for entry in self._scan(names):
+            pending.append(entry)
+            if sum(len(positions) for _, positions, _ in pending) >= _BATCH:
+                yield batch()
+                pending.clear()
+        if pending:
+            yield batch()
 
     def _decide(
         self, index: int, positions: Rows, chosen: Rows, source_rows: Rows, clauses: Sequence[MergeClause]
@@ -267,7 +291,7 @@ class _Merging:
             return None
         kinds = self._key_types()
         return KeyJoin(
-            [_chunk(self._source[name], kind) for (_, name), kind in zip(self._plan.keys, kinds, strict=True)]
+            [as_key(self._source[name], kind) for (_, name), kind in zip(self._plan.keys, kinds, strict=True)]
         )
 
     def _key_types(self) -> list[pa.DataType]:
@@ -282,10 +306,8 @@ class _Merging:
         """Pairs of rows that may match, in portions."""
         if join is not None:
             kinds = self._key_types()
-            keys = [_chunk(rows[name], kind) for (name, _), kind in zip(self._plan.keys, kinds, strict=True)]
-            target_rows, source_rows = join.pairs(keys)
-            for start in range(0, len(target_rows), _PAIRS):
-                yield target_rows[start : start + _PAIRS], source_rows[start : start + _PAIRS]
+            keys = [as_key(rows[name], kind) for (name, _), kind in zip(self._plan.keys, kinds, strict=True)]
+            yield from join.pairs(keys, _PAIRS)
             return
         count = len(self._source)
         step = max(1, _PAIRS // max(1, count))
@@ -393,7 +415,11 @@ def _first_clauses(clauses: Sequence[MergeClause], rows: pa.Table) -> Rows:
     for number, clause in enumerate(clauses):
         is_free = chosen < 0
         if clause.condition is not None:
-            is_free &= flags_of(matches(clause.condition, rows))
+            # Only rows that no earlier clause has taken: a condition may fail for the others.
+            free = np.flatnonzero(is_free)
+            is_true = flags_of(matches(clause.condition, rows.take(int64s(free)))) if len(free) else is_free[free]
+            chosen[free[is_true]] = number
+            continue
         chosen[is_free] = number
     return chosen
 
@@ -430,8 +456,3 @@ def _one_side(side: str, rows: pa.Table) -> pa.Table:
 def _structs(rows: pa.Table) -> pa.StructArray:
     columns = [column.combine_chunks() for column in rows.columns]
     return pa.StructArray.from_arrays(columns, names=rows.column_names)
-
-
-def _chunk(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
-    whole = column.combine_chunks() if column.num_chunks else pa.nulls(0, column.type)
-    return whole if whole.type == kind else whole.cast(kind)

@@ -168,7 +168,7 @@ def _refuse_opaque(condition: Predicate, clauses: tuple[MergeClause, ...], table
                 raise InvalidPredicateError(
                     f"a merge cannot evaluate {shown(part.sql)} of {shown(text)}",
                     table=table,
-                    hint="Compute it as a column of the source, or rewrite it with the SQL that docs/merging.md lists",
+                    hint="Compute it as a column of the source, or rewrite it with the SQL that docs/updating.md lists",
                     code="DELTA_PREDICATE_NEEDS_SPARK",
                 )
 
@@ -216,13 +216,16 @@ def _target_predicate(plan: MergePlan, source: pa.Table, snapshot: Snapshot) -> 
         values = pc.unique(source[source_name].combine_chunks()).drop_null()
         if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
             continue
+        try:
+            listed = values.to_pylist() if len(values) <= _MOST_LISTED else pc.min_max(values).as_py()
+        except (OverflowError, ValueError):  # a time that Python cannot hold
+            continue
         if not len(values):
             filters: list[tuple[str, str, Any]] = [(target_name, "in", [None])]
         elif len(values) <= _MOST_LISTED:
-            filters = [(target_name, "in", values.to_pylist())]
+            filters = [(target_name, "in", listed)]
         else:
-            bounds = pc.min_max(values)
-            filters = [(target_name, ">=", bounds["min"].as_py()), (target_name, "<=", bounds["max"].as_py())]
+            filters = [(target_name, ">=", listed["min"]), (target_name, "<=", listed["max"])]
         predicate = conjoin(predicate, from_filters(filters, snapshot.schema, table=snapshot.store.root))
     return predicate
 

@@ -16,7 +16,8 @@ import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.errors import DeltaError
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, MetadataChangedError
+from lakehouse_lib.table.merger import TableMerger
 from tests.fault_store import FaultStore
 from tests.peers import parquet_files, plain, read_delta_rs, read_duckdb
 
@@ -262,6 +263,89 @@ def test_several_source_rows_may_delete_one_row(tmp_path: Path) -> None:
     assert table.count() == ROWS - 2
 
 
+def merger_of_a_stale_table(root: Path, data: pa.Table) -> TableMerger:
+    """An upsert that plans on the present version, whatever is committed before it is executed."""
+    table = DeltaTable(root)
+    table._latest = lambda: table.snapshot  # type: ignore[method-assign]
+    return table.merge(data, ON, "source", "target").when_matched_update_all().when_not_matched_insert_all()
+
+
+def test_a_merge_runs_on_the_latest_version(tmp_path: Path) -> None:
+    table = made(tmp_path, files=1)
+    merger = table.merge(source([777]), ON, "source", "target").when_matched_delete()
+    write_deltalake(tmp_path, source([777]), mode="append")
+    assert merger.execute()["num_target_rows_deleted"] == 1
+    merger = table.merge(source([5]), ON, "source", "target").when_matched_delete()
+    more = source([888]).append_column("extra", pa.array([1]))
+    write_deltalake(tmp_path, more, mode="append", schema_mode="merge")
+    with pytest.raises(MetadataChangedError):
+        merger.execute()
+
+
+@pytest.mark.parametrize(
+    ("source_alias", "target_alias"), [("t", "t"), ("t", "T"), ("target", None), (None, "Source"), (5, None)]
+)
+def test_equal_aliases_are_refused(tmp_path: Path, source_alias: Any, target_alias: Any) -> None:
+    with pytest.raises(InvalidArgumentError) as refusal:
+        made(tmp_path, files=1).merge(source([1]), "t.id = t.id", source_alias, target_alias)
+    assert refusal.value.code == "DELTA_INVALID_MERGE"
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("when_matched_update", {"updates": None}),
+        ("when_not_matched_insert", {"updates": None}),
+        ("when_matched_update", {"updates": ["name"]}),
+        ("when_matched_update_all", {"except_cols": "id"}),
+        ("when_matched_update_all", {"except_cols": ["nope"]}),
+        ("when_matched_update_all", {"except_cols": ["id", "part", "name", "amount"]}),
+    ],
+)
+def test_arguments_of_a_clause(tmp_path: Path, method: str, arguments: dict[str, Any]) -> None:
+    merger = made(tmp_path, files=1).merge(source([1]), ON, "source", "target")
+    with pytest.raises(InvalidArgumentError) as refusal:
+        getattr(merger, method)(**arguments)
+    assert refusal.value.code == "DELTA_INVALID_MERGE"
+
+
+def test_a_condition_is_evaluated_for_rows_that_no_earlier_clause_has_taken(tmp_path: Path) -> None:
+    table = made(tmp_path, files=1)
+    merger = table.merge(source([100]), ON, "source", "target").when_matched_delete("target.amount > 100")
+    merger = merger.when_matched_update({"name": "'q'"}, "target.id * 9223372036854775807 > 1")
+    assert merger.execute()["num_target_rows_deleted"] == 1
+
+
+def test_keys_of_different_types_and_far_times(tmp_path: Path) -> None:
+    micros = pa.array([253402300800000005, 0, 86_400_000_000], pa.int64())
+    data = pa.table(
+        {
+            "i": pa.array([1, 2, 3], pa.int64()),
+            "t": micros.cast(pa.timestamp("us", tz="UTC")),
+            "c": pa.array([1, 2, 3]).cast(pa.decimal128(21, 2)),
+        }
+    )
+    write_deltalake(tmp_path, data)
+    pairs = [
+        ("target.i = source.f", {"f": pa.array([2.0, float("nan"), 2.5])}, 1),
+        ("target.t = source.t", {"t": data["t"]}, 3),
+        ("target.t = source.n", {"n": micros.cast(pa.timestamp("us"))}, 3),
+        ("target.t = source.d", {"d": pa.array([0, 1], pa.int32()).cast(pa.date32())}, 2),
+        ("target.c = source.c", {"c": pa.array([2, 3]).cast(pa.decimal128(23, 4))}, 2),
+    ]
+    for condition, columns, expected in pairs:
+        merger = DeltaTable(tmp_path).merge(pa.table(columns), condition).when_matched_update({"i": "target.i"})
+        assert merger.execute()["num_target_rows_updated"] == expected, condition
+
+
+def test_one_key_for_many_rows(tmp_path: Path) -> None:
+    """Forty million pairs of equal keys, of which each row of the source keeps one."""
+    write_deltalake(tmp_path, pa.table({"c": [0] * 40_000, "x": range(40_000), "hit": [0] * 40_000}))
+    data = pa.table({"c": [0] * 1_000, "low": range(1_000)})
+    merger = DeltaTable(tmp_path).merge(data, "target.c = source.c AND target.x = source.low * 3 + 0")
+    assert merger.when_matched_update({"hit": "1"}).execute()["num_target_rows_updated"] == 1_000
+
+
 @pytest.mark.parametrize("properties", [{}, VECTORS], ids=["copies", "vectors"])
 @pytest.mark.parametrize("verb", ["append", "compact", "delete", "update", "merge"])
 def test_concurrent_writers(tmp_path: Path, verb: str, properties: dict[str, str]) -> None:
@@ -276,8 +360,7 @@ def test_concurrent_writers(tmp_path: Path, verb: str, properties: dict[str, str
         "update": lambda table: table.update({"name": "'theirs'"}, predicate="id < 10"),
         "merge": lambda table: run(table, source([5, 6, 800], name=["o", "o", "o"]), ON, clauses),
     }
-    table = DeltaTable(tmp_path)
-    merger = table.merge(data, ON, "source", "target").when_matched_update_all().when_not_matched_insert_all()
+    merger = merger_of_a_stale_table(tmp_path, data)
     others[verb](DeltaTable(tmp_path))
     merger.execute()
     read = {row["id"]: row for row in read_by_all(tmp_path).to_pylist()}
@@ -289,8 +372,7 @@ def test_concurrent_writers(tmp_path: Path, verb: str, properties: dict[str, str
 
 def test_merges_of_different_keys_do_not_conflict(tmp_path: Path) -> None:
     made(tmp_path, **VECTORS)
-    table = DeltaTable(tmp_path)
-    merger = table.merge(source([5]), ON, "source", "target").when_matched_update_all().when_not_matched_insert_all()
+    merger = merger_of_a_stale_table(tmp_path, source([5]))
     clauses: list[Clause] = [("when_matched_update_all", {}), ("when_not_matched_insert_all", {})]
     run(DeltaTable(tmp_path), source([450, 901]), ON, clauses)
     assert merger.execute()["version"] == 4

@@ -114,7 +114,7 @@ def test_a_condition_is_true_of_exactly_the_given_strings(column: str, values: l
     schema = Schema([Field(column, PrimitiveType("string"))])
     predicate = parse(sql.is_one_of(column, PrimitiveType("string"), values), schema)
     rows = pa.table({column: pa.array([*values, other, None], pa.string())})
-    assert matches(predicate, rows, schema).to_pylist() == [*([True] * len(values)), other in values, None]
+    assert matches(predicate, rows).to_pylist() == [*([True] * len(values)), other in values, None]
 
 
 @pytest.mark.parametrize("kind", ["byte", "short", "integer", "long", "decimal(20,0)", "decimal(22,2)"])
@@ -122,13 +122,13 @@ def test_a_condition_takes_the_columns_type_and_leaves_out_what_it_cannot_hold(k
     schema = Schema([Field("key", PrimitiveType(kind))])
     condition = sql.is_one_of("key", PrimitiveType(kind), ["7", "not a number", " 9 ", 2**62])
     rows = pa.table({"key": pa.array([7, 8, 9, None]).cast(PrimitiveType(kind).to_arrow())})
-    assert matches(parse(condition, schema), rows, schema).to_pylist() == [True, False, True, None]
+    assert matches(parse(condition, schema), rows).to_pylist() == [True, False, True, None]
 
 
 def test_without_values_nothing_matches() -> None:
     schema = Schema([Field("key", PrimitiveType("long"))])
     condition = sql.is_one_of("key", PrimitiveType("long"), [])
-    assert matches(parse(condition, schema), pa.table({"key": [1, None]}), schema).to_pylist() == [False, False]
+    assert matches(parse(condition, schema), pa.table({"key": [1, None]})).to_pylist() == [False, False]
 
 
 def test_a_double_is_no_key() -> None:
