@@ -24,12 +24,18 @@ from lakehouse_lib.engine.merge_plan import MergeCase, MergeClause, MergePlan
 from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS
 from lakehouse_lib.engine.parquet.key_join import KeyJoin, as_key, common_type
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, matches_table, shares
+from lakehouse_lib.engine.parquet.merge_sides import (
+    columns_of_sides,
+    first_clauses,
+    one_side,
+    pairs_of_rows,
+    structs_of,
+)
 from lakehouse_lib.engine.parquet.reader import DataFile, TableReader
 from lakehouse_lib.engine.parquet.updating import matching_rows
 from lakehouse_lib.engine.parquet.writer import write_stream
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError
-from lakehouse_lib.expressions import Predicate, Value, matches, values_of
-from lakehouse_lib.expressions.ir import Column, walk
+from lakehouse_lib.expressions import matches, values_of
 from lakehouse_lib.expressions.namespace import SOURCE, TARGET
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
@@ -154,8 +160,8 @@ def _insert(
         nonlocal count
         unmatched = np.flatnonzero(~is_matched)
         for start in range(0, len(unmatched), _PAIRS):
-            candidates = _one_side(SOURCE, source.take(int64s(unmatched[start : start + _PAIRS])))
-            chosen = _first_clauses(clauses, candidates)
+            candidates = one_side(SOURCE, source.take(int64s(unmatched[start : start + _PAIRS])))
+            chosen = first_clauses(clauses, candidates)
             for number, clause in enumerate(clauses):
                 own = candidates.filter(bools(chosen == number))
                 if not len(own):
@@ -229,16 +235,16 @@ class _Merging:
     def _decide_matched(self) -> None:
         clauses = self._plan.of("matched")
         conditions = [self._plan.condition, *(clause.condition for clause in clauses if clause.condition is not None)]
-        target_names, source_names = _columns(conditions)
+        target_names, source_names = columns_of_sides(conditions)
         target_names |= {target for target, _ in self._plan.keys}
         join = self._join()
         for files, positions, rows in self._batches(sorted(target_names)):
             for target_rows, source_rows in self._candidates(join, rows):
-                pairs = _pairs(rows, target_rows, self._source, source_rows, source_names)
+                pairs = pairs_of_rows(rows, target_rows, self._source, source_rows, source_names)
                 is_match = flags_of(matches(self._plan.condition, pairs))
                 target_rows, source_rows = target_rows[is_match], source_rows[is_match]
                 self._matched_sources[source_rows] = True
-                chosen = _first_clauses(clauses, pairs.filter(bools(is_match)))
+                chosen = first_clauses(clauses, pairs.filter(bools(is_match)))
                 matched_files, matched_positions = files[target_rows], positions[target_rows]
                 for index in np.unique(matched_files).tolist():
                     own = matched_files == index
@@ -247,12 +253,12 @@ class _Merging:
 
     def _decide_unmatched(self) -> None:
         clauses = self._plan.of("not matched by source")
-        names, _ = _columns([clause.condition for clause in clauses if clause.condition is not None])
+        names, _ = columns_of_sides([clause.condition for clause in clauses if clause.condition is not None])
         for index, positions, rows in self._scan(sorted(names)):
             matched = self._matched[index]
             is_free = ~np.isin(positions, deletion_vector.positions(matched & _window(positions)), assume_unique=True)
             free = rows.filter(bools(is_free))
-            chosen = _first_clauses(clauses, _one_side(TARGET, free))
+            chosen = first_clauses(clauses, one_side(TARGET, free))
             free_positions = positions[is_free]
             self._decide(index, free_positions, chosen, np.full(len(free_positions), -1), clauses)
 
@@ -394,10 +400,12 @@ class _Merging:
     def _with_values(self, clause: MergeClause, rows: pa.Table, source_rows: Rows) -> Iterator[pa.RecordBatch]:
         """Rows of the target with the values of a clause."""
         assert clause.values is not None
-        _, names = _columns([*clause.values.values()])
-        sides = _one_side(TARGET, rows.select(self._schema.names))
+        _, names = columns_of_sides([*clause.values.values()])
+        sides = one_side(TARGET, rows.select(self._schema.names))
         if names:
-            sides = sides.append_column(SOURCE, _structs(self._source.select(sorted(names)).take(int64s(source_rows))))
+            sides = sides.append_column(
+                SOURCE, structs_of(self._source.select(sorted(names)).take(int64s(source_rows)))
+            )
         columns = dict(zip(rows.column_names, rows.columns, strict=True))
         columns |= values_of(clause.values, sides, self._schema, table=self._target.store.root)
         if self._target.layout.row_ids is not None:
@@ -409,50 +417,8 @@ class _Merging:
             self._counts[name] = self._counts.get(name, 0) + rows
 
 
-def _first_clauses(clauses: Sequence[MergeClause], rows: pa.Table) -> Rows:
-    """The number of the first clause whose condition is true, for each row; -1: none."""
-    chosen = np.full(len(rows), -1, np.int64)
-    for number, clause in enumerate(clauses):
-        is_free = chosen < 0
-        if clause.condition is not None:
-            # Only rows that no earlier clause has taken: a condition may fail for the others.
-            free = np.flatnonzero(is_free)
-            is_true = flags_of(matches(clause.condition, rows.take(int64s(free)))) if len(free) else is_free[free]
-            chosen[free[is_true]] = number
-            continue
-        chosen[is_free] = number
-    return chosen
-
-
-def _columns(expressions: Sequence[Predicate | Value]) -> tuple[set[str], set[str]]:
-    """The columns of the target and of the source that expressions read."""
-    names: tuple[set[str], set[str]] = (set(), set())
-    for expression in expressions:
-        for part in walk(expression.root):
-            if isinstance(part, Column):
-                names[part.path[0] == SOURCE].add(part.path[1])
-    return names
-
-
-def _pairs(rows: pa.Table, target_rows: Rows, source: pa.Table, source_rows: Rows, source_names: set[str]) -> pa.Table:
-    """Pairs of rows as a table with a struct column for each side."""
-    pairs = _one_side(TARGET, rows.take(int64s(target_rows)))
-    if not source_names:
-        return pairs
-    return pairs.append_column(SOURCE, _structs(source.select(sorted(source_names)).take(int64s(source_rows))))
-
-
 def _window(positions: Rows) -> BitMap64:
     window = BitMap64()
     if len(positions):
         window.add_range(int(positions[0]), int(positions[-1]) + 1)
     return window
-
-
-def _one_side(side: str, rows: pa.Table) -> pa.Table:
-    return pa.table({side: _structs(rows)})
-
-
-def _structs(rows: pa.Table) -> pa.StructArray:
-    columns = [column.combine_chunks() for column in rows.columns]
-    return pa.StructArray.from_arrays(columns, names=rows.column_names)

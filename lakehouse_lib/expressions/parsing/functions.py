@@ -18,6 +18,23 @@ from lakehouse_lib.schema import PrimitiveType
 #: Makes the node of a part of the tree.
 Read = Callable[[Any], Node]
 
+#: Parts that are not one value for one row.
+NOT_OF_ONE_ROW = (
+    exp.AggFunc,
+    exp.Window,
+    exp.Query,
+    exp.Subquery,
+    exp.Exists,
+    exp.Placeholder,
+    exp.Parameter,
+    exp.Star,
+    exp.Block,
+    exp.UDTF,
+    exp.Explode,
+    exp.Inline,
+    exp.Stack,
+)
+
 _DATE = PrimitiveType("date")
 _INTEGER = PrimitiveType("integer")
 _STRING = PrimitiveType("string")

@@ -48,22 +48,6 @@ _COMPARISONS: dict[Any, str] = {
     exp.NullSafeEQ: "<=>",
 }
 _ARITHMETIC: dict[Any, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
-#: Parts that are not one value for one row.
-_NO_ROWS = (
-    exp.AggFunc,
-    exp.Window,
-    exp.Query,
-    exp.Subquery,
-    exp.Exists,
-    exp.Placeholder,
-    exp.Parameter,
-    exp.Star,
-    exp.Block,
-    exp.UDTF,
-    exp.Explode,
-    exp.Inline,
-    exp.Stack,
-)
 #: Greatest length of a predicate: about 100,000 listed numbers, which take seconds to parse.
 MAX_LENGTH = 1_000_000
 #: Greatest depth of a predicate's nodes. Evaluation and rendering recurse, and their caller may have used much stack.
@@ -111,7 +95,7 @@ def _read(sql: str, expected: str, read: Callable[[Any, Schema], Node], schema: 
         near = f" near {detail['highlight']!r}" if detail.get("highlight") else ""
         raise InvalidPredicateError(f"it has a syntax error{near}", hint=f"Write {expected}") from error
     for part in tree.walk():
-        if isinstance(part, _NO_ROWS):
+        if isinstance(part, functions.NOT_OF_ONE_ROW):
             raise InvalidPredicateError(
                 f"{part.sql(dialect='spark')!r} cannot be evaluated for a single row",
                 hint="Use no aggregates, windows, subqueries, generators or placeholders",

@@ -1,0 +1,63 @@
+"""Rows of the target and of the source as a table with a struct for each side; the clauses that decide about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakehouse_lib.arrow.values import flags_of, int64s
+from lakehouse_lib.engine.merge_plan import MergeClause
+from lakehouse_lib.expressions import Predicate, Value, matches
+from lakehouse_lib.expressions.ir import Column, walk
+from lakehouse_lib.expressions.namespace import SOURCE, TARGET
+
+Rows = NDArray[np.int64]
+
+
+def first_clauses(clauses: Sequence[MergeClause], rows: pa.Table) -> Rows:
+    """The number of the first clause whose condition is true, for each row; -1: none."""
+    chosen = np.full(len(rows), -1, np.int64)
+    for number, clause in enumerate(clauses):
+        is_free = chosen < 0
+        if clause.condition is not None:
+            # Only rows that no earlier clause has taken: a condition may fail for the others.
+            free = np.flatnonzero(is_free)
+            is_true = flags_of(matches(clause.condition, rows.take(int64s(free)))) if len(free) else is_free[free]
+            chosen[free[is_true]] = number
+            continue
+        chosen[is_free] = number
+    return chosen
+
+
+def columns_of_sides(expressions: Sequence[Predicate | Value]) -> tuple[set[str], set[str]]:
+    """The columns of the target and of the source that expressions read."""
+    names: tuple[set[str], set[str]] = (set(), set())
+    for expression in expressions:
+        for part in walk(expression.root):
+            if isinstance(part, Column):
+                names[part.path[0] == SOURCE].add(part.path[1])
+    return names
+
+
+def pairs_of_rows(
+    rows: pa.Table, target_rows: Rows, source: pa.Table, source_rows: Rows, source_names: set[str]
+) -> pa.Table:
+    """Pairs of rows as a table with a struct column for each side."""
+    pairs = one_side(TARGET, rows.take(int64s(target_rows)))
+    if not source_names:
+        return pairs
+    return pairs.append_column(SOURCE, structs_of(source.select(sorted(source_names)).take(int64s(source_rows))))
+
+
+def one_side(side: str, rows: pa.Table) -> pa.Table:
+    """Rows as a table with one struct column, which has the name of the side."""
+    return pa.table({side: structs_of(rows)})
+
+
+def structs_of(rows: pa.Table) -> pa.StructArray:
+    """Rows as an array of structs; there must be a column."""
+    columns = [column.combine_chunks() for column in rows.columns]
+    return pa.StructArray.from_arrays(columns, names=rows.column_names)
