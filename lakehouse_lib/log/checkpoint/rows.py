@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from lakehouse_lib.arrow.values import bools, flags_of, int64s, whole
 from lakehouse_lib.data_skipping.file_pruning import FileValues, Needs
 from lakehouse_lib.errors import LogCorruptedError
+from lakehouse_lib.log.checkpoint.block import STATS_STRUCT, Block, bounds_of_block, statistics_of_block
 from lakehouse_lib.log.checkpoint.bloom_filter import hashes_of
 from lakehouse_lib.log.checkpoint.columns import cast_stored
 from lakehouse_lib.log.checkpoint.footer_pruning import known_of_block
@@ -26,23 +26,15 @@ from lakehouse_lib.log.replay.row_positions import distinct, drop_rows, null_row
 from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.protocol.partition_values import partition_column
 from lakehouse_lib.schema import DataType
-from lakehouse_lib.statistics import Bounds, ColumnPath, WrittenStatistics, bounds_of, stats_json, struct_bounds
+from lakehouse_lib.statistics import Bounds, ColumnPath, WrittenStatistics, stats_json
 from lakehouse_lib.store import ObjectStore
 
-_STATS = "stats_parsed"
 _PRUNING_COLUMNS = ("partitionValues", "stats")
 
 #: Rows of a batch that is not kept: small enough for the allocator to reuse the same memory.
 _BATCH = 16_384
 #: How many absent paths a Bloom filter may report as present by chance; among ten thousand, more are rare.
 _MOST_FALSE_POSITIVES = 4
-
-
-@dataclass(frozen=True)
-class _Block:
-    part: Part
-    number: int
-    rows: int
 
 
 class CheckpointRows:
@@ -67,9 +59,9 @@ class CheckpointRows:
         self._partitions: dict[tuple[int, str, str], pa.Array] = {}
 
     @cached_property
-    def _blocks(self) -> list[_Block]:
+    def _blocks(self) -> list[Block]:
         counted = (
-            _Block(part, number, part.count(self._action, number))
+            Block(part, self._action, number, part.count(self._action, number))
             for part in self.parts
             for number in range(part.blocks)
         )
@@ -110,8 +102,7 @@ class CheckpointRows:
         """The statistics of all rows. Neither they nor the columns that they are read from are cached."""
 
         def read_block(number: int) -> pa.Table:
-            structs = self._written_structs(number, selection)
-            return selection.from_json(self._read(number, ["stats"])["stats"]) if structs is None else structs
+            return statistics_of_block(self._blocks[number], selection, lambda: self._read(number, ["stats"])["stats"])
 
         none = pa.Table.from_batches([], selection.schema)
         return pa.concat_tables([none, *in_order(read_block, range(len(self._blocks)))])
@@ -164,7 +155,7 @@ class CheckpointRows:
     @property
     def has_vectors(self) -> bool:
         """Whether any file may have a deletion vector, by the footers."""
-        return any(not block.part.is_empty(self._action, block.number, "deletionVector") for block in self._blocks)
+        return any(not block.is_empty("deletionVector") for block in self._blocks)
 
     def parts_with(self, keys: pa.Array, without: NDArray[np.int64]) -> list[Part]:
         """The parts that have a row with one of these ``file_keys`` or at one of the positions ``without``.
@@ -281,8 +272,7 @@ class CheckpointRows:
 
     def _find(self, block: int, keys: pa.Array) -> NDArray[np.int64]:
         if block not in self._keys:
-            part, number = self._blocks[block].part, self._blocks[block].number
-            key_columns = [name for name in KEY_COLUMNS if not part.is_empty(self._action, number, name)]
+            key_columns = [name for name in KEY_COLUMNS if not self._blocks[block].is_empty(name)]
             self._keys[block] = file_keys(self._table(block, key_columns), self._store)
         return np.flatnonzero(_are_in(self._keys[block], keys)) + int(self._starts[block])
 
@@ -297,15 +287,11 @@ class CheckpointRows:
         block = self._blocks[number]
         looked_up = {name: self._columns.get((number, name)) for name in names}
         cached_columns = {name: column for name, column in looked_up.items() if column is not None}
-        missing = [
-            name
-            for name in names
-            if name not in cached_columns and not block.part.is_empty(self._action, block.number, name)
-        ]
-        stored = block.part.read(self._action, block.number, missing) if missing else {}
+        missing = [name for name in names if name not in cached_columns and not block.is_empty(name)]
+        stored = block.read(missing) if missing else {}
         read = self._typed(block, stored, [name for name in names if name not in cached_columns], block.rows)
-        if "stats" in read and read["stats"].null_count and block.part.has(self._action, _STATS):
-            structs = block.part.read(self._action, block.number, [_STATS])[_STATS]
+        if "stats" in read and read["stats"].null_count and block.has(STATS_STRUCT):
+            structs = block.read([STATS_STRUCT])[STATS_STRUCT]
             read["stats"] = stats_json(read["stats"], structs)
         return cached_columns | read
 
@@ -315,22 +301,20 @@ class CheckpointRows:
         if not isinstance(block.part, ParquetPart):
             yield self._table(number, names)
             return
-        fields = [name for name in names if not block.part.is_empty(self._action, block.number, name)]
+        fields = [name for name in names if not block.is_empty(name)]
         from_structs = (
-            "stats" in names
-            and block.part.has(self._action, _STATS)
-            and not block.part.is_full(self._action, block.number, "stats")
+            "stats" in names and block.has(STATS_STRUCT) and not block.part.is_full(self._action, block.number, "stats")
         )
         schema = pa.schema([self.schema.field(name) for name in names])
-        for stored in block.part.batches(self._action, block.number, [*fields, *[_STATS] * from_structs], _BATCH):
+        for stored in block.part.batches(self._action, block.number, [*fields, *[STATS_STRUCT] * from_structs], _BATCH):
             rows = len(next(iter(stored.values())))
             columns = self._typed(block, stored, names, rows)
             if from_structs and columns["stats"].null_count:
-                columns["stats"] = stats_json(columns["stats"], stored[_STATS])
+                columns["stats"] = stats_json(columns["stats"], stored[STATS_STRUCT])
             yield pa.Table.from_arrays([columns[name] for name in names], schema=schema)
 
     def _typed(
-        self, block: _Block, stored: Mapping[str, pa.ChunkedArray], names: Sequence[str], rows: int
+        self, block: Block, stored: Mapping[str, pa.ChunkedArray], names: Sequence[str], rows: int
     ) -> dict[str, pa.ChunkedArray]:
         """Stored columns of a part, cast to the schema's types."""
         try:
@@ -353,50 +337,10 @@ class CheckpointRows:
     def _block_bounds(self, number: int, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
         missing = {path: kind for path, kind in columns.items() if (number, path, repr(kind)) not in self._bounds}
         if missing:
-            for path, bounds in self._parse_bounds(number, missing).items():
+            parsed = bounds_of_block(self._blocks[number], missing, lambda: self._table(number, ["stats"]))
+            for path, bounds in parsed.items():
                 self._bounds[number, path, repr(columns[path])] = bounds
         return {path: self._bounds[number, path, repr(kind)] for path, kind in columns.items()}
-
-    def _parse_bounds(self, number: int, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
-        """The bounds of columns, from struct statistics if the checkpoint has them, else from the JSON. Only the
-        statistics of these columns are read."""
-        part = self._blocks[number].part
-        typed = {
-            path: kind
-            for path, kind in columns.items()
-            if any(part.has(self._action, _STATS, end, *path) for end in ("nullCount", "minValues"))
-        }
-        if not part.has(self._action, _STATS, "numRecords"):
-            typed = {}
-        bounds = self._struct_bounds(number, typed) if typed else {}
-        rest = {path: kind for path, kind in columns.items() if path not in typed}
-        return bounds | (bounds_of(self._table(number, ["stats"]), rest) if rest else {})
-
-    def _struct_bounds(self, number: int, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
-        block = self._blocks[number]
-        leaves: list[tuple[str, ...]] = [(_STATS, "numRecords"), (_STATS, "tightBounds")]
-        leaves += [(_STATS, end, *path) for path in columns for end in ("minValues", "maxValues", "nullCount")]
-        structs = block.part.read(self._action, block.number, leaves)[_STATS].combine_chunks()
-        bounds = struct_bounds(structs, columns)
-        if structs.null_count and block.part.has(self._action, "stats"):
-            by_json = bounds_of(self._table(number, ["stats"]), columns)
-            bounds = {
-                path: by_json[path].where(structs.is_null(), column_bounds) for path, column_bounds in bounds.items()
-            }
-        return bounds
-
-    def _written_structs(self, number: int, selection: WrittenStatistics) -> pa.Table | None:
-        """The statistics from the struct form; None if the JSON may have more of them."""
-        block = self._blocks[number]
-        leaves = [(_STATS, *path) for path in selection.leaves]
-        if not all(block.part.has(self._action, *leaf) for leaf in leaves):
-            return None
-        structs = block.part.read(self._action, block.number, leaves)[_STATS]
-        if structs.null_count and block.part.has(self._action, "stats"):
-            stats = self._read(number, ["stats"])["stats"]
-            if stats.filter(structs.is_null()).null_count < structs.null_count:
-                return None
-        return selection.from_structs(structs)
 
 
 def _are_in(block_keys: pa.Array, keys: pa.Array) -> NDArray[np.bool_]:
