@@ -1,4 +1,4 @@
-"""The positions of rows in data files for which a predicate is true."""
+"""The positions of rows in data files for which a predicate is true, and the rows at such positions."""
 
 from __future__ import annotations
 
@@ -71,6 +71,22 @@ def match_rows(task: MatchTask) -> pa.Table:
                 counts.append(file.metadata.num_rows)
                 positions.append(bitmap_of(np.concatenate(places)).serialize())
     return matches_table(sources, counts, positions)
+
+
+def rows_at(reader: TableReader, files: pa.Table, positions: Sequence[bytes]) -> Iterator[pa.Table]:
+    """The live rows of files at some positions, one row group at a time.
+
+    Args:
+        files: COPIED_COLUMNS of the files.
+        positions: the positions in each file, as in MATCHES_SCHEMA.
+    """
+    for (file, constants), bitmap in zip(reader.files(files), positions, strict=True):
+        others = BitMap64()
+        others.add_range(0, file.metadata.num_rows)
+        file.deleted = (file.deleted or BitMap64()) | (others - BitMap64.deserialize(bitmap))
+        for group in range(file.num_row_groups):
+            if file.live_rows_of(group):
+                yield reader.row_group(file, group, constants)
 
 
 def matches_table(sources: Sequence[str], rows: Sequence[int], positions: Sequence[bytes]) -> pa.Table:

@@ -1,57 +1,31 @@
-"""MERGE: the rows of a target's files joined with a source, and the rows that change.
-
-Tasks share the files of the target. A task reads its files in row groups, so its memory grows with the source and with
-the number of changed rows, not with the target. Its first pass reads the columns of the conditions and decides about
-each row, the second reads the rows to update. Rows that match no file of any task are inserted at the end.
-"""
+"""MERGE: a source joined with the files of a target by tasks, and the rows that match no file inserted at the end."""
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyroaring import BitMap64
 
-from lakehouse_lib.arrow.values import bools, flags_of, int64s, numbers_of
+from lakehouse_lib.arrow.values import bools, int64s, numbers_of
 from lakehouse_lib.engine.base import Engine, WriteTarget
-from lakehouse_lib.engine.merge_plan import MergeCase, MergeClause, MergePlan
+from lakehouse_lib.engine.merge_plan import MergePlan
 from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS
-from lakehouse_lib.engine.parquet.key_join import KeyJoin, as_key, common_type
-from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, matches_table, shares
-from lakehouse_lib.engine.parquet.merge_sides import (
-    columns_of_sides,
-    first_clauses,
-    one_side,
-    pairs_of_rows,
-    structs_of,
-)
-from lakehouse_lib.engine.parquet.reader import DataFile, TableReader
-from lakehouse_lib.engine.parquet.updating import matching_rows
+from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, shares
+from lakehouse_lib.engine.parquet.merge_sides import first_clauses, one_side
+from lakehouse_lib.engine.parquet.merge_task import MergeTask, TaskResult, run_merge_task
+from lakehouse_lib.engine.parquet.task_results import delete_files, results_of
 from lakehouse_lib.engine.parquet.writer import write_stream
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError
-from lakehouse_lib.expressions import matches, values_of
-from lakehouse_lib.expressions.namespace import SOURCE, TARGET
-from lakehouse_lib.protocol import deletion_vector, file_paths
+from lakehouse_lib.expressions import values_of
+from lakehouse_lib.expressions.namespace import SOURCE
+from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
-from lakehouse_lib.protocol.deletion_vector import bitmap_of
 from lakehouse_lib.schema import check_rows
 
-Rows = NDArray[np.int64]
-
-#: Pairs of a target row and a source row that are evaluated at a time.
-_PAIRS = 1 << 18
-#: Rows of the target that are joined at a time; a larger row group is joined whole.
+#: Rows of the source that are inserted at a time.
 _BATCH = 1 << 18
-_SHOWN = 10
-
-#: One row a task: its ``TaskResult`` and its error, pickled; one of them is null.
-RESULT_SCHEMA = pa.schema([("result", pa.binary()), ("error", pa.binary())])
 
 
 class MergedRows(NamedTuple):
@@ -67,35 +41,6 @@ class MergedRows(NamedTuple):
     matches: pa.Table
     new_files: pa.Table
     counts: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class MergeTask:
-    """A task that merges a source into files.
-
-    Attributes:
-        target: the table; its layout has ``row_ids`` if rows keep their row ids.
-        files: COPIED_COLUMNS of the files.
-        source: all rows of the source.
-    """
-
-    target: WriteTarget
-    files: pa.Table
-    plan: MergePlan
-    source: pa.Table
-
-
-class TaskResult(NamedTuple):
-    """The result of a task.
-
-    Attributes:
-        matched: the rows of the source that match a row of the task's files.
-    """
-
-    matches: pa.Table
-    new_files: pa.Table
-    counts: Mapping[str, int]
-    matched: BitMap64
 
 
 def merge_rows(engine: Engine, files: pa.Table, plan: MergePlan, source: pa.Table, target: WriteTarget) -> MergedRows:
@@ -116,21 +61,16 @@ def merge_rows(engine: Engine, files: pa.Table, plan: MergePlan, source: pa.Tabl
         MergeTask(target, read.take(int64s(rows)), plan, source)
         for rows in shares(numbers_of(files["size"], np.int64), engine.parallelism)
     ]
-    answers = engine.run(merge_files, tasks).to_pylist() if tasks else []
-    results = [pickle.loads(answer["result"]) for answer in answers if answer["error"] is None]  # noqa: S301 - of our tasks
+    run = engine.run(run_merge_task, tasks)
+    results: list[TaskResult] = results_of(run, lambda result: result.new_files, target.store)
     new_files = [result.new_files for result in results]
+    is_matched = np.zeros(len(source), np.bool_)
+    for result in results:
+        is_matched[deletion_vector.positions(result.matched)] = True
     try:
-        for answer in answers:
-            if answer["error"] is not None:
-                raise pickle.loads(answer["error"])  # noqa: S301 - written by a task of this call
-        is_matched = np.zeros(len(source), np.bool_)
-        for result in results:
-            is_matched[deletion_vector.positions(result.matched)] = True
         inserted, count = _insert(plan, source, is_matched, target)
     except BaseException:
-        for written in new_files:
-            with suppress(DeltaError):  # the error of the task is reported; vacuum deletes the files
-                target.store.delete_many(file_paths.decode_all(written["path"], target.store).to_pylist())
+        delete_files(new_files, target.store)
         raise
     counts: dict[str, int] = {"inserted": count}
     for result in results:
@@ -138,15 +78,6 @@ def merge_rows(engine: Engine, files: pa.Table, plan: MergePlan, source: pa.Tabl
             counts[name] = counts.get(name, 0) + rows
     left = pa.concat_tables([pa.Table.from_batches([], MATCHES_SCHEMA), *(result.matches for result in results)])
     return MergedRows(left, pa.concat_tables([*new_files, inserted]), counts)
-
-
-def merge_files(task: MergeTask) -> pa.Table:
-    """Run a merge task: RESULT_SCHEMA."""
-    try:
-        result, error = pickle.dumps(_Merging(task).run()), None
-    except DeltaError as raised:
-        result, error = None, pickle.dumps(raised)
-    return pa.Table.from_arrays([pa.array([result], pa.binary()), pa.array([error], pa.binary())], schema=RESULT_SCHEMA)
 
 
 def _insert(
@@ -159,8 +90,8 @@ def _insert(
     def rows() -> Iterator[pa.RecordBatch]:
         nonlocal count
         unmatched = np.flatnonzero(~is_matched)
-        for start in range(0, len(unmatched), _PAIRS):
-            candidates = one_side(SOURCE, source.take(int64s(unmatched[start : start + _PAIRS])))
+        for start in range(0, len(unmatched), _BATCH):
+            candidates = one_side(SOURCE, source.take(int64s(unmatched[start : start + _BATCH])))
             chosen = first_clauses(clauses, candidates)
             for number, clause in enumerate(clauses):
                 own = candidates.filter(bools(chosen == number))
@@ -178,247 +109,3 @@ def _insert(
         return pa.Table.from_batches([], FILE_SCHEMA), 0
     written = write_stream(check_rows(rows(), target.rules, table=target.store.root), target)
     return written, count
-
-
-@dataclass
-class _Changes:
-    """The decided rows of one file: positions, the clause of each, and its source row (-1: none)."""
-
-    positions: list[Rows] = field(default_factory=list)
-    clauses: list[Rows] = field(default_factory=list)
-    sources: list[Rows] = field(default_factory=list)
-
-    def ordered(self) -> tuple[Rows, Rows, Rows]:
-        none = np.zeros(0, np.int64)
-        columns = [np.concatenate([none, *parts]) for parts in (self.positions, self.clauses, self.sources)]
-        order = np.argsort(columns[0], kind="stable")
-        return columns[0][order], columns[1][order], columns[2][order]
-
-
-class _Merging:
-    """A merge task while it runs."""
-
-    def __init__(self, task: MergeTask) -> None:
-        self._files = task.files
-        self._plan = task.plan
-        self._source = task.source
-        self._target = task.target
-        self._layout = replace(task.target.layout, row_ids=None)
-        self._schema = task.target.layout.schema
-        self._changes = [_Changes() for _ in range(len(task.files))]
-        self._row_counts = [0] * len(task.files)
-        self._matched = [BitMap64() for _ in range(len(task.files))]
-        self._matched_sources = np.zeros(len(task.source), np.bool_)
-        self._counts: dict[str, int] = {}
-
-    def run(self) -> TaskResult:
-        """Decide about all rows, and write those with new values."""
-        self._decide_matched()
-        if self._plan.of("not matched by source"):
-            self._decide_unmatched()
-        decided = [changes.ordered() for changes in self._changes]
-        for index, (positions, _, _) in enumerate(decided):
-            self._check_once(index, positions)
-        rows = check_rows(self._new_rows(decided), self._target.rules, table=self._target.store.root)
-        new_files = write_stream(rows, self._target)
-        changed = [index for index, (positions, _, _) in enumerate(decided) if len(positions)]
-        paths = self._files["path"].to_pylist()
-        left = matches_table(
-            [paths[index] for index in changed],
-            [self._row_counts[index] for index in changed],
-            [bitmap_of(np.unique(decided[index][0])).serialize() for index in changed],
-        )
-        return TaskResult(left, new_files, self._counts, bitmap_of(np.flatnonzero(self._matched_sources)))
-
-    # First pass: which clause decides about a row.
-
-    def _decide_matched(self) -> None:
-        clauses = self._plan.of("matched")
-        conditions = [self._plan.condition, *(clause.condition for clause in clauses if clause.condition is not None)]
-        target_names, source_names = columns_of_sides(conditions)
-        target_names |= {target for target, _ in self._plan.keys}
-        join = self._join()
-        for files, positions, rows in self._batches(sorted(target_names)):
-            for target_rows, source_rows in self._candidates(join, rows):
-                pairs = pairs_of_rows(rows, target_rows, self._source, source_rows, source_names)
-                is_match = flags_of(matches(self._plan.condition, pairs))
-                target_rows, source_rows = target_rows[is_match], source_rows[is_match]
-                self._matched_sources[source_rows] = True
-                chosen = first_clauses(clauses, pairs.filter(bools(is_match)))
-                matched_files, matched_positions = files[target_rows], positions[target_rows]
-                for index in np.unique(matched_files).tolist():
-                    own = matched_files == index
-                    self._matched[index] |= bitmap_of(np.unique(matched_positions[own]))
-                    self._decide(index, matched_positions[own], chosen[own], source_rows[own], clauses)
-
-    def _decide_unmatched(self) -> None:
-        clauses = self._plan.of("not matched by source")
-        names, _ = columns_of_sides([clause.condition for clause in clauses if clause.condition is not None])
-        for index, positions, rows in self._scan(sorted(names)):
-            matched = self._matched[index]
-            is_free = ~np.isin(positions, deletion_vector.positions(matched & _window(positions)), assume_unique=True)
-            free = rows.filter(bools(is_free))
-            chosen = first_clauses(clauses, one_side(TARGET, free))
-            free_positions = positions[is_free]
-            self._decide(index, free_positions, chosen, np.full(len(free_positions), -1), clauses)
-
-    def _batches(self, names: list[str]) -> Iterator[tuple[Rows, Rows, pa.Table]]:
-        """Row groups, small ones together: the file's number and the position of each row, and these columns.
-
-        A join with a batch costs as much as a pass over the source's keys, so there should be few batches.
-        """
-        pending: list[tuple[int, Rows, pa.Table]] = []
-
-        def batch() -> tuple[Rows, Rows, pa.Table]:
-            files = np.concatenate([np.full(len(positions), index) for index, positions, _ in pending])
-            return files, np.concatenate([entry[1] for entry in pending]), pa.concat_tables(e[2] for e in pending)
-
-        for entry in self._scan(names):
-            pending.append(entry)
-            if sum(len(positions) for _, positions, _ in pending) >= _BATCH:
-                yield batch()
-                pending.clear()
-        if pending:
-            yield batch()
-
-    def _decide(
-        self, index: int, positions: Rows, chosen: Rows, source_rows: Rows, clauses: Sequence[MergeClause]
-    ) -> None:
-        """Note the rows about which a clause decides; ``chosen`` has numbers of ``clauses``, -1: none."""
-        numbers = np.array([self._plan.clauses.index(clause) for clause in clauses] or [0])
-        is_decided = chosen >= 0
-        changes = self._changes[index]
-        changes.positions.append(positions[is_decided])
-        changes.clauses.append(numbers[chosen[is_decided]])
-        changes.sources.append(source_rows[is_decided])
-
-    def _join(self) -> KeyJoin | None:
-        if not self._plan.keys:
-            return None
-        kinds = self._key_types()
-        return KeyJoin(
-            [as_key(self._source[name], kind) for (_, name), kind in zip(self._plan.keys, kinds, strict=True)]
-        )
-
-    def _key_types(self) -> list[pa.DataType]:
-        kinds = [
-            common_type(self._schema.field(target).type.to_arrow(), self._source.schema.field(source).type)
-            for target, source in self._plan.keys
-        ]
-        assert None not in kinds
-        return kinds
-
-    def _candidates(self, join: KeyJoin | None, rows: pa.Table) -> Iterator[tuple[Rows, Rows]]:
-        """Pairs of rows that may match, in portions."""
-        if join is not None:
-            kinds = self._key_types()
-            keys = [as_key(rows[name], kind) for (name, _), kind in zip(self._plan.keys, kinds, strict=True)]
-            yield from join.pairs(keys, _PAIRS)
-            return
-        count = len(self._source)
-        step = max(1, _PAIRS // max(1, count))
-        for start in range(0, len(rows) if count else 0, step):
-            some = np.arange(start, min(start + step, len(rows)))
-            for first in range(0, count, _PAIRS):
-                others = np.arange(first, min(first + _PAIRS, count))
-                yield np.repeat(some, len(others)), np.tile(others, len(some))
-
-    def _scan(self, names: list[str]) -> Iterator[tuple[int, Rows, pa.Table]]:
-        """For each row group: the file's number, the positions of its live rows, and these columns of them."""
-        layout = self._layout
-        # A row group without columns has no rows, so at least one column is read.
-        schema = layout.columns(names or layout.data_columns.names[:1])
-        reader = TableReader(self._target.store, layout, schema)
-        constants = reader.constants(self._files)
-        vectors = self._files["deletionVector"].to_pylist()
-
-        def opened() -> Iterator[tuple[int, DataFile, int]]:
-            for index, path in enumerate(self._files["path"].to_pylist()):
-                with reader.open(path, vectors[index]) as file:
-                    self._row_counts[index] = file.metadata.num_rows
-                    groups = range(file.num_row_groups)
-                for group in groups:
-                    if file.live_rows_of(group):
-                        yield index, file, group
-
-        def load(item: tuple[int, DataFile, int]) -> tuple[int, Rows, pa.Table]:
-            index, file, group = item
-            values = {name: column[index] for name, column in constants.items()}
-            with reader.reopened(file) as again:
-                rows = reader.row_group(again, group, values)
-            live = file.live_mask(group)
-            places = np.arange(len(rows)) if live is None else np.flatnonzero(flags_of(live))
-            return index, file.starts[group] + places, rows
-
-        yield from map(load, opened())
-
-    def _check_once(self, index: int, positions: Rows) -> None:
-        """Refuse several source rows for one target row, unless all matched rows are deleted."""
-        if self._plan.deletes_every_match or not len(positions):
-            return
-        again = np.unique(positions[1:][positions[1:] == positions[:-1]])
-        if not len(again):
-            return
-        names = [target for target, _ in self._plan.keys] or self._schema.names[:3]
-        reader = TableReader(self._target.store, self._layout, self._schema)
-        shown = matches_table(["x"], [0], [bitmap_of(again[:_SHOWN]).serialize()])["positions"]
-        rows = next(matching_rows(reader, self._files.slice(index, 1).select([*COPIED_COLUMNS]), shown))
-        raise InvalidArgumentError(
-            f"several rows of the source match one row of the target: {rows.select(names).to_pylist()}",
-            table=self._target.store.root,
-            hint="Leave one row of the source for each row of the target, for example by an aggregate",
-            code="DELTA_MULTIPLE_SOURCE_ROWS_MATCH",
-        )
-
-    # Second pass: the rows to write.
-
-    def _new_rows(self, decided: Sequence[tuple[Rows, Rows, Rows]]) -> Iterator[pa.RecordBatch]:
-        for index, (positions, clauses, sources) in enumerate(decided):
-            yield from self._updated(index, positions, clauses, sources)
-
-    def _updated(self, index: int, positions: Rows, clauses: Rows, sources: Rows) -> Iterator[pa.RecordBatch]:
-        actions = np.array([clause.action for clause in self._plan.clauses])
-        for number, clause in enumerate(self._plan.clauses):
-            distinct = len(np.unique(positions[clauses == number]))
-            if clause.action != "insert":
-                self._count(clause.case, f"{clause.action}d", distinct)
-        is_update = actions[clauses] == "update"
-        positions, clauses, sources = positions[is_update], clauses[is_update], sources[is_update]
-        if not len(positions):
-            return
-        reader = TableReader(self._target.store, self._target.layout, self._schema)
-        chosen = matches_table(["x"], [0], [bitmap_of(positions).serialize()])["positions"]
-        start = 0
-        for rows in matching_rows(reader, self._files.slice(index, 1).select([*COPIED_COLUMNS]), chosen):
-            part = slice(start, start + len(rows))
-            start += len(rows)
-            for number in np.unique(clauses[part]):
-                is_own = clauses[part] == number
-                own = rows.filter(bools(is_own))
-                yield from self._with_values(self._plan.clauses[number], own, sources[part][is_own])
-
-    def _with_values(self, clause: MergeClause, rows: pa.Table, source_rows: Rows) -> Iterator[pa.RecordBatch]:
-        """Rows of the target with the values of a clause."""
-        assert clause.values is not None
-        _, names = columns_of_sides([*clause.values.values()])
-        sides = one_side(TARGET, rows.select(self._schema.names))
-        if names:
-            sides = sides.append_column(
-                SOURCE, structs_of(self._source.select(sorted(names)).take(int64s(source_rows)))
-            )
-        columns = dict(zip(rows.column_names, rows.columns, strict=True))
-        columns |= values_of(clause.values, sides, self._schema, table=self._target.store.root)
-        if self._target.layout.row_ids is not None:
-            columns[self._target.layout.row_ids.versions] = pa.nulls(len(rows), pa.int64())
-        yield from pa.table(columns).to_batches()
-
-    def _count(self, case: MergeCase, kind: str, rows: int) -> None:
-        for name in (kind, f"{case}: {kind}"):
-            self._counts[name] = self._counts.get(name, 0) + rows
-
-
-def _window(positions: Rows) -> BitMap64:
-    window = BitMap64()
-    if len(positions):
-        window.add_range(int(positions[0]), int(positions[-1]) + 1)
-    return window

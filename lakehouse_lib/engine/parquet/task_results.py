@@ -1,0 +1,54 @@
+"""Results of tasks that write data files. A task returns its error, so that the files of all tasks can be deleted."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse_lib.errors import DeltaError
+from lakehouse_lib.protocol import file_paths
+from lakehouse_lib.store import ObjectStore
+
+#: One row for each task: its result and its error, pickled; one of them is null.
+RESULT_SCHEMA = pa.schema([("result", pa.binary()), ("error", pa.binary())])
+
+
+def result_of(run: Callable[[], Any]) -> pa.Table:
+    """The result or the DeltaError of ``run``, as RESULT_SCHEMA."""
+    try:
+        result, error = pickle.dumps(run()), None
+    except DeltaError as raised:
+        result, error = None, pickle.dumps(raised)
+    return pa.Table.from_arrays([pa.array([result], pa.binary()), pa.array([error], pa.binary())], schema=RESULT_SCHEMA)
+
+
+def results_of(answers: pa.Table, files_of: Callable[[Any], pa.Table], store: ObjectStore) -> list[Any]:
+    """The results of tasks of this process.
+
+    Args:
+        answers: the concatenated tables of ``result_of``; empty if there were no tasks.
+        files_of: the files table of the files that a task wrote, from its result.
+
+    Raises:
+        DeltaError: the error of a task. The files of all tasks are deleted.
+    """
+    if not len(answers):
+        return []
+    results = [pickle.loads(data) for data in answers["result"].drop_null().to_pylist()]  # noqa: S301 - of own tasks
+    errors = answers["error"].drop_null()
+    if len(errors):
+        delete_files(map(files_of, results), store)
+        error: DeltaError = pickle.loads(errors[0].as_py())  # noqa: S301 - of an own task
+        raise error
+    return results
+
+
+def delete_files(tables: Iterable[pa.Table], store: ObjectStore) -> None:
+    """Delete data files that no commit refers to, by files tables. Files that cannot be deleted are left to vacuum."""
+    for files in tables:
+        with suppress(DeltaError):  # the caller reports the error that led here
+            store.delete_many(file_paths.decode_all(files["path"], store).to_pylist())
