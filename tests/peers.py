@@ -95,6 +95,15 @@ def parquet_files(uri: str | Path) -> set[Path]:
     return {path for path in root.rglob("*.parquet") if "_delta_log" not in path.relative_to(root).parts}
 
 
+def read_by_all(root: Path) -> pa.Table:
+    """The rows on which this library and DuckDB agree, and delta-rs if it can read the table; plain and sorted."""
+    own = plain(lakehouse_lib.DeltaTable(root).to_pyarrow_table())
+    assert read_duckdb(root).equals(own)
+    if DeltaTable(root).protocol().min_reader_version < 3:
+        assert read_delta_rs(root).equals(own)
+    return own
+
+
 def plain(table: pa.Table) -> pa.Table:
     """The same rows in the plain form, sorted by all columns."""
     columns = [_decoded(column).cast(_plain_type(column.type)).combine_chunks() for column in table.columns]

@@ -34,6 +34,19 @@ def members(kind: DataType) -> Iterator[Field]:
             yield from members(part)
 
 
+def equal_except_nullability(left: DataType, right: DataType) -> bool:
+    """Whether two types are equal, wherever nulls are allowed in them. Members of structs have the same order."""
+    inner = parts(left), parts(right)
+    if not any(inner):
+        return left == right
+    if isinstance(left, StructType) and isinstance(right, StructType):
+        if [member.name for member in left.fields] != [member.name for member in right.fields]:
+            return False
+    elif type(left) is not type(right):
+        return False
+    return all(map(equal_except_nullability, *inner))
+
+
 def replaced(
     kind: DataType,
     member: Callable[[Field], Field],

@@ -175,14 +175,7 @@ class Actor:
         self._ask(name, OperationPlan("delete", goes=goes))
         condition = parse(text, snapshot.schema, table=self.store.root)
         result = delete(snapshot, condition, self._engine, commit_properties=_named(name))
-        if result.version is None:
-            assert result.read_version is not None
-            self.stories.idle[name] = result.read_version
-            self._idle(name)
-            return
-        self._done(name, result.version)
-        if result.metrics["numDeletedRows"] is not None:
-            self.stories.gone[name] = result.metrics["numDeletedRows"]
+        self._finish(name, result, self.stories.gone, "numDeletedRows")
 
     def _update(self, snapshot: Snapshot, name: str) -> None:
         text, goes = self._condition()
@@ -193,13 +186,7 @@ class Actor:
             column: parse_value(sql, snapshot.field(column), snapshot.schema) for column, sql in assignments.items()
         }
         result = update(snapshot, values, condition, self._engine, commit_properties=_named(name))
-        if result.version is None:
-            assert result.read_version is not None
-            self.stories.idle[name] = result.read_version
-            self._idle(name)
-            return
-        self._done(name, result.version)
-        self.stories.updated[name] = result.metrics["numUpdatedRows"]
+        self._finish(name, result, self.stories.updated, "numUpdatedRows")
 
     def _merge(self, snapshot: Snapshot, name: str) -> None:
         """Upsert rows by their ids: some that exist or existed, and some new ones."""
@@ -223,13 +210,7 @@ class Actor:
         )
         condition = parse("target.id = source.id", names)
         result = merge(snapshot, source, condition, clauses, self._engine, commit_properties=_named(name))
-        if result.version is None:
-            assert result.read_version is not None
-            self.stories.idle[name] = result.read_version
-            self._idle(name)
-            return
-        self._done(name, result.version)
-        self.stories.updated[name] = result.metrics["numTargetRowsUpdated"]
+        self._finish(name, result, self.stories.updated, "numTargetRowsUpdated")
 
     def _mark(self, snapshot: Snapshot, name: str) -> None:
         """Make a DELETE of another engine: hide rows of some files by deletion vectors."""
@@ -320,6 +301,17 @@ class Actor:
 
     def _ask(self, name: str, what: OperationPlan) -> None:
         self.stories.plans[name] = what
+
+    def _finish(self, name: str, result: ChangeResult, row_counts: dict[str, int], metric: str) -> None:
+        """Note the commit of a row change and its number of rows, or that no row matched."""
+        if result.version is None:
+            assert result.read_version is not None
+            self.stories.idle[name] = result.read_version
+            self._idle(name)
+            return
+        self._done(name, result.version)
+        if result.metrics[metric] is not None:
+            row_counts[name] = result.metrics[metric]
 
     def _done(self, name: str, version: int) -> None:
         self.stories.done[name] = version

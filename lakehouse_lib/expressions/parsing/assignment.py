@@ -24,7 +24,8 @@ from lakehouse_lib.expressions.parsing.comparison import (
     parse_date,
     parse_timestamp,
 )
-from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, StructType
+from lakehouse_lib.schema import DataType, PrimitiveType
+from lakehouse_lib.schema.nesting import equal_except_nullability
 
 _DAY = 86_400_000_000
 _FLOAT = PrimitiveType("float")
@@ -45,9 +46,9 @@ def assigned(node: Node, kind: DataType) -> Node:
         return _literal(node, kind)
     if isinstance(node, Opaque):
         return Assignment(node, kind)
-    if _is_same(node.type, kind):
-        return node
     source = node.type
+    if source is not None and equal_except_nullability(source, kind):
+        return node
     if not isinstance(source, PrimitiveType) or not isinstance(kind, PrimitiveType):
         raise _refusal(node, kind)
     if is_number(source) and is_number(kind):
@@ -159,18 +160,6 @@ def is_number(kind: DataType | None) -> bool:
     return isinstance(kind, PrimitiveType) and (
         kind.type in INTEGRAL_BITS or kind.type in FLOATING or kind.decimal is not None
     )
-
-
-def _is_same(source: DataType | None, kind: DataType) -> bool:
-    """Whether two types are equal except for nullability, so that Arrow has one type for both."""
-    if isinstance(source, StructType) and isinstance(kind, StructType):
-        pairs = zip(source.fields, kind.fields, strict=False)
-        return len(source) == len(kind) and all(a.name == b.name and _is_same(a.type, b.type) for a, b in pairs)
-    if isinstance(source, ArrayType) and isinstance(kind, ArrayType):
-        return _is_same(source.element_type, kind.element_type)
-    if isinstance(source, MapType) and isinstance(kind, MapType):
-        return _is_same(source.key_type, kind.key_type) and _is_same(source.value_type, kind.value_type)
-    return source == kind
 
 
 def _refusal(node: Node, kind: DataType, why: str | None = None) -> InvalidPredicateError:

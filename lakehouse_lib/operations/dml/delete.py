@@ -8,7 +8,6 @@ vector are read regardless of their statistics.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +16,8 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.data_skipping import evaluate_partitions, may_match
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.expressions import EVERY_ROW, Predicate
-from lakehouse_lib.operations.dml.row_change import MatchedRows, RowChangePlan, change_rows
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.operations.dml.row_change import MatchedRows, PredicateOperation, RowChangePlan, change_rows
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import Snapshot
@@ -92,28 +91,17 @@ def delete(
 
 
 @dataclass(frozen=True)
-class _Delete:
+class _Delete(PredicateOperation):
     """A DELETE; a ``RowOperation``."""
-
-    predicate: Predicate | None
-    engine: Engine
 
     name = "DELETE"
     writes_rows = False
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return {"predicate": [] if self.predicate is None else [self.predicate.text]}
-
-    @property
-    def reads(self) -> tuple[Predicate | None, ...]:
-        return (self.predicate,)
 
     def plan(self, snapshot: Snapshot, *, marks: bool) -> RowChangePlan:
         return plan_delete(snapshot, self.predicate, rewrite=not marks)
 
     def match(self, snapshot: Snapshot, files: pa.Table) -> MatchedRows:
-        return MatchedRows(self.engine.match(snapshot, files, self.predicate or EVERY_ROW))
+        return MatchedRows(self.matches(snapshot, files))
 
     def named(self, metrics: dict[str, Any]) -> dict[str, Any]:
         return metrics

@@ -23,7 +23,7 @@ from lakehouse_lib.errors import (
     ConcurrentDeleteDeleteError,
     ConcurrentDeleteReadError,
 )
-from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.expressions import EVERY_ROW, Predicate
 from lakehouse_lib.features import deletion_vectors
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.dml.apply import APPLIED_SCHEMA, copy_files, mark_rows
@@ -105,6 +105,26 @@ class RowOperation(Protocol):
 
     def named(self, metrics: dict[str, Any]) -> dict[str, Any]:
         """The metrics of ``change_rows`` under the names that delta-spark has for the operation."""
+
+
+@dataclass(frozen=True)
+class PredicateOperation:
+    """The part of a ``RowOperation`` that changes the rows for which a predicate is true; None: every row."""
+
+    predicate: Predicate | None
+    engine: Engine
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {"predicate": [] if self.predicate is None else [self.predicate.text]}
+
+    @property
+    def reads(self) -> tuple[Predicate | None, ...]:
+        return (self.predicate,)
+
+    def matches(self, snapshot: Snapshot, files: pa.Table) -> pa.Table:
+        """The matching rows of files, as MATCHES_SCHEMA; includes rows that deletion vectors hide."""
+        return self.engine.match(snapshot, files, self.predicate or EVERY_ROW)
 
 
 def change_rows(

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError
-from lakehouse_lib.expressions import EVERY_ROW, Predicate, Value
+from lakehouse_lib.expressions import Predicate, Value
 from lakehouse_lib.features import check_removal, row_rules, row_tracking
 from lakehouse_lib.operations.dml.apply import live_matches
-from lakehouse_lib.operations.dml.row_change import MatchedRows, RowChangePlan, change_rows
+from lakehouse_lib.operations.dml.row_change import MatchedRows, PredicateOperation, RowChangePlan, change_rows
 from lakehouse_lib.operations.files import discard, record_count
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.snapshot import Snapshot
@@ -57,34 +57,24 @@ def update(
         raise InvalidArgumentError("no column is updated", table=table, hint="Give a new value for at least one column")
     snapshot.check_writable()
     check_removal(snapshot.metadata, snapshot.metadata, table=table, version=snapshot.version)
-    return change_rows(snapshot, _Update(values, predicate, engine), engine, commit_properties=commit_properties)
+    return change_rows(snapshot, _Update(predicate, engine, values), engine, commit_properties=commit_properties)
 
 
 @dataclass(frozen=True)
-class _Update:
+class _Update(PredicateOperation):
     """An UPDATE; a ``RowOperation``."""
 
     values: Mapping[str, Value]
-    predicate: Predicate | None
-    engine: Engine
 
     name = "UPDATE"
     writes_rows = True
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return {"predicate": [] if self.predicate is None else [self.predicate.text]}
-
-    @property
-    def reads(self) -> tuple[Predicate | None, ...]:
-        return (self.predicate,)
 
     def plan(self, snapshot: Snapshot, *, marks: bool) -> RowChangePlan:  # noqa: ARG002 - hidden rows are not updated
         files = snapshot.files if self.predicate is None else snapshot.prune(self.predicate)
         return RowChangePlan(files.slice(0, 0), files)
 
     def match(self, snapshot: Snapshot, files: pa.Table) -> MatchedRows:
-        matches, count = live_matches(files, self.engine.match(snapshot, files, self.predicate or EVERY_ROW), snapshot)
+        matches, count = live_matches(files, self.matches(snapshot, files), snapshot)
         if not count:
             return MatchedRows(matches)
         changed = files.take(pc.index_in(matches["source"].combine_chunks(), files["path"].combine_chunks()))

@@ -19,7 +19,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, MetadataChangedError
 from lakehouse_lib.table.merger import TableMerger
 from tests.fault_store import FaultStore
-from tests.peers import parquet_files, plain, read_delta_rs, read_duckdb
+from tests.peers import parquet_files, plain, read_by_all, read_delta_rs
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 IDS = {"delta.enableRowTracking": "true"}
@@ -56,15 +56,6 @@ def source(ids: list[int | None], **columns: list[Any]) -> pa.Table:
             "amount": pa.array(columns.get("amount", [-float(number or 0) for number in ids]), pa.float64()),
         }
     )
-
-
-def read_by_all(root: Path) -> pa.Table:
-    """The rows, on which this library, DuckDB and delta-rs agree."""
-    own = plain(DeltaTable(root).to_pyarrow_table())
-    assert read_duckdb(root).equals(own)
-    if DeltaTable(root).protocol().min_reader_version < 3:
-        assert read_delta_rs(root).equals(own)
-    return own
 
 
 #: A clause: the method, and its arguments.

@@ -36,7 +36,7 @@ from lakehouse_lib.schema import (
     TableLayout,
     column_mapping,
 )
-from lakehouse_lib.schema.nesting import replaced
+from lakehouse_lib.schema.nesting import equal_except_nullability, replaced
 from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.store import ObjectMeta
 
@@ -182,7 +182,7 @@ def _spelled(column: Any, kind: DataType) -> Any:
 def _shaped(column: Any, source: DataType, kind: DataType) -> Any:
     from pyspark.sql import functions as F
 
-    if _same(source, kind):
+    if equal_except_nullability(source, kind):
         return column
     if isinstance(source, StructType) and isinstance(kind, StructType):
         # Matched by name, because a cast matches fields by position.
@@ -202,18 +202,6 @@ def _shaped(column: Any, source: DataType, kind: DataType) -> Any:
         keyed = F.transform_keys(column, lambda key, _: _shaped(key, source.key_type, kind.key_type))
         return F.transform_values(keyed, lambda _, value: _shaped(value, source.value_type, kind.value_type))
     return column.cast(spark_type(kind))
-
-
-def _same(source: DataType, kind: DataType) -> bool:
-    """Whether two types are equal except for nullability."""
-    if isinstance(source, StructType) and isinstance(kind, StructType):
-        pairs = zip(source.fields, kind.fields, strict=False)
-        return len(source) == len(kind) and all(a.name == b.name and _same(a.type, b.type) for a, b in pairs)
-    if isinstance(source, ArrayType) and isinstance(kind, ArrayType):
-        return _same(source.element_type, kind.element_type)
-    if isinstance(source, MapType) and isinstance(kind, MapType):
-        return _same(source.key_type, kind.key_type) and _same(source.value_type, kind.value_type)
-    return source == kind
 
 
 def _partition_values(paths: list[str], target: WriteTarget) -> list[dict[str, str | None]]:
