@@ -140,6 +140,7 @@ def run(plan: Plan | int) -> Report:
     with hooks_watched(is_explained), remembered(), bounds, memory:
         try:
             world.run({"founder": prepare})
+            world.sleep_for_hours(1)  # so that no stale listing shows the table without the properties of this plan
             chooser.weather = plan.weather
             world.run(
                 {person.name: live(person, verbs) for person, (_, verbs) in zip(people, plan.actors, strict=True)}
