@@ -96,7 +96,7 @@ def _reader(data: Any) -> pa.RecordBatchReader:
             code="DELTA_UNSUPPORTED_DATA",
         ) from error
     raise InvalidArgumentError(
-        f"{kind} cannot be written",
+        f"{kind} has no rows that Arrow can read",
         hint="Give an Arrow table, a RecordBatchReader or a list of record batches that is not empty; a pandas, Polars "
         "or Spark frame; a DuckDB relation; or a DeltaTable",
         code="DELTA_UNSUPPORTED_DATA",

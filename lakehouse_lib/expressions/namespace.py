@@ -57,7 +57,7 @@ class MergeNamespace(Schema):
         if side is not None and side not in self.sides:
             raise InvalidPredicateError(
                 f"{'.'.join(parts)!r} is a column of the {side}; expected columns of the {self.sides[0]}",
-                hint=f"There is no row of the {side} here",
+                hint=f"This clause is for rows that exist only in the {self.sides[0]}",
                 code="DELTA_PREDICATE_COLUMN_NOT_FOUND",
             )
         if side is not None:
@@ -70,8 +70,15 @@ class MergeNamespace(Schema):
                 hint=f"Write {names}",
                 code="DELTA_AMBIGUOUS_COLUMN",
             )
+        if len(parts) > 1 and not sides:
+            names = f"{self.aliases[TARGET]} and {self.aliases[SOURCE]}"
+            raise InvalidPredicateError(
+                f"{parts[0]!r} in {'.'.join(parts)!r} is no alias and no column; the aliases are {names}",
+                hint="Write one of them, or pass source_alias and target_alias to merge()",
+                code="DELTA_PREDICATE_COLUMN_NOT_FOUND",
+            )
         return self._below(sides[0] if sides else self.sides[0], parts)
 
     def _below(self, side: str, parts: Sequence[str]) -> Column:
-        column = resolve(parts, self.schemas[side])
+        column = resolve(parts, self.schemas[side], side)
         return Column((side, *column.path), column.type)

@@ -262,30 +262,11 @@ class DeltaTable(ReadableTable):
             predicate: SQL that is true for rows that match, such as ``target.id = source.id``.
             source_alias, target_alias: names of the sides in SQL; default ``source`` and ``target``.
         """
-        from lakehouse_lib.engine.incoming import incoming
-        from lakehouse_lib.schema import align
         from lakehouse_lib.table.merger import TableMerger
 
         check_commit_properties(commit_properties, table=self.table_uri)
-        _check_predicate_text(predicate, table=self.table_uri)
-        rows = incoming(source)
-        if rows.is_spark:
-            raise InvalidArgumentError(
-                "source is a Spark DataFrame; expected rows in this process",
-                table=self.table_uri,
-                hint="Give dataframe.toArrow()",
-                code="DELTA_UNSUPPORTED_DATA",
-            )
-        data = align(rows.rows.read_all(), Schema.from_arrow(rows.schema), table=self.table_uri)
         aliases = (target_alias or "target", source_alias or "source")
-        if not all(isinstance(alias, str) for alias in aliases) or aliases[0].lower() == aliases[1].lower():
-            raise InvalidArgumentError(
-                f"the aliases of target and source are {aliases[0]!r} and {aliases[1]!r}; expected different names",
-                table=self.table_uri,
-                hint="Give two aliases that differ in more than case",
-                code="DELTA_INVALID_MERGE",
-            )
-        return TableMerger(self, data, predicate, aliases, commit_properties)
+        return TableMerger(self, source, predicate, aliases, commit_properties)
 
     @property
     def optimize(self) -> TableOptimizer:

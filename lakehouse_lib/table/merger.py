@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakehouse_lib.engine.incoming import incoming, is_spark_dataframe
 from lakehouse_lib.errors import InvalidArgumentError, MetadataChangedError
 from lakehouse_lib.json_text import excerpt
-from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema import Schema, align
 from lakehouse_lib.table.deltalake_metrics import merge_metrics
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
@@ -32,7 +33,7 @@ class TableMerger:
     def __init__(
         self,
         table: DeltaTable,
-        source: pa.Table,
+        source: Any,
         predicate: str,
         aliases: tuple[str, str],
         commit_properties: CommitProperties | None,
@@ -42,9 +43,10 @@ class TableMerger:
 
         self._table = table
         self._commit_properties = commit_properties
+        _check_names(predicate, aliases, table.table_uri)
         self._snapshot = table._latest()
-        self._source = source = _with_types(source, self._snapshot.schema)
-        self._names = MergeNamespace(self._snapshot.schema, Schema.from_arrow(source.schema), aliases)
+        self._source = _with_types(_rows_of(source, table.table_uri), self._snapshot.schema)
+        self._names = MergeNamespace(self._snapshot.schema, Schema.from_arrow(self._source.schema), aliases)
         self._condition = parse(predicate, self._names, table=table.table_uri)
         self._clauses: list[MergeClause] = []
 
@@ -203,6 +205,14 @@ class TableMerger:
         for name in self._source.column_names:
             if name.lower() in left_out:
                 continue
+            if name not in self._snapshot.schema:
+                raise InvalidArgumentError(
+                    f"the source has a column {name!r}, which the table does not have",
+                    table=self._table.table_uri,
+                    version=self._snapshot.version,
+                    hint=f"Pass except_cols=[{name!r}], or add the column to the table before the merge",
+                    code="DELTA_COLUMN_NOT_FOUND",
+                )
             column = self._snapshot.field(name)
             sql = f"{quoted(self._names.aliases[SOURCE])}.{quoted(name)}"
             values[column.name] = parse_value(sql, column, self._names, table=self._table.table_uri)
@@ -229,6 +239,41 @@ class TableMerger:
                 table=self._table.table_uri,
                 hint="Names of columns are case-insensitive; assign each column once",
             )
+
+
+def _check_names(predicate: object, aliases: tuple[object, object], table: str) -> None:
+    if not isinstance(predicate, str):
+        raise InvalidArgumentError(
+            f"the predicate of the merge is {excerpt(predicate)}; expected SQL text",
+            table=table,
+            hint="Write a condition on columns of both sides, such as target.id = source.id",
+        )
+    target, source = aliases
+    if not isinstance(target, str) or not isinstance(source, str) or target.lower() == source.lower():
+        raise InvalidArgumentError(
+            f"the aliases of target and source are {target!r} and {source!r}; expected different names",
+            table=table,
+            hint="Give different names as target_alias and source_alias, regardless of case",
+            code="DELTA_INVALID_MERGE",
+        )
+
+
+def _rows_of(source: Any, table: str) -> pa.Table:
+    """All rows of a source, in types that a table can have."""
+    if is_spark_dataframe(source):
+        raise InvalidArgumentError(
+            "the source is a Spark DataFrame; expected rows in this process",
+            table=table,
+            hint="Pass dataframe.toArrow()",
+            code="DELTA_UNSUPPORTED_DATA",
+        )
+    try:
+        rows = incoming(source)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(
+            f"the source cannot be read: {error.message}", table=table, hint=error.hint, code=error.code
+        ) from error
+    return align(rows.rows.read_all(), Schema.from_arrow(rows.schema), table=table)
 
 
 def _with_types(source: pa.Table, schema: Schema) -> pa.Table:

@@ -18,6 +18,8 @@ from lakehouse_lib.arrow.values import numbers_of, whole
 Rows = NDArray[np.int64]
 _NO_CODE = -1
 _MOST_DIGITS = 38
+#: Of every integer type, because Arrow casts a 64-bit integer only to decimals with that many digits.
+_INTEGER_DIGITS = 19
 
 
 class KeyJoin:
@@ -78,13 +80,14 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     types = pa.types
     if types.is_integer(left) and types.is_integer(right):
         return pa.int64()
-    if all(types.is_floating(kind) or types.is_integer(kind) for kind in (left, right)):
-        return pa.float64()
     if all(types.is_temporal(kind) for kind in (left, right)) and left != right:
         return pa.timestamp("us")
-    if types.is_decimal(left) and types.is_decimal(right):
-        scale = max(left.scale, right.scale)
-        digits = max(left.precision - left.scale, right.precision - right.scale) + scale
+    if all(types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind) for kind in (left, right)):
+        if types.is_floating(left) or types.is_floating(right):
+            return pa.float64()
+        sizes = [_digits(kind) for kind in (left, right)]
+        scale = max(size[1] for size in sizes)
+        digits = max(size[0] for size in sizes) + scale
         return pa.decimal128(digits, scale) if digits <= _MOST_DIGITS else None
     return left if left == right and not types.is_nested(left) else None
 
@@ -96,7 +99,14 @@ def as_key(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
         return values
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type):
         return values.cast(pa.int64()).cast(kind)
+    if pa.types.is_decimal(values.type) and pa.types.is_floating(kind):
+        values = values.cast(pa.string())  # Arrow's own cast is not to the nearest double, as that of a condition is
     return values.cast(kind, safe=False)
+
+
+def _digits(kind: pa.DataType) -> tuple[int, int]:
+    """The digits before and after the point of a decimal or an integer type."""
+    return (kind.precision - kind.scale, kind.scale) if pa.types.is_decimal(kind) else (_INTEGER_DIGITS, 0)
 
 
 def _normal(column: pa.Array) -> pa.Array:

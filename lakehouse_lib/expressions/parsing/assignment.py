@@ -53,7 +53,7 @@ def assigned(node: Node, kind: DataType) -> Node:
         raise _refusal(node, kind)
     if is_number(source) and is_number(kind):
         if source.type in FLOATING and kind.decimal is not None:
-            raise _refusal(node, kind, "only Spark converts it; cast it to a decimal on the Spark engine")
+            raise _refusal(node, kind)
         return Assignment(node, kind)
     if (source.type, kind.type) in (("date", "timestamp"), ("date", "timestamp_ntz")):
         return Cast(node, kind)
@@ -162,10 +162,14 @@ def is_number(kind: DataType | None) -> bool:
     )
 
 
-def _refusal(node: Node, kind: DataType, why: str | None = None) -> InvalidPredicateError:
+def _refusal(node: Node, kind: DataType) -> InvalidPredicateError:
+    if isinstance(node, Literal):
+        hint = "Write a literal of the column's type: 'text', 1.5, DATE '2026-01-31', TIMESTAMP '...', TRUE"
+    else:
+        hint = "Cast it to the column's type; the Spark engine evaluates every cast"
     return InvalidPredicateError(
         f"{describe(node)} does not assign to type {kind}",
-        hint=why or "Cast the value to the column's type",
+        hint=hint,
         code="DELTA_INVALID_ASSIGNMENT",
     )
 

@@ -10,8 +10,11 @@ from lakehouse_lib.expressions.ir import Column
 from lakehouse_lib.schema import DataType, Schema, StructType
 
 
-def resolve(parts: Sequence[str], schema: Schema) -> Column:
+def resolve(parts: Sequence[str], schema: Schema, owner: str = "") -> Column:
     """The column ``a``, or the member ``a.b`` of a struct, regardless of case, as the schema spells it.
+
+    Args:
+        owner: whose schema it is, for the error; "": the table's.
 
     Raises:
         InvalidPredicateError: the schema has no such column; the hint has similar names.
@@ -21,17 +24,18 @@ def resolve(parts: Sequence[str], schema: Schema) -> Column:
     for part in parts:
         field = within.get(part) if isinstance(within, StructType) else None
         if field is None:
-            raise _unknown(parts, path, within)
+            raise _unknown(parts, path, within, owner)
         path.append(field.name)
         within = field.type
     return Column(tuple(path), within)
 
 
-def _unknown(parts: Sequence[str], path: list[str], within: DataType) -> InvalidPredicateError:
+def _unknown(parts: Sequence[str], path: list[str], within: DataType, owner: str) -> InvalidPredicateError:
     name = ".".join(parts)
+    message = f"the {owner} has no column {name!r}" if owner else f"the column {name!r} does not exist"
     if not isinstance(within, StructType):
         return InvalidPredicateError(
-            f"the column {name!r} does not exist",
+            message,
             hint=f"{'.'.join(path)!r} is of type {within}, which has no members",
             code="DELTA_PREDICATE_COLUMN_NOT_FOUND",
         )
@@ -40,7 +44,5 @@ def _unknown(parts: Sequence[str], path: list[str], within: DataType) -> Invalid
     shown = close or within.names[:20]
     rest = "" if close or len(within.names) <= 20 else f" and {len(within.names) - 20} more"
     listed = ", ".join(".".join([*path, column_name]) for column_name in shown) + rest
-    hint = f"Did you mean {listed}?" if close else f"The columns are {listed}" if shown else "There are none"
-    return InvalidPredicateError(
-        f"the column {name!r} does not exist", hint=hint, code="DELTA_PREDICATE_COLUMN_NOT_FOUND"
-    )
+    hint = f"Did you mean {listed}?" if close else f"The columns are {listed}" if shown else "It has no columns"
+    return InvalidPredicateError(message, hint=hint, code="DELTA_PREDICATE_COLUMN_NOT_FOUND")

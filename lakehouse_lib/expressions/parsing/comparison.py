@@ -62,7 +62,10 @@ def compare(operator: str, left: Node, right: Node) -> Node:
             return _fold(operator, left, right)
         return below(_with_literal(operator, *_unwidened(left, right)))
     if left.type is not None and right.type is not None and family(left.type) != family(right.type):
-        raise mismatch(left, f"compared with {describe(right)}")
+        raise InvalidPredicateError(
+            f"{describe(left)} is compared with {describe(right)}; expected values of comparable types",
+            hint="Compare columns of the same type; in a merge, cast the column of the source",
+        )
     if left.type is not None:
         family(left.type)
     return Comparison(operator, left, right)
@@ -121,6 +124,7 @@ def describe(node: Node) -> str:
 
 
 def mismatch(operand: Node, what: str) -> InvalidPredicateError:
+    """The error for a literal that does not fit an operand."""
     return InvalidPredicateError(
         f"{describe(operand)} is {what}",
         hint="Write the literal in the column's type: 'text', 1.5, DATE '2024-01-31', TIMESTAMP '...', TRUE",

@@ -75,8 +75,12 @@ def parse_value(sql: str, column: Field, schema: Schema, *, table: str | None = 
     from lakehouse_lib.expressions.parsing.sql import translate_value
 
     try:
-        if isinstance(sql, str):
-            _check_text(sql)
+        if not isinstance(sql, str):
+            raise InvalidPredicateError(
+                f"it is of type {type(sql).__name__}; expected SQL text",
+                hint="Write the expression as text, such as '5' or 'price * 2'",
+            )
+        _check_text(sql)
         return Value(sql, translate_value(sql, schema, column.type), table)
     except InvalidPredicateError as error:
         raise _invalid_value(sql, column, error, table) from error.__cause__

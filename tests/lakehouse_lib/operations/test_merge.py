@@ -16,6 +16,7 @@ import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.parquet.key_join import common_type
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, MetadataChangedError
 from lakehouse_lib.table.merger import TableMerger
 from tests.fault_store import FaultStore
@@ -248,6 +249,28 @@ def test_bad_input_changes_nothing(
     assert parquet_files(tmp_path) == before
 
 
+BAD_CALLS: list[tuple[Any, Any, list[Clause], list[str]]] = [
+    (None, "t.id = source.id", [], ["'t' in 't.id' is no alias", "the aliases are target and source", "source_alias"]),
+    (None, "target.id = source.name", [], ["'target.id'", "'source.name'", "cast the column of the source"]),
+    (None, None, [], ["predicate of the merge is None", "target.id = source.id"]),
+    ("text", ON, [], ["the source", "builtins.str", "Arrow table"]),
+    (pa.table({"id": [1], "extra": [2]}), ON, [("when_matched_update_all", {})], ["'extra'", "except_cols=['extra']"]),
+    (pa.table({"id": [1]}), ON, [("when_matched_update", {"updates": {"name": "source.name"}})], ["the source has no"]),
+    (None, ON, [("when_matched_update", {"updates": {"amount": 5}})], ["of type int", "'5'"]),
+    (None, ON, [("when_matched_update", {"updates": {"amount": "'abc'"}})], ["'abc'", "Write a literal"]),
+]
+
+
+@pytest.mark.parametrize(("data", "condition", "clauses", "texts"), BAD_CALLS)
+def test_an_error_names_the_value_and_the_way_out(
+    tmp_path: Path, data: Any, condition: Any, clauses: list[Clause], texts: list[str]
+) -> None:
+    table = made(tmp_path, files=1)
+    with pytest.raises(DeltaError) as refusal:
+        run(table, source([1]) if data is None else data, condition, clauses)
+    assert all(text in str(refusal.value) for text in [*texts, table.table_uri]), str(refusal.value)
+
+
 def test_several_source_rows_may_delete_one_row(tmp_path: Path) -> None:
     table = made(tmp_path, files=1)
     assert run(table, source([1, 1, 2]), ON, [("when_matched_delete", {})])["num_target_rows_deleted"] == 2
@@ -323,10 +346,15 @@ def test_keys_of_different_types_and_far_times(tmp_path: Path) -> None:
         ("target.t = source.n", {"n": micros.cast(pa.timestamp("us"))}, 3),
         ("target.t = source.d", {"d": pa.array([0, 1], pa.int32()).cast(pa.date32())}, 2),
         ("target.c = source.c", {"c": pa.array([2, 3]).cast(pa.decimal128(23, 4))}, 2),
+        ("target.i = source.c", {"c": pa.array(["2.00", "3.50"]).cast(pa.decimal128(9, 2))}, 1),
+        ("target.c = source.i", {"i": pa.array([-2, 3], pa.int32())}, 1),
+        ("target.c = source.f", {"f": pa.array([2.0, 2.5])}, 1),
     ]
     for condition, columns, expected in pairs:
         merger = DeltaTable(tmp_path).merge(pa.table(columns), condition).when_matched_update({"i": "target.i"})
         assert merger.execute()["num_target_rows_updated"] == expected, condition
+        (left, right) = (part.split(".")[1] for part in condition.split(" = "))
+        assert common_type(data.schema.field(left).type, pa.table(columns).schema.field(right).type) is not None
 
 
 def test_one_key_for_many_rows(tmp_path: Path) -> None:

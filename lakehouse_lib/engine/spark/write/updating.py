@@ -57,24 +57,33 @@ def updated_frame(
 
 
 def _check_types(frame: Any, value: Value, column: Field) -> None:
-    """Refuse a part that only Spark evaluates, if its type does not assign to the type of the column.
+    """Refuse a part that only Spark evaluates, if Spark cannot, or its type does not assign to that of the column.
 
     Raises:
-        InvalidPredicateError: the type does not assign.
+        InvalidPredicateError: Spark refuses the expression, or its type does not assign.
     """
+    from pyspark.errors import AnalysisException
+
     for part in walk(value.root):
         if not isinstance(part, Assignment) or not isinstance(part.operand, Opaque):
             continue
-        schema = Schema.from_json(frame.selectExpr(f"{part.operand.sql} AS `{_ROW}`").schema.json())
+        try:
+            schema = Schema.from_json(frame.selectExpr(f"{part.operand.sql} AS `{_ROW}`").schema.json())
+        except AnalysisException as error:
+            raise _invalid(value, column, str(error).partition("\n")[0], "Correct the expression") from error
         kind = schema.fields[0].type
         if is_number(kind) and is_number(part.type):  # Spark converts floats to decimals
             continue
         try:
             assigned(Column((part.operand.sql,), kind), part.type)
         except InvalidPredicateError as error:
-            raise InvalidPredicateError(
-                f"the value {shown(value.sql)} of column {column.name!r} is not valid: {error.message}",
-                table=value.table,
-                hint=error.hint,
-                code=error.code,
-            ) from None
+            raise _invalid(value, column, error.message, error.hint) from None
+
+
+def _invalid(value: Value, column: Field, reason: str, hint: str | None) -> InvalidPredicateError:
+    return InvalidPredicateError(
+        f"the value {shown(value.sql)} of column {column.name!r} is not valid: {reason}",
+        table=value.table,
+        hint=hint,
+        code="DELTA_INVALID_ASSIGNMENT",
+    )
