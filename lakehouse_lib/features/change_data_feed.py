@@ -12,7 +12,8 @@ FEATURE = Feature(
     True,
     True,
     PropertySet(CHANGE_DATA_FEED),
-    "appends need no change data files; deletes and overwrites are refused, because these files are not written yet",
+    "appends need no change data files; commits that delete or update rows are refused, because these files are not "
+    "written yet",
     legacy=(1, 4),
 )
 

@@ -80,7 +80,7 @@ def next_timestamp(now: int, previous: int | None) -> int:
 
     Args:
         previous: the time of the previous version: its in-commit timestamp or, if the commit enables in-commit
-            timestamps, the modification time of its commit file. None: there is no previous version.
+            timestamps, the modification time of its commit file. None: the commit is version 0.
     """
     return now if previous is None else max(now, previous + 1)
 

@@ -332,7 +332,7 @@ class LocalStore:
             raise kind(text, table=self._root, hint=hint) from error
 
     def _obstacle(self, path: str) -> Path | None:
-        """The file that has the name of a folder above the object at ``path``; None: there is no such file."""
+        """The file that has the name of a folder above the object at ``path``; None: all of them are folders."""
         above = reversed(Path(self._root, path or "object").parents)
         return next((parent for parent in above if os.path.lexists(parent) and not parent.is_dir()), None)
 

@@ -34,11 +34,11 @@ from tests.simulation.hunting import Mutant, instead
 from tests.verb_simulation.runs import plan_of, run
 
 
-def _without_marks(self: MarkedGroup, _marks: Sequence[BitMap64], _store: ObjectStore) -> pa.Table:
+def _without_deletions(self: MarkedGroup, _marks: Sequence[BitMap64], _store: ObjectStore) -> pa.Table:
     return self.added
 
 
-def _with_rows_that_were_left_out(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
+def _at_positions_of_old_file(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
     vectors = {}
     for number, group in groups.items():
         gone, start = BitMap64(), 0
@@ -49,7 +49,7 @@ def _with_rows_that_were_left_out(store: ObjectStore, groups: Mapping[int, Marke
     return vectors
 
 
-def _in_the_order_of_before(files: Sequence[Any]) -> deleted_positions._Written:
+def _in_old_order(files: Sequence[Any]) -> deleted_positions._Written:
     written = _written_of(files)
     return replace(written, order=np.arange(len(written.rows)))
 
@@ -83,7 +83,7 @@ def _with_rows_back(files: pa.Table, vectors: Sequence[BitMap64], rows: Sequence
     return with_vectors(files, [BitMap64(list(vector)[1:] or list(vector)) for vector in vectors], rows, store)
 
 
-def _marked_files_too(files: pa.Table, _sources: pa.ChunkedArray, store: ObjectStore) -> pa.Array:
+def _with_marked_files(files: pa.Table, _sources: pa.ChunkedArray, store: ObjectStore) -> pa.Array:
     return _stored(files, pa.chunked_array([], pa.string()), store)
 
 
@@ -98,7 +98,7 @@ _plan = _Update.plan
 _known_files: dict[int, tuple[_Update, pa.Array]] = {}
 
 
-def _hidden_too(_files: pa.Table, matches: pa.Table, _snapshot: Snapshot) -> tuple[pa.Table, int]:
+def _with_hidden_rows(_files: pa.Table, matches: pa.Table, _snapshot: Snapshot) -> tuple[pa.Table, int]:
     return matches, sum(map(len, positions_of(matches)))
 
 
@@ -117,7 +117,7 @@ def _without_the_last_key(plan: MergePlan, source: pa.Table, snapshot: Snapshot)
 _target_predicate = merge._target_predicate
 
 
-def _told_as_an_error(self: OptimisticTransaction, *arguments: Any) -> Outcome:
+def _reported_as_error(self: OptimisticTransaction, *arguments: Any) -> Outcome:
     outcome = _commit(self, *arguments)
     if isinstance(outcome, Committed) and self._store.trouble:  # type: ignore[attr-defined]
         raise StoreError("no answer", table=self._store.root)
@@ -128,92 +128,110 @@ _commit = OptimisticTransaction.commit
 
 
 MUTANTS = (
-    Mutant("marks of meanwhile are left out", instead(MarkedGroup, "with_marks", _without_marks), ("mark", "compact")),
     Mutant(
-        "marks where rows were in their files",
-        instead(compact, "places_in_order", _with_rows_that_were_left_out),
+        "compaction drops the deletion vectors of concurrent commits",
+        instead(MarkedGroup, "with_marks", _without_deletions),
         ("mark", "compact"),
     ),
     Mutant(
-        "marks where rows were before they were sorted",
-        instead(deleted_positions._Written, "of", _in_the_order_of_before),
+        "compaction writes the deletions of concurrent commits at the positions in the old file",
+        instead(compact, "places_in_order", _at_positions_of_old_file),
+        ("mark", "compact"),
+    ),
+    Mutant(
+        "z_order writes the deletions of concurrent commits at the positions before sorting",
+        instead(deleted_positions._Written, "of", _in_old_order),
         ("mark", "z_order"),
     ),
-    Mutant("marks of meanwhile cannot be found", instead(rewrite, "_ROUNDS", 0), ("mark", "compact")),
     Mutant(
-        "a delete that does not look into files of meanwhile",
+        "a rewrite does not look for the deletions of concurrent commits",
+        instead(rewrite, "_ROUNDS", 0),
+        ("mark", "compact"),
+    ),
+    Mutant(
+        "a delete does not read files that were added since its plan",
         instead(row_change.RowChange, "_look", _only_known_files),
         ("delete", "append"),
     ),
     Mutant(
-        "a delete that keeps what it wrote for files that are gone",
+        "a delete keeps its output for files that were removed since its plan",
         instead(row_change.RowChange, "_results", _all_results),
         ("delete", "compact", "append"),
     ),
-    Mutant("a delete that gives up where others were faster", instead(row_change, "_ROUNDS", 1), ("delete", "append")),
+    Mutant("a delete fails after the first conflict", instead(row_change, "_ROUNDS", 1), ("delete", "append")),
     Mutant(
-        "a rewrite that deletes what it still needs",
+        "a rewrite deletes files that it still needs",
         instead(rewrite._Rewriting, "discard", _discarded_too),
         ("delete", "compact", "append"),
     ),
     Mutant(
-        "a rewrite that leaves its files behind when it has lost",
+        "a rewrite leaves its files after a lost race",
         instead(rewrite, "discard", lambda *_: None),
         ("delete", "z_order", "append"),
     ),
     Mutant(
-        "a delete that leaves its files behind",
+        "a delete leaves its files after a lost race",
         instead(row_change, "discard_paths", lambda *_: None),
         ("delete", "compact", "append"),
     ),
     Mutant(
-        "a rewrite that gives all up where one group has lost",
+        "a rewrite fails if one of its groups has lost a file",
         instead(Rewrite, "only", _all_lost),
         ("delete", "compact", "append"),
     ),
     Mutant(
-        "a delete that looks into no file",
+        "a delete reads none of its files, and deletes nothing",
         instead(row_change.RowChange, "_look", lambda *_: None),
         ("delete", "append"),
     ),
     Mutant(
-        "a delete that brings a hidden row back", instead(apply, "with_vectors", _with_rows_back), ("delete", "mark")
+        "a delete restores rows that a deletion vector has hidden",
+        instead(apply, "with_vectors", _with_rows_back),
+        ("delete", "mark"),
     ),
     Mutant(
-        "a delete that deletes the files it has only marked, when it has lost",
-        instead(row_change, "_stored", _marked_files_too),
+        "after a lost race, a delete deletes data files to which it has only added a deletion vector",
+        instead(row_change, "_stored", _with_marked_files),
         ("delete", "compact", "append"),
     ),
     Mutant(
-        "an update that forgets a file that came meanwhile",
+        "an update does not read files that were added since its plan",
         instead(_Update, "plan", _without_new_files),
         ("update", "append"),
     ),
     Mutant(
-        "an update that keeps the rows of files that are gone",
+        "an update keeps the rows that it wrote for files that were removed since its plan",
         instead(_Update, "writes_rows", False),
         ("update", "compact", "append"),
     ),
-    Mutant("an update that counts hidden rows", instead(update, "live_matches", _hidden_too), ("update", "mark")),
     Mutant(
-        "an update that gives its rows new ids",
+        "an update counts rows that deletion vectors have hidden",
+        instead(update, "live_matches", _with_hidden_rows),
+        ("update", "mark"),
+    ),
+    Mutant(
+        "an update gives its rows new ids",
         instead(update, "update_target", _without_row_ids),
         ("update", "append"),
     ),
-    Mutant("a merge that reads nothing", instead(_Merge, "reads", ()), ("merge", "merge", "append")),
     Mutant(
-        "a merge that keeps the rows of files that are gone",
+        "a merge reads nothing, so it does not conflict with a commit that inserts the same key",
+        instead(_Merge, "reads", ()),
+        ("merge", "merge", "append"),
+    ),
+    Mutant(
+        "a merge keeps the rows that it wrote for files that were removed since its plan",
         instead(_Merge, "writes_rows", False),
         ("merge", "compact", "append"),
     ),
     Mutant(
-        "a merge that skips a file with a key of the source",
+        "a merge skips a file with a key of its source",
         instead(merge, "_target_predicate", _without_the_last_key),
         ("merge", "append"),
     ),
     Mutant(
-        "a commit that is told as an error, where the store failed before",
-        instead(OptimisticTransaction, "commit", _told_as_an_error),
+        "a successful commit is reported as an error after a fault of the store",
+        instead(OptimisticTransaction, "commit", _reported_as_error),
         ("delete", "append"),
     ),
 )

@@ -1,6 +1,6 @@
 """A store on a server without conditional puts, for a table that only one process writes (``single_writer=true``).
 
-A check followed by a put does not exclude other processes. The user guarantees that there is no other writer.
+A check followed by a put does not exclude other processes. The user guarantees that only this process writes.
 This module adds a check: if an object does not have the bytes that this process put, another writer is detected.
 """
 

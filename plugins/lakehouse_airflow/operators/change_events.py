@@ -84,7 +84,7 @@ class LakehousePublishOperator(BaseOperator):
 
     One task publishes for all tables of a run, so that a DAG scheduled on several of them runs once. A table that
     cannot be read is left out with a warning, and does not delay the events of the others. Its error is raised instead
-    if a retry may help and the task has tries left, or if there is no event at all.
+    if a retry may help and the task has tries left, or if no table has an event.
 
     The versions are from XCom, which any user may edit. So a table must be in the registry, and ``to_version`` is read
     from the table; an edited ``from_version`` that is a valid version is not detected.
