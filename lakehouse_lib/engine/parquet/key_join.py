@@ -1,7 +1,7 @@
 """Equi-join of batches with the rows of a source, on any number of key columns.
 
-The values of each key column become codes: positions in the source's distinct values. Rows with equal codes are a pair.
-No pair is missed. A NULL is equal to nothing.
+The key of a row becomes one number of 64 bits. Equal keys have equal numbers, so no pair is missed. Different keys may
+have equal numbers, so the caller evaluates the condition for each pair. A NULL is equal to nothing.
 """
 
 from __future__ import annotations
@@ -10,78 +10,65 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.values import numbers_of, whole
+from lakehouse_lib.arrow.values import flags_of, numbers_of
 
 Rows = NDArray[np.int64]
-_NO_CODE = -1
+_Codes = NDArray[np.uint64]
+
 _MOST_DIGITS = 38
 #: Of every integer type, because Arrow casts a 64-bit integer only to decimals with that many digits.
 _INTEGER_DIGITS = 19
 
+_WORD = 8
+_WEIGHT = np.uint64(0x9E3779B97F4A7C15)
+#: Entries of the filter table for each row of the source, and its greatest number of entries (one byte each).
+_ENTRIES, _MOST_ENTRIES = 16, 1 << 24
+
 
 class KeyJoin:
-    """The join of batches with a source.
+    """The join of batches with a source. Immutable, picklable, and shared by threads.
 
     Args:
-        columns: the key columns of the source, each in a type of ``common_type``.
+        columns: the key columns of the source.
+        kinds: the ``common_type`` of each key column of the source and of the batches.
     """
 
-    def __init__(self, columns: Sequence[pa.Array]) -> None:
-        self._values: list[pa.Array] = []
-        self._radices: list[int] = []
-        codes = np.zeros(len(columns[0]), np.int64)
-        missing = np.zeros(len(columns[0]), np.bool_)
-        for column in columns:
-            encoded = pc.dictionary_encode(_normal(column))
-            self._values.append(encoded.dictionary)
-            self._radices.append(max(1, len(encoded.dictionary)))
-            own = _codes(encoded.indices)
-            missing |= own < 0
-            codes = codes * self._radices[-1] + own
-        # One number per combination that the source has, so that codes of many columns do not overflow an index.
-        present = np.flatnonzero(~missing)
-        self._combinations, groups = np.unique(codes[present], return_inverse=True)
-        order = np.argsort(groups, kind="stable")
-        self._rows = present[order]
-        self._starts = np.searchsorted(groups[order], np.arange(len(self._combinations) + 1))
+    def __init__(self, columns: Sequence[pa.ChunkedArray], kinds: Sequence[pa.DataType]) -> None:
+        self._kinds = tuple(kinds)
+        codes, is_key = _codes_of(columns, kinds)
+        rows = np.flatnonzero(is_key)
+        order = np.argsort(codes[rows], kind="stable")
+        self._rows = rows[order]
+        self._codes = codes[self._rows]
+        # Most rows of a batch have no partner. The upper bits of their code show it without a search.
+        bits = max(1, min(_MOST_ENTRIES, _ENTRIES * len(rows) + 1).bit_length() - 1)
+        self._shift = np.uint64(64 - bits)
+        self._is_used = np.zeros(1 << bits, np.bool_)
+        self._is_used[self._codes >> self._shift] = True
 
-    def pairs(self, columns: Sequence[pa.Array], limit: int) -> Iterator[tuple[Rows, Rows]]:
+    def pairs(self, columns: Sequence[pa.ChunkedArray], limit: int) -> Iterator[tuple[Rows, Rows]]:
         """The pairs of equal keys: row numbers of the batch and of the source, at most ``limit`` at a time."""
-        codes = np.zeros(len(columns[0]), np.int64)
-        missing = np.zeros(len(columns[0]), np.bool_)
-        for column, values, radix in zip(columns, self._values, self._radices, strict=True):
-            own = _codes(pc.index_in(_normal(column), value_set=values))
-            missing |= own < 0
-            codes = codes * radix + own
-        candidates = np.flatnonzero(~missing)
-        if not len(candidates) or not len(self._combinations):
-            return
-        places = np.searchsorted(self._combinations, codes[candidates])
-        places[places == len(self._combinations)] = 0
-        is_pair = self._combinations[places] == codes[candidates]
-        batch_rows, groups = candidates[is_pair], places[is_pair]
-        counts = self._starts[groups + 1] - self._starts[groups]
+        codes, is_key = _codes_of(columns, self._kinds)
+        candidates = np.flatnonzero(is_key & self._is_used[codes >> self._shift])
+        wanted = codes[candidates]
+        starts = np.searchsorted(self._codes, wanted, side="left")
+        counts = np.searchsorted(self._codes, wanted, side="right") - starts
+        has_partner = counts > 0
+        batch_rows, starts, counts = candidates[has_partner], starts[has_partner], counts[has_partner]
         ends = np.cumsum(counts)
         for first in range(0, int(ends[-1]) if len(ends) else 0, limit):
             numbers = np.arange(first, min(first + limit, int(ends[-1])))
             entries = np.searchsorted(ends, numbers, side="right")
-            offsets = numbers - (ends - counts)[entries]
-            yield batch_rows[entries], self._rows[self._starts[groups][entries] + offsets]
+            yield batch_rows[entries], self._rows[starts[entries] + numbers - (ends - counts)[entries]]
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type of the codes of two key columns; None if they cannot be keys.
-
-    Equal values have equal codes. Different values may have equal codes too, such as large integers as floats.
-    """
+    """The type in which two key columns are compared; None if they cannot be keys."""
     types = pa.types
     if types.is_integer(left) and types.is_integer(right):
         return pa.int64()
-    if all(types.is_temporal(kind) for kind in (left, right)) and left != right:
-        return pa.timestamp("us")
     if all(types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind) for kind in (left, right)):
         if types.is_floating(left) or types.is_floating(right):
             return pa.float64()
@@ -89,12 +76,40 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         scale = max(size[1] for size in sizes)
         digits = max(size[0] for size in sizes) + scale
         return pa.decimal128(digits, scale) if digits <= _MOST_DIGITS else None
+    if all(types.is_temporal(kind) for kind in (left, right)) and left != right:
+        return pa.timestamp("us")
     return left if left == right and not types.is_nested(left) else None
 
 
-def as_key(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
-    """A key column in the type of its codes."""
-    values = whole(column)
+def _digits(kind: pa.DataType) -> tuple[int, int]:
+    """The digits before and after the point of a decimal or an integer type."""
+    return (kind.precision - kind.scale, kind.scale) if pa.types.is_decimal(kind) else (_INTEGER_DIGITS, 0)
+
+
+def _codes_of(columns: Sequence[pa.ChunkedArray], kinds: Sequence[pa.DataType]) -> tuple[_Codes, NDArray[np.bool_]]:
+    """The code of each row, and whether it is a key: no column is null."""
+    codes = np.zeros(len(columns[0]), np.uint64)
+    is_key = np.ones(len(columns[0]), np.bool_)
+    for column, kind in zip(columns, kinds, strict=True):
+        start = 0
+        for chunk in column.chunks:
+            values, own = _as_type(chunk, kind), slice(start, start + len(chunk))
+            start += len(chunk)
+            if values.null_count:
+                is_key[own] &= flags_of(values.is_valid())
+            for words in _words(values):
+                codes[own] = _mixed(codes[own], words)
+    return codes, is_key
+
+
+def _mixed(codes: _Codes, words: _Codes) -> _Codes:
+    mixed = (codes ^ words) * _WEIGHT
+    mixed ^= mixed >> np.uint64(29)
+    result: _Codes = mixed * _WEIGHT
+    return result
+
+
+def _as_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if values.type == kind:
         return values
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type):
@@ -104,19 +119,44 @@ def as_key(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     return values.cast(kind, safe=False)
 
 
-def _digits(kind: pa.DataType) -> tuple[int, int]:
-    """The digits before and after the point of a decimal or an integer type."""
-    return (kind.precision - kind.scale, kind.scale) if pa.types.is_decimal(kind) else (_INTEGER_DIGITS, 0)
+def _words(values: pa.Array) -> Iterator[_Codes]:
+    """The values as numbers of 64 bits, several for each value of a wide type; undefined for nulls."""
+    kind = values.type
+    if pa.types.is_floating(kind):
+        # One bit pattern for zero and one for NaN.
+        numbers = numbers_of(values, f"<f{kind.bit_width // 8}") + 0.0
+        yield np.where(np.isnan(numbers), np.nan, numbers.astype(np.float64)).view(np.uint64)
+    elif pa.types.is_decimal(kind):
+        words = numbers_of(values, "V16").view("<u8")
+        yield words[::2]
+        yield words[1::2]
+    elif pa.types.is_boolean(kind):
+        yield flags_of(values).astype(np.uint64)
+    elif pa.types.is_string(kind) or pa.types.is_binary(kind):
+        yield _text_codes(values)
+    else:
+        yield numbers_of(values, f"<i{kind.bit_width // 8}").astype(np.uint64)
 
 
-def _normal(column: pa.Array) -> pa.Array:
-    """Floats with one bit pattern for zero and one for NaN, because Arrow compares the bits."""
-    if not pa.types.is_floating(column.type):
-        return column
-    values = np.where(np.isnan(numbers := numbers_of(pc.fill_null(column, 0.0), np.float64)), np.nan, numbers + 0.0)
-    return pc.if_else(pc.is_valid(column), pa.array(values), pa.scalar(None, pa.float64()))
-
-
-def _codes(indices: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
-    array = whole(indices).cast(pa.int64())
-    return numbers_of(pc.fill_null(array, pa.scalar(_NO_CODE, pa.int64())), np.int64)
+def _text_codes(texts: pa.Array) -> _Codes:
+    """The code of each text or binary value, from its length and all of its bytes."""
+    if not len(texts):
+        return np.zeros(0, np.uint64)
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset).astype(np.int64)
+    starts, lengths = ends[:-1], np.diff(ends)
+    first, last = int(ends[0]), int(ends[-1])
+    text = np.zeros(last - first + _WORD, np.uint8)  # with zeros at the end, which the last word of a text may read
+    if last > first:
+        text[:-_WORD] = np.frombuffer(data, np.uint8, last - first, first)
+    starts = starts - first
+    # The eight bytes at every position as a number; nothing is copied.
+    words = np.ndarray((len(text) - _WORD + 1,), "<u8", text, strides=(1,))
+    codes: _Codes = lengths.astype(np.uint64)
+    rows = np.flatnonzero(lengths > 0)
+    for position in range(0, int(lengths.max()), _WORD):
+        rows = rows[lengths[rows] > position]
+        rest = np.minimum(lengths[rows] - position, _WORD)
+        word = words[starts[rows] + position] << (8 * (_WORD - rest)).astype(np.uint64)
+        codes[rows] = _mixed(codes[rows], word)
+    return codes

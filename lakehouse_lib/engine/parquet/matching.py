@@ -100,14 +100,18 @@ def positions_of(matches: pa.Table) -> list[BitMap64]:
     return [BitMap64.deserialize(data) for data in matches["positions"].to_pylist()]
 
 
-def shares(sizes: np.ndarray[Any, Any], parallelism: int) -> Iterator[Sequence[int]]:
+def shares(sizes: np.ndarray[Any, Any], parallelism: int, *, least: int = 0) -> Iterator[Sequence[int]]:
     """The files of each task, as row numbers of ``sizes``, the largest files first.
 
     Tasks have about equal sizes, and at most 128 MiB unless a single file is larger.
+
+    Args:
+        least: tasks have at least this size, as long as there is one for each processor.
     """
     if not len(sizes):
         return
-    limit = min(_TASK_BYTES, int(sizes.sum()) // (4 * parallelism) + 1)
+    total = int(sizes.sum())
+    limit = max(min(_TASK_BYTES, total // (4 * parallelism) + 1), min(least, total // parallelism + 1))
     group: list[int] = []
     weight = 0
     for row in np.argsort(-sizes, kind="stable").tolist():

@@ -19,7 +19,7 @@ from pyroaring import BitMap64
 from lakehouse_lib.arrow.values import bools, flags_of, int64s
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.merge_plan import MergeCase, MergeClause, MergePlan
-from lakehouse_lib.engine.parquet.key_join import KeyJoin, as_key, common_type
+from lakehouse_lib.engine.parquet.key_join import KeyJoin
 from lakehouse_lib.engine.parquet.matching import matches_table, rows_at
 from lakehouse_lib.engine.parquet.merge_sides import (
     columns_of_sides,
@@ -56,12 +56,14 @@ class MergeTask:
         target: the table; its layout has ``row_ids`` if rows keep their row ids.
         files: COPIED_COLUMNS of the files.
         source: all rows of the source.
+        join: the join with the source by ``plan.keys``; None: there are no keys.
     """
 
     target: WriteTarget
     files: pa.Table
     plan: MergePlan
     source: pa.Table
+    join: KeyJoin | None
 
 
 class TaskResult(NamedTuple):
@@ -104,6 +106,7 @@ class _Merging:
         self._files = task.files
         self._plan = task.plan
         self._source = task.source
+        self._join = task.join
         self._target = task.target
         self._layout = replace(task.target.layout, row_ids=None)
         self._schema = task.target.layout.schema
@@ -139,9 +142,8 @@ class _Merging:
         conditions = [self._plan.condition, *(clause.condition for clause in clauses if clause.condition is not None)]
         target_names, source_names = columns_of_sides(conditions)
         target_names |= {target for target, _ in self._plan.keys}
-        join = self._join()
         for files, positions, rows in self._batches(sorted(target_names)):
-            for target_rows, source_rows in self._candidates(join, rows):
+            for target_rows, source_rows in self._candidates(rows):
                 pairs = pairs_of_rows(rows, target_rows, self._source, source_rows, source_names)
                 is_match = flags_of(matches(self._plan.condition, pairs))
                 target_rows, source_rows = target_rows[is_match], source_rows[is_match]
@@ -195,28 +197,10 @@ class _Merging:
         changes.clauses.append(numbers[chosen[is_decided]])
         changes.sources.append(source_rows[is_decided])
 
-    def _join(self) -> KeyJoin | None:
-        if not self._plan.keys:
-            return None
-        kinds = self._key_types()
-        return KeyJoin(
-            [as_key(self._source[name], kind) for (_, name), kind in zip(self._plan.keys, kinds, strict=True)]
-        )
-
-    def _key_types(self) -> list[pa.DataType]:
-        kinds = [
-            common_type(self._schema.field(target).type.to_arrow(), self._source.schema.field(source).type)
-            for target, source in self._plan.keys
-        ]
-        assert None not in kinds
-        return kinds
-
-    def _candidates(self, join: KeyJoin | None, rows: pa.Table) -> Iterator[tuple[Rows, Rows]]:
+    def _candidates(self, rows: pa.Table) -> Iterator[tuple[Rows, Rows]]:
         """Pairs of rows that may match, in portions."""
-        if join is not None:
-            kinds = self._key_types()
-            keys = [as_key(rows[name], kind) for (name, _), kind in zip(self._plan.keys, kinds, strict=True)]
-            yield from join.pairs(keys, _PAIRS)
+        if self._join is not None:
+            yield from self._join.pairs([rows[name] for name, _ in self._plan.keys], _PAIRS)
             return
         count = len(self._source)
         step = max(1, _PAIRS // max(1, count))

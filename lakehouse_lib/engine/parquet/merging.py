@@ -13,6 +13,7 @@ from lakehouse_lib.arrow.values import bools, int64s, numbers_of
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.merge_plan import MergePlan
 from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS
+from lakehouse_lib.engine.parquet.key_join import KeyJoin, common_type
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, shares
 from lakehouse_lib.engine.parquet.merge_sides import first_clauses, one_side
 from lakehouse_lib.engine.parquet.merge_task import MergeTask, TaskResult, run_merge_task
@@ -26,6 +27,8 @@ from lakehouse_lib.schema import check_rows
 
 #: Rows of the source that are inserted at a time.
 _BATCH = 1 << 18
+#: The least size of a task's files, as a multiple of the source's size.
+_LEAST_SHARE = 4
 
 
 class MergedRows(NamedTuple):
@@ -57,9 +60,12 @@ def merge_rows(engine: Engine, files: pa.Table, plan: MergePlan, source: pa.Tabl
         DeltaError: another error of a task. After an error, the files of all tasks are deleted.
     """
     read = files.select([*COPIED_COLUMNS])
+    join = _join(plan, source, target)
+    # Every task gets the whole source.
+    least = _LEAST_SHARE * source.nbytes
     tasks = [
-        MergeTask(target, read.take(int64s(rows)), plan, source)
-        for rows in shares(numbers_of(files["size"], np.int64), engine.parallelism)
+        MergeTask(target, read.take(int64s(rows)), plan, source, join)
+        for rows in shares(numbers_of(files["size"], np.int64), engine.parallelism, least=least)
     ]
     run = engine.run(run_merge_task, tasks)
     results: list[TaskResult] = results_of(run, lambda result: result.new_files, target.store)
@@ -78,6 +84,16 @@ def merge_rows(engine: Engine, files: pa.Table, plan: MergePlan, source: pa.Tabl
             counts[name] = counts.get(name, 0) + rows
     left = pa.concat_tables([pa.Table.from_batches([], MATCHES_SCHEMA), *(result.matches for result in results)])
     return MergedRows(left, pa.concat_tables([*new_files, inserted]), counts)
+
+
+def _join(plan: MergePlan, source: pa.Table, target: WriteTarget) -> KeyJoin | None:
+    if not plan.keys:
+        return None
+    kinds = [
+        common_type(target.layout.schema.field(own).type.to_arrow(), source.schema.field(other).type)
+        for own, other in plan.keys
+    ]
+    return KeyJoin([source[other] for _, other in plan.keys], kinds)
 
 
 def _insert(
