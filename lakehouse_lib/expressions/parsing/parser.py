@@ -233,7 +233,7 @@ def _literal(value: Any) -> Literal:
         return Literal(value, PrimitiveType("boolean"))
     if isinstance(value, int):
         return Literal(Decimal(value), PrimitiveType("decimal(38,0)"))
-    if isinstance(value, Decimal):
+    if isinstance(value, Decimal) and not value.is_snan():
         return Literal(value, PrimitiveType("decimal(38,18)"))
     if isinstance(value, float):
         return Literal(value, PrimitiveType("double"))
@@ -242,12 +242,12 @@ def _literal(value: Any) -> Literal:
         return Literal(value, PrimitiveType("string"))
     if isinstance(value, bytes):
         return Literal(value, PrimitiveType("binary"))
-    if isinstance(value, dt.datetime):
+    if isinstance(value, dt.datetime) and value == value:  # pandas' NaT is a datetime
         naive = value.tzinfo is None
         moment = value.replace(tzinfo=dt.UTC) if naive else value
         micros = (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
         return Literal(micros, PrimitiveType("timestamp_ntz" if naive else "timestamp"))
-    if isinstance(value, dt.date):
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return Literal(value.toordinal() - _EPOCH_DAY, PrimitiveType("date"))
     raise InvalidPredicateError(
         f"{shown(value)} of type {type(value).__name__} is not a value of a column",

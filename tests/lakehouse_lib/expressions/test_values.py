@@ -6,6 +6,7 @@ import datetime as dt
 from decimal import Decimal
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -49,6 +50,13 @@ CASES = [
     ("CASE WHEN l < 1000 THEN l + 1152921573326323713 END", "h"),
     ("h * h", "g"),
     ("h", "g"),
+    ("h * 3", "g"),
+    ("1 - h", "g"),
+    ("h * i", "g"),
+    ("(l + 1) * h", "g"),
+    ("h * 3.0", "g"),
+    ("h * 16777217", "g"),
+    ("h / 3", "g"),
     ("c * 1.1", "w"),
     ("i * 0.5", "g"),
     ("k - 0.25", "w"),
@@ -215,3 +223,11 @@ def test_what_only_spark_evaluates_is_named(sql: str) -> None:
 def test_python_values(constant: Any, column: str, expected: Any) -> None:
     value = value_of(constant, SCHEMA.field(column))
     assert values_of({column: value}, ROWS, SCHEMA)[column].to_pylist() == [expected] * 4
+
+
+@pytest.mark.parametrize("constant", [pd.NaT, pd.NA, Decimal("sNaN"), [1], {"x": 1}, object()])
+def test_python_values_that_are_no_values_of_a_column(constant: Any) -> None:
+    for column in ("g", "d", "o"):
+        with pytest.raises(InvalidPredicateError) as refusal:
+            value_of(constant, SCHEMA.field(column))
+        assert refusal.value.code == "DELTA_INVALID_ASSIGNMENT"
