@@ -52,9 +52,9 @@ class KeyJoin:
         """The pairs of equal keys: row numbers of the batch and of the source, at most ``limit`` at a time."""
         codes, is_key = _codes_of(columns, self._kinds)
         candidates = np.flatnonzero(is_key & self._is_used[codes >> self._shift])
-        wanted = codes[candidates]
-        starts = np.searchsorted(self._codes, wanted, side="left")
-        counts = np.searchsorted(self._codes, wanted, side="right") - starts
+        batch_codes = codes[candidates]
+        starts = np.searchsorted(self._codes, batch_codes, side="left")
+        counts = np.searchsorted(self._codes, batch_codes, side="right") - starts
         has_partner = counts > 0
         batch_rows, starts, counts = candidates[has_partner], starts[has_partner], counts[has_partner]
         ends = np.cumsum(counts)
