@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import pyarrow as pa
@@ -24,12 +24,14 @@ from lakehouse_lib.features import check_removal
 from lakehouse_lib.operations.dml.row_change import MatchedRows, RowChangePlan, change_rows
 from lakehouse_lib.operations.dml.update import update_target
 from lakehouse_lib.operations.results import ChangeResult
-from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 #: Up to this many distinct keys of a source are compared with statistics one by one, more of them by their range.
 _MOST_LISTED = 200
+#: Below this number, each integer is a double.
+_MOST_EXACT = 1 << 53
 
 #: Names of operationMetrics in delta-spark, by those of a row change.
 _METRIC_NAMES = {
@@ -116,7 +118,6 @@ class _Merge:
     plan_of_merge: MergePlan
     engine: Engine
     candidates: Predicate | None
-    scanned: dict[str, int] = field(default_factory=dict)
 
     name = "MERGE"
     writes_rows = True
@@ -137,7 +138,6 @@ class _Merge:
 
     def plan(self, snapshot: Snapshot, *, marks: bool) -> RowChangePlan:  # noqa: ARG002 - hidden rows do not match
         files = snapshot.files if self.candidates is None else snapshot.prune(self.candidates)
-        self.scanned.update(scanned=len(files), skipped=snapshot.file_count - len(files))
         return RowChangePlan(files.slice(0, 0), files)
 
     def match(self, snapshot: Snapshot, files: pa.Table) -> MatchedRows:
@@ -145,8 +145,8 @@ class _Merge:
         counts = {name: merged.counts.get(kind, 0) for kind, name in _COUNTS.items()}
         counts |= {
             "numSourceRows": len(self.source),
-            "numTargetFilesScanned": self.scanned["scanned"],
-            "numTargetFilesSkipped": self.scanned["skipped"],
+            "numTargetFilesScanned": len(files),
+            "numTargetFilesSkipped": snapshot.file_count - len(files),
         }
         return MatchedRows(merged.matches, merged.new_files, counts)
 
@@ -213,42 +213,53 @@ def _target_predicate(plan: MergePlan, source: pa.Table, snapshot: Snapshot) -> 
         root = _without_side(conjunction(own))
         predicate = Predicate(render(root), root, snapshot.store.root)
     for target_name, source_name in plan.keys:
-        values = pc.unique(source[source_name].combine_chunks()).drop_null()
-        if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
-            continue
-        try:
-            listed = values.to_pylist() if len(values) <= _MOST_LISTED else pc.min_max(values).as_py()
-        except (OverflowError, ValueError):  # a time that Python cannot hold
-            continue
-        if not len(values):
-            filters: list[tuple[str, str, Any]] = [(target_name, "in", [None])]
-        elif len(values) <= _MOST_LISTED:
-            filters = [(target_name, "in", listed)]
-        else:
-            filters = [(target_name, ">=", listed["min"]), (target_name, "<=", listed["max"])]
-        predicate = conjoin(predicate, from_filters(filters, snapshot.schema, table=snapshot.store.root))
+        filters = _key_filters(snapshot.field(target_name), source[source_name])
+        if filters:
+            predicate = conjoin(predicate, from_filters(filters, snapshot.schema, table=snapshot.store.root))
     return predicate
+
+
+def _key_filters(column: Field, keys: pa.ChunkedArray) -> list[tuple[str, str, Any]]:
+    """Filters that are true for every value of a column that is equal to a key; empty: there are no such filters."""
+    values = pc.unique(keys).drop_null()
+    if not len(values):
+        return [(column.name, "in", [None])]
+    if not _compares_exactly(column.type.to_arrow(), values):
+        return []
+    try:
+        if len(values) <= _MOST_LISTED:
+            return [(column.name, "in", values.to_pylist())]
+        bounds = pc.min_max(values).as_py()
+    except (OverflowError, ValueError):  # a time that Python cannot hold
+        return []
+    return [(column.name, ">=", bounds["min"]), (column.name, "<=", bounds["max"])]
+
+
+def _compares_exactly(kind: pa.DataType, keys: pa.Array) -> bool:
+    """Whether SQL compares keys with a column of this type without rounding, as filters do.
+
+    A floating-point number and an integer or a decimal are both rounded to double.
+    """
+    is_floating = [pa.types.is_floating(each) for each in (kind, keys.type)]
+    if is_floating[1] and pc.any(pc.is_nan(keys)).as_py():
+        return False
+    if is_floating[0] == is_floating[1]:
+        return True
+    bounds = pc.min_max(keys).as_py()
+    is_decimal = pa.types.is_decimal(kind) or pa.types.is_decimal(keys.type)
+    return not is_decimal and bounds["min"] > -_MOST_EXACT and bounds["max"] < _MOST_EXACT
 
 
 def _conjuncts(root: Node) -> tuple[Node, ...]:
     return root.operands if isinstance(root, And) else (root,)
 
 
-def _without_side(node: Node) -> Node:
-    """The node on the columns of one side, as a node on that side's own schema."""
-    if isinstance(node, Column):
-        return Column(node.path[1:], node.type)
-    changes: dict[str, Any] = {}
-    for name in getattr(type(node), "__slots__", ()):
-        value = getattr(node, name)
-        if isinstance(value, tuple):
-            changes[name] = tuple(_rebuilt(item) for item in value)
-        else:
-            changes[name] = _rebuilt(value)
-    return replace(node, **changes)
-
-
-def _rebuilt(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(map(_rebuilt, value))
-    return _without_side(value) if isinstance(value, Node) else value
+def _without_side(part: Any) -> Any:
+    """A node on the columns of one side, as a node on that side's own schema."""
+    if isinstance(part, Column):
+        return Column(part.path[1:], part.type)
+    if isinstance(part, tuple):
+        return tuple(map(_without_side, part))
+    if not isinstance(part, Node):
+        return part
+    return replace(part, **{each.name: _without_side(getattr(part, each.name)) for each in fields(part)})
