@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.values import flags_of, int64s
+from lakehouse_lib.arrow.values import flags_of, int64s, literal, numbers_of
 from lakehouse_lib.engine.merge_plan import MergeClause
 from lakehouse_lib.expressions import Predicate, Value, matches
 from lakehouse_lib.expressions.ir import Column, walk
 from lakehouse_lib.expressions.namespace import SOURCE, TARGET
 
 Rows = NDArray[np.int64]
+
+_PORTION_BYTES = 64 << 20
+#: A portion has at most ``_PORTION_BYTES / _LEAST_ROW_BYTES`` rows.
+_LEAST_ROW_BYTES = 256
 
 
 def first_clauses(clauses: Sequence[MergeClause], rows: pa.Table) -> Rows:
@@ -50,6 +56,26 @@ def pairs_of_rows(
     if not source_names:
         return pairs
     return pairs.append_column(SOURCE, structs_of(source.select(sorted(source_names)).take(int64s(source_rows))))
+
+
+def row_sizes(rows: pa.Table) -> Rows:
+    """About the bytes of each row: exact for texts and binary values, the average for other columns."""
+    sizes = np.full(len(rows), _LEAST_ROW_BYTES, np.int64)
+    for column in rows.columns:
+        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+            lengths = pc.fill_null(pc.binary_length(column), literal(0, pa.int32()))
+            sizes += numbers_of(lengths, np.int32)
+        else:
+            sizes += column.nbytes // max(1, len(column))
+    return sizes
+
+
+def portions(sizes: Rows) -> Iterator[slice]:
+    """Rows of these sizes in portions of about 64 MiB, so that no column of a portion is too large for Arrow."""
+    numbers = np.cumsum(sizes) // _PORTION_BYTES
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    for start, end in pairwise([*starts.tolist(), len(sizes)]):
+        yield slice(start, end)
 
 
 def one_side(side: str, rows: pa.Table) -> pa.Table:

@@ -26,6 +26,8 @@ from lakehouse_lib.engine.parquet.merge_sides import (
     first_clauses,
     one_side,
     pairs_of_rows,
+    portions,
+    row_sizes,
     structs_of,
 )
 from lakehouse_lib.engine.parquet.reader import TableReader
@@ -143,7 +145,7 @@ class _Merging:
         target_names, source_names = columns_of_sides(conditions)
         target_names |= {target for target, _ in self._plan.keys}
         for files, positions, rows in self._batches(sorted(target_names)):
-            for target_rows, source_rows in self._candidates(rows):
+            for target_rows, source_rows in self._portions(rows, source_names):
                 pairs = pairs_of_rows(rows, target_rows, self._source, source_rows, source_names)
                 is_match = flags_of(matches(self._plan.condition, pairs))
                 target_rows, source_rows = target_rows[is_match], source_rows[is_match]
@@ -178,11 +180,14 @@ class _Merging:
             files = np.concatenate([np.full(len(positions), index) for index, positions, _ in pending])
             return files, np.concatenate([entry[1] for entry in pending]), pa.concat_tables(e[2] for e in pending)
 
+        pending_rows = 0
         for entry in self._scan(names):
             pending.append(entry)
-            if sum(len(positions) for _, positions, _ in pending) >= _BATCH:
+            pending_rows += len(entry[1])
+            if pending_rows >= _BATCH:
                 yield batch()
                 pending.clear()
+                pending_rows = 0
         if pending:
             yield batch()
 
@@ -196,6 +201,13 @@ class _Merging:
         changes.positions.append(positions[is_decided])
         changes.clauses.append(numbers[chosen[is_decided]])
         changes.sources.append(source_rows[is_decided])
+
+    def _portions(self, rows: pa.Table, source_names: set[str]) -> Iterator[tuple[Rows, Rows]]:
+        """The pairs of ``_candidates`` in portions that fit into memory as tables."""
+        sizes, source_sizes = row_sizes(rows), row_sizes(self._source.select(sorted(source_names)))
+        for target_rows, source_rows in self._candidates(rows):
+            for part in portions(sizes[target_rows] + source_sizes[source_rows]):
+                yield target_rows[part], source_rows[part]
 
     def _candidates(self, rows: pa.Table) -> Iterator[tuple[Rows, Rows]]:
         """Pairs of rows that may match, in portions."""
@@ -271,16 +283,19 @@ class _Merging:
         """Rows of the target with the values of a clause."""
         assert clause.values is not None
         _, names = columns_of_sides([*clause.values.values()])
-        sides = one_side(TARGET, rows.select(self._schema.names))
-        if names:
-            sides = sides.append_column(
-                SOURCE, structs_of(self._source.select(sorted(names)).take(int64s(source_rows)))
-            )
-        columns = dict(zip(rows.column_names, rows.columns, strict=True))
-        columns |= values_of(clause.values, sides, self._schema, table=self._target.store.root)
-        if self._target.layout.row_ids is not None:
-            columns[self._target.layout.row_ids.versions] = pa.nulls(len(rows), pa.int64())
-        yield from pa.table(columns).to_batches()
+        source = self._source.select(sorted(names))
+        # A clause that reads no column of the source may be for rows without a partner.
+        sizes = row_sizes(source)[source_rows] if names else np.zeros(len(rows), np.int64)
+        for part in portions(sizes):
+            own = rows.slice(part.start, part.stop - part.start)
+            sides = one_side(TARGET, own.select(self._schema.names))
+            if names:
+                sides = sides.append_column(SOURCE, structs_of(source.take(int64s(source_rows[part]))))
+            columns = dict(zip(own.column_names, own.columns, strict=True))
+            columns |= values_of(clause.values, sides, self._schema, table=self._target.store.root)
+            if self._target.layout.row_ids is not None:
+                columns[self._target.layout.row_ids.versions] = pa.nulls(len(own), pa.int64())
+            yield from pa.table(columns).to_batches()
 
     def _count(self, case: MergeCase, kind: str, rows: int) -> None:
         for name in (kind, f"{case}: {kind}"):

@@ -15,7 +15,7 @@ from lakehouse_lib.engine.merge_plan import MergePlan
 from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS
 from lakehouse_lib.engine.parquet.key_join import KeyJoin, common_type
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, shares
-from lakehouse_lib.engine.parquet.merge_sides import first_clauses, one_side
+from lakehouse_lib.engine.parquet.merge_sides import first_clauses, one_side, portions, row_sizes
 from lakehouse_lib.engine.parquet.merge_task import MergeTask, TaskResult, run_merge_task
 from lakehouse_lib.engine.parquet.task_results import delete_files, results_of
 from lakehouse_lib.engine.parquet.writer import write_stream
@@ -25,8 +25,6 @@ from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import check_rows
 
-#: Rows of the source that are inserted at a time.
-_BATCH = 1 << 18
 #: The least size of a task's files, as a multiple of the source's size.
 _LEAST_SHARE = 4
 
@@ -106,8 +104,8 @@ def _insert(
     def rows() -> Iterator[pa.RecordBatch]:
         nonlocal count
         unmatched = np.flatnonzero(~is_matched)
-        for start in range(0, len(unmatched), _BATCH):
-            candidates = one_side(SOURCE, source.take(int64s(unmatched[start : start + _BATCH])))
+        for part in portions(row_sizes(source)[unmatched]):
+            candidates = one_side(SOURCE, source.take(int64s(unmatched[part])))
             chosen = first_clauses(clauses, candidates)
             for number, clause in enumerate(clauses):
                 own = candidates.filter(bools(chosen == number))
