@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
-from lakehouse_lib.errors import CommitFailedError, DeltaProtocolError
+from lakehouse_lib.errors import CommitFailedError, DeltaError
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
@@ -49,20 +51,15 @@ def commit_change(snapshot: Snapshot, change: Change, properties: CommitProperti
     Raises:
         CommitFailedError: a concurrent change of schema or protocol, or a conflict that is not in ``Change.replans``.
         CommitUnknownError: the store gave no answer to the commit.
-        DeltaProtocolError: the change breaks a rule of the table.
+        DeltaError: another error of the plan or of the commit; nothing is committed.
     """
     lost: CommitFailedError | None = None
     while True:
-        try:
+        with _discarding(change, BaseException):  # nothing is committed yet
             transaction = change.plan(snapshot, lost)
-        except BaseException:  # nothing is committed yet
-            change.discard(committed=False)
-            raise
-        try:
+        # An error of another kind may come after the put of the commit file.
+        with _discarding(change, DeltaError):
             outcome = None if transaction is None else transaction.commit(properties)
-        except (CommitFailedError, DeltaProtocolError):
-            change.discard(committed=False)
-            raise
         if outcome is None:
             change.discard(committed=True)
             return CommittedChange(snapshot.version, None)
@@ -71,12 +68,33 @@ def commit_change(snapshot: Snapshot, change: Change, properties: CommitProperti
             change.discard(committed=True)
             return CommittedChange(snapshot.version, version)
         lost = outcome.error
-        latest = snapshot.update()
-        before, after = ((side.protocol, side.metadata) for side in (snapshot, latest))
-        # The transaction reports only the first conflict. A change of schema or protocol must be found here, because it
-        # also forbids a new plan.
-        breaking = find_change(before, after, range(snapshot.version + 1, latest.version + 1), latest.store)
-        if breaking is not None or not isinstance(lost, change.replans):
-            change.discard(committed=False)
-            raise (breaking or lost) from (lost if breaking is not None else None)
-        snapshot = latest
+        with _discarding(change, BaseException):
+            snapshot = _latest(snapshot, lost, change.replans)
+
+
+def _latest(snapshot: Snapshot, lost: CommitFailedError, replans: tuple[type[CommitFailedError], ...]) -> Snapshot:
+    """The latest version, if a change that lost on ``snapshot`` can be planned on it.
+
+    Raises:
+        CommitFailedError: the schema or the protocol has changed, or the conflict is none of ``replans``.
+    """
+    latest = snapshot.update()
+    before, after = ((side.protocol, side.metadata) for side in (snapshot, latest))
+    # The transaction reports only the first conflict. A change of schema or protocol must be found here, because it
+    # also forbids a new plan.
+    breaking = find_change(before, after, range(snapshot.version + 1, latest.version + 1), latest.store)
+    if breaking is not None:
+        raise breaking from lost
+    if not isinstance(lost, replans):
+        raise lost
+    return latest
+
+
+@contextmanager
+def _discarding(change: Change, kind: type[BaseException]) -> Iterator[None]:
+    """Delete the files of a change after an error of this kind."""
+    try:
+        yield
+    except kind:
+        change.discard(committed=False)
+        raise

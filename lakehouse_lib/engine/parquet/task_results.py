@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
@@ -18,10 +19,12 @@ RESULT_SCHEMA = pa.schema([("result", pa.binary()), ("error", pa.binary())])
 
 
 def result_of(run: Callable[[], Any]) -> pa.Table:
-    """The result or the DeltaError of ``run``, as RESULT_SCHEMA."""
+    """The result or the error of ``run``, as RESULT_SCHEMA."""
     try:
         result, error = pickle.dumps(run()), None
-    except DeltaError as raised:
+    except Exception as raised:
+        if not isinstance(raised, DeltaError):
+            raised.add_note(traceback.format_exc())  # the traceback itself cannot be pickled
         result, error = None, pickle.dumps(raised)
     return pa.Table.from_arrays([pa.array([result], pa.binary()), pa.array([error], pa.binary())], schema=RESULT_SCHEMA)
 
@@ -34,7 +37,7 @@ def results_of(answers: pa.Table, files_of: Callable[[Any], pa.Table], store: Ob
         files_of: the files table of the files that a task wrote, from its result.
 
     Raises:
-        DeltaError: the error of a task. The files of all tasks are deleted.
+        Exception: the error of a task. The files of all tasks are deleted.
     """
     if not len(answers):
         return []
@@ -42,7 +45,7 @@ def results_of(answers: pa.Table, files_of: Callable[[Any], pa.Table], store: Ob
     errors = answers["error"].drop_null()
     if len(errors):
         delete_files(map(files_of, results), store)
-        error: DeltaError = pickle.loads(errors[0].as_py())  # noqa: S301 - of an own task
+        error: Exception = pickle.loads(errors[0].as_py())  # noqa: S301 - of an own task
         raise error
     return results
 
