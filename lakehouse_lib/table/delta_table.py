@@ -209,6 +209,7 @@ class DeltaTable(ReadableTable):
         """
         from lakehouse_lib.expressions import parse_value, value_of
         from lakehouse_lib.operations.dml.update import update
+        from lakehouse_lib.table.assignments import assigned_values
 
         table = self.table_uri
         if (updates is None) == (new_values is None):
@@ -228,19 +229,12 @@ class DeltaTable(ReadableTable):
         _check_predicate_text(predicate, table=table)
         check_commit_properties(commit_properties, table=table)
         latest = self._latest()
-        values = {}
-        for name, value in assignments.items():
-            column = latest.field(name)
-            if column.name in values:
-                raise InvalidArgumentError(
-                    f"column {column.name!r} is assigned twice",
-                    table=table,
-                    hint="Names of columns are case-insensitive; assign each column once",
-                )
-            values[column.name] = (
-                value_of(value, column, table=table)
-                if updates is None
-                else parse_value(value, column, latest.schema, table=table)
+
+        if updates is None:
+            values = assigned_values(assignments, latest, lambda value, column: value_of(value, column, table=table))
+        else:
+            values = assigned_values(
+                assignments, latest, lambda sql, column: parse_value(sql, column, latest.schema, table=table)
             )
         result = update(latest, values, self._predicate(predicate), self.engine, commit_properties=commit_properties)
         self._move_on(result.version)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ from lakehouse_lib.engine.incoming import incoming, is_spark_dataframe
 from lakehouse_lib.errors import InvalidArgumentError, MetadataChangedError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.schema import Schema, align
+from lakehouse_lib.table.assignments import assigned_values, column_named
 from lakehouse_lib.table.deltalake_metrics import merge_metrics
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
@@ -179,11 +180,12 @@ class TableMerger:
 
         if not isinstance(updates, Mapping):
             raise self._invalid(f"updates is {excerpt(updates)}; expected a mapping")
-        values: dict[str, Value] = {}
-        for text, sql in updates.items():
-            column = self._snapshot.field(_without_alias(text, self._names.aliases[TARGET]))
-            self._check_free(column.name, values)
-            values[column.name] = parse_value(sql, column, names, table=self._table.table_uri)
+        values = assigned_values(
+            updates,
+            self._snapshot,
+            lambda sql, column: parse_value(sql, column, names, table=self._table.table_uri),
+            self._names.aliases[TARGET],
+        )
         if not values:
             raise self._invalid("updates is empty; expected a value for at least one column")
         return values
@@ -196,11 +198,7 @@ class TableMerger:
 
         if isinstance(except_columns, str) or not all(isinstance(name, str) for name in except_columns):
             raise self._invalid(f"except_cols is {excerpt(except_columns)}; expected a list of column names")
-        left_out = {_without_alias(name, alias).lower() for name in except_columns for alias in self._all_aliases()}
-        columns = {name.lower() for name in (*self._source.column_names, *self._snapshot.schema.names)}
-        for name in except_columns:
-            if not {_without_alias(name, alias).lower() for alias in self._all_aliases()} & columns:
-                raise self._invalid(f"except_cols has {name!r}; expected columns of the source or the target")
+        left_out = {self._column_left_out(name) for name in except_columns}
         values: dict[str, Value] = {}
         for name in self._source.column_names:
             if name.lower() in left_out:
@@ -229,16 +227,13 @@ class TableMerger:
             if field.name not in values
         }
 
-    def _all_aliases(self) -> Iterable[str]:
-        return self._names.aliases.values()
-
-    def _check_free(self, name: str, values: Mapping[str, Value]) -> None:
-        if name in values:
-            raise InvalidArgumentError(
-                f"column {name!r} is assigned twice",
-                table=self._table.table_uri,
-                hint="Names of columns are case-insensitive; assign each column once",
-            )
+    def _column_left_out(self, name: str) -> str:
+        """The column of the target or of the source that ``except_cols`` names, in lower case."""
+        for side, alias in self._names.aliases.items():
+            column = column_named(name, self._names.schemas[side], alias)
+            if column is not None:
+                return column.name.lower()
+        raise self._invalid(f"except_cols has {name!r}; expected columns of the source or the target")
 
 
 def _check_names(predicate: object, aliases: tuple[object, object], table: str) -> None:
@@ -284,10 +279,3 @@ def _with_types(source: pa.Table, schema: Schema) -> pa.Table:
             kind = column.type.to_arrow()
             source = source.set_column(index, pa.field(field.name, kind), pa.nulls(len(source), kind))
     return source
-
-
-def _without_alias(text: str, alias: str) -> str:
-    """The name of a column without quotes and without the alias of its side."""
-    prefix, dot, rest = text.partition(".")
-    name = rest if dot and prefix.strip('`"').lower() == alias.lower() else text
-    return name[1:-1] if len(name) > 1 and name[0] == name[-1] and name[0] in '`"' else name

@@ -79,6 +79,15 @@ def translate_value(sql: str, schema: Schema, kind: DataType) -> Node:
     return _read(sql, "one SQL expression in Spark's dialect, such as price * 2", partial(_assigned, kind=kind), schema)
 
 
+def name_parts(text: str) -> list[str]:
+    """The parts of a column's name in SQL, such as ``t.x``; empty: the text is not a name."""
+    try:
+        tree = sqlglot.parse_one(text, dialect="spark", into=exp.Condition)
+    except (SqlglotError, RecursionError):
+        return []
+    return _parts(tree) if isinstance(tree, exp.Column) else []
+
+
 def _read(sql: str, expected: str, read: Callable[[Any, Schema], Node], schema: Schema) -> Node:
     """The node that ``read`` makes of the parsed text."""
     if len(sql) > MAX_LENGTH:

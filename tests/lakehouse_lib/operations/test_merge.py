@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib import CommitProperties, DeltaTable, write_deltalake
 from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.parquet import merge_sides, merge_task, updating
 from lakehouse_lib.engine.parquet.key_join import common_type
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, MetadataChangedError
 from lakehouse_lib.table.merger import TableMerger
 from tests.fault_store import FaultStore
-from tests.peers import parquet_files, plain, read_by_all, read_delta_rs
+from tests.peers import parquet_files, plain, read_by_all, read_delta_rs, read_duckdb
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 IDS = {"delta.enableRowTracking": "true"}
@@ -397,3 +401,91 @@ def test_merges_of_different_keys_do_not_conflict(tmp_path: Path) -> None:
     assert merger.execute()["version"] == 4
     (commit,) = DeltaTable(tmp_path).history(1)
     assert commit["readVersion"] == 2
+
+
+FAR = 1 << 53
+
+
+@pytest.mark.parametrize("partition_by", [None, ["k"]])
+@pytest.mark.parametrize(
+    ("target", "key"),
+    [
+        (pa.array([FAR + 1]), pa.array([float(FAR)])),
+        (pa.array([Decimal("0.1")], pa.decimal128(3, 1)), pa.array([0.1])),
+        (pa.array([Decimal(FAR + 1)], pa.decimal128(20, 0)), pa.array([float(FAR)])),
+        (pa.array([0.1]), pa.array([Decimal("0.1")], pa.decimal128(3, 1))),
+        (pa.array([float(FAR)]), pa.array([FAR + 1])),
+        (pa.array([7]), pa.array([7.0])),
+    ],
+)
+def test_keys_that_are_equal_as_doubles(
+    tmp_path: Path, target: pa.Array, key: pa.Array, partition_by: list[str] | None
+) -> None:
+    write_deltalake(tmp_path, pa.table({"k": target, "v": ["old"]}), partition_by=partition_by)
+    merger = DeltaTable(tmp_path).merge(pa.table({"k": key, "v": ["new"]}), "target.k = source.k")
+    merger = merger.when_matched_update({"v": "source.v"}).when_not_matched_insert({"v": "source.v"})
+    metrics = merger.execute()
+    assert (metrics["num_target_rows_updated"], metrics["num_target_rows_inserted"]) == (1, 0)
+
+
+def test_wide_values_of_the_source_for_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge_sides, "_PORTION_BYTES", 10_000)
+    write_deltalake(tmp_path, pa.table({"k": [1] * 500 + [2] * 500, "v": ["old"] * 1000}))
+    data = pa.table({"k": [1, 3, 4], "v": ["a" * 5_000, "b" * 20_000, "c"]})
+    table = DeltaTable(tmp_path)
+    clauses: list[Clause] = [
+        ("when_matched_update", {"updates": {"v": "source.v"}, "predicate": "length(source.v) + target.k > 10"}),
+        ("when_not_matched_insert_all", {}),
+    ]
+    metrics = run(table, data, "target.k = source.k", clauses)
+    assert (metrics["num_target_rows_updated"], metrics["num_target_rows_inserted"]) == (500, 2)
+    assert read_by_all(tmp_path)["v"].value_counts().to_pylist() == [
+        {"values": "a" * 5_000, "counts": 500},
+        {"values": "old", "counts": 500},
+        {"values": "b" * 20_000, "counts": 1},
+        {"values": "c", "counts": 1},
+    ]
+
+
+@pytest.mark.parametrize("verb", ["update", "merge"])
+def test_an_unexpected_error_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    """A task of several fails after the others have written their files."""
+    table = made(tmp_path)
+    before = parquet_files(tmp_path)
+    write = updating.write_stream if verb == "update" else merge_task.write_stream
+    failures = iter([None, pa.ArrowInvalid("too wide"), None])
+
+    def fail(rows: Any, target: Any) -> pa.Table:
+        failure = next(failures)
+        if failure is not None:
+            raise failure
+        return write(rows, target)
+
+    monkeypatch.setattr(updating if verb == "update" else merge_task, "write_stream", fail)
+    merge = table.merge(source([1, 301, 601]), ON).when_matched_update({"name": "'x'"}).execute
+    change: Callable[[], Any] = merge if verb == "merge" else partial(table.update, {"name": "'x'"})
+    with pytest.raises(pa.ArrowInvalid, match="too wide"):
+        change()
+    assert parquet_files(tmp_path) == before
+
+
+def test_a_commit_that_is_too_long_leaves_no_files(tmp_path: Path) -> None:
+    table = made(tmp_path, files=1)
+    before = parquet_files(tmp_path)
+    with pytest.raises(InvalidArgumentError):
+        table.update({"name": "'x'"}, commit_properties=CommitProperties(custom_metadata={"x": "x" * (70 << 20)}))
+    assert parquet_files(tmp_path) == before
+
+
+def test_names_of_columns_as_in_sql(tmp_path: Path) -> None:
+    data = pa.table({"x": [1], "t.x": ["a"], "c`d": ["b"], "`q`": ["c"], "k": [1]})
+    write_deltalake(tmp_path, data, configuration={"delta.columnMapping.mode": "name"})
+    table = DeltaTable(tmp_path)
+    table.update({"`x`": "7", "`t.x`": "'A'", "`c``d`": "'B'", "`q`": "'C'"})
+    assert read_duckdb(tmp_path).to_pylist() == [{"x": 7, "t.x": "A", "c`d": "B", "`q`": "C", "k": 1}]
+    merger = table.merge(data, "t.k = s.k", "s", "t").when_matched_update_all(except_cols=["t.x"])
+    merger.execute()
+    assert read_duckdb(tmp_path).to_pylist() == [{"x": 1, "t.x": "A", "c`d": "b", "`q`": "c", "k": 1}]
+    table.merge(data, "t.k = s.k", "s", "t").when_matched_update_all(except_cols=["t.`c``d`", "s.x"]).execute()
+    table.merge(data, "t.k = s.k", "s", "t").when_matched_update({"t.`t.x`": "'z'", "t.k": "5"}).execute()
+    assert read_duckdb(tmp_path).to_pylist() == [{"x": 1, "t.x": "z", "c`d": "b", "`q`": "c", "k": 5}]

@@ -1,0 +1,58 @@
+"""Assignments of an update or a merge: column -> value, with the names of columns as users write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.schema import Field, Schema
+from lakehouse_lib.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from lakehouse_lib.expressions import Value
+
+
+def assigned_values(
+    assignments: Mapping[Any, Any], snapshot: Snapshot, value: Callable[[Any, Field], Value], alias: str | None = None
+) -> dict[str, Value]:
+    """The values by column, as the schema spells it.
+
+    Args:
+        value: makes the value of a column from its assignment.
+        alias: the alias of the table, which may stand before a name.
+
+    Raises:
+        InvalidArgumentError: a column does not exist, or is assigned twice.
+    """
+    values: dict[str, Value] = {}
+    for name, assignment in assignments.items():
+        column = column_named(name, snapshot.schema, alias) or snapshot.field(name)
+        if column.name in values:
+            raise InvalidArgumentError(
+                f"column {column.name!r} is assigned twice",
+                table=snapshot.store.root,
+                version=snapshot.version,
+                hint="Names of columns are case-insensitive; assign each column once",
+            )
+        values[column.name] = value(assignment, column)
+    return values
+
+
+def column_named(name: Any, schema: Schema, alias: str | None = None) -> Field | None:
+    """The column with this name, or with this name in SQL, such as ``t.x`` or a name in backticks; None: there is none.
+
+    Args:
+        alias: the alias that may stand before a name in SQL.
+    """
+    from lakehouse_lib.expressions.parsing.sql import name_parts
+
+    if not isinstance(name, str):
+        return None
+    column = schema.get(name)
+    if column is not None:
+        return column
+    parts = name_parts(name)
+    if len(parts) == 2 and alias is not None and parts[0].lower() == alias.lower():
+        parts = parts[1:]
+    return schema.get(parts[0]) if len(parts) == 1 else None
