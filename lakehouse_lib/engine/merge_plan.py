@@ -19,7 +19,8 @@ class MergeClause:
 
     Attributes:
         condition: on the columns of a ``MergeNamespace``; None: always.
-        values: the new values by column of the target, as its schema spells it; an INSERT has all columns.
+        values: the new values by column of the target, as its schema spells it. In an UPDATE, other columns keep their
+            values; in an INSERT, they are NULL.
     """
 
     case: MergeCase

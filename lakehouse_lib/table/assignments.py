@@ -14,12 +14,18 @@ if TYPE_CHECKING:
 
 
 def assigned_values(
-    assignments: Mapping[Any, Any], snapshot: Snapshot, value: Callable[[Any, Field], Value], alias: str | None = None
+    assignments: Mapping[Any, Any],
+    snapshot: Snapshot,
+    value: Callable[[Any, Field], Value],
+    *,
+    schema: Schema | None = None,
+    alias: str | None = None,
 ) -> dict[str, Value]:
     """The values by column, as the schema spells it.
 
     Args:
         value: makes the value of a column from its assignment.
+        schema: the columns; default those of the table.
         alias: the alias of the table, which may stand before a name.
 
     Raises:
@@ -27,7 +33,7 @@ def assigned_values(
     """
     values: dict[str, Value] = {}
     for name, assignment in assignments.items():
-        column = column_named(name, snapshot.schema, alias) or snapshot.field(name)
+        column = column_named(name, schema or snapshot.schema, alias) or snapshot.field(name)
         if column.name in values:
             raise InvalidArgumentError(
                 f"column {column.name!r} is assigned twice",

@@ -246,21 +246,23 @@ class DeltaTable(ReadableTable):
         predicate: str,
         source_alias: str | None = None,
         target_alias: str | None = None,
+        merge_schema: bool = False,
         *,
         commit_properties: CommitProperties | None = None,
     ) -> TableMerger:
         """Merge the rows of a source into the table. Add clauses to the result, then call its ``execute()``.
 
         Args:
-            source: the data of ``write_deltalake`` except a Spark DataFrame; it is read into memory.
+            source: the data of ``write_deltalake``; it is read into memory, a Spark DataFrame too.
             predicate: SQL that is true for rows that match, such as ``target.id = source.id``.
             source_alias, target_alias: names of the sides in SQL; default ``source`` and ``target``.
+            merge_schema: the table gets the columns and nested fields that a clause assigns and only the source has.
         """
         from lakehouse_lib.table.merger import TableMerger
 
         check_commit_properties(commit_properties, table=self.table_uri)
         aliases = (target_alias or "target", source_alias or "source")
-        return TableMerger(self, source, predicate, aliases, commit_properties)
+        return TableMerger(self, source, predicate, aliases, merge_schema, commit_properties)
 
     @property
     def optimize(self) -> TableOptimizer:

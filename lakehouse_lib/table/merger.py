@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.engine.merge_plan import MergeAction, MergeCase, MergeClause
     from lakehouse_lib.expressions import Value
     from lakehouse_lib.expressions.namespace import MergeNamespace
+    from lakehouse_lib.snapshot import Snapshot
     from lakehouse_lib.table.delta_table import DeltaTable
 
 
@@ -37,6 +38,7 @@ class TableMerger:
         source: Any,
         predicate: str,
         aliases: tuple[str, str],
+        merge_schema: bool,
         commit_properties: CommitProperties | None,
     ) -> None:
         from lakehouse_lib.expressions import parse
@@ -47,6 +49,9 @@ class TableMerger:
         _check_names(predicate, aliases, table.table_uri)
         self._snapshot = table._latest()
         self._source = _with_types(_rows_of(source, table.table_uri), self._snapshot.schema)
+        self._merges_schema = merge_schema
+        #: The schema after the merge, if a clause assigns all columns of the source.
+        self._columns = _widest_schema(self._snapshot, self._source) if merge_schema else self._snapshot.schema
         self._names = MergeNamespace(self._snapshot.schema, Schema.from_arrow(self._source.schema), aliases)
         self._condition = parse(predicate, self._names, table=table.table_uri)
         self._clauses: list[MergeClause] = []
@@ -132,6 +137,7 @@ class TableMerger:
             self._condition,
             tuple(self._clauses),
             table.engine,
+            merges_schema=self._merges_schema,
             commit_properties=self._commit_properties,
         )
         table._move_on(result.version)
@@ -160,8 +166,6 @@ class TableMerger:
             values = self._all_values(except_columns)
         elif action != "delete":
             values = self._values(updates, names)
-        if action == "insert":
-            values = {**self._nulls(values or {}), **(values or {})}
         condition = None if predicate is None else parse(predicate, names, table=self._table.table_uri)
         self._clauses.append(MergeClause(case, action, condition, values))
         return self
@@ -184,7 +188,8 @@ class TableMerger:
             updates,
             self._snapshot,
             lambda sql, column: parse_value(sql, column, names, table=self._table.table_uri),
-            self._names.aliases[TARGET],
+            schema=self._columns,
+            alias=self._names.aliases[TARGET],
         )
         if not values:
             raise self._invalid("updates is empty; expected a value for at least one column")
@@ -203,29 +208,20 @@ class TableMerger:
         for name in self._source.column_names:
             if name.lower() in left_out:
                 continue
-            if name not in self._snapshot.schema:
+            column = self._columns.get(name)
+            if column is None:
                 raise InvalidArgumentError(
                     f"the source has a column {name!r}, which the table does not have",
                     table=self._table.table_uri,
                     version=self._snapshot.version,
-                    hint=f"Pass except_cols=[{name!r}], or add the column to the table before the merge",
+                    hint=f"Pass except_cols=[{name!r}] to the clause, or merge_schema=True to merge()",
                     code="DELTA_COLUMN_NOT_FOUND",
                 )
-            column = self._snapshot.field(name)
             sql = f"{quoted(self._names.aliases[SOURCE])}.{quoted(name)}"
             values[column.name] = parse_value(sql, column, self._names, table=self._table.table_uri)
         if not values:
             raise self._invalid("except_cols leaves no column of the source; expected at least one")
         return values
-
-    def _nulls(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        from lakehouse_lib.expressions import value_of
-
-        return {
-            field.name: value_of(None, field, table=self._table.table_uri)
-            for field in self._snapshot.schema.fields
-            if field.name not in values
-        }
 
     def _column_left_out(self, name: str) -> str:
         """The column of the target or of the source that ``except_cols`` names, in lower case."""
@@ -255,20 +251,22 @@ def _check_names(predicate: object, aliases: tuple[object, object], table: str) 
 
 def _rows_of(source: Any, table: str) -> pa.Table:
     """All rows of a source, in types that a table can have."""
-    if is_spark_dataframe(source):
-        raise InvalidArgumentError(
-            "the source is a Spark DataFrame; expected rows in this process",
-            table=table,
-            hint="Pass dataframe.toArrow()",
-            code="DELTA_UNSUPPORTED_DATA",
-        )
     try:
-        rows = incoming(source)
+        # Each task joins with the whole source, so a DataFrame is computed once, and here.
+        rows = incoming(source.toArrow() if is_spark_dataframe(source) else source)
     except InvalidArgumentError as error:
         raise InvalidArgumentError(
             f"the source cannot be read: {error.message}", table=table, hint=error.hint, code=error.code
         ) from error
     return align(rows.rows.read_all(), Schema.from_arrow(rows.schema), table=table)
+
+
+def _widest_schema(snapshot: Snapshot, source: pa.Table) -> Schema:
+    from lakehouse_lib.operations.dml.merge import new_source_columns
+    from lakehouse_lib.operations.write.write import with_new_columns
+
+    metadata = with_new_columns(snapshot, new_source_columns(snapshot.schema, source.schema))
+    return Schema.from_json(metadata.schema_string)
 
 
 def _with_types(source: pa.Table, schema: Schema) -> pa.Table:

@@ -114,7 +114,10 @@ def _insert(
                 assert clause.values is not None
                 count += len(own)
                 values = values_of(clause.values, own, target.layout.schema, table=target.store.root)
-                columns = {name: values[name] for name in target.layout.schema.names}
+                columns = {
+                    column.name: values.get(column.name, pa.nulls(len(own), column.type))
+                    for column in target.layout.schema.to_arrow()
+                }
                 row_ids = () if target.layout.row_ids is None else target.layout.row_ids.fields
                 columns |= {column.name: pa.nulls(len(own), pa.int64()) for column in row_ids}
                 yield from pa.table(columns).to_batches()

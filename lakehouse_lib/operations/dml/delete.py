@@ -19,7 +19,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.operations.dml.row_change import MatchedRows, PredicateOperation, RowChangePlan, change_rows
 from lakehouse_lib.operations.results import ChangeResult
-from lakehouse_lib.protocol.actions import FILE_SCHEMA
+from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
@@ -100,7 +100,7 @@ class _Delete(PredicateOperation):
     def plan(self, snapshot: Snapshot, *, marks: bool) -> RowChangePlan:
         return plan_delete(snapshot, self.predicate, rewrite=not marks)
 
-    def match(self, snapshot: Snapshot, files: pa.Table) -> MatchedRows:
+    def match(self, snapshot: Snapshot, files: pa.Table, metadata: Metadata | None) -> MatchedRows:  # noqa: ARG002
         return MatchedRows(self.matches(snapshot, files))
 
     def named(self, metrics: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -24,7 +24,9 @@ from lakehouse_lib.features import check_removal
 from lakehouse_lib.operations.dml.row_change import MatchedRows, RowChangePlan, change_rows
 from lakehouse_lib.operations.dml.update import update_target
 from lakehouse_lib.operations.results import ChangeResult
-from lakehouse_lib.schema import Field, Schema
+from lakehouse_lib.operations.write.write import with_new_columns
+from lakehouse_lib.protocol.actions import Metadata
+from lakehouse_lib.schema import Field, PrimitiveType, Schema
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
@@ -61,6 +63,7 @@ def merge(
     clauses: tuple[MergeClause, ...],
     engine: Engine,
     *,
+    merges_schema: bool = False,
     commit_properties: CommitProperties | None = None,
 ) -> ChangeResult:
     """Merge a source in one commit. Files without a changed row are not changed.
@@ -73,12 +76,13 @@ def merge(
         source: all rows of the source.
         condition: on the columns of a ``MergeNamespace`` of the table and the source.
         clauses: in order; of each case, the first clause whose condition is true decides about a row.
+        merges_schema: the table gets the columns and nested fields that a clause assigns and only the source has.
 
     Returns:
         Metrics under delta-spark's names: numSourceRows, numOutputRows, numTargetRowsInserted, numTargetRowsUpdated,
         numTargetRowsDeleted, numTargetRowsCopied, numTargetFilesAdded, numTargetFilesRemoved,
-        numTargetDeletionVectorsAdded, executionTimeMs, scanTimeMs, rewriteTimeMs and others. If nothing changes,
-        nothing is committed.
+        numTargetDeletionVectorsAdded, executionTimeMs, scanTimeMs, rewriteTimeMs and others. If neither rows nor the
+        schema change, nothing is committed.
 
     Raises:
         InvalidArgumentError: no clause is given, or several rows of the source match one row that would change.
@@ -102,7 +106,8 @@ def merge(
     if any(clause.action != "insert" for clause in clauses):
         check_removal(snapshot.metadata, snapshot.metadata, table=table, version=snapshot.version)
     plan = MergePlan(condition, _keys(condition, snapshot.schema, source.schema), clauses)
-    operation = _Merge(source, plan, engine, _target_predicate(plan, source, snapshot))
+    new_columns = new_source_columns(snapshot.schema, source.schema, assigned=clauses) if merges_schema else None
+    operation = _Merge(source, plan, engine, _target_predicate(plan, source, snapshot), new_columns)
     return change_rows(snapshot, operation, engine, commit_properties=commit_properties)
 
 
@@ -112,12 +117,14 @@ class _Merge:
 
     Attributes:
         candidates: true for every target row that may match a row of the source; None: all rows.
+        new_columns: columns of the source whose names or nested fields the table gets; None: no such columns.
     """
 
     source: pa.Table
     plan_of_merge: MergePlan
     engine: Engine
     candidates: Predicate | None
+    new_columns: pa.Schema | None
 
     name = "MERGE"
     writes_rows = True
@@ -138,10 +145,11 @@ class _Merge:
 
     def plan(self, snapshot: Snapshot, *, marks: bool) -> RowChangePlan:  # noqa: ARG002 - hidden rows do not match
         files = snapshot.files if self.candidates is None else snapshot.prune(self.candidates)
-        return RowChangePlan(files.slice(0, 0), files)
+        after = None if self.new_columns is None else with_new_columns(snapshot, self.new_columns)
+        return RowChangePlan(files.slice(0, 0), files, None if after == snapshot.metadata else after)
 
-    def match(self, snapshot: Snapshot, files: pa.Table) -> MatchedRows:
-        merged = merge_rows(self.engine, files, self.plan_of_merge, self.source, update_target(snapshot))
+    def match(self, snapshot: Snapshot, files: pa.Table, metadata: Metadata | None) -> MatchedRows:
+        merged = merge_rows(self.engine, files, self.plan_of_merge, self.source, update_target(snapshot, metadata))
         counts = {name: merged.counts.get(kind, 0) for kind, name in _COUNTS.items()}
         counts |= {
             "numSourceRows": len(self.source),
@@ -154,6 +162,25 @@ class _Merge:
         named = {_METRIC_NAMES.get(name, name): value for name, value in metrics.items() if name != "numDeletedRows"}
         written = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsCopied")
         return named | {"numOutputRows": sum(named.get(name, 0) for name in written)}
+
+
+def new_source_columns(
+    target: Schema, source: pa.Schema, *, assigned: Sequence[MergeClause] | None = None
+) -> pa.Schema:
+    """The columns of a source that the target does not have, or that may have nested fields it does not have.
+
+    Args:
+        assigned: only columns to which one of these clauses assigns a value; None: all.
+    """
+    names = None if assigned is None else {name.lower() for clause in assigned for name in clause.values or {}}
+
+    def is_new(column: pa.Field) -> bool:
+        own = target.get(column.name)
+        return own is None or (not isinstance(own.type, PrimitiveType) and pa.types.is_nested(column.type))
+
+    return pa.schema(
+        [column for column in source if (names is None or column.name.lower() in names) and is_new(column)]
+    )
 
 
 def _refuse_opaque(condition: Predicate, clauses: tuple[MergeClause, ...], table: str) -> None:

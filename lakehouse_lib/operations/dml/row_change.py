@@ -1,7 +1,7 @@
 """The change of single rows of a table: match rows, apply the change to their files, commit.
 
-DELETE and UPDATE are such changes. The matching rows are removed from their files, by deletion vectors or by copies of
-the files without them. Rows with new values are written to new files.
+DELETE, UPDATE and MERGE are such changes. The matching rows are removed from their files, by deletion vectors or by
+copies of the files without them. Rows with new values are written to new files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lakehouse_lib.operations.replanning import commit_change
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.protocol import deletion_vector, file_paths
-from lakehouse_lib.protocol.actions import FILE_SCHEMA
+from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import OptimisticTransaction
@@ -49,10 +49,12 @@ class RowChangePlan:
     Attributes:
         whole: files table of the files that are removed with all rows.
         candidates: files table of the files that may have matching rows.
+        metadata: the table's metadata after the change; None: it keeps its own.
     """
 
     whole: pa.Table
     candidates: pa.Table
+    metadata: Metadata | None = None
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,13 @@ class RowOperation(Protocol):
             marks: the change hides rows by deletion vectors.
         """
 
-    def match(self, snapshot: Snapshot, files: pa.Table) -> MatchedRows:
-        """Match rows of candidates, and write the new rows; ``files`` may be empty."""
+    def match(self, snapshot: Snapshot, files: pa.Table, metadata: Metadata | None) -> MatchedRows:
+        """Match rows of candidates, and write the new rows.
+
+        Args:
+            files: some of the plan's candidates, possibly none.
+            metadata: that of the plan.
+        """
 
     def named(self, metrics: dict[str, Any]) -> dict[str, Any]:
         """The metrics of ``change_rows`` under the names that delta-spark has for the operation."""
@@ -201,7 +208,7 @@ class RowChange:
         marks = not self._rewrite and deletion_vectors.are_written(snapshot.protocol, snapshot.metadata)
         plan = self._operation.plan(snapshot, marks=marks)
         keys = file_keys(plan.candidates.select(KEY_COLUMNS), snapshot.store)
-        self._look(snapshot, plan.candidates, keys)
+        self._look(snapshot, plan, keys)
         matched = time.monotonic()
         self._apply(snapshot, plan.candidates, keys, marks)
         self._scanning += matched - begun
@@ -211,8 +218,8 @@ class RowChange:
         self._added = pa.concat_tables([_files(results), self._new])
         removed = pa.concat_tables([plan.whole, changed])
         self.metrics = self._metrics(plan.whole, removed, results)
-        has_change = len(removed) or len(self._new)
-        return self._change(removed).on(snapshot, snapshot.store) if has_change else None
+        has_change = len(removed) or len(self._new) or plan.metadata is not None
+        return self._change(removed, plan.metadata).on(snapshot, snapshot.store) if has_change else None
 
     def discard(self, *, committed: bool) -> None:
         if self._store is None:
@@ -222,14 +229,14 @@ class RowChange:
         named = _stored(self._added, self._sources, self._store) if committed else written.slice(0, 0)
         discard_paths(self._store, written.filter(pc.invert(pc.is_in(written, value_set=named))))
 
-    def _look(self, snapshot: Snapshot, candidates: pa.Table, keys: pa.Array) -> None:
+    def _look(self, snapshot: Snapshot, plan: RowChangePlan, keys: pa.Array) -> None:
         """Match the rows of candidates that were not read before."""
         is_new = pc.invert(pc.is_in(keys, value_set=self._looked_into))
-        files, new = candidates.filter(is_new), keys.filter(is_new)
+        files, new = plan.candidates.filter(is_new), keys.filter(is_new)
         # A merge without candidates may still insert rows.
         if not len(files) and (self._has_matched or not self._operation.writes_rows):
             return
-        matched = self._operation.match(snapshot, files)
+        matched = self._operation.match(snapshot, files, plan.metadata)
         self._has_matched = True
         places = pc.index_in(matched.matches["source"].combine_chunks(), files["path"].combine_chunks())
         self._matches = pa.concat_tables([self._matches, _with_keys(matched.matches, new.take(places))])
@@ -287,12 +294,13 @@ class RowChange:
         }
         return self._operation.named(metrics)
 
-    def _change(self, removed: pa.Table) -> TableChange:
+    def _change(self, removed: pa.Table, metadata: Metadata | None) -> TableChange:
         return TableChange(
             self._operation.name,
             self._operation.parameters,
             self._added,
             removed,
+            metadata=metadata,
             reads=self._operation.reads,
             keeps_row_ids=True,
             metrics={name: value for name, value in self.metrics.items() if value is not None},

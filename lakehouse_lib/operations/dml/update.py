@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,8 @@ from lakehouse_lib.operations.dml.apply import live_matches
 from lakehouse_lib.operations.dml.row_change import MatchedRows, PredicateOperation, RowChangePlan, change_rows
 from lakehouse_lib.operations.files import discard, record_count
 from lakehouse_lib.operations.results import ChangeResult
+from lakehouse_lib.protocol.actions import Metadata
+from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
@@ -73,12 +75,12 @@ class _Update(PredicateOperation):
         files = snapshot.files if self.predicate is None else snapshot.prune(self.predicate)
         return RowChangePlan(files.slice(0, 0), files)
 
-    def match(self, snapshot: Snapshot, files: pa.Table) -> MatchedRows:
+    def match(self, snapshot: Snapshot, files: pa.Table, metadata: Metadata | None) -> MatchedRows:
         matches, count = live_matches(files, self.matches(snapshot, files), snapshot)
         if not count:
             return MatchedRows(matches)
         changed = files.take(pc.index_in(matches["source"].combine_chunks(), files["path"].combine_chunks()))
-        written = self.engine.update(snapshot, changed, matches, self.values, update_target(snapshot))
+        written = self.engine.update(snapshot, changed, matches, self.values, update_target(snapshot, metadata))
         rows = record_count(written)
         if rows is not None and rows != count:
             discard(snapshot.store, written)
@@ -96,14 +98,19 @@ class _Update(PredicateOperation):
         return {name: value for name, value in metrics.items() if name != "numDeletedRows"}
 
 
-def update_target(snapshot: Snapshot) -> WriteTarget:
+def update_target(snapshot: Snapshot, metadata: Metadata | None = None) -> WriteTarget:
     """The write target of changed rows: the table's own layout, with its rules and its file size.
+
+    Args:
+        metadata: the table's new metadata; None: it keeps its own.
 
     Raises:
         DeltaProtocolError: the table has row tracking, but row ids cannot be stored.
     """
     table, version = snapshot.store.root, snapshot.version
     row_tracking.check_table(snapshot.protocol, snapshot.metadata, snapshot.schema, table=table, version=version)
-    return WriteTarget(
-        snapshot.store, snapshot.layout_with_row_ids(), snapshot.configuration, rules=row_rules(snapshot.metadata)
-    )
+    layout = snapshot.layout_with_row_ids()
+    if metadata is not None:
+        layout = replace(layout, schema=Schema.from_json(metadata.schema_string))
+    after = metadata or snapshot.metadata
+    return WriteTarget(snapshot.store, layout, after.configuration, rules=row_rules(after))
