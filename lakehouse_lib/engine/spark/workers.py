@@ -55,8 +55,8 @@ def hint() -> str:
     python = "{}.{}".format(*sys.version_info[:2])
     return (
         f"Set PYSPARK_PYTHON (spark.pyspark.python for spark-submit) to a Python {python} that has "
-        f"{distribution.NAME} {distribution.VERSION} and pyarrow on every executor, or send the library with "
-        "--py-files to a Python that has pyarrow"
+        f"{distribution.NAME} {distribution.VERSION} on every executor, or send the library with --py-files to a "
+        "Python that has pyarrow, numpy and pyroaring"
     )
 
 
