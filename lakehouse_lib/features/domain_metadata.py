@@ -29,8 +29,9 @@ def check_domains(names: Collection[str], protocol: Protocol, *, table: str, ver
 
 
 def reconcile(domains: Mapping[str, DomainMetadata], actions: Iterable[DomainMetadata]) -> dict[str, DomainMetadata]:
-    """The domains of a table after later actions, by name. The newest action of a domain wins; removed domains are left
-    out.
+    """The domains of a table after later actions, by name.
+
+    The newest action of a domain replaces the others. Removed domains are left out.
 
     Args:
         domains: the domains before the actions.

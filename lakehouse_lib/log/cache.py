@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 from lakehouse_lib.log import clock
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 
-#: Bytes that the cache may keep for tables that are no longer open.
+#: The most bytes of all entries. Beyond it, the least recently used are dropped. Open tables keep the values in use.
 BOUND = 256 << 20
 
-#: Bytes that an entry takes besides what its ``nbytes`` counts: mostly the Arrow objects of a commit with one file.
+#: Bytes that each entry takes in addition to its ``nbytes``. Most of them are Arrow objects, even for one small commit.
 ENTRY = 32 << 10
 
 #: How many of the growing entries are measured in one call, the least recently measured first.
@@ -45,7 +45,7 @@ class _Entry:
 
 
 class LogCache:
-    """Values by the objects that they were read from; the least recently used are dropped first. Safe among threads.
+    """Values by the objects that they were read from; the least recently used are dropped first. Threads may share it.
 
     The time of a call does not depend on the number of entries.
     """

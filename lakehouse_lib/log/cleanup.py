@@ -2,8 +2,8 @@
 
 One checkpoint is the *base* of a cleanup, and everything from its version on is kept. It is the newest checkpoint that
 is not newer than the last commit before the cutoff (the midnight at which the retention begins). Planning is pure. The
-deletions come in steps. After any part of them every version from the base on can be read as before, and every older
-version is either complete or does not exist.
+files are deleted in steps. Wherever a cleanup stops, every version from the base on can be read as before, and every
+older version is either complete or does not exist.
 """
 
 from __future__ import annotations
@@ -157,8 +157,8 @@ def is_due(store: ObjectStore, metadata: Metadata, *, now: int | None = None) ->
 def may_free_the_next(configuration: Mapping[str, str], committed: int, now: int) -> bool:
     """Whether a cleanup may have deleted the version after the one committed at ``committed``, ms since the epoch.
 
-    True once ``committed`` is older than the retention; clocks may differ by an hour. The retention is not rounded to
-    midnight, because other engines (delta-rs) do not round it either.
+    True once ``committed`` is older than the retention minus an hour, because clocks may differ. The retention is not
+    rounded to midnight, because other engines (delta-rs) do not round it either.
     """
     try:
         return committed <= now + _HOUR - int(LOG_RETENTION.of(configuration) / timedelta(milliseconds=1))
@@ -216,9 +216,9 @@ def plan_cleanup(
     first_commits = [path for version, path, kind in expired_files if version == 0 and kind in ("commit", "compacted")]
     old_checkpoints = [path for _, path, kind in expired_files if kind in _CHECKPOINTS]
     deleted_first = {*first_commits, *old_checkpoints}
-    # Without commit 0 and without a checkpoint, an older version does not exist. With either of them and only some of
-    # the commits after it, the version would be corrupt. So commit 0 and its compactions are deleted first, then the
-    # checkpoints.
+    # A version before the base is read from commit 0 or from a checkpoint, and from the commits after it. If only some
+    # of these commits were deleted, the version would be corrupt. So commit 0 and its compactions are deleted first,
+    # then the checkpoints, and the other commits last.
     steps = (
         tuple(first_commits),
         tuple(old_checkpoints),
@@ -261,15 +261,23 @@ def referenced_sidecars(store: ObjectStore, listing: Iterable[ObjectMeta]) -> se
 
 
 def _plan(store: ObjectStore, listing: Sequence[ObjectMeta], expired: int | None, protected_below: int) -> CleanupPlan:
-    """The plan with a base that can be read completely: after the cleanup no other source of its version is left."""
+    """The plan with the newest base that can be read completely.
+
+    After the cleanup, the log has no other objects from which the base's version can be read.
+    """
     unreadable: set[int] = set()
     hint = read_hint(store)
     while True:
         plan = plan_cleanup(listing, expired, pointed_to=hint, protected_below=protected_below, unreadable=unreadable)
-        why = unreadable_because(store, plan.base) if plan.base is not None and plan.paths else None
-        if plan.base is None or why is None:
+        defect = unreadable_because(store, plan.base) if plan.base is not None and plan.paths else None
+        if plan.base is None or defect is None:
             return plan
-        logger.warning("nothing of %s before version %d is cleaned up: %s", store.root, plan.base.version, why)
+        logger.warning(
+            "%s: the checkpoint of version %d cannot be the base of a cleanup: %s",
+            store.root,
+            plan.base.version,
+            defect,
+        )
         unreadable.add(plan.base.version)
 
 
@@ -303,7 +311,8 @@ def _unreferenced_sidecars(
     kept_files = [meta for meta in listing if meta.path not in deleted_paths]
     oldest = min(sort_listing(kept_files)[0], key=lambda checkpoint: checkpoint.version, default=None)
     if oldest is None or oldest.modified >= before:
-        # A checkpoint that is being written may share sidecars with one that is deleted now or was deleted today.
+        # Another process may be writing a checkpoint that reuses sidecars of a checkpoint that is deleted now or was
+        # deleted today.
         return ()
     try:
         return plan_sidecars(sidecars, referenced_sidecars(store, kept_files), before)
@@ -313,7 +322,7 @@ def _unreferenced_sidecars(
 
 
 def _before(listing: Iterable[ObjectMeta], base: int) -> Iterable[tuple[str, int, str]]:
-    """The files that the base replaces, with version and kind; the kind of checksums and companions is "beside"."""
+    """The path, version and kind of each file that the base replaces; "beside" is a checksum or a companion."""
     for meta in listing:
         name = _name(meta.path)
         companion = _COMPANION.fullmatch(name)

@@ -1,7 +1,8 @@
 """The history of a table: commit times, commitInfo, and the version at a time.
 
-A commit's time is the ``inCommitTimestamp`` of its commitInfo from the version on at which the table enables them, and
-before that the modification time of its file (PROTOCOL.md, section In-Commit Timestamps).
+From the version on at which a table enables in-commit timestamps, a commit's time is the ``inCommitTimestamp`` of its
+commitInfo. Before this version it is the modification time of the commit file (PROTOCOL.md, section In-Commit
+Timestamps).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from lakehouse_lib.log.replay.table_state import load_state
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.store import ObjectStore
 
+#: How far a clock may be ahead of this process's clock. A later time is in the future.
 _CLOCK_SKEW_MS = 60_000
 
 
@@ -85,11 +87,14 @@ def commit_time(
 def version_at(store: ObjectStore, moment: datetime) -> int:
     """The latest version that was committed at or before ``moment`` (without a zone: UTC).
 
-    Modification times are adjusted to rise with the versions. Of commits with an in-commit timestamp, a binary search
-    reads only some.
+    Modification times are adjusted to rise with the versions. A binary search reads only some of the commits with an
+    in-commit timestamp.
 
     Raises:
-        VersionNotFoundError: the time is before the first commit in the log, or in the future.
+        InvalidArgumentError: ``moment`` is not a datetime.
+        TableNotFoundError: the log has no commit.
+        VersionNotFoundError: the time is before the first commit in the log, or after the latest commit and more than a
+            minute in the future.
     """
     if not isinstance(moment, datetime) or moment != moment:  # the NaT of pandas is a datetime
         raise InvalidArgumentError(
@@ -113,7 +118,7 @@ def version_at(store: ObjectStore, moment: datetime) -> int:
                 version=commits[-1].version,
                 hint="Give a time up to now",
             )
-    commits, version = _newest_left_at(store, commits, target, properties)
+    commits, version = _newest_remaining_at(store, commits, target, properties)
     if version is None:
         first = _time_of(store, commits, 0, properties)
         raise VersionNotFoundError(
@@ -128,8 +133,8 @@ def version_at(store: ObjectStore, moment: datetime) -> int:
 def newest_at(store: ObjectStore, commits: Sequence[Commit], moment: int, properties: Mapping[str, str]) -> int | None:
     """The newest of these commits (ascending) at or before ``moment`` (ms since the epoch), or None.
 
-    Times rise with the versions, as in ``commit_times``. Of commits with an in-commit timestamp, a binary search reads
-    only some.
+    Times rise with the versions, as in ``commit_times``. A binary search reads only some of the commits with an
+    in-commit timestamp.
 
     Args:
         properties: the effective properties of the table at the last of the commits or later.
@@ -149,15 +154,15 @@ def newest_at(store: ObjectStore, commits: Sequence[Commit], moment: int, proper
     return earlier_commits[position - 1].version if position else None
 
 
-def _newest_left_at(
+def _newest_remaining_at(
     store: ObjectStore, commits: list[Commit], moment: int, properties: Mapping[str, str]
 ) -> tuple[list[Commit], int | None]:
-    """The commits that a concurrent cleanup has left, and ``newest_at`` among them."""
+    """The commits that remain after concurrent cleanups, and the result of ``newest_at`` for them."""
     while True:
         try:
             return commits, newest_at(store, commits, moment, properties)
         except VersionNotFoundError as gone:
-            # Older commits are gone, too, so the list gets shorter each time.
+            # A cleanup has deleted all older commits, too, so the list gets shorter each time.
             commits = [] if gone.version is None else list_commits(store, gone.version + 1)
             if not commits:
                 raise

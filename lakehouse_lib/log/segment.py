@@ -16,7 +16,7 @@ from lakehouse_lib.store import ObjectMeta, ObjectStore
 #: have a deleted one, so a listing with a gap is repeated.
 LISTING_WAITS = (0.05, 0.2, 0.5, 1.0)
 
-#: With more new commits than this, a newer checkpoint is read instead of the commits.
+#: A checkpoint that is newer than the open version by more versions than this is read instead of the commits.
 _MOST_READ_AGAIN = 100
 
 #: Kinds of checkpoints, the cheapest to read first.
@@ -207,6 +207,7 @@ def _assemble(
     deltas: Sequence[Commit | Compaction],
     checkpoints: Sequence[Checkpoint],
 ) -> LogSegment:
+    """The segment of a version: the checkpoint, and from each version on the longest compaction, or else the commit."""
     start = checkpoint.version + 1 if checkpoint is not None else 0
     latest = max([c.version for c in deltas if isinstance(c, Commit)] + [c.version for c in checkpoints])
     target = latest if version is None else version
@@ -230,9 +231,9 @@ def _assemble(
         chain.append(_dated(by_start[expected], times))
         expected = chain[-1].version + 1
     if expected <= target:
-        first = min((c.version for c in deltas if isinstance(c, Commit)), default=latest)
+        oldest_commit = min((c.version for c in deltas if isinstance(c, Commit)), default=latest)
         later = min((c.version for c in checkpoints if c.version > target), default=None)
-        if later is not None and expected < first:
+        if later is not None and expected < oldest_commit:
             raise _cleaned_up(store, target, later)
         raise _gap(store, expected, min((c.version for c in deltas if c.version > expected), default=latest))
     own = next((c for c in deltas if isinstance(c, Commit) and c.version == target), None)
@@ -263,8 +264,8 @@ def _gap(store: ObjectStore, missing: int, later: int) -> LogCorruptedError:
 def _cleaned_up(store: ObjectStore, version: int, later: int) -> VersionNotFoundError:
     """The error for a version that was cleaned up.
 
-    A cleanup deletes the oldest commits, so no commit below the missing ones exists. An older checkpoint may exist, if
-    another process wrote it meanwhile.
+    A cleanup deletes the oldest commits, so there is no commit below the missing commits. There may be an older
+    checkpoint, if another process wrote it during the cleanup.
     """
     return VersionNotFoundError(
         f"version {version} was cleaned up; the next version that can be read is {later}",

@@ -58,13 +58,17 @@ class Landmark:
         if current is not None and self.info:
             info = read_info(store, self.version)
             txn_id = self.info.get("txnId")
-            # The other fields of a commit of this process may differ from the parsed JSON in their Python types.
+            # A txnId is enough. If this process made the commit, other fields of ``self.info`` may have other Python
+            # types than in the parsed JSON.
             return info == self.info if txn_id is None else info.get("txnId") == txn_id
         metadata = self._metadata(current, store)
         return metadata is not None and metadata.id == self.table_id
 
     def _metadata(self, current: ObjectMeta | None, store: ObjectStore) -> Metadata | None:
-        """The version's metadata as the log has it now. The commit file may be missing from a stale listing."""
+        """The version's metadata as the log has it now; None: the log does not have the version.
+
+        If a stale listing lacks the commit file, the log is listed again.
+        """
         for wait in (*LISTING_WAITS, None):
             try:
                 return load_state(store, self.version).state.metadata

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from lakehouse_lib.protocol.actions import DELETION_VECTOR, FILE_SCHEMA, STRING_MAP, TOMBSTONE_SCHEMA
 
 ADD = pa.struct([field.with_nullable(True) for field in FILE_SCHEMA])
-# Only change readers need the statistics and tags of a removed file, and they read the commit; a checkpoint omits them.
+# A checkpoint omits the statistics and tags of removed files. Only readers of changes need them, from the commits.
 REMOVE = pa.struct([field.with_nullable(True) for field in TOMBSTONE_SCHEMA if field.name not in ("stats", "tags")])
 METADATA = pa.struct(
     [
@@ -69,20 +69,22 @@ TOP = pa.schema([*CLASSIC, pa.field("checkpointMetadata", CHECKPOINT_METADATA), 
 #: A sidecar: file actions only.
 FILES = pa.schema([pa.field("add", ADD), pa.field("remove", REMOVE)])
 
-#: A note in an object's metadata: every path in it is in its canonical form, so a lookup needs only that spelling.
+#: A note in the metadata of a Parquet object: all paths in the object are in canonical form, so a lookup tries no other
+#: spelling.
 PLAIN_PATHS = {b"lakehouse_lib.plain_paths": b"true"}
 
-#: A note in the metadata of a checkpoint's first object: its writer has compared all paths, and none occurs twice.
-#: A reader need not compare them again.
+#: A note in the metadata of a checkpoint's first object: the writer has compared all paths, and none occurs twice. So a
+#: reader does not compare them again.
 DISTINCT_PATHS = {b"lakehouse_lib.distinct_paths": b"true"}
 
 #: Columns with repeated values. For the others (paths, statistics, sizes) a dictionary costs more than it saves.
 _REPEATED = frozenset(("partitionValues", "tags", "clusteringProvider", "storageType"))
 #: Columns written without bounds: the least and the greatest JSON text are of no use.
 _UNORDERED = ("add.stats",)
-#: The false positive rate for which the Bloom filters get their size, five bytes a value. The real rate is about ten
-#: times as high, because blocks fill unevenly.
+#: The size of the Bloom filters is computed for this false positive rate: five bytes per value. The real rate is about
+#: ten times as high, because the blocks of a filter fill unevenly.
 _FALSE_POSITIVE_RATE = 1e-6
+#: A files table of more chunks is copied into one chunk before it becomes structs.
 _MOST_CHUNKS = 64
 
 
@@ -127,8 +129,8 @@ def actions_table(schema: pa.Schema, name: str, actions: pa.Array | pa.ChunkedAr
 
 
 def file_actions(files: pa.Table, kind: pa.StructType) -> pa.ChunkedArray:
-    """A files table as structs of ``kind``; nothing is copied."""
-    # A batch ends where any column's chunk ends. After many rows were dropped, batches are small, so they are joined.
+    """A files table as structs of ``kind``; only a table of many chunks is copied."""
+    # There is a batch for each chunk of any column. Dropped rows leave many small chunks, and so many small batches.
     rows = files.select([field.name for field in kind])
     if len(rows) and rows.column(0).num_chunks > _MOST_CHUNKS:
         rows = rows.combine_chunks()

@@ -31,16 +31,17 @@ from lakehouse_lib.store import ObjectStore
 
 _PRUNING_COLUMNS = ("partitionValues", "stats")
 
-#: Rows of a batch that is not kept: small enough for the allocator to reuse the same memory.
+#: Rows of a batch that is not cached: so few that the allocator reuses the same memory for the next batch.
 _BATCH = 16_384
-#: How many absent paths a Bloom filter may report as present by chance; among ten thousand, more are rare.
+#: Of ten thousand absent paths, a Bloom filter rarely reports more than this number as present. If it reports no more,
+#: the rows are read.
 _MOST_FALSE_POSITIVES = 4
 
 
 class CheckpointRows:
     """The add or the remove actions of a checkpoint, in its order. Columns are read on demand and shared by threads.
 
-    Another thread may drop a cached column at any time, so use only what ``_read`` returns.
+    Another thread may drop a cached column at any time, so methods use what ``_read`` returns, and not the cache.
 
     Args:
         action: "add" or "remove".
@@ -60,12 +61,12 @@ class CheckpointRows:
 
     @cached_property
     def _blocks(self) -> list[Block]:
-        counted = (
+        blocks = (
             Block(part, self._action, number, part.count(self._action, number))
             for part in self.parts
             for number in range(part.blocks)
         )
-        return [block for block in counted if block.rows]
+        return [block for block in blocks if block.rows]
 
     @cached_property
     def _starts(self) -> NDArray[np.int64]:
@@ -94,9 +95,10 @@ class CheckpointRows:
         """Whole columns of the schema, cached."""
         blocks = range(len(self._blocks))
         missing = [block for block in blocks if any((block, name) not in self._columns for name in names)]
-        read = dict(zip(missing, in_order(lambda block: self._table(block, names), missing), strict=True))
-        none = pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))
-        return pa.concat_tables([none, *(read[b] if b in read else self._table(b, names) for b in blocks)])
+        read_tables = dict(zip(missing, in_order(lambda block: self._table(block, names), missing), strict=True))
+        no_rows = pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))
+        tables = (read_tables[b] if b in read_tables else self._table(b, names) for b in blocks)
+        return pa.concat_tables([no_rows, *tables])
 
     def statistics(self, selection: WrittenStatistics) -> pa.Table:
         """The statistics of all rows. Neither they nor the columns that they are read from are cached."""
@@ -104,8 +106,8 @@ class CheckpointRows:
         def read_block(number: int) -> pa.Table:
             return statistics_of_block(self._blocks[number], selection, lambda: self._read(number, ["stats"])["stats"])
 
-        none = pa.Table.from_batches([], selection.schema)
-        return pa.concat_tables([none, *in_order(read_block, range(len(self._blocks)))])
+        no_rows = pa.Table.from_batches([], selection.schema)
+        return pa.concat_tables([no_rows, *in_order(read_block, range(len(self._blocks)))])
 
     def find(self, keys: pa.Array) -> NDArray[np.int64]:
         """The positions, ascending, of the rows with one of these ``file_keys``."""
@@ -159,7 +161,9 @@ class CheckpointRows:
 
     def parts_with(self, keys: pa.Array, without: NDArray[np.int64]) -> list[Part]:
         """The parts that have a row with one of these ``file_keys`` or at one of the positions ``without``.
-        A Bloom filter may decide instead of the rows, so rarely the result has a part without such a row."""
+
+        If a Bloom filter reports many keys, the rows are not read. So rarely the result has a part without such a row.
+        """
         hashes = self._hashes(keys)
 
         def holds_row(number: int) -> bool:
@@ -222,19 +226,20 @@ class CheckpointRows:
     ) -> pa.Table:
         """The columns ``names`` of the rows that ``decide`` keeps.
 
-        The columns in ``needs`` are parsed once and cached. The others are read in blocks with a row to keep.
+        The partition values and bounds in ``needs`` are parsed once and cached. The columns ``names`` are read only
+        from blocks with a row to keep.
 
         Args:
-            without: positions, ascending, of rows to leave out in any case.
+            without: positions, ascending, of rows to leave out whatever ``decide`` returns.
         """
 
         def select_in_block(number: int) -> pa.Table:
             block = self._blocks[number]
             part = block.part
-            whole = known_of_block(part, block.number, needs) if isinstance(part, ParquetPart) else None
-            if whole is not None and not decide(whole)[0].as_py():
-                return none
-            before = {name for name in _PRUNING_COLUMNS if (number, name) in self._columns}
+            bounds = known_of_block(part, block.number, needs) if isinstance(part, ParquetPart) else None
+            if bounds is not None and not decide(bounds)[0].as_py():
+                return no_rows
+            cached_before = {name for name in _PRUNING_COLUMNS if (number, name) in self._columns}
             first, last = np.searchsorted(without, self._starts[number : number + 2])
             gone = without[first:last] - self._starts[number]
             values = FileValues(
@@ -247,20 +252,20 @@ class CheckpointRows:
             if keep.any():
                 return self._table(number, names).filter(bools(keep))
             for name in _PRUNING_COLUMNS:
-                if name not in before:
+                if name not in cached_before:
                     self._columns.pop((number, name), None)
-            return none
+            return no_rows
 
-        none = pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))
-        return pa.concat_tables([none, *in_order(select_in_block, range(len(self._blocks)))])
+        no_rows = pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))
+        return pa.concat_tables([no_rows, *in_order(select_in_block, range(len(self._blocks)))])
 
     def _hashes(self, keys: pa.Array) -> NDArray[np.uint64] | None:
         """The hashes of the paths of keys for Bloom filters; None if no part has filters."""
-        plain = any(isinstance(block.part, ParquetPart) and block.part.has_plain_paths for block in self._blocks)
-        return hashes_of(key_paths(keys)) if plain else None
+        has_filter = any(isinstance(block.part, ParquetPart) and block.part.has_plain_paths for block in self._blocks)
+        return hashes_of(key_paths(keys)) if has_filter else None
 
     def _filter(self, number: int, hashes: NDArray[np.uint64] | None) -> int | None:
-        """How many of the paths a block may have; None if it has no filter, or its keys are in memory."""
+        """How many of the paths a block may have, by its Bloom filter; None: no filter, or its keys are in memory."""
         block = self._blocks[number]
         if hashes is None or number in self._keys or not isinstance(block.part, ParquetPart):
             return None
@@ -330,7 +335,7 @@ class CheckpointRows:
             try:
                 self._partitions[entry] = partition_column(rows, key, data_type)
             except LogCorruptedError:
-                # The value may be one of a removed file, from a time when the column had another type.
+                # The invalid value may be that of a removed file, from a time when the column had another type.
                 return partition_column(null_rows(rows, gone), key, data_type)
         return self._partitions[entry]
 

@@ -18,7 +18,7 @@ from lakehouse_lib.log.checkpoint.part import ParquetPart, open_part, unreadable
 from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 
-#: Files of a full sidecar: the number of files that are written again when one of them is removed.
+#: The number of files in a full sidecar. If one of them is removed, all others are written again.
 FULL = 50_000
 
 
@@ -43,7 +43,7 @@ def open_sidecar(store: ObjectStore, top: str, path: object, version: int) -> Pa
     """Open a sidecar. Only its footer is read.
 
     Args:
-        top: the checkpoint object that names it, for errors.
+        top: the path of the checkpoint object that names the sidecar, for errors.
         path: the path in the ``sidecar`` action.
 
     Raises:
@@ -51,7 +51,7 @@ def open_sidecar(store: ObjectStore, top: str, path: object, version: int) -> Pa
     """
     if not isinstance(path, str):
         raise unreadable(store, top, version, f"the path of a sidecar is {path!r}")
-    # All sidecars are in one folder, however the path is spelled.
+    # All sidecars are in one folder, so only the file name of the path is used.
     sidecar = f"{file_names.SIDECARS}/{unquote(path).rsplit('/', 1)[-1]}"
     meta = store.head(sidecar)
     if meta is None:
@@ -72,9 +72,9 @@ def put_sidecar(store: ObjectStore, name: str, actions: pa.ChunkedArray) -> Side
 
 
 def put_object(store: ObjectStore, path: str, data: bytes) -> ObjectMeta:
-    """Write an object of a checkpoint."""
+    """Write an object of a checkpoint, and return its size and modification time."""
     store.put(path, data)
-    # The size is known, but the modification time comes from the store.
+    # Only the store knows the modification time.
     return store.head(path) or ObjectMeta(path, len(data), 0)
 
 
