@@ -18,20 +18,21 @@ class Change(Protocol):
 
     @property
     def replans(self) -> tuple[type[CommitFailedError], ...]:
-        """The conflicts after which the change is planned on the latest version."""
+        """The conflicts after which the change is planned again, on the latest version."""
 
     def plan(self, snapshot: Snapshot, lost: CommitFailedError | None) -> OptimisticTransaction | None:
         """The transaction that makes the change to this version; None if there is nothing to change.
 
         Args:
-            lost: the conflict of the previous transaction; raised if the change cannot be planned again.
+            lost: the conflict of the previous transaction, which is raised if the change cannot be planned again; None:
+                this is the first plan.
         """
 
     def discard(self, *, committed: bool) -> None:
-        """Delete unreferenced files that the change wrote.
+        """Delete the files that the change wrote and that no version refers to.
 
         Args:
-            committed: True: keep the files that the last transaction refers to. False: delete all files.
+            committed: whether the last transaction is committed, so that its files stay.
         """
 
 
@@ -49,7 +50,8 @@ def commit_change(snapshot: Snapshot, change: Change, properties: CommitProperti
     they are kept, because a version may refer to them.
 
     Raises:
-        CommitFailedError: a concurrent change of schema or protocol, or a conflict that is not in ``Change.replans``.
+        CommitFailedError: an incompatible concurrent change of metadata or protocol, or a conflict that is not in
+            ``Change.replans``.
         CommitUnknownError: the store gave no answer to the commit.
         DeltaError: another error of the plan or of the commit; nothing is committed.
     """
@@ -57,7 +59,7 @@ def commit_change(snapshot: Snapshot, change: Change, properties: CommitProperti
     while True:
         with _discarding(change, BaseException):  # nothing is committed yet
             transaction = change.plan(snapshot, lost)
-        # An error of another kind may come after the put of the commit file.
+        # Another error, such as KeyboardInterrupt, may come after the commit file was put, so the files stay.
         with _discarding(change, DeltaError):
             outcome = None if transaction is None else transaction.commit(properties)
         if outcome is None:
@@ -73,15 +75,15 @@ def commit_change(snapshot: Snapshot, change: Change, properties: CommitProperti
 
 
 def _latest(snapshot: Snapshot, lost: CommitFailedError, replans: tuple[type[CommitFailedError], ...]) -> Snapshot:
-    """The latest version, if a change that lost on ``snapshot`` can be planned on it.
+    """The latest version, on which a change is planned again after a conflict on ``snapshot``.
 
     Raises:
-        CommitFailedError: the schema or the protocol has changed, or the conflict is none of ``replans``.
+        CommitFailedError: metadata or protocol have changed incompatibly, or the conflict is none of ``replans``.
     """
     latest = snapshot.update()
     before, after = ((side.protocol, side.metadata) for side in (snapshot, latest))
-    # The transaction reports only the first conflict. A change of schema or protocol must be found here, because it
-    # also forbids a new plan.
+    # ``lost`` is only the first conflict. A later commit may have changed metadata or protocol incompatibly. Then the
+    # change must not be planned again.
     breaking = find_change(before, after, range(snapshot.version + 1, latest.version + 1), latest.store)
     if breaking is not None:
         raise breaking from lost

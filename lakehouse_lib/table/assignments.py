@@ -1,4 +1,4 @@
-"""Assignments of an update or a merge: column -> value, with the names of columns as users write them."""
+"""The assignments of an update or a merge: values by column. Users may write the names of columns as in SQL."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def assigned_values(
     schema: Schema | None = None,
     alias: str | None = None,
 ) -> dict[str, Value]:
-    """The values by column, as the schema spells it.
+    """The values by column. A column is named as in the schema, whatever the user's spelling.
 
     Args:
-        value: makes the value of a column from its assignment.
+        value: returns the value for an assignment to a column.
         schema: the columns; default those of the table.
         alias: the alias of the table, which may stand before a name.
 
@@ -46,7 +46,9 @@ def assigned_values(
 
 
 def column_named(name: Any, schema: Schema, alias: str | None = None) -> Field | None:
-    """The column with this name, or with this name in SQL, such as ``t.x`` or a name in backticks; None: there is none.
+    """The column that a name means; None: there is no such column.
+
+    The name is the column's own name, or SQL for it: in backticks, or behind an alias as in ``t.x``.
 
     Args:
         alias: the alias that may stand before a name in SQL.

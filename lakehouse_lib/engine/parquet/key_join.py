@@ -18,12 +18,12 @@ Rows = NDArray[np.int64]
 _Codes = NDArray[np.uint64]
 
 _MOST_DIGITS = 38
-#: Of every integer type, because Arrow casts a 64-bit integer only to decimals with that many digits.
+#: The digits that every integer type counts with. Arrow casts a 64-bit integer only to decimals with this many digits.
 _INTEGER_DIGITS = 19
 
 _WORD = 8
 _WEIGHT = np.uint64(0x9E3779B97F4A7C15)
-#: Entries of the filter table for each row of the source, and its greatest number of entries (one byte each).
+#: The entries of the filter table for each row of the source, and its most entries; an entry has one byte.
 _ENTRIES, _MOST_ENTRIES = 16, 1 << 24
 
 
@@ -42,14 +42,14 @@ class KeyJoin:
         order = np.argsort(codes[rows], kind="stable")
         self._rows = rows[order]
         self._codes = codes[self._rows]
-        # Most rows of a batch have no partner. The upper bits of their code show it without a search.
+        # Most rows of a batch have no partner. Usually the upper bits of the code show this without a search.
         bits = max(1, min(_MOST_ENTRIES, _ENTRIES * len(rows) + 1).bit_length() - 1)
         self._shift = np.uint64(64 - bits)
         self._is_used = np.zeros(1 << bits, np.bool_)
         self._is_used[self._codes >> self._shift] = True
 
     def pairs(self, columns: Sequence[pa.ChunkedArray], limit: int) -> Iterator[tuple[Rows, Rows]]:
-        """The pairs of equal keys: row numbers of the batch and of the source, at most ``limit`` at a time."""
+        """The pairs of rows with equal codes: row numbers of batch and source, at most ``limit`` at a time."""
         codes, is_key = _codes_of(columns, self._kinds)
         candidates = np.flatnonzero(is_key & self._is_used[codes >> self._shift])
         batch_codes = codes[candidates]
@@ -113,17 +113,18 @@ def _as_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if values.type == kind:
         return values
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type):
-        return values.cast(pa.int64()).cast(kind)
+        return values.cast(pa.int64()).cast(kind)  # drops the time zone; the values are UTC
     if pa.types.is_decimal(values.type) and pa.types.is_floating(kind):
-        values = values.cast(pa.string())  # Arrow's own cast is not to the nearest double, as that of a condition is
+        # A condition converts a decimal to the nearest double. Arrow's direct cast does not.
+        values = values.cast(pa.string())
     return values.cast(kind, safe=False)
 
 
 def _words(values: pa.Array) -> Iterator[_Codes]:
-    """The values as numbers of 64 bits, several for each value of a wide type; undefined for nulls."""
+    """Arrays with 64 bits of each value; a wide type has several arrays. The bits of nulls are undefined."""
     kind = values.type
     if pa.types.is_floating(kind):
-        # One bit pattern for zero and one for NaN.
+        # -0.0 becomes 0.0, and every NaN gets the same bits.
         numbers = numbers_of(values, f"<f{kind.bit_width // 8}") + 0.0
         yield np.where(np.isnan(numbers), np.nan, numbers.astype(np.float64)).view(np.uint64)
     elif pa.types.is_decimal(kind):
@@ -146,7 +147,7 @@ def _text_codes(texts: pa.Array) -> _Codes:
     ends = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset).astype(np.int64)
     starts, lengths = ends[:-1], np.diff(ends)
     first, last = int(ends[0]), int(ends[-1])
-    text = np.zeros(last - first + _WORD, np.uint8)  # with zeros at the end, which the last word of a text may read
+    text = np.zeros(last - first + _WORD, np.uint8)  # zeros at the end: the last word may go beyond the text
     if last > first:
         text[:-_WORD] = np.frombuffer(data, np.uint8, last - first, first)
     starts = starts - first

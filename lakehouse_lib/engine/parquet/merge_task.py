@@ -1,8 +1,8 @@
 """A task of a MERGE: joins files of a target with the source, and writes the rows with new values.
 
 A task reads its files in row groups, so its memory grows with the source and with the number of changed rows, not with
-the target. Its first pass reads the columns of the conditions and decides about each row, the second reads the rows to
-update.
+the target. The first pass reads the columns of the conditions and decides about each row. The second pass reads the
+rows to update.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Rows = NDArray[np.int64]
 _PAIRS = 1 << 18
 #: Rows of the target that are joined at a time; a larger row group is joined whole.
 _BATCH = 1 << 18
-#: Rows that an error shows.
+#: The most rows that an error shows.
 _SHOWN = 10
 
 
@@ -88,15 +88,16 @@ def run_merge_task(task: MergeTask) -> pa.Table:
 
 @dataclass
 class _Changes:
-    """The decided rows of one file: positions, the clause of each, and its source row (-1: none)."""
+    """The rows of one file about which a clause decides: positions, numbers of clauses, source rows (-1: none)."""
 
     positions: list[Rows] = field(default_factory=list)
     clauses: list[Rows] = field(default_factory=list)
     sources: list[Rows] = field(default_factory=list)
 
     def ordered(self) -> tuple[Rows, Rows, Rows]:
-        none = np.zeros(0, np.int64)
-        columns = [np.concatenate([none, *parts]) for parts in (self.positions, self.clauses, self.sources)]
+        """Positions, clauses and source rows, by ascending position."""
+        no_rows = np.zeros(0, np.int64)
+        columns = [np.concatenate([no_rows, *parts]) for parts in (self.positions, self.clauses, self.sources)]
         order = np.argsort(columns[0], kind="stable")
         return columns[0][order], columns[1][order], columns[2][order]
 
@@ -130,12 +131,12 @@ class _Merging:
         new_files = write_stream(rows, self._target)
         changed = [index for index, (positions, _, _) in enumerate(decided) if len(positions)]
         paths = self._files["path"].to_pylist()
-        left = matches_table(
+        removed_rows = matches_table(
             [paths[index] for index in changed],
             [self._row_counts[index] for index in changed],
             [bitmap_of(np.unique(decided[index][0])).serialize() for index in changed],
         )
-        return TaskResult(left, new_files, self._counts, bitmap_of(np.flatnonzero(self._matched_sources)))
+        return TaskResult(removed_rows, new_files, self._counts, bitmap_of(np.flatnonzero(self._matched_sources)))
 
     # First pass: which clause decides about a row.
 
@@ -163,16 +164,15 @@ class _Merging:
         for index, positions, rows in self._scan(sorted(names)):
             first, last = int(positions[0]), int(positions[-1])
             is_unmatched = deletion_vector.kept_rows(self._matched[index], first, last - first + 1)
-            is_free = flags_of(is_unmatched)[positions - first]
-            free = rows.filter(bools(is_free))
-            chosen = first_clauses(clauses, one_side(TARGET, free))
-            free_positions = positions[is_free]
-            self._decide(index, free_positions, chosen, np.full(len(free_positions), -1), clauses)
+            is_selected = flags_of(is_unmatched)[positions - first]
+            chosen = first_clauses(clauses, one_side(TARGET, rows.filter(bools(is_selected))))
+            unmatched_positions = positions[is_selected]
+            self._decide(index, unmatched_positions, chosen, np.full(len(unmatched_positions), -1), clauses)
 
     def _batches(self, names: list[str]) -> Iterator[tuple[Rows, Rows, pa.Table]]:
-        """Row groups, small ones together: the file's number and the position of each row, and these columns.
+        """For one or several row groups: the file's number and the position of each live row, and these columns.
 
-        A join with a batch costs as much as a pass over the source's keys, so there should be few batches.
+        Each join costs at least a pass over the source's keys, so small row groups are joined together.
         """
         pending: list[tuple[int, Rows, pa.Table]] = []
 
@@ -194,7 +194,12 @@ class _Merging:
     def _decide(
         self, index: int, positions: Rows, chosen: Rows, source_rows: Rows, clauses: Sequence[MergeClause]
     ) -> None:
-        """Note the rows about which a clause decides; ``chosen`` has numbers of ``clauses``, -1: none."""
+        """Note the rows about which a clause decides.
+
+        Args:
+            chosen: for each row the number of its clause in ``clauses``; -1: no clause.
+        """
+        # The numbers of the clauses in the plan. Without clauses, ``chosen`` has only -1, which needs an entry, too.
         numbers = np.array([self._plan.clauses.index(clause) for clause in clauses] or [0])
         is_decided = chosen >= 0
         changes = self._changes[index]
@@ -217,10 +222,10 @@ class _Merging:
         count = len(self._source)
         step = max(1, _PAIRS // max(1, count))
         for start in range(0, len(rows) if count else 0, step):
-            some = np.arange(start, min(start + step, len(rows)))
+            target_rows = np.arange(start, min(start + step, len(rows)))
             for first in range(0, count, _PAIRS):
-                others = np.arange(first, min(first + _PAIRS, count))
-                yield np.repeat(some, len(others)), np.tile(others, len(some))
+                source_rows = np.arange(first, min(first + _PAIRS, count))
+                yield np.repeat(target_rows, len(source_rows)), np.tile(source_rows, len(target_rows))
 
     def _scan(self, names: list[str]) -> Iterator[tuple[int, Rows, pa.Table]]:
         """For each row group: the file's number, the positions of its live rows, and these columns of them."""
@@ -240,12 +245,12 @@ class _Merging:
         """Refuse several source rows for one target row, unless all matched rows are deleted."""
         if self._plan.deletes_every_match or not len(positions):
             return
-        again = np.unique(positions[1:][positions[1:] == positions[:-1]])
-        if not len(again):
+        repeated_positions = np.unique(positions[1:][positions[1:] == positions[:-1]])
+        if not len(repeated_positions):
             return
         names = [target for target, _ in self._plan.keys] or self._schema.names[:3]
         reader = TableReader(self._target.store, self._layout, self._schema)
-        rows = next(rows_at(reader, self._files.slice(index, 1), [bitmap_of(again[:_SHOWN]).serialize()]))
+        rows = next(rows_at(reader, self._files.slice(index, 1), [bitmap_of(repeated_positions[:_SHOWN]).serialize()]))
         raise InvalidArgumentError(
             f"several rows of the source match one row of the target: {rows.select(names).to_pylist()}",
             table=self._target.store.root,
@@ -260,6 +265,7 @@ class _Merging:
             yield from self._updated(index, positions, clauses, sources)
 
     def _updated(self, index: int, positions: Rows, clauses: Rows, sources: Rows) -> Iterator[pa.RecordBatch]:
+        """The updated rows of a file. Also counts the updated and the deleted rows."""
         actions = np.array([clause.action for clause in self._plan.clauses])
         for number, clause in enumerate(self._plan.clauses):
             distinct = len(np.unique(positions[clauses == number]))
@@ -284,7 +290,7 @@ class _Merging:
         assert clause.values is not None
         _, names = columns_of_sides([*clause.values.values()])
         source = self._source.select(sorted(names))
-        # A clause that reads no column of the source may be for rows without a partner.
+        # If the clause reads no column of the source, its rows may match no row of the source (-1).
         sizes = row_sizes(source)[source_rows] if names else np.zeros(len(rows), np.int64)
         for part in portions(sizes):
             own = rows.slice(part.start, part.stop - part.start)

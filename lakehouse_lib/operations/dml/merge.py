@@ -30,9 +30,9 @@ from lakehouse_lib.schema import Field, PrimitiveType, Schema
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
-#: Up to this many distinct keys of a source are compared with statistics one by one, more of them by their range.
+#: Up to this many distinct keys of a source are compared with statistics one by one. Of more keys, only the range is.
 _MOST_LISTED = 200
-#: Below this number, each integer is a double.
+#: A double has the exact value of each integer below this number.
 _MOST_EXACT = 1 << 53
 
 #: Names of operationMetrics in delta-spark, by those of a row change.
@@ -90,7 +90,7 @@ def merge(
         SchemaMismatchError: a value is out of the range of its column; nothing is committed.
         ConstraintViolatedError: a new row violates a rule of the table; nothing is committed.
         DeltaProtocolError: the table has a change data feed, or is append-only and a clause updates or deletes.
-        CommitFailedError: a concurrent change of schema or protocol, or ten conflicts in a row.
+        CommitFailedError: an incompatible concurrent change of metadata or protocol, or ten conflicts in a row.
         CommitUnknownError: the store gave no answer to the commit.
     """
     table = snapshot.store.root
@@ -184,7 +184,7 @@ def new_source_columns(
 
 
 def _refuse_opaque(condition: Predicate, clauses: tuple[MergeClause, ...], table: str) -> None:
-    """Refuse a condition or a value that Arrow cannot evaluate; both engines evaluate those of a merge by Arrow."""
+    """Refuse a condition or a value that Arrow cannot evaluate. On both engines, Arrow evaluates those of a merge."""
     texts: list[Predicate | Value] = [condition]
     for clause in clauses:
         texts += [] if clause.condition is None else [clause.condition]
@@ -247,10 +247,10 @@ def _target_predicate(plan: MergePlan, source: pa.Table, snapshot: Snapshot) -> 
 
 
 def _key_filters(column: Field, keys: pa.ChunkedArray) -> list[tuple[str, str, Any]]:
-    """Filters that are true for every value of a column that is equal to a key; empty: there are no such filters."""
+    """Filters that are true for each value of a column that is equal to one of the keys; empty: all values."""
     values = pc.unique(keys).drop_null()
     if not len(values):
-        return [(column.name, "in", [None])]
+        return [(column.name, "in", [None])]  # true for no value: nothing is equal to NULL
     if not _compares_exactly(column.type.to_arrow(), values):
         return []
     try:
@@ -263,9 +263,9 @@ def _key_filters(column: Field, keys: pa.ChunkedArray) -> list[tuple[str, str, A
 
 
 def _compares_exactly(kind: pa.DataType, keys: pa.Array) -> bool:
-    """Whether SQL compares keys with a column of this type without rounding, as filters do.
+    """Whether SQL compares keys with a column of this type exactly. Filters always do.
 
-    A floating-point number and an integer or a decimal are both rounded to double.
+    To compare a floating-point number with an integer or a decimal, SQL rounds both to double.
     """
     is_floating = [pa.types.is_floating(each) for each in (kind, keys.type)]
     if is_floating[1] and pc.any(pc.is_nan(keys)).as_py():
