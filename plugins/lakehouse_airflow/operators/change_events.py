@@ -1,4 +1,4 @@
-"""Emit asset events for tables with new rows: note the versions before a run, and publish the changes after it."""
+"""Asset events for tables whose rows a DAG run has changed: note the versions before it, publish events after it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from lakehouse_airflow.registry import load_registry, require_registered
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-#: XCom key of {table: version before the DAG run's changes}; None: there was no table.
+#: XCom key of {table: version before the DAG run's changes}. A version is None if the table did not exist.
 VERSIONS_KEY = "versions"
-#: The value in place of a version if the table could not be read.
+#: Stands for a version if the table could not be read.
 UNKNOWN = "unknown"
 
 
@@ -58,9 +58,9 @@ class LakehouseSelectTablesOperator(BaseOperator):
             only = sorted(set(_names(self.only)))
             for name in only:
                 registry.table(name)
-            every = registry.loaded_tables() if self.having == "source" else sorted(registry.tables)
+            all_names = registry.loaded_tables() if self.having == "source" else sorted(registry.tables)
         hook = LakehouseHook(self.lakehouse_conn_id)
-        versions = {name: self._version(hook, name) for name in only or every}
+        versions = {name: self._version(hook, name) for name in only or all_names}
         if self.having == "log" and not only:
             versions = {name: version for name, version in versions.items() if version is not None}
         context["ti"].xcom_push(VERSIONS_KEY, versions)
@@ -96,7 +96,8 @@ class LakehousePublishOperator(BaseOperator):
         {table: [from_version, to_version]} of the events.
 
     Raises:
-        AirflowFailException, AirflowException: by the rule of ``failures``.
+        AirflowException: an error that a retry may help (see ``failures``).
+        AirflowFailException: another error.
     """
 
     template_fields: Sequence[str] = ("versions",)
@@ -129,9 +130,9 @@ class LakehousePublishOperator(BaseOperator):
                 continue
             if changed is not None:
                 published[table] = list(changed)
-        passing = [error for error in failed.values() if not isinstance(error, AirflowFailException)]
-        if passing and context["ti"].try_number <= context["ti"].max_tries:
-            raise passing[0]
+        transient_errors = [error for error in failed.values() if not isinstance(error, AirflowFailException)]
+        if transient_errors and context["ti"].try_number <= context["ti"].max_tries:
+            raise transient_errors[0]
         if failed and not published:
             raise next(iter(failed.values()))
         for table, error in failed.items():
@@ -166,7 +167,8 @@ def _changed(hook: LakehouseHook, table: str, before: object) -> tuple[int, int]
             hint="The value is from XCom, which users may edit: run the DAG again",
             code="DELTA_INVALID_VERSION",
         )
-    # With -1 the whole table would be new. The last commit is the run's, if it made one. If not, a surplus event does
-    # no harm, because the triggered DAG reads by a cursor.
+    # The version before the run is unknown. With -1, the whole table would count as new, so only the last commit
+    # counts. It is the run's commit if the run made one. Otherwise the event is superfluous but does no harm, because
+    # the triggered DAG reads by a cursor.
     latest = hook.version(table)
     return None if latest is None else hook.changed_rows(table, latest - 1)
