@@ -74,6 +74,7 @@ class Verdict:
         unanswered: committed operations whose writer was killed before the answer.
         rows: rows in the last version.
         looked_at: versions whose rows all readers have read.
+        replaced: acknowledged operations whose commit file a writer that replaces files has overwritten.
         violations: descriptions of wrong results; empty if everything is right.
     """
 
@@ -83,6 +84,7 @@ class Verdict:
     unanswered: int = 0
     rows: int = 0
     looked_at: int = 0
+    replaced: list[str] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
 
 
@@ -93,6 +95,7 @@ def judge(
     versions: int = 5,
     seed: int = 0,
     readers: Mapping[str, Reader] | None = None,
+    replacing: range = range(0),
 ) -> Verdict:
     """Compare the log with the ledgers, and the rows of some versions, the last one included, with the log.
 
@@ -100,12 +103,13 @@ def judge(
         table: the table's folder.
         versions: how many versions each reader reads.
         readers: further readers: name -> a function that returns the rows of a version.
+        replacing: numbers of writers whose commit may replace the commit file of another writer.
     """
     verdict = Verdict()
     stories = read_ledgers(ledgers)
-    committed = _committed(table, stories, verdict)
+    committed = _committed(table, stories, verdict, replacing)
     expected = _replayed(stories, committed, verdict)
-    if verdict.violations:
+    if verdict.violations or verdict.replaced:
         return verdict  # without a whole log the rows cannot be compared
     chosen = random.Random(seed).sample(range(verdict.versions - 1), min(versions - 1, verdict.versions - 1))
     _read(
@@ -118,7 +122,7 @@ def judge(
     return verdict
 
 
-def _committed(table: Path, stories: Records, verdict: Verdict) -> dict[int, str]:
+def _committed(table: Path, stories: Records, verdict: Verdict, replacing: range) -> dict[int, str]:
     """Names of the operations by their versions, from the log."""
     log = table / "_delta_log"
     numbers = sorted(int(path.stem) for path in log.glob("*.json") if path.stem.isdigit())
@@ -138,7 +142,9 @@ def _committed(table: Path, stories: Records, verdict: Verdict) -> dict[int, str
     verdict.violations += [f"{name} was never begun" for name in counted if name not in stories.begun]
     versions = {name: version for version, name in names.items()}
     for name, version in stories.done.items():
-        if name not in versions:
+        if name not in versions and version is not None and _writer(names.get(version, "")) in replacing:
+            verdict.replaced.append(f"{name}, acknowledged as version {version}, was replaced by {names[version]}")
+        elif name not in versions:
             verdict.violations.append(f"{name} was acknowledged as version {version} but is not in the log")
         elif version is not None and versions[name] != version:
             verdict.violations.append(f"{name} was acknowledged as version {version} but is version {versions[name]}")
@@ -150,6 +156,11 @@ def _committed(table: Path, stories: Records, verdict: Verdict) -> dict[int, str
     return names
 
 
+def _writer(name: str) -> int:
+    """The number of the writer of an operation; -1: the operation has no name."""
+    return int(name.partition("-")[0] or -1)
+
+
 def _replayed(stories: Records, committed: Mapping[int, str], verdict: Verdict) -> dict[int, dict[int, int]]:
     """The rows of each version, id -> slot, by replaying the operations."""
     rows: dict[int, int] = {}
@@ -159,7 +170,7 @@ def _replayed(stories: Records, committed: Mapping[int, str], verdict: Verdict) 
         if operation is None:
             continue
         verdict.kinds[operation.kind] += 1
-        verdict.writers[int(name.partition("-")[0])] += 1
+        verdict.writers[_writer(name)] += 1
         if operation.kind == "append":
             rows = rows | {operation.first + n: operation.slot + n for n in range(ROWS)}
         elif operation.kind == "delete":

@@ -133,6 +133,17 @@ def test_every_harm_is_noticed(run: tuple[Path, Path], harm: str, message: str) 
     assert any(message in violation for violation in judge(table, [ledger], versions=9).violations)
 
 
+def test_a_replaced_commit_is_told_from_a_lost_one(run: tuple[Path, Path]) -> None:
+    table, ledger = run
+    six = commit(table, 6)
+    Ledger(ledger).begin(Operation("200-1", "append", 60, 600))
+    six.write_text(_renamed(six, "200-1"))
+    verdict = judge(table, [ledger], replacing=range(200, 300))
+    assert verdict.replaced == ["0-5, acknowledged as version 6, was replaced by 200-1"]
+    assert not verdict.violations
+    assert judge(table, [ledger]).violations
+
+
 def _without_checkpoints(table: Path) -> None:
     for path in [*(table / "_delta_log").glob("*.parquet"), table / "_delta_log" / "_last_checkpoint"]:
         path.unlink(missing_ok=True)

@@ -33,6 +33,9 @@ _PAUSE = 2.0
 
 #: The first number of each library's writers.
 _FIRST = {"ours": 0, "delta-rs": 100, "delta-spark": 200}
+#: delta-spark's writers. On a local disk a commit of delta-spark looks for the file of its version and then calls
+#: rename, which replaces a file that another writer has put meanwhile.
+_REPLACING = range(200, 300)
 _WORK: dict[str, Callable[..., None]] = {"ours": our_work, "delta-rs": delta_rs}
 
 
@@ -114,7 +117,7 @@ def interleave(
     with _delta_spark(stored, folder / "reader.log") if beside_spark else nullcontext({}) as readers:
         if options is not None:
             readers = _through_the_server(str(table), options)
-        verdict = judge(stored, ledgers, versions=versions, seed=seed, readers=readers)
+        verdict = judge(stored, ledgers, versions=versions, seed=seed, readers=readers, replacing=_REPLACING)
     return Interleaved(_shares(folder, writers), took, read_ledgers(ledgers), verdict)
 
 
