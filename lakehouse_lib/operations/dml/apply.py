@@ -14,6 +14,7 @@ from lakehouse_lib.arrow.values import binaries, bools, column, int64s, literal,
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS, copy_reader
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, positions_of, shares
+from lakehouse_lib.engine.parquet.task_results import delete_files, result_of, results_of
 from lakehouse_lib.engine.parquet.writer import DataFileWriter
 from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.features.row_tracking import FileIds
@@ -61,6 +62,9 @@ def copy_files(snapshot: Snapshot, files: pa.Table, matches: pa.Table, engine: E
     Args:
         files: files table of the snapshot.
         matches: a table of MATCHES_SCHEMA with the same files in the same order.
+
+    Raises:
+        DeltaError: the error of a task. The copies of all tasks are deleted.
     """
     if not len(files):
         return pa.Table.from_batches([], APPLIED_SCHEMA)
@@ -70,14 +74,18 @@ def copy_files(snapshot: Snapshot, files: pa.Table, matches: pa.Table, engine: E
         CopyTask(target, copied.take(int64s(rows)), matches["positions"].take(int64s(rows)))
         for rows in shares(numbers_of(files["size"], np.int64), engine.parallelism)
     ]
-    return engine.run(copy_rows, tasks)
+    return pa.concat_tables(results_of(engine.run(copy_rows, tasks), _copies, snapshot.store))
 
 
 def copy_rows(task: CopyTask) -> pa.Table:
-    """Run a copy task; returns APPLIED_SCHEMA."""
+    """Run a copy task; its result is a table of APPLIED_SCHEMA (RESULT_SCHEMA)."""
+    return result_of(lambda: _copied(task))
+
+
+def _copied(task: CopyTask) -> pa.Table:
     target, reader = task.target, copy_reader(task.target)
     ids = FileIds.of(task.files) if target.layout.row_ids is not None else [None] * len(task.files)
-    results = []
+    results: list[pa.Table] = []
     for index, file in enumerate(task.files.to_pylist()):
         with reader.open(file["path"], file["deletionVector"], ids[index]) as source:
             live = source.live_rows
@@ -93,9 +101,14 @@ def copy_rows(task: CopyTask) -> pa.Table:
                 written = copy_tags(dict(file["tags"] or ()), files_table(writer.finish(), data_change=True))
             except BaseException:
                 writer.abort()
+                delete_files(map(_copies, results), target.store)
                 raise
         results.append(_applied([file["path"]], [live - remaining], [remaining], written if remaining else _NO_FILE))
     return pa.concat_tables(results)
+
+
+def _copies(applied: pa.Table) -> pa.Table:
+    return applied.filter(applied["path"].is_valid())
 
 
 def live_matches(files: pa.Table, matches: pa.Table, snapshot: Snapshot) -> tuple[pa.Table, int]:

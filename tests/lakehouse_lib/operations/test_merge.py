@@ -22,6 +22,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet import merge_sides, merge_task, updating
 from lakehouse_lib.engine.parquet.key_join import common_type
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, MetadataChangedError
+from lakehouse_lib.operations.dml import apply
 from lakehouse_lib.table.merger import TableMerger
 from tests.fault_store import FaultStore
 from tests.peers import parquet_files, plain, read_by_all, read_delta_rs, read_duckdb
@@ -447,25 +448,34 @@ def test_wide_values_of_the_source_for_many_rows(tmp_path: Path, monkeypatch: py
     ]
 
 
-@pytest.mark.parametrize("verb", ["update", "merge"])
-def test_an_unexpected_error_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
-    """A task of several fails after the others have written their files."""
+@pytest.mark.parametrize(
+    ("verb", "module", "function"),
+    [("update", updating, "write_stream"), ("merge", merge_task, "write_stream"), ("delete", apply, "copy_tags")],
+)
+def test_an_unexpected_error_leaves_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, module: Any, function: str
+) -> None:
+    """A file of several cannot be written, after others have been written."""
     table = made(tmp_path)
     before = parquet_files(tmp_path)
-    write = updating.write_stream if verb == "update" else merge_task.write_stream
+    write = getattr(module, function)
     failures = iter([None, pa.ArrowInvalid("too wide"), None])
 
-    def fail(rows: Any, target: Any) -> pa.Table:
+    def fail(*arguments: Any) -> pa.Table:
         failure = next(failures)
         if failure is not None:
             raise failure
-        return write(rows, target)
+        return write(*arguments)
 
-    monkeypatch.setattr(updating if verb == "update" else merge_task, "write_stream", fail)
+    monkeypatch.setattr(module, function, fail)
     merge = table.merge(source([1, 301, 601]), ON).when_matched_update({"name": "'x'"}).execute
-    change: Callable[[], Any] = merge if verb == "merge" else partial(table.update, {"name": "'x'"})
+    changes: dict[str, Callable[[], Any]] = {
+        "merge": merge,
+        "update": partial(table.update, {"name": "'x'"}),
+        "delete": partial(table.delete, "id IN (1, 301, 501)"),
+    }
     with pytest.raises(pa.ArrowInvalid, match="too wide"):
-        change()
+        changes[verb]()
     assert parquet_files(tmp_path) == before
 
 
