@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from lakehouse_lib.engine.base import Engine
     from lakehouse_lib.snapshot import Snapshot
 
-#: The kind of a parameter's value: ``condition`` is SQL text, ``file`` and ``folder`` are paths, ``inputs`` are pairs
-#: of a name and a location, ``names`` is a tuple of columns, ``bytes`` and ``count`` are whole numbers of at least 1.
+#: The kind of a parameter's value: ``condition`` is SQL text, ``assignments`` a mapping of columns to SQL, ``clauses``
+#: a list of mappings of a method of ``TableMerger`` to its arguments, ``file`` and ``folder`` are paths, ``inputs`` are
+#: pairs of a name and a location, ``names`` is a tuple of columns, ``bytes`` and ``count`` are at least 1.
 Kind = Literal[
+    "assignments",
     "bytes",
+    "clauses",
     "condition",
     "count",
     "file",
@@ -100,15 +103,18 @@ class TableOperation(Operation):
         Args:
             engine: the engine of an operation that moves bytes.
             arguments: values of the parameters except ``table``, and other arguments of the function. A condition is
-                SQL text.
+                SQL text, assignments have SQL texts.
         """
         from lakehouse_lib.expressions import parse
+        from lakehouse_lib.table.assignments import parsed_assignments
 
         for parameter in self.parameters:
             if parameter.name not in arguments:
                 continue
             value = arguments.pop(parameter.name)
-            if parameter.kind == "condition":
+            if parameter.kind == "assignments":
+                value = parsed_assignments(value, snapshot)
+            if parameter.kind == "condition" and value is not None:
                 value = parse(value, snapshot.schema, table=snapshot.store.root)
             arguments[parameter.keyword or parameter.name] = value
         if self.moves_bytes:
@@ -149,6 +155,45 @@ DELETE_ROWS = TableOperation(
     "Delete the rows for which a SQL predicate is true. Rows for which it is NULL stay.",
     (_TABLE, Parameter("predicate", "condition", "the rows to delete", required=True)),
     "operations.dml.delete:delete",
+    ChangeResult,
+    moves_bytes=True,
+)
+UPDATE_ROWS = TableOperation(
+    "update_rows",
+    "Give columns new values in the rows for which a SQL predicate is true, or in all rows.",
+    (
+        _TABLE,
+        Parameter(
+            "updates",
+            "assignments",
+            """the new values as JSON: {"column": "SQL expression", ...}""",
+            required=True,
+            keyword="values",
+        ),
+        Parameter("predicate", "condition", "the rows to update; default: all rows"),
+    ),
+    "operations.dml.update:update",
+    ChangeResult,
+    moves_bytes=True,
+)
+MERGE_ROWS = Operation(
+    "merge_rows",
+    "Update, delete and insert rows of a Delta table by the rows of another one, in one commit.",
+    (
+        _TABLE,
+        Parameter("source", "location", "the table with the new rows; it is read into memory", required=True),
+        Parameter("predicate", "condition", "the rows that match, such as target.id = source.id", required=True),
+        Parameter(
+            "clauses",
+            "clauses",
+            """the clauses as JSON: [{"when_matched_update_all": {}}, {"when_not_matched_insert_all": {}}, ...]""",
+            required=True,
+        ),
+        Parameter("source_alias", "text", "the name of the source in SQL; default: source", default="source"),
+        Parameter("target_alias", "text", "the name of the table in SQL; default: target", default="target"),
+        Parameter("merge_schema", "flag", "add columns that only the source has", default=False),
+    ),
+    "operations.dml.merge:merge",
     ChangeResult,
     moves_bytes=True,
 )
@@ -257,5 +302,17 @@ REPAIR = TableOperation(
 #: Every operation by its name.
 OPERATIONS: dict[str, Operation] = {
     operation.name: operation
-    for operation in (COMPACT, Z_ORDER, DELETE_ROWS, INGEST, ERASE, CHECKPOINT, VACUUM, CLEANUP, REPAIR)
+    for operation in (
+        COMPACT,
+        Z_ORDER,
+        DELETE_ROWS,
+        UPDATE_ROWS,
+        MERGE_ROWS,
+        INGEST,
+        ERASE,
+        CHECKPOINT,
+        VACUUM,
+        CLEANUP,
+        REPAIR,
+    )
 }

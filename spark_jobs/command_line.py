@@ -22,8 +22,8 @@ _STORAGE_OPTIONS = "storage_options_file"
 class Arguments(argparse.ArgumentParser):
     """The parser of a job. It raises the job's errors.
 
-    A parameter ``target_file_size`` is the option ``--target-file-size``. A condition has two options, for its text and
-    for a file with the text. Every job has the option ``--storage-options-file``.
+    A parameter ``target_file_size`` is the option ``--target-file-size``. Conditions, assignments and clauses have two
+    options, for the text and for a file with the text. Every job has the option ``--storage-options-file``.
     """
 
     def __init__(self, job: str, description: str, parameters: Sequence[Parameter]) -> None:
@@ -82,14 +82,14 @@ def file_option(parameters: Sequence[Parameter], name: str) -> str:
     """The option for the path of the file ``name``.
 
     Args:
-        name: a parameter of the kind ``file``, a condition's name with the suffix ``_file``, or
-            ``storage_options_file``.
+        name: a parameter of the kind ``file``; the name of a condition, of assignments or of clauses with the suffix
+            ``_file``; or ``storage_options_file``.
 
     Raises:
         InvalidArgumentError: the job does not read this file.
     """
     files = [parameter.name for parameter in parameters if parameter.kind == "file"]
-    files += [f"{parameter.name}_file" for parameter in parameters if parameter.kind == "condition"]
+    files += [f"{parameter.name}_file" for parameter in parameters if parameter.kind in _LONG_KINDS]
     if name not in [*files, _STORAGE_OPTIONS]:
         raise InvalidArgumentError(f"the file is {name!r}; expected one of {', '.join([*files, _STORAGE_OPTIONS])}")
     return option(name)
@@ -128,11 +128,14 @@ def _add(parser: Arguments, parameter: Parameter) -> None:
         keywords["choices"] = parameter.choices
     else:
         keywords["metavar"] = kind.metavar
-    if parameter.kind == "condition":
+    if parameter.kind in _LONG_KINDS:
         group = parser.add_mutually_exclusive_group(required=parameter.required)
         group.add_argument(option(name), **keywords)
         about = f"a file with the {name}, if it is long"
-        group.add_argument(f"{option(name)}-file", dest=name, type=_text_of(name), metavar="FILE", help=about)
+        read = _text_of(name)
+        group.add_argument(
+            f"{option(name)}-file", dest=name, type=lambda path: kind.parse(read(path)), metavar="FILE", help=about
+        )
         return
     if parameter.kind == "inputs":
         keywords["action"] = "append"
@@ -145,7 +148,7 @@ def _flag(parameter: Parameter) -> str:
 
 
 def _text_of(name: str) -> Callable[[str], str]:
-    """An argparse type: the text of a condition's file."""
+    """An argparse type: the text of a parameter's file."""
 
     def read(path: str) -> str:
         try:
@@ -169,6 +172,29 @@ def _storage_options(path: str) -> dict[str, dict[str, str]]:
             f'{path} is not a valid JSON object of objects; expected {{"LOCATION": {{"OPTION": "text"}}}}'
         )
     return {location: options for location, options in options_by_location.items() if options}
+
+
+def _assignments(text: str) -> dict[str, str]:
+    """An argparse type: a JSON object of texts. Its error has no values, which may be personal."""
+    assignments = _json(text)
+    if not isinstance(assignments, dict) or not all(isinstance(sql, str) for sql in assignments.values()):
+        raise argparse.ArgumentTypeError('not a valid JSON object of texts; expected {"COLUMN": "SQL", ...}')
+    return assignments
+
+
+def _clauses(text: str) -> list[Any]:
+    """An argparse type: a JSON list of objects. Its error has no values, which may be personal."""
+    clauses = _json(text)
+    if not isinstance(clauses, list) or not all(isinstance(clause, dict) for clause in clauses):
+        raise argparse.ArgumentTypeError('not a valid JSON list of objects; expected [{"METHOD": {ARGUMENTS}}, ...]')
+    return clauses
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -214,8 +240,12 @@ class _ValueKind:
     text: Callable[[Any], str] = str
 
 
+#: Kinds whose values may be long or personal, and may be in a file.
+_LONG_KINDS: tuple[Kind, ...] = ("assignments", "clauses", "condition")
 _KINDS: Mapping[Kind, _ValueKind] = {
+    "assignments": _ValueKind("JSON", _assignments, json.dumps),
     "bytes": _ValueKind("BYTES", _positive),
+    "clauses": _ValueKind("JSON", _clauses, json.dumps),
     "condition": _ValueKind("SQL"),
     "count": _ValueKind("N", _positive),
     "file": _ValueKind("FILE"),

@@ -82,7 +82,7 @@ def on_table(operation: TableOperation) -> Prepare:
         arguments = {parameter.name: getattr(options, parameter.name) for parameter in operation.parameters}
         table: str = arguments.pop("table")
         for parameter in operation.parameters:
-            if parameter.kind == "condition":
+            if parameter.kind == "condition" and arguments[parameter.name] is not None:
                 require_predicate(arguments[parameter.name], table)
         # Load the snapshot before Spark starts, so that a missing table is reported at once.
         snapshot = load_snapshot(open_store(table, options.storage_options.get(table)))

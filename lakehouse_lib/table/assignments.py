@@ -45,6 +45,22 @@ def assigned_values(
     return values
 
 
+def parsed_assignments(updates: Mapping[Any, Any], snapshot: Snapshot) -> dict[str, Value]:
+    """The values of SQL expressions by column.
+
+    Raises:
+        InvalidArgumentError: a column does not exist, or is assigned twice.
+        InvalidPredicateError: an expression is not valid.
+        SchemaMismatchError: the type of an expression does not fit its column.
+    """
+    from lakehouse_lib.expressions import parse_value
+
+    table = snapshot.store.root
+    return assigned_values(
+        updates, snapshot, lambda sql, column: parse_value(sql, column, snapshot.schema, table=table)
+    )
+
+
 def column_named(name: Any, schema: Schema, alias: str | None = None) -> Field | None:
     """The column that a name means; None: there is no such column.
 

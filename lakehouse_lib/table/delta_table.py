@@ -207,9 +207,9 @@ class DeltaTable(ReadableTable):
                 or is named twice, or the predicate is not text.
             InvalidPredicateError: an expression or the predicate is not valid, or the engine cannot evaluate it.
         """
-        from lakehouse_lib.expressions import parse_value, value_of
+        from lakehouse_lib.expressions import value_of
         from lakehouse_lib.operations.dml.update import update
-        from lakehouse_lib.table.assignments import assigned_values
+        from lakehouse_lib.table.assignments import assigned_values, parsed_assignments
 
         table = self.table_uri
         if (updates is None) == (new_values is None):
@@ -233,9 +233,7 @@ class DeltaTable(ReadableTable):
         if updates is None:
             values = assigned_values(assignments, latest, lambda value, column: value_of(value, column, table=table))
         else:
-            values = assigned_values(
-                assignments, latest, lambda sql, column: parse_value(sql, column, latest.schema, table=table)
-            )
+            values = parsed_assignments(assignments, latest)
         result = update(latest, values, self._predicate(predicate), self.engine, commit_properties=commit_properties)
         self._move_on(result.version)
         return update_metrics(result)

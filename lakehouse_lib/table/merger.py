@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.engine.merge_plan import MergeAction, MergeCase, MergeClause
     from lakehouse_lib.expressions import Value
     from lakehouse_lib.expressions.namespace import MergeNamespace
+    from lakehouse_lib.operations.results import ChangeResult
     from lakehouse_lib.snapshot import Snapshot
     from lakehouse_lib.table.delta_table import DeltaTable
 
@@ -120,6 +122,10 @@ class TableMerger:
             ``deltalake``'s metrics, ``num_deletion_vectors`` (files that got one) and ``version``, the table's version
             after it.
         """
+        return merge_metrics(self.run())
+
+    def run(self) -> ChangeResult:
+        """Run the merge in one commit, and return its result with delta-spark's metrics."""
         from lakehouse_lib.operations.dml.merge import merge
 
         table = self._table
@@ -141,7 +147,22 @@ class TableMerger:
             commit_properties=self._commit_properties,
         )
         table._move_on(result.version)
-        return merge_metrics(result)
+        return result
+
+    def add_clauses(self, clauses: Sequence[Mapping[str, Mapping[str, Any]]]) -> TableMerger:
+        """Add clauses that are data, such as ``[{"when_matched_update_all": {}}]``.
+
+        Args:
+            clauses: for each clause, a mapping of the method's name to its arguments.
+
+        Raises:
+            InvalidArgumentError: a clause is not such a mapping, or has an unknown method or argument.
+        """
+        check_clauses(clauses, table=self._table.table_uri)
+        for clause in clauses:
+            ((method, arguments),) = clause.items()
+            getattr(self, method)(**arguments)
+        return self
 
     def _add(
         self,
@@ -230,6 +251,28 @@ class TableMerger:
             if column is not None:
                 return column.name.lower()
         raise self._invalid(f"except_cols has {name!r}; expected columns of the source or the target")
+
+
+def check_clauses(clauses: Any, *, table: str) -> None:
+    """Check the form of clauses that are data; see ``TableMerger.add_clauses``.
+
+    Raises:
+        InvalidArgumentError: a clause is not a mapping of one method's name to its arguments.
+    """
+    methods = {
+        name: inspect.signature(method) for name, method in vars(TableMerger).items() if name.startswith("when_")
+    }
+    for clause in clauses if isinstance(clauses, (list, tuple)) else [clauses]:
+        try:
+            ((method, arguments),) = clause.items()
+            methods[method].bind(None, **arguments)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"the clause of the merge is {excerpt(clause)}; expected one method with its arguments ({error})",
+                table=table,
+                hint=f'Give a list such as [{{"when_matched_update_all": {{}}}}]; the methods are {", ".join(methods)}',
+                code="DELTA_INVALID_MERGE",
+            ) from error
 
 
 def _check_names(predicate: object, aliases: tuple[object, object], table: str) -> None:

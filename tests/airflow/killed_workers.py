@@ -33,7 +33,7 @@ _SECONDS_TO_COME, _SECONDS_TO_DIE = 600, 60  # on a machine that is busy with ot
 _DAG = """
 import os
 from airflow.sdk import DAG
-from lakehouse_airflow.operators.delete_rows import LakehouseDeleteRowsOperator
+from lakehouse_airflow.operators.change_rows import LakehouseDeleteRowsOperator
 
 with DAG("killed"):
     LakehouseDeleteRowsOperator(task_id="delete", table=os.environ["TABLE"], predicate=os.environ["PREDICATE"])

@@ -24,7 +24,9 @@ from spark_jobs.command_line import Arguments, command_line, file_option
 JOBS = {path.stem for path in Path(aggregate.__file__).parent.glob("*.py") if "\ndef arguments(" in path.read_text()}
 #: A value of each kind that is not the default; the texts look like options.
 VALUES: dict[str, Any] = {
+    "assignments": {"a": "-b"},
     "bytes": 5,
+    "clauses": [{"when_matched_delete": {"predicate": "-1 < source.a"}}],
     "condition": "-1 < a",
     "count": 7,
     "file": "--a file",
@@ -71,7 +73,11 @@ def test_the_function_takes_the_parameters(operation: TableOperation) -> None:
 def test_a_result_survives_json(operation: TableOperation, tmp_path: Path) -> None:
     for number in range(2):
         write_deltalake(tmp_path, pa.table({"a": [number, 9]}), mode="append")
-    arguments = {"z_order": {"columns": ["a"]}, "delete_rows": {"predicate": "a = 1"}}.get(operation.name, {})
+    arguments = {
+        "z_order": {"columns": ["a"]},
+        "delete_rows": {"predicate": "a = 1"},
+        "update_rows": {"updates": {"a": "a + 1"}, "predicate": "a = 1"},
+    }.get(operation.name, {})
     snapshot = DeltaTable(tmp_path).snapshot
     result = operation.run(snapshot, ArrowEngine() if operation.moves_bytes else None, **arguments)
     assert type(result) is operation.result

@@ -16,6 +16,7 @@ LINES = {
     "compact": [],
     "z_order": ["--columns", "a"],
     "delete_rows": ["--predicate-file", "predicate.sql"],
+    "update_rows": ["--predicate-file", "predicate.sql", "--updates", '{"a": "a + 5"}'],
 }
 
 

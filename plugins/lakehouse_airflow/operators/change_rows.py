@@ -1,0 +1,110 @@
+"""The operators that change rows of a table: delete, update and merge."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
+from lakehouse_airflow.registry import require_registered
+from lakehouse_lib.catalogue import DELETE_ROWS, MERGE_ROWS, UPDATE_ROWS
+
+
+class LakehouseDeleteRowsOperator(LakehouseJobOperator):
+    """Deletes the rows for which a SQL predicate is true; rows for which it is NULL stay.
+
+    Args:
+        predicate: SQL over the table's columns (templated).
+    """
+
+    job = DELETE_ROWS.name
+    job_parameters = DELETE_ROWS.parameters
+    template_fields = ("table", "predicate")
+
+    def __init__(self, *, predicate: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.predicate = predicate
+
+    def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
+        return {"table": hook.uri(self.table)}
+
+    def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
+        return {"predicate_file": self.predicate}
+
+
+class LakehouseUpdateRowsOperator(LakehouseJobOperator):
+    """Gives columns new values in the rows for which a SQL predicate is true, or in all rows.
+
+    Args:
+        updates: column -> SQL expression over the table's columns (templated).
+        predicate: SQL over the table's columns (templated); None: all rows.
+    """
+
+    job = UPDATE_ROWS.name
+    job_parameters = UPDATE_ROWS.parameters
+    template_fields = ("table", "updates", "predicate")
+
+    def __init__(self, *, updates: dict[str, str], predicate: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.updates = updates
+        self.predicate = predicate
+
+    def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
+        return {"table": hook.uri(self.table)}
+
+    def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
+        predicate = {} if self.predicate is None else {"predicate_file": self.predicate}
+        return {"updates_file": json.dumps(self.updates), **predicate}
+
+
+class LakehouseMergeRowsOperator(LakehouseJobOperator):
+    """Updates, deletes and inserts rows of a table by the rows of another table, in one commit.
+
+    Args:
+        source: the table with the new rows: a name in the registry, or a location (templated).
+        predicate: SQL that is true for rows that match, such as ``target.id = source.id`` (templated).
+        clauses: a list of clauses, such as ``{"when_matched_update_all": {}}`` (templated).
+        source_alias, target_alias: the names of the tables in SQL.
+        merge_schema: whether the table gets columns that only the source has.
+    """
+
+    job = MERGE_ROWS.name
+    job_parameters = MERGE_ROWS.parameters
+    template_fields = ("table", "source", "predicate", "clauses")
+
+    def __init__(
+        self,
+        *,
+        source: str,
+        predicate: str,
+        clauses: list[dict[str, dict[str, Any]]],
+        source_alias: str = "source",
+        target_alias: str = "target",
+        merge_schema: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source = source
+        self.predicate = predicate
+        self.clauses = clauses
+        self.source_alias = source_alias
+        self.target_alias = target_alias
+        self.merge_schema = merge_schema
+
+    def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
+        if self.registered_only:
+            require_registered(self.source)
+        return {
+            "table": hook.uri(self.table),
+            "source": hook.uri(self.source),
+            "source_alias": self.source_alias,
+            "target_alias": self.target_alias,
+            "merge_schema": self.merge_schema,
+        }
+
+    def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
+        return {"predicate_file": self.predicate, "clauses_file": json.dumps(self.clauses)}
+
+    def locations(self, hook: LakehouseHook) -> list[str]:
+        return [*super().locations(hook), hook.uri(self.source)]

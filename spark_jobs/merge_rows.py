@@ -1,0 +1,51 @@
+"""Update, delete and insert rows of a table by the rows of another table, in one commit."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lakehouse_lib.catalogue import MERGE_ROWS
+from spark_jobs.command_line import Arguments
+from spark_jobs.job import Result, require_predicate, run_job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def arguments() -> Arguments:
+    return Arguments(MERGE_ROWS.name, MERGE_ROWS.description, MERGE_ROWS.parameters)
+
+
+def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
+    from lakehouse_lib import DeltaTable
+    from lakehouse_lib.table.merger import check_clauses
+
+    require_predicate(options.predicate, options.table)
+    check_clauses(options.clauses, table=options.table)
+    settings = options.storage_options
+    # Open both before Spark starts, so that a missing table is reported at once.
+    DeltaTable(options.table, storage_options=settings.get(options.table))
+    source = DeltaTable(options.source, storage_options=settings.get(options.source))
+
+    def run(spark: SparkSession) -> Result:
+        from lakehouse_lib.engine.spark.engine import SparkEngine
+
+        engine = SparkEngine(spark)
+        table = DeltaTable(options.table, storage_options=settings.get(options.table), engine=engine)
+        merger = table.merge(
+            source,
+            options.predicate,
+            source_alias=options.source_alias,
+            target_alias=options.target_alias,
+            merge_schema=options.merge_schema,
+        )
+        return {**merger.add_clauses(options.clauses).run().to_dict(), "table": options.table}
+
+    return run
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(arguments(), prepare))
