@@ -15,27 +15,33 @@ from lakehouse_lib.errors import *  # noqa: F403 - the module has only the error
 if TYPE_CHECKING:
     from lakehouse_lib.engine.arrow.engine import ArrowEngine
     from lakehouse_lib.engine.spark.engine import SparkEngine
+    from lakehouse_lib.engine.writer_properties import BloomFilterProperties, ColumnProperties, WriterProperties
     from lakehouse_lib.protocol.actions import Metadata, Protocol, Transaction
     from lakehouse_lib.schema import ArrayType, Field, MapType, PrimitiveType, Schema, StructType
     from lakehouse_lib.table.delta_table import DeltaTable
     from lakehouse_lib.table.write import write_deltalake
     from lakehouse_lib.transaction import engine_info
     from lakehouse_lib.transaction.commit_properties import CommitProperties
+    from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties
 
 _HOMES = {
     "ArrayType": "schema",
     "ArrowEngine": "engine.arrow.engine",
+    "BloomFilterProperties": "engine.writer_properties",
+    "ColumnProperties": "engine.writer_properties",
     "CommitProperties": "transaction.commit_properties",
     "DeltaTable": "table.delta_table",
     "Field": "schema",
     "MapType": "schema",
     "Metadata": "protocol.actions",
+    "PostCommitHookProperties": "transaction.hook_properties",
     "PrimitiveType": "schema",
     "Protocol": "protocol.actions",
     "Schema": "schema",
     "SparkEngine": "engine.spark.engine",
     "StructType": "schema",
     "Transaction": "protocol.actions",
+    "WriterProperties": "engine.writer_properties",
     "engine_info": "transaction",
     "write_deltalake": "table.write",
 }

@@ -18,6 +18,7 @@ from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
 
 if TYPE_CHECKING:
+    from lakehouse_lib.engine.writer_properties import WriterProperties
     from lakehouse_lib.expressions import Predicate, Value
     from lakehouse_lib.schema import RowRule, TableLayout
     from lakehouse_lib.snapshot import Snapshot
@@ -67,6 +68,7 @@ class WriteTarget:
         target_file_size: a file is closed at about this many bytes; None: ``delta.targetFileSize``, else 100 MiB.
         data_change: ``dataChange`` of the files; False if rows are only rearranged.
         rules: the rules for each row, checked in this order; empty if rows of the table are only moved.
+        writer_properties: how the Parquet files are written; None: by the table's properties and defaults.
     """
 
     store: ObjectStore
@@ -75,6 +77,7 @@ class WriteTarget:
     target_file_size: int | None = None
     data_change: bool = True
     rules: tuple[RowRule, ...] = ()
+    writer_properties: WriterProperties | None = None
 
 
 class Engine(Protocol):

@@ -3,12 +3,13 @@
 from lakehouse_lib.statistics.as_written import WrittenStatistics
 from lakehouse_lib.statistics.bounds import Bounds, bounds_of, num_records
 from lakehouse_lib.statistics.columns import ColumnPath, StatisticsColumns, indexed_columns, leaves
-from lakehouse_lib.statistics.floats import FloatRange, ParquetPath, float_ranges, footer_columns, union
-from lakehouse_lib.statistics.footer import from_footer
+from lakehouse_lib.statistics.floats import FloatRange, ParquetPath, float_ranges, footer_columns, parquet_leaves, union
+from lakehouse_lib.statistics.footer import STRING_PREFIX, from_footer
 from lakehouse_lib.statistics.json_form import with_loose_bounds
 from lakehouse_lib.statistics.struct_form import stats_json, struct_bounds
 
 __all__ = [
+    "STRING_PREFIX",
     "Bounds",
     "ColumnPath",
     "FloatRange",
@@ -22,6 +23,7 @@ __all__ = [
     "indexed_columns",
     "leaves",
     "num_records",
+    "parquet_leaves",
     "stats_json",
     "struct_bounds",
     "union",

@@ -76,14 +76,19 @@ def union(
 
 def footer_columns(schema: pa.Schema, without: Iterable[ParquetPath]) -> bool | list[str]:
     """The argument ``write_statistics`` of pyarrow's ParquetWriter for all columns except ``without``."""
-    left_out = {".".join(path) for path in without}
+    left_out = set(without)
     if not left_out:
         return True
-    dotted = (".".join(path) for field in schema for path in _leaves((field.name,), field.type))
-    return [path for path in dotted if path not in left_out]
+    return [".".join(path) for path, _ in parquet_leaves(schema) if path not in left_out]
 
 
-def _leaves(path: ParquetPath, kind: pa.DataType) -> Iterator[ParquetPath]:
+def parquet_leaves(schema: pa.Schema) -> Iterator[tuple[ParquetPath, pa.DataType]]:
+    """The path and the type of each leaf column of a Parquet file with this schema."""
+    for field in schema:
+        yield from _leaves((field.name,), field.type)
+
+
+def _leaves(path: ParquetPath, kind: pa.DataType) -> Iterator[tuple[ParquetPath, pa.DataType]]:
     if pa.types.is_struct(kind):
         for index in range(kind.num_fields):
             yield from _leaves((*path, kind.field(index).name), kind.field(index).type)
@@ -93,7 +98,7 @@ def _leaves(path: ParquetPath, kind: pa.DataType) -> Iterator[ParquetPath]:
     elif pa.types.is_list(kind):
         yield from _leaves((*path, "list", "element"), kind.value_type)
     else:
-        yield path
+        yield path, kind
 
 
 def _float_leaves(path: ParquetPath, column: pa.ChunkedArray) -> Iterator[tuple[ParquetPath, pa.ChunkedArray]]:

@@ -25,7 +25,7 @@ from lakehouse_lib.schema import PrimitiveType, Schema
 from lakehouse_lib.statistics.columns import ColumnPath, StatisticsColumns, leaves
 from lakehouse_lib.statistics.floats import FloatRange, ParquetPath
 
-#: Strings are truncated to this many characters; a max may take twice as many to stay above every value.
+#: Strings are truncated to this many characters, unless the caller says otherwise.
 STRING_PREFIX = 32
 
 _INTEGRAL = ("byte", "short", "integer", "long")
@@ -52,6 +52,7 @@ def from_footer(
     indexed: StatisticsColumns,
     floats: Mapping[ParquetPath, FloatRange] | None = None,
     group: int | None = None,
+    string_prefix: int = STRING_PREFIX,
 ) -> str:
     """The ``stats`` of a data file: JSON with numRecords, minValues, maxValues and nullCount.
 
@@ -63,6 +64,7 @@ def from_footer(
             floating-point column has a max only if parquet-mr wrote the file, because parquet-mr writes no bounds for
             a column with NaN.
         group: the row group to describe; None: the whole file.
+        string_prefix: characters to which strings are cut; a max may take twice as many to stay above every value.
 
     A bound that is not known (too long for the footer, infinite, a year after 9999) is left out. Booleans and binary
     columns have a nullCount only, arrays and maps have no statistics.
@@ -88,8 +90,8 @@ def from_footer(
             nulls[path] = str(values.nulls)
         if not values.is_known or values.low is None:
             continue
-        low = _bound_text(kind, values.low, upper=False)
-        high = _bound_text(kind, values.high, upper=True)
+        low = _bound_text(kind, values.low, string_prefix, upper=False)
+        high = _bound_text(kind, values.high, string_prefix, upper=True)
         is_max_certain = trusts_max if of_rows is None else not of_rows.has_nan
         if low is not None:
             lows[path] = low
@@ -181,7 +183,7 @@ def _utf8(raw: Any) -> str | None:
         return None  # another writer truncated it inside a character
 
 
-def _bound_text(kind: PrimitiveType, value: Any, *, upper: bool) -> str | None:
+def _bound_text(kind: PrimitiveType, value: Any, string_prefix: int, *, upper: bool) -> str | None:
     """The JSON token of a bound of type ``kind``, or None if the bound may be wrong."""
     if kind.type in _INTEGRAL:
         return str(value) if isinstance(value, int) else None
@@ -192,7 +194,7 @@ def _bound_text(kind: PrimitiveType, value: Any, *, upper: bool) -> str | None:
     if kind.decimal is not None:
         return format(value, "f") if isinstance(value, (Decimal, int)) else None
     if kind.type == "string":
-        cut = _shorten_max(value) if upper else value[:STRING_PREFIX]
+        cut = _shorten_max(value, string_prefix) if upper else value[:string_prefix]
         return None if cut is None else json.dumps(cut, ensure_ascii=False)
     try:
         if kind.type == "date":
@@ -206,16 +208,16 @@ def _bound_text(kind: PrimitiveType, value: Any, *, upper: bool) -> str | None:
     return None
 
 
-def _shorten_max(value: str) -> str | None:
+def _shorten_max(value: str, prefix: int) -> str | None:
     """The max for a column whose greatest value is ``value``; None: no short text is greater than the value.
 
-    A value of at most 32 characters is unchanged. A longer value is cut after 32 characters, and a tie-breaker makes it
+    A value of at most ``prefix`` characters is unchanged. A longer value is cut after them, and a tie-breaker makes it
     greater than the value: U+007F if the next character is less than U+007F, else U+10FFFF. A next character that is
-    itself U+10FFFF is kept before the cut. The result has at most 64 characters.
+    itself U+10FFFF is kept before the cut. The result has at most twice as many characters.
     """
-    if len(value) <= STRING_PREFIX:
+    if len(value) <= prefix:
         return value
-    for end in range(STRING_PREFIX, min(len(value), 2 * STRING_PREFIX)):
+    for end in range(prefix, min(len(value), 2 * prefix)):
         following = value[end]
         if following < "\x7f":
             return value[:end] + "\x7f"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.snapshot import Snapshot
 
@@ -59,6 +60,46 @@ def parsed_assignments(updates: Mapping[Any, Any], snapshot: Snapshot) -> dict[s
     return assigned_values(
         updates, snapshot, lambda sql, column: parse_value(sql, column, snapshot.schema, table=table)
     )
+
+
+def check_assignments(updates: object, new_values: object, *, table: str) -> None:
+    """Refuse the assignments of an update unless exactly one of the arguments is given, and is a mapping."""
+    if (updates is None) == (new_values is None):
+        count = "both" if updates is not None else "neither"
+        raise InvalidArgumentError(
+            f"{count} of updates and new_values is given; expected one of them",
+            table=table,
+            hint="Give SQL expressions as updates, or Python values as new_values",
+        )
+    name, assignments = ("new_values", new_values) if updates is None else ("updates", updates)
+    if not isinstance(assignments, Mapping):
+        raise InvalidArgumentError(
+            f"{name} is {excerpt(assignments)}; expected a mapping",
+            table=table,
+            hint='Write {"column": "expression"}',
+        )
+
+
+def check_type_mismatch(error_on_type_mismatch: object, *, table: str) -> None:
+    """Refuse ``error_on_type_mismatch=False``: values that do not fit their column would silently become NULL."""
+    if error_on_type_mismatch is not True:
+        raise InvalidArgumentError(
+            f"error_on_type_mismatch is {excerpt(error_on_type_mismatch)}; expected True",
+            table=table,
+            hint="Assign NULL to the values that do not fit by CASE WHEN ... THEN ... END",
+        )
+
+
+def update_values(
+    updates: Mapping[str, str] | None, new_values: Mapping[str, Any] | None, snapshot: Snapshot
+) -> dict[str, Value]:
+    """The values of an update by column; only one of the mappings is given."""
+    from lakehouse_lib.expressions import value_of
+
+    if updates is not None:
+        return parsed_assignments(updates, snapshot)
+    table = snapshot.store.root
+    return assigned_values(new_values or {}, snapshot, lambda value, column: value_of(value, column, table=table))
 
 
 def column_named(name: Any, schema: Schema, alias: str | None = None) -> Field | None:

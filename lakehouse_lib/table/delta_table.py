@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from lakehouse_lib.engine.writer_properties import check_writer_properties
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError
-from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import latest_version
 from lakehouse_lib.log.history import moment_of
 from lakehouse_lib.schema import Schema, StructType
@@ -17,13 +17,16 @@ from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import open_store
 from lakehouse_lib.table.deltalake_metrics import delete_metrics, repair_metrics, update_metrics
 from lakehouse_lib.table.optimizer import TableOptimizer
+from lakehouse_lib.table.predicate_arguments import check_label, check_predicate_text
 from lakehouse_lib.table.reading import ReadableTable
-from lakehouse_lib.transaction.commit_properties import CommitProperties, check_commit_properties
+from lakehouse_lib.transaction.commit_properties import CommitProperties, commit_properties_of
 
 if TYPE_CHECKING:
     from lakehouse_lib.engine.base import Engine
+    from lakehouse_lib.engine.writer_properties import WriterProperties
     from lakehouse_lib.operations.write.write import Mode
     from lakehouse_lib.table.merger import TableMerger
+    from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +74,8 @@ class DeltaTable(ReadableTable):
         storage_options: dict[str, str] | None = None,
         *,
         commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        raise_if_key_not_exists: bool = True,  # noqa: ARG003
     ) -> DeltaTable:
         """Create an empty table.
 
@@ -79,11 +84,13 @@ class DeltaTable(ReadableTable):
             mode: if the table exists, "error" and "append" raise, "ignore" opens it, "overwrite" removes all rows and
                 sets this schema.
             partition_by, name, description, configuration: as in ``write_deltalake``.
+            raise_if_key_not_exists: no effect: unknown properties whose names begin with ``delta.`` are refused, and
+                all others are stored.
         """
         from lakehouse_lib.operations.write.create import create_table
 
         store = open_store(table_uri, storage_options)
-        check_commit_properties(commit_properties, table=store.root)
+        properties = commit_properties_of(commit_properties, post_commithook_properties, table=store.root)
         create_table(
             store,
             Schema(schema.fields) if isinstance(schema, StructType) else Schema.from_arrow(schema),
@@ -92,7 +99,7 @@ class DeltaTable(ReadableTable):
             name=name,
             description=description,
             configuration=configuration,
-            commit_properties=commit_properties,
+            commit_properties=properties,
         )
         return cls(table_uri, storage_options=storage_options)
 
@@ -134,8 +141,10 @@ class DeltaTable(ReadableTable):
     def delete(
         self,
         predicate: str | None = None,
+        writer_properties: WriterProperties | None = None,
         *,
         commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
         label: str | None = None,
         rewrite: bool = False,
     ) -> dict[str, Any]:
@@ -161,23 +170,18 @@ class DeltaTable(ReadableTable):
         """
         from lakehouse_lib.operations.dml.delete import delete
 
-        _check_predicate_text(predicate, table=self.table_uri)
-        if label is not None and (predicate is None or not isinstance(label, str) or not 0 < len(label) <= 200):
-            raise InvalidArgumentError(
-                f"label is {excerpt(label)}{'' if predicate is not None else ' without a predicate'}; expected text of "
-                "1 to 200 characters with a predicate",
-                table=self.table_uri,
-                hint="Leave the label out, or give it together with a predicate",
-                code="DELTA_INVALID_COMMIT_PROPERTIES",
-            )
-        check_commit_properties(commit_properties, table=self.table_uri)
+        check_predicate_text(predicate, table=self.table_uri)
+        check_label(label, predicate, table=self.table_uri)
+        check_writer_properties(writer_properties, table=self.table_uri)
+        properties = commit_properties_of(commit_properties, post_commithook_properties, table=self.table_uri)
         latest = self._latest()
         result = delete(
             latest,
             self._predicate(predicate, label),
             self.engine,
             rewrite=rewrite,
-            commit_properties=commit_properties,
+            writer_properties=writer_properties,
+            commit_properties=properties,
         )
         self._move_on(result.version)
         return delete_metrics(result)
@@ -187,8 +191,11 @@ class DeltaTable(ReadableTable):
         updates: Mapping[str, str] | None = None,
         new_values: Mapping[str, Any] | None = None,
         predicate: str | None = None,
+        writer_properties: WriterProperties | None = None,
+        error_on_type_mismatch: bool = True,
         *,
         commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> dict[str, Any]:
         """Give columns new values in the rows for which ``predicate`` is true (None: all rows); see
         ``operations.dml.update``.
@@ -197,6 +204,7 @@ class DeltaTable(ReadableTable):
             updates: column -> SQL expression, such as ``{"price": "price * 2"}``; it may use the old values of all
                 columns.
             new_values: column -> Python value, such as ``{"name": "Ann"}``; instead of ``updates``.
+            error_on_type_mismatch: False is refused.
 
         Returns:
             ``deltalake``'s metrics, ``num_deletion_vectors`` (files that got one) and ``version``, the table's version
@@ -207,34 +215,24 @@ class DeltaTable(ReadableTable):
                 or is named twice, or the predicate is not text.
             InvalidPredicateError: an expression or the predicate is not valid, or the engine cannot evaluate it.
         """
-        from lakehouse_lib.expressions import value_of
         from lakehouse_lib.operations.dml.update import update
-        from lakehouse_lib.table.assignments import assigned_values, parsed_assignments
+        from lakehouse_lib.table.assignments import check_assignments, check_type_mismatch, update_values
 
         table = self.table_uri
-        if (updates is None) == (new_values is None):
-            count = "both" if updates is not None else "neither"
-            raise InvalidArgumentError(
-                f"{count} of updates and new_values is given; expected one of them",
-                table=table,
-                hint="Give SQL expressions as updates, or Python values as new_values",
-            )
-        assignments = new_values if updates is None else updates
-        if not isinstance(assignments, Mapping):
-            raise InvalidArgumentError(
-                f"{'new_values' if updates is None else 'updates'} is {excerpt(assignments)}; expected a mapping",
-                table=table,
-                hint='Write {"column": "expression"}',
-            )
-        _check_predicate_text(predicate, table=table)
-        check_commit_properties(commit_properties, table=table)
+        check_assignments(updates, new_values, table=table)
+        check_type_mismatch(error_on_type_mismatch, table=table)
+        check_predicate_text(predicate, table=table)
+        check_writer_properties(writer_properties, table=table)
+        properties = commit_properties_of(commit_properties, post_commithook_properties, table=table)
         latest = self._latest()
-
-        if updates is None:
-            values = assigned_values(assignments, latest, lambda value, column: value_of(value, column, table=table))
-        else:
-            values = parsed_assignments(assignments, latest)
-        result = update(latest, values, self._predicate(predicate), self.engine, commit_properties=commit_properties)
+        result = update(
+            latest,
+            update_values(updates, new_values, latest),
+            self._predicate(predicate),
+            self.engine,
+            writer_properties=writer_properties,
+            commit_properties=properties,
+        )
         self._move_on(result.version)
         return update_metrics(result)
 
@@ -245,8 +243,14 @@ class DeltaTable(ReadableTable):
         source_alias: str | None = None,
         target_alias: str | None = None,
         merge_schema: bool = False,
+        error_on_type_mismatch: bool = True,
+        writer_properties: WriterProperties | None = None,
+        streamed_exec: bool = True,  # noqa: ARG002
+        max_spill_size: int | None = None,  # noqa: ARG002
+        max_temp_directory_size: int | None = None,  # noqa: ARG002
         *,
         commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> TableMerger:
         """Merge the rows of a source into the table. Add clauses to the result, then call its ``execute()``.
 
@@ -255,12 +259,17 @@ class DeltaTable(ReadableTable):
             predicate: SQL that is true for rows that match, such as ``target.id = source.id``.
             source_alias, target_alias: names of the sides in SQL; default ``source`` and ``target``.
             merge_schema: the table gets the columns and nested fields that a clause assigns and only the source has.
+            error_on_type_mismatch: False is refused.
+            streamed_exec, max_spill_size, max_temp_directory_size: no effect: they tune how ``deltalake`` executes.
         """
+        from lakehouse_lib.table.assignments import check_type_mismatch
         from lakehouse_lib.table.merger import TableMerger
 
-        check_commit_properties(commit_properties, table=self.table_uri)
+        check_type_mismatch(error_on_type_mismatch, table=self.table_uri)
+        check_writer_properties(writer_properties, table=self.table_uri)
+        properties = commit_properties_of(commit_properties, post_commithook_properties, table=self.table_uri)
         aliases = (target_alias or "target", source_alias or "source")
-        return TableMerger(self, source, predicate, aliases, merge_schema, commit_properties)
+        return TableMerger(self, source, predicate, aliases, merge_schema, writer_properties, properties)
 
     @property
     def optimize(self) -> TableOptimizer:
@@ -309,6 +318,7 @@ class DeltaTable(ReadableTable):
         dry_run: bool = True,
         *,
         commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
         before_repair: Callable[[dict[str, Any]], None] | None = None,
     ) -> dict[str, Any]:
         """Find defects of the table and, unless ``dry_run``, repair them; see ``operations.repair``.
@@ -326,11 +336,11 @@ class DeltaTable(ReadableTable):
         """
         from lakehouse_lib.operations.repair import repair
 
-        check_commit_properties(commit_properties, table=self.table_uri)
+        properties = commit_properties_of(commit_properties, post_commithook_properties, table=self.table_uri)
         result = repair(
             self._snapshot,
             dry_run=dry_run,
-            commit_properties=commit_properties,
+            commit_properties=properties,
             before_repair=None if before_repair is None else lambda result: before_repair(repair_metrics(result)),
         )
         if not dry_run:
@@ -352,13 +362,3 @@ class DeltaTable(ReadableTable):
             self._snapshot = self._snapshot.after_commit(version)
         except DeltaError as error:
             logger.warning("%s is still shown at version %d: %s", self.table_uri, self.version(), error)
-
-
-def _check_predicate_text(predicate: object, *, table: str) -> None:
-    """Refuse filters: an empty list of them would mean no condition, and change all rows."""
-    if predicate is not None and not isinstance(predicate, str):
-        raise InvalidArgumentError(
-            f"the predicate is {predicate!r}; expected SQL text",
-            table=table,
-            hint="Write it as SQL; None means all rows",
-        )

@@ -18,6 +18,7 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 if TYPE_CHECKING:
     from lakehouse_lib.engine.merge_plan import MergeAction, MergeCase, MergeClause
+    from lakehouse_lib.engine.writer_properties import WriterProperties
     from lakehouse_lib.expressions import Value
     from lakehouse_lib.expressions.namespace import MergeNamespace
     from lakehouse_lib.operations.results import ChangeResult
@@ -41,12 +42,14 @@ class TableMerger:
         predicate: str,
         aliases: tuple[str, str],
         merge_schema: bool,
+        writer_properties: WriterProperties | None,
         commit_properties: CommitProperties | None,
     ) -> None:
         from lakehouse_lib.expressions import parse
         from lakehouse_lib.expressions.namespace import MergeNamespace
 
         self._table = table
+        self._writer_properties = writer_properties
         self._commit_properties = commit_properties
         _check_names(predicate, aliases, table.table_uri)
         self._snapshot = table._latest()
@@ -144,6 +147,7 @@ class TableMerger:
             tuple(self._clauses),
             table.engine,
             merges_schema=self._merges_schema,
+            writer_properties=self._writer_properties,
             commit_properties=self._commit_properties,
         )
         table._move_on(result.version)

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from lakehouse_lib.engine.writer_properties import check_writer_properties
 from lakehouse_lib.table.deltalake_metrics import optimize_metrics
-from lakehouse_lib.transaction.commit_properties import CommitProperties, check_commit_properties
+from lakehouse_lib.transaction.commit_properties import (
+    CommitProperties,
+    check_commit_properties,
+    commit_properties_of,
+)
 
 if TYPE_CHECKING:
+    from lakehouse_lib.engine.writer_properties import WriterProperties
     from lakehouse_lib.table.delta_table import DeltaTable
     from lakehouse_lib.table.reading import Filters
+    from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties
 
 
 class TableOptimizer:
@@ -23,13 +31,24 @@ class TableOptimizer:
         self,
         partition_filters: Filters | None = None,
         target_size: int | None = None,
+        max_concurrent_tasks: int | None = None,  # noqa: ARG002
+        max_spill_size: int | None = None,  # noqa: ARG002
+        max_temp_directory_size: int | None = None,  # noqa: ARG002
+        min_commit_interval: int | timedelta | None = None,  # noqa: ARG002
+        writer_properties: WriterProperties | None = None,
         *,
         commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> dict[str, Any]:
         """Merge small files; see ``operations.compact``.
 
         Args:
+            partition_filters: filters or SQL on partition columns; only files of these partitions are merged.
             target_size: bytes.
+            max_concurrent_tasks, max_spill_size, max_temp_directory_size: no effect: they tune how ``deltalake``
+                executes. ``ArrowEngine(parallelism=...)`` limits the threads.
+            min_commit_interval: no effect: there is one commit, at the end.
+            writer_properties: how the Parquet files are written.
 
         Returns:
             ``deltalake``'s metrics and ``version``, the table's version after the compaction.
@@ -37,13 +56,15 @@ class TableOptimizer:
         from lakehouse_lib.operations.optimize.compact import compact
 
         table = self.table
-        check_commit_properties(commit_properties, table=table.table_uri)
+        check_writer_properties(writer_properties, table=table.table_uri)
+        properties = commit_properties_of(commit_properties, post_commithook_properties, table=table.table_uri)
         result = compact(
             table._latest(),
             table.engine,
             target_size=target_size,
             predicate=table._predicate(partition_filters),
-            commit_properties=commit_properties,
+            writer_properties=writer_properties,
+            commit_properties=properties,
         )
         table._move_on(result.version)
         return optimize_metrics(result)
@@ -74,19 +95,26 @@ class TableOptimizer:
         columns: Iterable[str],
         partition_filters: Filters | None = None,
         target_size: int | None = None,
+        max_concurrent_tasks: int | None = None,  # noqa: ARG002
+        max_spill_size: int | None = None,  # noqa: ARG002
+        max_temp_directory_size: int | None = None,  # noqa: ARG002
+        min_commit_interval: int | timedelta | None = None,  # noqa: ARG002
+        writer_properties: WriterProperties | None = None,
         *,
         full: bool = False,
         commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> dict[str, Any]:
         """Rewrite files so that queries on any of ``columns`` skip most files; see ``operations.optimize.z_order``.
 
         Files that are already Z-ordered by these columns are kept. ``full=True`` rewrites them, too: use it after many
-        small runs, or when the distribution of the data has changed.
+        small runs, or when the distribution of the data has changed. The other arguments are those of ``compact``.
         """
         from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 
         table = self.table
-        check_commit_properties(commit_properties, table=table.table_uri)
+        check_writer_properties(writer_properties, table=table.table_uri)
+        properties = commit_properties_of(commit_properties, post_commithook_properties, table=table.table_uri)
         result = z_order(
             table._latest(),
             table.engine,
@@ -94,7 +122,8 @@ class TableOptimizer:
             target_size=target_size,
             predicate=table._predicate(partition_filters),
             full=full,
-            commit_properties=commit_properties,
+            writer_properties=writer_properties,
+            commit_properties=properties,
         )
         table._move_on(result.version)
         return optimize_metrics(result)

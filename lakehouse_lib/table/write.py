@@ -8,11 +8,13 @@ from typing import Any
 
 from lakehouse_lib.engine.base import Engine, check_engine
 from lakehouse_lib.engine.incoming import Incoming, incoming
+from lakehouse_lib.engine.writer_properties import WriterProperties, check_writer_properties
 from lakehouse_lib.operations.write.write import Mode, SchemaMode, Write
 from lakehouse_lib.operations.write.write import write as write_rows
 from lakehouse_lib.store import open_store
 from lakehouse_lib.table.delta_table import DeltaTable
-from lakehouse_lib.transaction.commit_properties import CommitProperties, check_commit_properties
+from lakehouse_lib.transaction.commit_properties import CommitProperties, commit_properties_of
+from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties
 
 
 def write_deltalake(
@@ -27,7 +29,9 @@ def write_deltalake(
     schema_mode: SchemaMode | None = None,
     storage_options: dict[str, str] | None = None,
     target_file_size: int | None = None,
+    writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
+    post_commithook_properties: PostCommitHookProperties | None = None,
     engine: Engine | None = None,
 ) -> None:
     """Write ``data`` to a table, which is created if it does not exist.
@@ -50,7 +54,9 @@ def write_deltalake(
         storage_options: the options of the store; ignored for an open table.
         target_file_size: bytes at which a file is closed; default ``delta.targetFileSize``, else 100 MiB. Spark writes
             one file for each partition of the DataFrame instead.
+        writer_properties: how the Parquet files are written.
         commit_properties: custom metadata and application transactions for the commit.
+        post_commithook_properties: which hooks run after the commit.
         engine: the execution engine. Default: the Spark session of a Spark DataFrame; for other data the engine of the
             open table, or this process.
 
@@ -64,7 +70,8 @@ def write_deltalake(
     """
     table = table_or_uri if isinstance(table_or_uri, DeltaTable) else None
     store = table.store if table is not None else open_store(_location(table_or_uri), storage_options)
-    check_commit_properties(commit_properties, table=store.root)
+    check_writer_properties(writer_properties, table=store.root)
+    properties = commit_properties_of(commit_properties, post_commithook_properties, table=store.root)
     check_engine(engine, table=store.root)
     rows = incoming(data)
     what = Write(
@@ -75,10 +82,11 @@ def write_deltalake(
         description=description,
         configuration=configuration,
         target_file_size=target_file_size,
+        writer_properties=writer_properties,
     )
     latest = table._latest() if table is not None else None
     result = write_rows(
-        store, rows, what, engine or _engine(rows, table), snapshot=latest, commit_properties=commit_properties
+        store, rows, what, engine or _engine(rows, table), snapshot=latest, commit_properties=properties
     )
     if table is not None:
         table._move_on(result.version)

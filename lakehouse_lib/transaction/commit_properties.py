@@ -6,13 +6,14 @@ They are checked before an operation writes data files: a commit that fails late
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.protocol.actions import Transaction
 from lakehouse_lib.transaction.commit_info import check_custom_metadata
+from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class CommitProperties:
             ``clusterId``, a dictionary for ``tags`` (of text), ``job``, ``notebook`` and ``lastManifestCommit``.
         max_commit_retries: attempts after a lost race; default 50.
         app_transactions: txn actions of the commit (idempotent writes), at most one for each application.
+        post_commithook_properties: the hooks after the commit. Verbs set it from their argument of the same name.
 
     Raises:
         InvalidArgumentError: the metadata does not map names to JSON values, or a value does not have the type of
@@ -35,6 +37,7 @@ class CommitProperties:
     custom_metadata: Mapping[str, Any] = field(default_factory=dict)
     max_commit_retries: int | None = None
     app_transactions: tuple[Transaction, ...] = ()
+    post_commithook_properties: PostCommitHookProperties = PostCommitHookProperties()  # noqa: RUF009 - frozen
 
     def __post_init__(self) -> None:
         check_custom_metadata(self.custom_metadata)
@@ -48,6 +51,23 @@ class CommitProperties:
         _check_transactions(self.app_transactions)
 
 
+def commit_properties_of(properties: object, hooks: object, *, table: str) -> CommitProperties | None:
+    """The arguments ``commit_properties`` and ``post_commithook_properties`` of a verb as one value.
+
+    Raises:
+        InvalidArgumentError: a value is not of a class of this library.
+    """
+    check_commit_properties(properties, table=table)
+    assert properties is None or isinstance(properties, CommitProperties)
+    if hooks is None:
+        return properties
+    if not isinstance(hooks, PostCommitHookProperties):
+        raise _wrong_class(
+            "post_commithook_properties", hooks, "PostCommitHookProperties(create_checkpoint=...)", table
+        )
+    return replace(properties or CommitProperties(), post_commithook_properties=hooks)
+
+
 def check_commit_properties(properties: object, *, table: str) -> None:
     """Check the ``commit_properties`` argument of an operation.
 
@@ -56,13 +76,18 @@ def check_commit_properties(properties: object, *, table: str) -> None:
             class of the same name.
     """
     if properties is not None and not isinstance(properties, CommitProperties):
-        raise InvalidArgumentError(
-            f"commit_properties is {excerpt(properties)} of type {type(properties).__module__}."
-            f"{type(properties).__qualname__}",
-            table=table,
-            hint="Give lakehouse_lib.CommitProperties(custom_metadata=..., app_transactions=...), or leave it out",
-            code="DELTA_INVALID_COMMIT_PROPERTIES",
+        raise _wrong_class(
+            "commit_properties", properties, "CommitProperties(custom_metadata=..., app_transactions=...)", table
         )
+
+
+def _wrong_class(name: str, value: object, example: str, table: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{name} is {excerpt(value)} of type {type(value).__module__}.{type(value).__qualname__}",
+        table=table,
+        hint=f"Give lakehouse_lib.{example}, or leave it out",
+        code="DELTA_INVALID_COMMIT_PROPERTIES",
+    )
 
 
 def _check_transactions(transactions: object) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 
 from lakehouse_lib.errors import RetentionError, VersionNotFoundError
 from lakehouse_lib.log import clock, file_names, tombstones
@@ -22,13 +23,14 @@ from lakehouse_lib.log.checksum import (
 )
 from lakehouse_lib.log.cleanup import clean_up, is_due
 from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit
-from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL
+from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL, EXPIRED_LOG_CLEANUP
 from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties
 
 logger = logging.getLogger(__name__)
 
 
-def run_hooks(before: Snapshot, commit: CommitActions) -> None:
+def run_hooks(before: Snapshot, commit: CommitActions, properties: PostCommitHookProperties) -> None:
     """Run the hooks that are due after a commit.
 
     Args:
@@ -38,18 +40,22 @@ def run_hooks(before: Snapshot, commit: CommitActions) -> None:
     with _logged_failure("checksum", before, version):
         write_checksum(before, commit)
     with _logged_failure("checkpoint", before, version):
-        if version % CHECKPOINT_INTERVAL.of(before.configuration, before.store.root):
+        is_interval_over = version % CHECKPOINT_INTERVAL.of(before.configuration, before.store.root) == 0
+        makes_checkpoint = is_interval_over and properties.create_checkpoint
+        if not makes_checkpoint and not properties.cleanup_expired_logs:
             return
         latest = before.update()
         latest.check_writable()  # a later commit may need a feature whose actions a checkpoint here would leave out
-        try:
-            checkpoint_snapshot(latest)
-        except VersionNotFoundError:  # a cleanup has deleted it, after another writer's later checkpoint
-            return
-        with _logged_failure("checksum", latest, latest.version):
-            complete_checksum(latest)
-        with _logged_failure("log cleanup", latest, version):
-            clean_up_log(latest, commit)
+        if makes_checkpoint:
+            try:
+                checkpoint_snapshot(latest)
+            except VersionNotFoundError:  # a cleanup has deleted it, after another writer's later checkpoint
+                return
+            with _logged_failure("checksum", latest, latest.version):
+                complete_checksum(latest)
+        if properties.cleanup_expired_logs is not False:
+            with _logged_failure("log cleanup", latest, version):
+                clean_up_log(latest, commit, is_ordered=properties.cleanup_expired_logs is True)
 
 
 def write_checksum(before: Snapshot, commit: CommitActions) -> None:
@@ -88,9 +94,16 @@ def complete_checksum(snapshot: Snapshot) -> None:
             put_checksum(snapshot.store, snapshot.version, checksum)
 
 
-def clean_up_log(latest: Snapshot, commit: CommitActions) -> None:
-    """Delete log files that have expired, unless the clock that set the commit's time is ahead of the store's."""
-    if not is_due(latest.store, latest.metadata):
+def clean_up_log(latest: Snapshot, commit: CommitActions, *, is_ordered: bool = False) -> None:
+    """Delete log files that have expired, unless the clock that set the commit's time is ahead of the store's.
+
+    Args:
+        is_ordered: delete them even if ``delta.enableExpiredLogCleanup`` is false.
+    """
+    metadata = latest.metadata
+    if is_ordered:
+        metadata = replace(metadata, configuration={**metadata.configuration, EXPIRED_LOG_CLEANUP.key: "true"})
+    if not is_due(latest.store, metadata):
         return
     timestamp = int(commit.info["timestamp"])
     try:
@@ -98,7 +111,7 @@ def clean_up_log(latest: Snapshot, commit: CommitActions) -> None:
     except RetentionError as error:
         logger.warning("the log is not cleaned up after version %d: %s", commit.version, error)
         return
-    clean_up(latest.store, latest.metadata, latest.protocol, now=timestamp)
+    clean_up(latest.store, metadata, latest.protocol, now=timestamp)
 
 
 def checkpoint_snapshot(snapshot: Snapshot) -> None:

@@ -18,24 +18,13 @@ from lakehouse_lib.arrow.nested import NullMemberError, with_types
 from lakehouse_lib.arrow.types import nullable
 from lakehouse_lib.arrow.values import int64s
 from lakehouse_lib.engine.base import WriteTarget
+from lakehouse_lib.engine.file_options import file_options
 from lakehouse_lib.engine.parquet.stored_schema import column_names, stored_schema
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError
 from lakehouse_lib.log import clock
 from lakehouse_lib.protocol import file_paths, partition_values
-from lakehouse_lib.protocol.table_properties import COMPRESSION_CODEC, target_file_size
-
-# Codec of COMPRESSION_CODECS -> (pyarrow's name, part of the file name).
-_CODECS = {
-    "uncompressed": ("none", ""),
-    "none": ("none", ""),
-    "snappy": ("snappy", ".snappy"),
-    "gzip": ("gzip", ".gz"),
-    "zstd": ("zstd", ".zstd"),
-    "lz4": ("lz4", ".lz4raw"),
-    "lz4_raw": ("lz4", ".lz4raw"),
-    "brotli": ("brotli", ".br"),
-}
+from lakehouse_lib.protocol.table_properties import target_file_size
 
 _ROW_GROUP_ROWS = 1 << 20
 _ROW_GROUP_BYTES = 128 << 20
@@ -64,8 +53,9 @@ class DataFileWriter:
         self._layout = target.layout.physical
         self._names = column_names(target.layout)
         self._schema = stored_schema(target.layout)
-        self._codec = COMPRESSION_CODEC.of(target.configuration, target.store.root)
+        self._options = file_options(target)
         self._size = target_file_size(target.configuration, target.target_file_size, table=target.store.root)
+        self._row_group_rows = self._options.row_group_rows or _ROW_GROUP_ROWS
         self._row_group_bytes = min(_ROW_GROUP_BYTES, max(_SMALLEST_ROW_GROUP_BYTES, self._size))
         self._indexed = indexed_leaves(target)
         self._folder = partition_values.hive_path(self._values, self._layout.partition_columns)
@@ -79,7 +69,7 @@ class DataFileWriter:
         self._writer: pq.ParquetWriter | None = None
         self._row_groups = 0
         self._floats: dict[statistics.ParquetPath, statistics.FloatRange] = {}
-        self._nan_columns: frozenset[statistics.ParquetPath] = frozenset()
+        self._without_statistics = self._options.without_statistics  # and columns in which NaN was found
         self._opened: list[str] = []
         self._rows: list[FileRow] = []
 
@@ -99,13 +89,15 @@ class DataFileWriter:
             self._schema = nullable(self._schema)
             rows = with_types(rows, self._schema)
         size = max(1, rows.nbytes)
-        step = max(1, min(_ROW_GROUP_ROWS, len(rows) * self._row_group_bytes // size))
-        for start in range(0, len(rows), step):
-            part = rows.slice(start, step)
+        step = max(1, min(self._row_group_rows, len(rows) * self._row_group_bytes // size))
+        start = 0
+        while start < len(rows):
+            part = rows.slice(start, min(step, self._row_group_rows - self._pending_rows))
+            start += len(part)
             self._pending.append(part)
             self._pending_rows += len(part)
-            self.pending_bytes += part.nbytes if len(rows) > step else size
-            if self._pending_rows >= _ROW_GROUP_ROWS or self.pending_bytes >= self._row_group_bytes:
+            self.pending_bytes += part.nbytes if len(rows) > len(part) else size
+            if self._pending_rows >= self._row_group_rows or self.pending_bytes >= self._row_group_bytes:
                 self.flush()
 
     def flush(self) -> None:
@@ -116,8 +108,8 @@ class DataFileWriter:
         self._pending, self._pending_rows, self.pending_bytes = [], 0, 0
         ranges = statistics.float_ranges(group)
         with_nan = {path for path, float_range in ranges.items() if float_range.has_nan}
-        is_new = not with_nan <= self._nan_columns
-        self._nan_columns |= with_nan
+        is_new = not with_nan <= self._without_statistics
+        self._without_statistics |= with_nan
         if self._writer is None:
             self._open(group)
         elif is_new:
@@ -134,7 +126,14 @@ class DataFileWriter:
         if self._writer is None:
             return
         footer, size = self._close()
-        stats = statistics.from_footer(footer, self._layout.schema, indexed=self._indexed, floats=self._floats)
+        omitted = self._options.without_statistics
+        stats = statistics.from_footer(
+            footer,
+            self._layout.schema,
+            indexed=self._indexed,
+            floats={path: values for path, values in self._floats.items() if path not in omitted},
+            string_prefix=self._options.string_prefix,
+        )
         self._rows.append(FileRow(file_paths.encode(self._path), self._values, size, clock.now(), stats))
         self._floats = {}
 
@@ -161,7 +160,7 @@ class DataFileWriter:
     def _write_group(self, group: pa.Table) -> None:
         assert self._writer is not None
         with self._failures():
-            self._writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
+            self._writer.write_table(group, row_group_size=len(group))
         self._row_groups += 1
 
     def _close(self) -> tuple[pq.FileMetaData, int]:
@@ -194,16 +193,6 @@ class DataFileWriter:
         with suppress(DeltaError):  # no commit refers to the old file, so vacuum deletes it
             self._target.store.delete_many([old_path])
 
-    def _encodings(self, dictionaries: list[str] | bool) -> dict[str, str] | None:
-        """The encoding of the row id column, which stores the difference between one id and the next.
-
-        The column takes one or two bits per row instead of four bytes.
-        """
-        row_ids = self._target.layout.row_ids
-        if row_ids is None or isinstance(dictionaries, bool) or row_ids.ids in dictionaries:
-            return None
-        return {row_ids.ids: "DELTA_BINARY_PACKED"}
-
     @contextmanager
     def _failures(self) -> Iterator[None]:
         try:
@@ -217,34 +206,28 @@ class DataFileWriter:
             ) from error
 
     def _open(self, first: pa.Table) -> None:
-        codec, suffix = _CODECS[self._codec]
-        name = f"part-{next(self._numbers):05d}-{self._job}-c000{suffix}.parquet"
+        name = f"part-{next(self._numbers):05d}-{self._job}-c000{self._options.suffix}.parquet"
         self._path = f"{self._folder}/{name}" if self._folder else name
         self._opened.append(self._path)
         self._sink = self._target.store.open_output(self._path)
-        dictionaries = _dictionary_columns(first)
-        # Readers take types from the log, so footers do not need the Arrow schema.
         with self._failures():
             self._writer = pq.ParquetWriter(
                 self._sink,
                 self._schema,
-                compression=codec,
-                use_dictionary=dictionaries,
-                column_encoding=self._encodings(dictionaries),
-                store_schema=False,
-                write_statistics=statistics.footer_columns(self._schema, self._nan_columns),
-                write_page_index=True,
+                write_statistics=statistics.footer_columns(self._schema, self._without_statistics),
+                **self._options.arguments,
+                **self._options.encodings(self._schema, _repeating_columns(first)),
             )
         self._row_groups = 0
 
 
-def _dictionary_columns(rows: pa.Table) -> list[str] | bool:
-    """The columns that are written with a dictionary, because their values repeat; True: all columns.
+def _repeating_columns(rows: pa.Table) -> list[str]:
+    """The columns that are worth a dictionary, because their values repeat; all columns if one of them is nested.
 
     Dictionaries for the other columns would take half of the time of a write and make files larger.
     """
     if any(pa.types.is_nested(column.type) for column in rows.schema):
-        return True
+        return list(rows.column_names)
     stride = max(len(rows) // _SAMPLED_ROWS, 1)
     sample = rows.take(int64s(range(0, len(rows), stride)))
     return [

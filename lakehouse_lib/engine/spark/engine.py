@@ -127,7 +127,7 @@ class SparkEngine:
         try:
             with spark_failures():
                 checked = row_checks.checked(spark_writer.shaped(frame, target), checks, target)
-                if target.store.spark_access(target.store.root).renames:
+                if target.store.spark_access(target.store.root).renames and spark_writer.can_write(target):
                     return spark_writer.write_frame(checked, target, self)
                 workers.make_ready(self.spark)
                 return self._results(worker_writer.files_of(checked, target))

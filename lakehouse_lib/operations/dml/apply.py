@@ -17,6 +17,7 @@ from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, positions_of, 
 from lakehouse_lib.engine.parquet.task_results import delete_files, result_of, results_of
 from lakehouse_lib.engine.parquet.writer import DataFileWriter
 from lakehouse_lib.engine.parquet.written_files import files_table
+from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.features.row_tracking import FileIds
 from lakehouse_lib.operations.deletion_vector_writer import with_vectors
 from lakehouse_lib.operations.optimize.rewrite import rewrite_target
@@ -56,7 +57,14 @@ class CopyTask:
     positions: pa.ChunkedArray
 
 
-def copy_files(snapshot: Snapshot, files: pa.Table, matches: pa.Table, engine: Engine) -> pa.Table:
+def copy_files(
+    snapshot: Snapshot,
+    files: pa.Table,
+    matches: pa.Table,
+    engine: Engine,
+    *,
+    writer_properties: WriterProperties | None = None,
+) -> pa.Table:
     """Copy files, and leave out matching rows and rows that deletion vectors hide; returns APPLIED_SCHEMA.
 
     Args:
@@ -68,7 +76,7 @@ def copy_files(snapshot: Snapshot, files: pa.Table, matches: pa.Table, engine: E
     """
     if not len(files):
         return pa.Table.from_batches([], APPLIED_SCHEMA)
-    target = rewrite_target(snapshot, data_change=True)
+    target = rewrite_target(snapshot, data_change=True, writer_properties=writer_properties)
     copied = files.select([*COPIED_COLUMNS, "tags"])
     tasks = [
         CopyTask(target, copied.take(int64s(rows)), matches["positions"].take(int64s(rows)))

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.data_skipping import evaluate_partitions, may_match
 from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.operations.dml.row_change import MatchedRows, PredicateOperation, RowChangePlan, change_rows
 from lakehouse_lib.operations.results import ChangeResult
@@ -61,6 +62,7 @@ def delete(
     engine: Engine,
     *,
     rewrite: bool = False,
+    writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
 ) -> ChangeResult:
     """Delete matching rows in one commit. Files without a matching row are not changed.
@@ -86,7 +88,7 @@ def delete(
         CommitUnknownError: the store gave no answer to the commit.
     """
     snapshot.check_writable()
-    operation = _Delete(predicate, engine)
+    operation = _Delete(predicate, engine, writer_properties)
     return change_rows(snapshot, operation, engine, rewrite=rewrite, commit_properties=commit_properties)
 
 

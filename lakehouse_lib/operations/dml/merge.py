@@ -14,6 +14,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.merge_plan import MergeClause, MergePlan
 from lakehouse_lib.engine.parquet.key_join import common_type
 from lakehouse_lib.engine.parquet.merging import merge_rows
+from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError
 from lakehouse_lib.expressions import Predicate, Value, conjoin, from_filters
 from lakehouse_lib.expressions.ir import And, Column, Comparison, Node, Opaque, conjunction, walk
@@ -64,6 +65,7 @@ def merge(
     engine: Engine,
     *,
     merges_schema: bool = False,
+    writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
 ) -> ChangeResult:
     """Merge a source in one commit. Files without a changed row are not changed.
@@ -107,7 +109,7 @@ def merge(
         check_removal(snapshot.metadata, snapshot.metadata, table=table, version=snapshot.version)
     plan = MergePlan(condition, _keys(condition, snapshot.schema, source.schema), clauses)
     new_columns = new_source_columns(snapshot.schema, source.schema, assigned=clauses) if merges_schema else None
-    operation = _Merge(source, plan, engine, _target_predicate(plan, source, snapshot), new_columns)
+    operation = _Merge(source, plan, engine, _target_predicate(plan, source, snapshot), new_columns, writer_properties)
     return change_rows(snapshot, operation, engine, commit_properties=commit_properties)
 
 
@@ -125,6 +127,7 @@ class _Merge:
     engine: Engine
     candidates: Predicate | None
     new_columns: pa.Schema | None
+    writer_properties: WriterProperties | None
 
     name = "MERGE"
     writes_rows = True
@@ -149,7 +152,8 @@ class _Merge:
         return RowChangePlan(files.slice(0, 0), files, None if after == snapshot.metadata else after)
 
     def match(self, snapshot: Snapshot, files: pa.Table, metadata: Metadata | None) -> MatchedRows:
-        merged = merge_rows(self.engine, files, self.plan_of_merge, self.source, update_target(snapshot, metadata))
+        target = update_target(snapshot, metadata, self.writer_properties)
+        merged = merge_rows(self.engine, files, self.plan_of_merge, self.source, target)
         counts = {name: merged.counts.get(kind, 0) for kind, name in _COUNTS.items()}
         counts |= {
             "numSourceRows": len(self.source),

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import is_true, strings
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA
+from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import (
     CommitFailedError,
     ConcurrentAppendError,
@@ -81,6 +82,7 @@ class RowOperation(Protocol):
         reads: the predicates of the rows that it reads; None among them: the whole table.
         writes_rows: whether it writes rows. If so, all rows are matched again after a conflict, because a row may have
             moved to another file or changed; if not, only files that were not read before.
+        writer_properties: how the Parquet files are written.
     """
 
     @property
@@ -94,6 +96,9 @@ class RowOperation(Protocol):
 
     @property
     def writes_rows(self) -> bool: ...
+
+    @property
+    def writer_properties(self) -> WriterProperties | None: ...
 
     def plan(self, snapshot: Snapshot, *, marks: bool) -> RowChangePlan:
         """The files to remove whole and the files to read. Reads no data.
@@ -120,6 +125,7 @@ class PredicateOperation:
 
     predicate: Predicate | None
     engine: Engine
+    writer_properties: WriterProperties | None
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -263,7 +269,8 @@ class RowChange:
         if marks:
             applied = mark_rows(files, matches, snapshot.store)
         else:
-            applied = copy_files(snapshot, files, matches, self._engine)
+            properties = self._operation.writer_properties
+            applied = copy_files(snapshot, files, matches, self._engine, writer_properties=properties)
         places = pc.index_in(applied["source"].combine_chunks(), files["path"].combine_chunks())
         self._applied = pa.concat_tables([self._applied, _with_keys(applied, matched.take(places))])
         self._written = pa.concat_tables([self._written, _files(applied)])

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.engine.base import Engine, WriteTarget
+from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError
 from lakehouse_lib.expressions import Predicate, Value
 from lakehouse_lib.features import check_removal, row_rules, row_tracking
@@ -29,6 +30,7 @@ def update(
     predicate: Predicate | None,
     engine: Engine,
     *,
+    writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
 ) -> ChangeResult:
     """Update matching rows in one commit. Files without a matching row are not changed.
@@ -59,7 +61,8 @@ def update(
         raise InvalidArgumentError("no column is updated", table=table, hint="Give a new value for at least one column")
     snapshot.check_writable()
     check_removal(snapshot.metadata, snapshot.metadata, table=table, version=snapshot.version)
-    return change_rows(snapshot, _Update(predicate, engine, values), engine, commit_properties=commit_properties)
+    operation = _Update(predicate, engine, writer_properties, values)
+    return change_rows(snapshot, operation, engine, commit_properties=commit_properties)
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,8 @@ class _Update(PredicateOperation):
         if not count:
             return MatchedRows(matches)
         changed = files.take(pc.index_in(matches["source"].combine_chunks(), files["path"].combine_chunks()))
-        written = self.engine.update(snapshot, changed, matches, self.values, update_target(snapshot, metadata))
+        target = update_target(snapshot, metadata, self.writer_properties)
+        written = self.engine.update(snapshot, changed, matches, self.values, target)
         rows = record_count(written)
         if rows is not None and rows != count:
             discard(snapshot.store, written)
@@ -98,7 +102,9 @@ class _Update(PredicateOperation):
         return {name: value for name, value in metrics.items() if name != "numDeletedRows"}
 
 
-def update_target(snapshot: Snapshot, metadata: Metadata | None = None) -> WriteTarget:
+def update_target(
+    snapshot: Snapshot, metadata: Metadata | None = None, writer_properties: WriterProperties | None = None
+) -> WriteTarget:
     """The write target of changed rows: the table's own layout, with its rules and its file size.
 
     Args:
@@ -113,4 +119,6 @@ def update_target(snapshot: Snapshot, metadata: Metadata | None = None) -> Write
     if metadata is not None:
         layout = replace(layout, schema=Schema.from_json(metadata.schema_string))
     after = metadata or snapshot.metadata
-    return WriteTarget(snapshot.store, layout, after.configuration, rules=row_rules(after))
+    return WriteTarget(
+        snapshot.store, layout, after.configuration, rules=row_rules(after), writer_properties=writer_properties
+    )

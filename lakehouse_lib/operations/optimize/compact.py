@@ -17,6 +17,7 @@ from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS, copy_reader
 from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.engine.parquet.writer import DataFileWriter
 from lakehouse_lib.engine.parquet.written_files import files_table
+from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes
@@ -127,6 +128,7 @@ def compact(
     *,
     target_size: int | None = None,
     predicate: Predicate | None = None,
+    writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
 ) -> ChangeResult:
     """Merge files below half of the target size. No row changes, so the commit does not conflict with appends.
@@ -155,7 +157,9 @@ def compact(
     size = target_file_size(snapshot.configuration, target_size, table=snapshot.store.root)
     plan = plan_compact(snapshot, size, predicate)
     parameters = {"predicate": "[]", "zOrderBy": "[]", "auto": False, "targetSize": size}
-    return rewrite_bins(snapshot, engine, plan, "OPTIMIZE", parameters, started, commit_properties)
+    return rewrite_bins(
+        snapshot, engine, plan, "OPTIMIZE", parameters, started, commit_properties, writer_properties=writer_properties
+    )
 
 
 def rewrite_bins(
@@ -166,6 +170,8 @@ def rewrite_bins(
     parameters: Mapping[str, Any],
     started: float,
     commit_properties: CommitProperties | None,
+    *,
+    writer_properties: WriterProperties | None = None,
 ) -> ChangeResult:
     """Write each bin of a plan into one file, and commit the bins of which no file was removed meanwhile.
 
@@ -179,7 +185,7 @@ def rewrite_bins(
         nothing = plan.files.slice(0, 0)
         metrics = rewrite_metrics(plan.considered, nothing, nothing, partitions=0, batches=0, started=started)
         return ChangeResult(snapshot.store.root, snapshot.version, None, metrics)
-    target = rewrite_target(snapshot)
+    target = rewrite_target(snapshot, writer_properties=writer_properties)
     chosen = plan.files.select([*COPIED_COLUMNS, "tags"])
     tasks = [CompactTask(number, target, chosen.take(int64s(rows))) for number, rows in enumerate(plan.bins)]
     # The largest bins come first, so that the run does not wait for a large bin at the end.

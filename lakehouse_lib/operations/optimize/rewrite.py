@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from lakehouse_lib.engine.base import WriteTarget
+from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import CommitFailedError, ConcurrentDeleteDeleteError, DeltaError
 from lakehouse_lib.features import row_tracking
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
@@ -63,7 +64,9 @@ class Rewrite:
         )
 
 
-def rewrite_target(snapshot: Snapshot, *, data_change: bool = False) -> WriteTarget:
+def rewrite_target(
+    snapshot: Snapshot, *, data_change: bool = False, writer_properties: WriterProperties | None = None
+) -> WriteTarget:
     """The write target of rewritten rows: the table's own layout, and files as large as the plan decides.
 
     Args:
@@ -76,7 +79,12 @@ def rewrite_target(snapshot: Snapshot, *, data_change: bool = False) -> WriteTar
     table, version = snapshot.store.root, snapshot.version
     row_tracking.check_table(snapshot.protocol, snapshot.metadata, snapshot.schema, table=table, version=version)
     target = WriteTarget(
-        snapshot.store, snapshot.layout_with_row_ids(), snapshot.configuration, sys.maxsize, data_change
+        snapshot.store,
+        snapshot.layout_with_row_ids(),
+        snapshot.configuration,
+        sys.maxsize,
+        data_change,
+        writer_properties=writer_properties,
     )
     if not data_change:  # a table of another writer may have rows that exist only as counts in the log
         check_rows_are_kept(target)

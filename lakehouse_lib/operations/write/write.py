@@ -11,6 +11,7 @@ import pyarrow as pa
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.incoming import Incoming
 from lakehouse_lib.engine.parquet.stored_schema import stored_schema
+from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import (
     CommitFailedError,
     DeltaError,
@@ -74,6 +75,7 @@ class Write:
         name, description, configuration: the values of a new table; an existing table keeps its own values.
         target_file_size: size in bytes at which a file is closed. Each partition of a Spark DataFrame writes its own
             files.
+        writer_properties: how the Parquet files are written.
     """
 
     mode: Mode = "error"
@@ -83,6 +85,7 @@ class Write:
     description: str | None = None
     configuration: Mapping[str, str | None] | None = None
     target_file_size: int | None = None
+    writer_properties: WriterProperties | None = None
 
 
 def write(
@@ -249,7 +252,14 @@ def with_new_columns(snapshot: Snapshot, incoming: pa.Schema) -> Metadata:
 def _target(store: ObjectStore, metadata: Metadata, what: Write) -> WriteTarget:
     schema = Schema.from_json(metadata.schema_string)
     layout = TableLayout(schema, metadata.partition_columns, COLUMN_MAPPING_MODE.of(metadata.configuration, store.root))
-    target = WriteTarget(store, layout, metadata.configuration, what.target_file_size, rules=row_rules(metadata))
+    target = WriteTarget(
+        store,
+        layout,
+        metadata.configuration,
+        what.target_file_size,
+        rules=row_rules(metadata),
+        writer_properties=what.writer_properties,
+    )
     check_rows_are_kept(target)
     return target
 

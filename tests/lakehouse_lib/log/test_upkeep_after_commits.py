@@ -3,13 +3,20 @@
 import logging
 import os
 
+import deltalake
 import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable as DeltaRsTable
 
-from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.errors import RetentionError, UnsupportedFeatureError, VersionNotFoundError
+import lakehouse_lib
+from lakehouse_lib import DeltaTable, PostCommitHookProperties, write_deltalake
+from lakehouse_lib.errors import (
+    InvalidArgumentError,
+    RetentionError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.segment import list_commits
@@ -68,6 +75,78 @@ def test_a_cleanup_that_fails_never_fails_the_commit(tmp_path, monkeypatch, capl
     assert "read-only" in caplog.text
     assert versions_in(tmp_path) == list(range(21))
     assert DeltaTable(tmp_path).snapshot.checkpoint_version == 20
+
+
+def test_a_commit_without_a_checkpoint_leaves_it_to_the_next_interval(tmp_path):
+    """As in delta-rs, whose intervals end one version earlier."""
+    for package, last in ((lakehouse_lib, 20), (deltalake, 19)):
+        root = tmp_path / package.__name__
+        for number in range(21):
+            hooks = package.PostCommitHookProperties(create_checkpoint=number != last - 10)
+            package.write_deltalake(
+                root,
+                pa.table({"id": [number]}),
+                mode="append",
+                configuration={"delta.checkpointInterval": "10"},
+                post_commithook_properties=hooks,
+            )
+        checkpoints = [path.name for path in (root / "_delta_log").glob("*.checkpoint.parquet")]
+        assert checkpoints == [f"{last:020d}.checkpoint.parquet"]
+
+
+def verbs(path, hooks):
+    table = DeltaTable(path)
+    return {
+        "write": lambda: write_deltalake(table, pa.table({"id": [1]}), mode="append", post_commithook_properties=hooks),
+        "delete": lambda: table.delete("id = 1", post_commithook_properties=hooks),
+        "update": lambda: table.update({"id": "id + 1"}, post_commithook_properties=hooks),
+        "merge": lambda: (
+            table.merge(pa.table({"id": [1, 900]}), "source.id = target.id", post_commithook_properties=hooks)
+            .when_not_matched_insert_all()
+            .execute()
+        ),
+        "compact": lambda: table.optimize.compact(post_commithook_properties=hooks),
+        "z_order": lambda: table.optimize.z_order(["id"], post_commithook_properties=hooks),
+        "create": lambda: DeltaTable.create(
+            path, table.schema(), mode="overwrite", configuration=WEEK, post_commithook_properties=hooks
+        ),
+        "repair": lambda: table.repair(dry_run=False, post_commithook_properties=hooks),
+    }
+
+
+@pytest.mark.parametrize("verb", ["write", "delete", "update", "merge", "compact", "z_order", "create", "repair"])
+def test_a_commit_cleans_up_if_it_is_told_to(tmp_path, verb):
+    """Without a checkpoint of its own, and although the property says no."""
+    grow(tmp_path, 12, configuration={**WEEK, "delta.enableExpiredLogCleanup": "false"})
+    age(tmp_path, 9)
+    grow(tmp_path, 2)
+    missing = DeltaTable(tmp_path).files()["path"][0].as_py()
+    if verb == "repair":
+        (tmp_path / missing).unlink()
+    verbs(tmp_path, PostCommitHookProperties(cleanup_expired_logs=True))[verb]()
+    assert versions_in(tmp_path) == list(range(10, 15))
+
+
+def test_a_commit_does_not_clean_up_if_it_is_told_so(tmp_path):
+    grow(tmp_path, 11, configuration=WEEK)
+    age(tmp_path, 9)
+    grow(tmp_path, 9)
+    grow(tmp_path, 1, post_commithook_properties=PostCommitHookProperties(cleanup_expired_logs=False))
+    assert versions_in(tmp_path) == list(range(21))
+    assert DeltaTable(tmp_path).snapshot.checkpoint_version == 20
+
+
+@pytest.mark.parametrize("arguments", [{"create_checkpoint": None}, {"cleanup_expired_logs": "true"}])
+def test_hooks_of_other_types_are_refused(arguments):
+    with pytest.raises(InvalidArgumentError, match="expected True") as refused:
+        PostCommitHookProperties(**arguments)
+    assert refused.value.code == "DELTA_INVALID_COMMIT_PROPERTIES"
+
+
+def test_hooks_of_the_deltalake_package_are_refused(tmp_path):
+    with pytest.raises(InvalidArgumentError, match=r"post_commithook_properties is .* of type deltalake"):
+        grow(tmp_path / "t", 1, post_commithook_properties=deltalake.PostCommitHookProperties())
+    assert not (tmp_path / "t").exists()
 
 
 def test_most_commits_do_not_even_look(tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from lakehouse_lib import statistics
 from lakehouse_lib.engine.base import WriteTarget
+from lakehouse_lib.engine.file_options import codec_of
 from lakehouse_lib.engine.parquet.writer import indexed_leaves, partition_texts
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
 from lakehouse_lib.engine.spark import store_access
@@ -24,7 +25,6 @@ from lakehouse_lib.engine.spark.session_settings import session_settings
 from lakehouse_lib.engine.spark.write import WRITE_KEY
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.protocol import file_paths, partition_values
-from lakehouse_lib.protocol.table_properties import COMPRESSION_CODEC
 from lakehouse_lib.schema import (
     ArrayType,
     DataType,
@@ -55,6 +55,7 @@ _OPTIONS = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
+_GZIP = "GZIP(6)"  # no option of Spark's writer sets another level
 _FOOTERS_ON_DRIVER = 64
 _FOOTERS_A_TASK = 64
 
@@ -67,6 +68,26 @@ class FooterTask:
     objects: tuple[ObjectMeta, ...]
 
 
+def can_write(target: WriteTarget) -> bool:
+    """Whether Spark's Parquet writer can write files with the writer properties of the target.
+
+    It can if they are only a compression that Spark has, with the default level of GZIP or any level of ZSTD.
+    """
+    properties = target.writer_properties
+    if properties is None or not properties.names:
+        return True
+    return properties.names == ("compression",) and (
+        properties.codec in ("uncompressed", "snappy", "lz4_raw", "zstd") or properties.compression == _GZIP
+    )
+
+
+def _compression(target: WriteTarget) -> dict[str, str]:
+    """The options of Spark's writer for the codec and its level."""
+    level = None if target.writer_properties is None else target.writer_properties.level
+    options = {"compression": codec_of(target)}
+    return options if level is None else {**options, "parquet.compression.codec.zstd.level": str(level)}
+
+
 def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
     """Write a DataFrame with the table's columns; returns the files table.
 
@@ -75,9 +96,8 @@ def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
     folder = f"{WRITE_KEY}={uuid.uuid4()}"
     target.store.make_root()  # raises a clear error if the folder cannot be created; Spark's error has no reason
     try:
-        codec = COMPRESSION_CODEC.of(target.configuration, target.store.root)
-        options = {**_OPTIONS, **store_access.options(frame.sparkSession, target.store)}
-        writer = _stored(frame, target).write.options(**options).option("compression", codec)
+        options = {**_OPTIONS, **store_access.options(frame.sparkSession, target.store), **_compression(target)}
+        writer = _stored(frame, target).write.options(**options)
         if target.layout.partition_columns:
             writer = writer.partitionBy(*target.layout.partition_keys.values())
         with session_settings(frame.sparkSession, _SETTINGS):

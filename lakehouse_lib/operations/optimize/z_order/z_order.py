@@ -24,6 +24,7 @@ from lakehouse_lib.arrow.values import int64s, literal, numbers_of
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet.copying import copy_reader
 from lakehouse_lib.engine.parquet.reader import TableReader
+from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features.row_tracking import FileIds
@@ -86,6 +87,7 @@ def z_order(
     target_size: int | None = None,
     predicate: Predicate | None = None,
     full: bool = False,
+    writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
 ) -> ChangeResult:
     """Rewrite files so that rows with near values in ``columns`` are in the same file.
@@ -121,7 +123,9 @@ def z_order(
     snapshot.check_writable()
     key_columns = _checked_columns(snapshot, columns, predicate)
     size = target_file_size(snapshot.configuration, target_size, table=snapshot.store.root)
-    plan = plan_z_order(snapshot, key_columns, size, predicate, engine.parallelism, full=full)
+    plan = plan_z_order(
+        snapshot, key_columns, size, predicate, engine.parallelism, full=full, writer_properties=writer_properties
+    )
     if not plan.outputs:
         metrics = _metrics(plan, plan.files, plan.files, key_columns, started)
         return ChangeResult(snapshot.store.root, snapshot.version, None, metrics)
@@ -155,6 +159,7 @@ def plan_z_order(
     parallelism: int,
     *,
     full: bool = False,
+    writer_properties: WriterProperties | None = None,
 ) -> Plan:
     """Plan the trees, the tasks and the files to write. Reads only a sample of the key columns."""
     files = snapshot.prune(predicate)
@@ -171,7 +176,7 @@ def plan_z_order(
     keys_reader = _keys_reader(snapshot, columns)
     stored = zip(files["path"].to_pylist(), files["deletionVector"].to_pylist(), FileIds.of(files), strict=True)
     whole = [FilePart(*entry) for entry in stored]
-    target = rewrite_target(snapshot)
+    target = rewrite_target(snapshot, writer_properties=writer_properties)
     loads: list[tuple[Load, int]] = []
     outputs: list[OutputFile] = []
     for rows, count in selected_files:
