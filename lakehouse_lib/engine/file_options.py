@@ -81,13 +81,14 @@ class FileOptions:
             schema: the schema of the file.
             sampled: the columns whose values repeat in a sample, so that a dictionary is useful.
         """
+        names = frozenset(sampled)
         dictionaries: list[str] = []
         encodings: dict[str, str] = {}
         for path, _ in statistics.parquet_leaves(schema):
             properties = self.leaves.get(path, _DEFAULT)
             if properties.encoding is not None:
                 encodings[".".join(path)] = properties.encoding.upper()
-            elif path[0] in sampled if properties.dictionary_enabled is None else properties.dictionary_enabled:
+            elif path[0] in names if properties.dictionary_enabled is None else properties.dictionary_enabled:
                 dictionaries.append(".".join(path))
         return {"use_dictionary": dictionaries, "column_encoding": encodings or None}
 

@@ -34,6 +34,9 @@ logger = logging.getLogger(__name__)
 class DeltaTable(ReadableTable):
     """A table, open at a version. Reads stay at that version; verbs that change the table move to the new one.
 
+    ``writer_properties`` of a verb say how its files are written, ``post_commithook_properties`` which hooks run after
+    its commit.
+
     Args:
         table_uri: a path, a ``file:`` URI, or a location of another store (docs/stores.md).
         version: the version to open; default: the latest.
