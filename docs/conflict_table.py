@@ -89,6 +89,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "update *a*": Operation("UPDATE", reads=("part = 'a'",), removes=("a",), adds=("a",)),
     "update *b*": Operation("UPDATE", reads=("part = 'b'",), removes=("b",), adds=("b",)),
     "update id > 10": Operation("UPDATE", reads=("id > 10",), removes=("b",), adds=("b",)),
+    "replaceWhere *a*": Operation("WRITE", reads=("part = 'a'",), removes=("a",), adds=("a",)),
     "overwrite": Operation("WRITE", reads=(None,), removes=("a", "b"), adds=("a",)),
     "compact *a*": Operation("OPTIMIZE", removes=("a",), adds=("a",), data_change=False),
     "stream's batch": Operation("STREAMING UPDATE", adds=("b",), application="stream"),

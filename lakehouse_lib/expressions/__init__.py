@@ -3,11 +3,13 @@
 from lakehouse_lib.expressions.evaluate_arrow import matches, values_of
 from lakehouse_lib.expressions.parsing.parser import from_filters, parse, parse_value, predicate_of, value_of
 from lakehouse_lib.expressions.predicate import EVERY_ROW, Predicate, conjoin, to_spark_sql
+from lakehouse_lib.expressions.predicate_rule import PredicateRule
 from lakehouse_lib.expressions.value import Value
 
 __all__ = [
     "EVERY_ROW",
     "Predicate",
+    "PredicateRule",
     "Value",
     "conjoin",
     "from_filters",

@@ -5,7 +5,7 @@ from lakehouse_lib.schema.enforcement import Mismatch, align, enforce, find_mism
 from lakehouse_lib.schema.evolution import merge
 from lakehouse_lib.schema.nesting import all_types
 from lakehouse_lib.schema.not_null import not_null_rules
-from lakehouse_lib.schema.row_rules import RowRule, check_rows, constraint_violated
+from lakehouse_lib.schema.row_rules import SHOWN_ROWS, RowRule, check_rows, constraint_violated
 from lakehouse_lib.schema.table_layout import RowIdColumns, TableLayout
 from lakehouse_lib.schema.types import (
     ArrayType,
@@ -20,6 +20,7 @@ from lakehouse_lib.schema.usable import FEED_COLUMNS, check_feed_names, check_na
 
 __all__ = [
     "FEED_COLUMNS",
+    "SHOWN_ROWS",
     "ArrayType",
     "DataType",
     "Field",

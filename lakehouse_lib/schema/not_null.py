@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.nested import entries
 from lakehouse_lib.arrow.values import flags_of, literal, numbers_of
+from lakehouse_lib.errors import ConstraintViolatedError
 from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.schema.table_layout import TableLayout
 from lakehouse_lib.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructType
@@ -44,6 +45,16 @@ class NotNull:
             if self.refuses_empty
             else f"NOT NULL {place}"
         )
+
+    @property
+    def code(self) -> str:
+        """The code of the error."""
+        return ConstraintViolatedError.code
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
 
     @property
     def condition(self) -> str:

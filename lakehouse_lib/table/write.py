@@ -9,6 +9,7 @@ from typing import Any
 from lakehouse_lib.engine.base import Engine, check_engine
 from lakehouse_lib.engine.incoming import Incoming, incoming
 from lakehouse_lib.engine.writer_properties import WriterProperties, check_writer_properties
+from lakehouse_lib.operations.write.overwrite import PartitionOverwriteMode
 from lakehouse_lib.operations.write.write import Mode, SchemaMode, Write
 from lakehouse_lib.operations.write.write import write as write_rows
 from lakehouse_lib.store import open_store
@@ -28,11 +29,13 @@ def write_deltalake(
     configuration: Mapping[str, str | None] | None = None,
     schema_mode: SchemaMode | None = None,
     storage_options: dict[str, str] | None = None,
+    predicate: str | None = None,
     target_file_size: int | None = None,
     writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
     post_commithook_properties: PostCommitHookProperties | None = None,
     engine: Engine | None = None,
+    partition_overwrite_mode: PartitionOverwriteMode = "static",
 ) -> None:
     """Write ``data`` to a table, which is created if it does not exist.
 
@@ -46,12 +49,15 @@ def write_deltalake(
             polars, DuckDB), or a sequence of record batches. A DataFrame's columns are nullable in a new table, because
             Spark infers NOT NULL from these rows only.
         partition_by: partition columns of a new table.
-        mode: if the table exists: "error", "append", "overwrite" (removes all rows), "ignore" (does nothing).
+        mode: if the table exists: "error", "append", "overwrite" (removes all rows, or those that ``predicate`` or
+            ``partition_overwrite_mode`` say), "ignore" (does nothing).
         name, description, configuration: the values of a table that this call creates. An existing table keeps its own
             values, as in delta-rs; docs/getting-started.md says how to change its properties.
         schema_mode: None: the data must fit; "merge": new columns and nested fields are added, nullable;
             "overwrite" (with mode "overwrite"): the data's schema becomes the table's.
         storage_options: the options of the store; ignored for an open table.
+        predicate: SQL, with mode "overwrite": only the rows for which it is true are replaced. It must be true for all
+            rows of the data. Rows of the table for which it is NULL stay.
         target_file_size: bytes at which a file is closed; default ``delta.targetFileSize``, else 100 MiB. Spark writes
             one file for each partition of the DataFrame instead.
         writer_properties: how the Parquet files are written.
@@ -59,13 +65,17 @@ def write_deltalake(
         post_commithook_properties: which hooks run after the commit.
         engine: the execution engine. Default: the Spark session of a Spark DataFrame; for other data the engine of the
             open table, or this process.
+        partition_overwrite_mode: "dynamic", with mode "overwrite": only the partitions that occur in the data are
+            replaced. "static": all rows, or those of ``predicate``.
 
     Raises:
-        InvalidArgumentError: the table exists (mode "error"), the data is of an unsupported kind, or the mode is
-            unknown.
+        InvalidArgumentError: the table exists (mode "error"), the data is of an unsupported kind, a mode is unknown, or
+            the arguments cannot be combined.
         InvalidSchemaError: a column is not valid in a table, or all columns are void or partition columns, so that data
             files could not store the rows.
+        InvalidPredicateError: the predicate is not valid, or the engine cannot evaluate it.
         SchemaMismatchError: columns do not fit; the message lists all of them.
+        ConstraintViolatedError: rows violate a rule of the table, or the predicate is not true for them.
         CommitFailedError: a concurrent commit conflicts with this one.
     """
     table = table_or_uri if isinstance(table_or_uri, DeltaTable) else None
@@ -83,6 +93,8 @@ def write_deltalake(
         configuration=configuration,
         target_file_size=target_file_size,
         writer_properties=writer_properties,
+        predicate=predicate,
+        partition_overwrite_mode=partition_overwrite_mode,
     )
     latest = table._latest() if table is not None else None
     result = write_rows(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, StructType, TableLayout
+from lakehouse_lib.engine.base import WriteTarget
+from lakehouse_lib.errors import InvalidSchemaError
+from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, StructType, TableLayout, all_types
 from lakehouse_lib.schema.column_mapping import field_id
 
 _FIELD_ID = b"PARQUET:field_id"
@@ -44,3 +46,28 @@ def _stored_type(kind: DataType) -> pa.DataType:
         value = pa.field("value", _stored_type(kind.value_type), kind.value_contains_null)
         return pa.map_(_stored_type(kind.key_type), value)
     return kind.to_arrow()
+
+
+def check_rows_are_kept(target: WriteTarget) -> None:
+    """Refuse a schema whose rows data files cannot store.
+
+    In such a schema every column is void or a partition column, or a struct has no members.
+
+    Raises:
+        InvalidSchemaError: data files cannot store the rows; the error names the columns.
+    """
+    table = target.store.root
+    for field in target.layout.schema.fields:
+        if any(isinstance(kind, StructType) and not len(kind) for kind in all_types(field.type)):
+            raise InvalidSchemaError(
+                f"column {field.name!r} has a struct without members, which data files cannot hold",
+                table=table,
+                hint="Omit the column",
+            )
+    if not stored_schema(target.layout).names:
+        raise InvalidSchemaError(
+            "every column is void or a partition column, so data files could not store the rows: "
+            f"{', '.join(target.layout.schema.names)}",
+            table=table,
+            hint="Add a column with values, or cast a void column to the type that its values will have",
+        )

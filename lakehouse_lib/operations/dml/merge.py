@@ -22,7 +22,7 @@ from lakehouse_lib.expressions.namespace import SOURCE, TARGET
 from lakehouse_lib.expressions.predicate import shown
 from lakehouse_lib.expressions.render_spark import render
 from lakehouse_lib.features import check_removal
-from lakehouse_lib.operations.dml.row_change import MatchedRows, RowChangePlan, change_rows
+from lakehouse_lib.operations.dml.row_change import FILE_CONFLICTS, MatchedRows, RowChangePlan, change_rows
 from lakehouse_lib.operations.dml.update import update_target
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.write.write import with_new_columns
@@ -131,6 +131,8 @@ class _Merge:
 
     name = "MERGE"
     writes_rows = True
+    replans = FILE_CONFLICTS
+    commits_always = False
 
     @property
     def parameters(self) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
 """The change of single rows of a table: match rows, apply the change to their files, commit.
 
-DELETE, UPDATE and MERGE are such changes. The matching rows are removed from their files, by deletion vectors or by
-copies of the files without them. Rows with new values are written to new files.
+DELETE, UPDATE, MERGE and an overwrite by a predicate are such changes. The matching rows are removed from their files,
+by deletion vectors or by copies of the files without them. New rows and rows with new values are written to new files.
 """
 
 from __future__ import annotations
@@ -41,6 +41,12 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 #: How often a change is planned at most: the first time, and again after each conflict.
 _ROUNDS = 10
+#: The conflicts about files, after which a change can be planned again.
+FILE_CONFLICTS: tuple[type[CommitFailedError], ...] = (
+    ConcurrentAppendError,
+    ConcurrentDeleteReadError,
+    ConcurrentDeleteDeleteError,
+)
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,8 @@ class RowOperation(Protocol):
         writes_rows: whether it writes rows. If so, all rows are matched again after a conflict, because a row may have
             moved to another file or changed; if not, only files that were not read before.
         writer_properties: how the Parquet files are written.
+        replans: the conflicts after which it is planned again on the latest version.
+        commits_always: whether it makes a commit even if no row changes.
     """
 
     @property
@@ -99,6 +107,12 @@ class RowOperation(Protocol):
 
     @property
     def writer_properties(self) -> WriterProperties | None: ...
+
+    @property
+    def replans(self) -> tuple[type[CommitFailedError], ...]: ...
+
+    @property
+    def commits_always(self) -> bool: ...
 
     def plan(self, snapshot: Snapshot, *, marks: bool) -> RowChangePlan:
         """The files to remove whole and the files to read. Reads no data.
@@ -127,6 +141,9 @@ class PredicateOperation:
     engine: Engine
     writer_properties: WriterProperties | None
 
+    replans = FILE_CONFLICTS
+    commits_always = False
+
     @property
     def parameters(self) -> Mapping[str, Any]:
         return {"predicate": [] if self.predicate is None else [self.predicate.text]}
@@ -150,7 +167,7 @@ def change_rows(
 ) -> ChangeResult:
     """Change rows in one commit. Files without a matching row are not changed.
 
-    If winning commits added, rewrote or removed files that may match, the change is planned again.
+    After a conflict of the operation's ``replans``, the change is planned again.
 
     Args:
         rewrite: copy the remaining rows even if ``delta.enableDeletionVectors`` is true.
@@ -178,9 +195,8 @@ class RowChange:
         metrics: the metrics of the last plan.
     """
 
-    replans = (ConcurrentAppendError, ConcurrentDeleteReadError, ConcurrentDeleteDeleteError)
-
     def __init__(self, operation: RowOperation, engine: Engine, rewrite: bool) -> None:
+        self.replans = operation.replans
         self._operation = operation
         self._engine = engine
         self._rewrite = rewrite
@@ -224,7 +240,7 @@ class RowChange:
         self._added = pa.concat_tables([_files(results), self._new])
         removed = pa.concat_tables([plan.whole, changed])
         self.metrics = self._metrics(plan.whole, removed, results)
-        has_change = len(removed) or len(self._new) or plan.metadata is not None
+        has_change = len(removed) or len(self._new) or plan.metadata is not None or self._operation.commits_always
         return self._change(removed, plan.metadata).on(snapshot, snapshot.store) if has_change else None
 
     def discard(self, *, committed: bool) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from lakehouse_lib.engine.base import WriteTarget
+from lakehouse_lib.engine.parquet.stored_schema import check_rows_are_kept
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import CommitFailedError, ConcurrentDeleteDeleteError, DeltaError
 from lakehouse_lib.features import row_tracking
@@ -24,7 +25,6 @@ from lakehouse_lib.operations.files import discard, size_summary, total_size
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup, Places, marked_groups
 from lakehouse_lib.operations.replanning import CommittedChange, commit_change
 from lakehouse_lib.operations.table_change import TableChange
-from lakehouse_lib.operations.write.write import check_rows_are_kept
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import OptimisticTransaction

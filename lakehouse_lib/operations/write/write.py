@@ -10,16 +10,16 @@ import pyarrow as pa
 
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.incoming import Incoming
-from lakehouse_lib.engine.parquet.stored_schema import stored_schema
+from lakehouse_lib.engine.parquet.stored_schema import check_rows_are_kept
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import (
     CommitFailedError,
     DeltaError,
     InvalidArgumentError,
-    InvalidSchemaError,
     SchemaMismatchError,
     TableNotFoundError,
 )
+from lakehouse_lib.expressions import Predicate, PredicateRule, parse
 from lakehouse_lib.features import (
     check_removal,
     has_change_data_feed,
@@ -27,6 +27,7 @@ from lakehouse_lib.features import (
     row_rules,
     with_physical_names,
 )
+from lakehouse_lib.operations.dml.row_change import change_rows
 from lakehouse_lib.operations.files import discard
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.table_change import TableChange, write_metrics
@@ -40,13 +41,18 @@ from lakehouse_lib.operations.write.create import (
     table_exists,
     unknown_mode,
 )
+from lakehouse_lib.operations.write.overwrite import (
+    PartitionOverwriteMode,
+    ReplaceWhere,
+    check_is_partitioned,
+    check_partial_overwrite,
+    files_of_partitions,
+)
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
 from lakehouse_lib.protocol.table_properties import COLUMN_MAPPING_MODE
 from lakehouse_lib.schema import (
     Schema,
-    StructType,
     TableLayout,
-    all_types,
     check_feed_names,
     check_names,
     check_usable,
@@ -76,6 +82,10 @@ class Write:
         target_file_size: size in bytes at which a file is closed. Each partition of a Spark DataFrame writes its own
             files.
         writer_properties: how the Parquet files are written.
+        predicate: SQL (with mode "overwrite"): only rows for which it is true are replaced, and it must be true for all
+            rows of the data. Rows for which it is NULL stay.
+        partition_overwrite_mode: "dynamic" (with mode "overwrite"): only the partitions that occur in the data are
+            replaced.
     """
 
     mode: Mode = "error"
@@ -86,6 +96,8 @@ class Write:
     configuration: Mapping[str, str | None] | None = None
     target_file_size: int | None = None
     writer_properties: WriterProperties | None = None
+    predicate: str | None = None
+    partition_overwrite_mode: PartitionOverwriteMode = "static"
 
 
 def write(
@@ -111,7 +123,9 @@ def write(
     Raises:
         InvalidArgumentError: the mode is not valid, the table exists (mode "error"), or its partitioning differs.
         InvalidSchemaError: data files cannot store the rows; see ``check_rows_are_kept``.
+        InvalidPredicateError: the predicate is not valid, or the engine cannot evaluate it.
         SchemaMismatchError: lists the columns that do not fit.
+        ConstraintViolatedError: rows violate a rule of the table, or the predicate is not true for them.
         CommitFailedError: a concurrent commit conflicts with this one; nothing is committed.
         CommitUnknownError: the store gave no answer to the commit.
     """
@@ -137,14 +151,25 @@ def write(
         metadata = _metadata(snapshot, rows.schema, what)
         if what.mode == "overwrite" and snapshot.file_count:  # refuse before rows are written
             check_removal(snapshot.metadata, metadata, table=store.root, version=snapshot.version)
-    target = _target(store, metadata, what)
-    files = pa.Table.from_batches([], FILE_SCHEMA) if rows.rows is None else engine.write(rows.rows, target)
-    try:
-        if before_commit is not None:
-            before_commit()
-    except DeltaError:
-        discard(store, files)
-        raise
+    if what.partition_overwrite_mode == "dynamic":
+        check_is_partitioned(metadata, store)
+    predicate = _predicate(store, snapshot, metadata, what)
+    target = _target(store, metadata, what, predicate)
+
+    def write_files() -> pa.Table:
+        files = pa.Table.from_batches([], FILE_SCHEMA) if rows.rows is None else engine.write(rows.rows, target)
+        try:
+            if before_commit is not None:
+                before_commit()
+        except DeltaError:
+            discard(store, files)
+            raise
+        return files
+
+    if snapshot is not None and predicate is not None:
+        operation = ReplaceWhere(predicate, engine, what.writer_properties, write_files, metadata)
+        return change_rows(snapshot, operation, engine, commit_properties=commit_properties)
+    files = write_files()
     try:
         return _commit(store, snapshot, files, metadata, what, commit_properties)
     except (CommitFailedError, InvalidArgumentError, SchemaMismatchError):  # after these errors nothing was committed
@@ -170,6 +195,8 @@ def _commit(
     if what.mode == "ignore":
         discard(store, files)
         return _nothing(store, load_snapshot(store))
+    if what.predicate is not None:
+        raise outcome.error
     winner = load_snapshot(store)
     _check_fits(winner, metadata)
     return _commit(store, winner, files, winner.metadata, what, properties)
@@ -182,24 +209,41 @@ def _nothing(store: ObjectStore, snapshot: Snapshot) -> ChangeResult:
 
 
 def _change(snapshot: Snapshot | None, files: pa.Table, metadata: Metadata, what: Write) -> TableChange:
-    mode = {"mode": MODE_NAMES[what.mode]}
+    mode: dict[str, object] = {"mode": MODE_NAMES[what.mode]}
     if snapshot is None:
         metrics = write_metrics(files, files.slice(0, 0))
         features = requested_features(what.configuration or {})
-        return TableChange(
-            "WRITE", {**mode, **describe(metadata)}, files, metadata=metadata, features=features, metrics=metrics
-        )
-    overwrites = what.mode == "overwrite"
-    removed = snapshot.files if overwrites else pa.Table.from_batches([], FILE_SCHEMA)
+        created = {**mode, **describe(metadata)} | ({} if what.predicate is None else {"predicate": what.predicate})
+        return TableChange("WRITE", created, files, metadata=metadata, features=features, metrics=metrics)
+    removed, reads = _removed(snapshot, files, what)
+    if what.partition_overwrite_mode == "dynamic":
+        mode |= {"isDynamicPartitionOverwrite": True}
     return TableChange(
         "WRITE",
         {**mode, "partitionBy": list(metadata.partition_columns)},
         files,
         removed,
         metadata=metadata if metadata != snapshot.metadata else None,
-        reads=(None,) if overwrites else (),
+        reads=reads,
         metrics=write_metrics(files, removed),
     )
+
+
+def _removed(snapshot: Snapshot, files: pa.Table, what: Write) -> tuple[pa.Table, tuple[Predicate | None, ...]]:
+    """The files that a write without a predicate removes, and the predicates of the rows that it reads."""
+    if what.partition_overwrite_mode == "dynamic":
+        return files_of_partitions(snapshot, files)
+    if what.mode == "overwrite":
+        return snapshot.files, (None,)
+    return pa.Table.from_batches([], FILE_SCHEMA), ()
+
+
+def _predicate(store: ObjectStore, snapshot: Snapshot | None, metadata: Metadata, what: Write) -> Predicate | None:
+    if what.predicate is None:
+        return None
+    # Of a table that exists, a predicate cannot name a column that this write adds: the remaining rows lack it.
+    schema = Schema.from_json(metadata.schema_string) if snapshot is None else snapshot.schema
+    return parse(what.predicate, schema, table=store.root)
 
 
 def _metadata(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:
@@ -249,44 +293,22 @@ def with_new_columns(snapshot: Snapshot, incoming: pa.Schema) -> Metadata:
     return after if snapshot.layout.mapping == "none" else with_physical_names(after, before, table=table)
 
 
-def _target(store: ObjectStore, metadata: Metadata, what: Write) -> WriteTarget:
+def _target(store: ObjectStore, metadata: Metadata, what: Write, predicate: Predicate | None) -> WriteTarget:
     schema = Schema.from_json(metadata.schema_string)
     layout = TableLayout(schema, metadata.partition_columns, COLUMN_MAPPING_MODE.of(metadata.configuration, store.root))
+    rules = row_rules(metadata)
+    if predicate is not None:
+        rules = (*rules, PredicateRule(predicate, code="DELTA_REPLACE_WHERE_MISMATCH"))
     target = WriteTarget(
         store,
         layout,
         metadata.configuration,
         what.target_file_size,
-        rules=row_rules(metadata),
+        rules=rules,
         writer_properties=what.writer_properties,
     )
     check_rows_are_kept(target)
     return target
-
-
-def check_rows_are_kept(target: WriteTarget) -> None:
-    """Refuse a schema whose rows data files cannot store.
-
-    In such a schema every column is void or a partition column, or a struct has no members.
-
-    Raises:
-        InvalidSchemaError: data files cannot store the rows; the error names the columns.
-    """
-    table = target.store.root
-    for field in target.layout.schema.fields:
-        if any(isinstance(kind, StructType) and not len(kind) for kind in all_types(field.type)):
-            raise InvalidSchemaError(
-                f"column {field.name!r} has a struct without members, which data files cannot hold",
-                table=table,
-                hint="Omit the column",
-            )
-    if not stored_schema(target.layout).names:
-        raise InvalidSchemaError(
-            "every column is void or a partition column, so data files could not store the rows: "
-            f"{', '.join(target.layout.schema.names)}",
-            table=table,
-            hint="Add a column with values, or cast a void column to the type that its values will have",
-        )
 
 
 def _check_fits(snapshot: Snapshot, metadata: Metadata) -> None:
@@ -325,6 +347,7 @@ def _check_modes(what: Write, store: ObjectStore) -> None:
             table=store.root,
             code="DELTA_INVALID_WRITE_MODE",
         )
+    check_partial_overwrite(what.mode, what.schema_mode, what.predicate, what.partition_overwrite_mode, store)
     if what.schema_mode == "overwrite" and what.mode != "overwrite":
         raise InvalidArgumentError(
             f"schema_mode is 'overwrite' and mode is {what.mode!r}; expected mode 'overwrite'",

@@ -31,7 +31,7 @@ NAMES = {
 }
 
 
-_READERS = ("append from a query of *a*", "update *a*", "overwrite")
+_READERS = ("append from a query of *a*", "update *a*", "replaceWhere *a*", "overwrite")
 #: For each level: the winner, the loser, the loser's outcome here, and in delta-spark.
 INTENDED = {
     (level, winner, loser, our_outcome, spark_outcome)
@@ -41,7 +41,7 @@ INTENDED = {
         ("set upkeep", ("append", *_READERS, "update *b*", "update id > 10"), "", "MetadataChangedError"),
         ("set upkeep", ("compact *a*", "stream's batch", "upgrade protocol"), "", "MetadataChangedError"),
         # The files' statistics show that no id above 10 was added or removed; delta-spark compares partitions.
-        *((winner, ("update id > 10",), "", "ConcurrentAppendError") for winner in (*_READERS[:2], "compact *a*")),
+        *((winner, ("update id > 10",), "", "ConcurrentAppendError") for winner in (*_READERS[:3], "compact *a*")),
         *(
             (winner, ("update id > 10",), "", "ConcurrentAppendError")
             for winner in ("append",)

@@ -55,7 +55,7 @@ def test_an_empty_text_where_no_null_may_be(tmp_path: Path) -> None:
     required = pa.schema([pa.field("p", pa.string(), nullable=False), pa.field("v", pa.int64())])
     write_deltalake(tmp_path, pa.table({"p": ["x"], "v": [1]}, schema=required), partition_by=["p"])
     rows = pa.table({"p": ["x", "", "y", ""], "v": [2, 3, 4, 5]}, schema=required)
-    with pytest.raises(ConstraintViolatedError, match=rf"NOT NULL p .*empty text.*: 2 of 4 rows .*{tmp_path}"):
+    with pytest.raises(ConstraintViolatedError, match=rf"NOT NULL p .*empty text.*: 2 of 4 rows, .*{tmp_path}"):
         write_deltalake(tmp_path, rows, mode="append")
     assert DeltaTable(tmp_path).version() == 0
     assert len(parquet_files(tmp_path)) == 1

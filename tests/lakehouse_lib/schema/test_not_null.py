@@ -148,11 +148,15 @@ def test_the_empty_text_is_null_in_a_partition_column(kind: str) -> None:
     assert [rule.violations(batch).tolist() for rule in rules] == [[True, True, False], [False, True, False]]
 
 
-def test_the_error_has_the_first_rule_and_the_count() -> None:
-    rows = {"id": 1, "point": None, "tags": ["a", None], "path": None, "scores": None, "p.q": None}
-    batches = align_batches([arrow([rows, rows])], SCHEMA)
+def test_the_error_has_the_first_rule_the_count_and_ten_rows() -> None:
+    bad = {"id": 1, "point": None, "tags": ["a", None], "path": None, "scores": None, "p.q": None}
+    good = bad | {"tags": None, "p.q": {"a_b": 1}}
+    batches = align_batches([arrow(rows) for rows in ([good], [bad, good], [bad] * 20)], SCHEMA)
     with pytest.raises(ConstraintViolatedError) as refused:
         list(check_rows(batches, list(RULES.values()), table="/t"))
     assert refused.value.table == "/t"
     assert refused.value.code == "DELTA_CONSTRAINT_VIOLATED"
-    assert refused.value.message == "the data violates NOT NULL tags.element: 2 of 2 rows"
+    message, _, rows = refused.value.message.partition(", such as ")
+    assert message == "the data violates NOT NULL tags.element: 21 of 23 rows"
+    row = "{'tags': ['a', None], 'id': 1, 'point': None, 'path': None, 'scores': None, 'p.q': None}"
+    assert rows == ", ".join([row] * 10)

@@ -10,10 +10,12 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, SchemaMismatchError
 from lakehouse_lib.protocol import partition_values
-from lakehouse_lib.schema import Field, PrimitiveType, constraint_violated
+from lakehouse_lib.schema import SHOWN_ROWS, Field, PrimitiveType, RowRule, constraint_violated
 from lakehouse_lib.schema.quoting import quoted
 
 _TEXT, _BINARY = PrimitiveType("string"), PrimitiveType("binary")
@@ -24,12 +26,12 @@ class RowCheck(NamedTuple):
 
     Attributes:
         refused: a Spark column that is true for rows that must not be written; it is never null.
-        error: the error of the write if there is such a row.
+        reason: the violated rule, or the error of the write if there is such a row.
         marker: the text of Spark's error for such a row, which no value of a user contains.
     """
 
     refused: Any
-    error: DeltaError
+    reason: RowRule | DeltaError
     marker: str
 
 
@@ -37,14 +39,12 @@ def row_checks(target: WriteTarget) -> list[RowCheck]:
     """The checks for rows of a target, in their order; rows have the columns and types of its layout."""
     from pyspark.sql import functions as F
 
-    table = target.store.root
-    refusals: list[tuple[Any, DeltaError]] = [
-        (~F.coalesce(F.expr(rule.condition), F.lit(False)), constraint_violated(rule, "at least 1 row", table))
-        for rule in target.rules
+    refusals: list[tuple[Any, RowRule | DeltaError]] = [
+        (~F.coalesce(F.expr(rule.condition), F.lit(False)), rule) for rule in target.rules
     ]
     for name in target.layout.partition_columns:
         refusals.extend(_partition_checks(target.layout.schema.field(name), target))
-    return [RowCheck(refused, error, f"lakehouse refuses a row <{uuid.uuid4()}>") for refused, error in refusals]
+    return [RowCheck(refused, reason, f"lakehouse refuses a row <{uuid.uuid4()}>") for refused, reason in refusals]
 
 
 def checked(frame: Any, checks: Sequence[RowCheck], target: WriteTarget) -> Any:
@@ -65,10 +65,30 @@ def checked(frame: Any, checks: Sequence[RowCheck], target: WriteTarget) -> Any:
     return frame.select(*columns)
 
 
-def refusal(error: DeltaError, checks: Sequence[RowCheck]) -> DeltaError | None:
-    """The error of the check that refused a row; None if the write failed for another reason."""
+def refusal(error: DeltaError, frame: Any, checks: Sequence[RowCheck], target: WriteTarget) -> DeltaError | None:
+    """The error of the check that refused a row; None if the write failed for another reason.
+
+    If a rule is violated, the rows are evaluated again, to count those that violate it.
+
+    Args:
+        error: the error of the write.
+        frame: the rows before ``checked``.
+    """
     report = str(error.__cause__)
-    return next((check.error for check in checks if check.marker in report), None)
+    check = next((check for check in checks if check.marker in report), None)
+    if check is None:
+        return None
+    if isinstance(check.reason, DeltaError):
+        return check.reason
+    table, rule = target.store.root, check.reason
+    violating = frame.where(check.refused)
+    try:
+        examples, count = violating.limit(SHOWN_ROWS).toArrow(), violating.count()
+    except Exception:  # such as a value that Arrow cannot hold; the refusal itself is reported anyway
+        count = 0
+    if not count:  # rows that Spark computes anew may have other values
+        return constraint_violated(rule, "at least 1 row", pa.table({}), table)
+    return constraint_violated(rule, "1 row" if count == 1 else f"{count} rows", examples, table)
 
 
 def _partition_checks(field: Field, target: WriteTarget) -> Iterator[tuple[Any, DeltaError]]:

@@ -1,0 +1,168 @@
+"""Overwrite a part of a table: the rows for which a predicate is true, or the partitions that occur in the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.values import bools
+from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError
+from lakehouse_lib.expressions import Predicate, from_filters
+from lakehouse_lib.expressions.ir import Column, IsNull, Node, conjunction, disjunction
+from lakehouse_lib.expressions.render_spark import render
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.operations.dml.apply import live_matches
+from lakehouse_lib.operations.dml.delete import plan_delete
+from lakehouse_lib.operations.dml.row_change import MatchedRows, PredicateOperation, RowChangePlan
+from lakehouse_lib.operations.files import partition_codes, record_count
+from lakehouse_lib.operations.write.create import MODE_NAMES
+from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
+from lakehouse_lib.protocol.partition_values import partition_column, to_strings
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import ObjectStore
+
+PartitionOverwriteMode = Literal["static", "dynamic"]
+
+
+@dataclass(frozen=True)
+class ReplaceWhere(PredicateOperation):
+    """The overwrite of the rows for which a predicate is true; a ``RowOperation``.
+
+    It is never planned again: rows that another writer has added since the read version would be lost.
+
+    Attributes:
+        write: writes the new rows, and returns their files table; called once.
+        metadata: the table's metadata after the overwrite.
+    """
+
+    write: Callable[[], pa.Table]
+    metadata: Metadata
+
+    name = "WRITE"
+    writes_rows = True
+    replans = ()
+    commits_always = True
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        assert self.predicate is not None
+        return {
+            "mode": MODE_NAMES["overwrite"],
+            "partitionBy": list(self.metadata.partition_columns),
+            "predicate": self.predicate.text,
+        }
+
+    def plan(self, snapshot: Snapshot, *, marks: bool) -> RowChangePlan:  # noqa: ARG002 - hidden rows are not replaced
+        plan = plan_delete(snapshot, self.predicate, rewrite=False)
+        return replace(plan, metadata=None if self.metadata == snapshot.metadata else self.metadata)
+
+    def match(self, snapshot: Snapshot, files: pa.Table, metadata: Metadata | None) -> MatchedRows:  # noqa: ARG002
+        matches, _ = live_matches(files, self.matches(snapshot, files), snapshot)
+        written = self.write()
+        return MatchedRows(matches, written, {"numNewRows": record_count(written) or 0})
+
+    def named(self, metrics: dict[str, Any]) -> dict[str, Any]:
+        names = {"numAddedFiles": "numFiles", "numAddedBytes": "numOutputBytes", "numNewRows": "numOutputRows"}
+        rows = metrics["numNewRows"] + metrics["numCopiedRows"]
+        return {names.get(name, name): value for name, value in (metrics | {"numNewRows": rows}).items()}
+
+
+def files_of_partitions(snapshot: Snapshot, written: pa.Table) -> tuple[pa.Table, tuple[Predicate | None, ...]]:
+    """The live files in the partitions of written files, and the predicates of the rows in these partitions.
+
+    The predicate lists the values of each partition column, so it may also be true for other combinations of them.
+
+    Args:
+        written: a files table for this table.
+    """
+    if not len(written):
+        return pa.Table.from_batches([], FILE_SCHEMA), ()
+    predicate = _predicate_of_partitions(snapshot, written)
+    files = snapshot.prune(predicate)
+    both = pa.concat_tables([files.select(["partitionValues"]), written.select(["partitionValues"])])
+    codes = partition_codes(both, snapshot.layout)
+    return files.filter(bools(np.isin(codes[: len(files)], codes[len(files) :]))), (predicate,)
+
+
+def _predicate_of_partitions(snapshot: Snapshot, written: pa.Table) -> Predicate | None:
+    parts: list[Node] = []
+    for name, key in snapshot.layout.partition_keys.items():
+        field = snapshot.field(name)
+        values = pc.unique(partition_column(written, key, field.type))
+        texts = to_strings(values.drop_null(), field.type).to_pylist()
+        null: list[Node] = [IsNull(Column((field.name,), field.type))] if values.null_count else []
+        try:
+            listed = [from_filters([(field.name, "in", texts)], snapshot.schema).root] if texts else []
+        except InvalidPredicateError:  # such as binary values; without this column, the predicate is true for more rows
+            continue
+        parts.append(disjunction([*listed, *null]))
+    if not parts:
+        return None
+    root = conjunction(parts)
+    return Predicate(render(root), root, snapshot.store.root)
+
+
+def check_partial_overwrite(
+    mode: str, schema_mode: str | None, predicate: object, partition_overwrite_mode: object, store: ObjectStore
+) -> None:
+    """Refuse arguments of a partial overwrite that are not valid, or cannot be combined.
+
+    Raises:
+        InvalidArgumentError: ``predicate`` is not text; ``partition_overwrite_mode`` is not valid; or one of them is
+            given without mode "overwrite", together with the other, or with ``schema_mode`` "overwrite".
+    """
+    if predicate is not None and not isinstance(predicate, str):
+        raise InvalidArgumentError(
+            f"predicate is {excerpt(predicate)}; expected SQL text or None",
+            table=store.root,
+            hint="Write it as SQL; None means all rows",
+        )
+    if partition_overwrite_mode not in ("static", "dynamic"):
+        raise _refusal(
+            f"partition_overwrite_mode is {excerpt(partition_overwrite_mode)}; expected 'static' or 'dynamic'",
+            '"dynamic" replaces only the partitions that occur in the data',
+            store,
+        )
+    is_dynamic = partition_overwrite_mode == "dynamic"
+    if predicate is None and not is_dynamic:
+        return
+    option = "predicate is given" if predicate is not None else "partition_overwrite_mode is 'dynamic'"
+    if predicate is not None and is_dynamic:
+        raise _refusal(
+            "predicate is given and partition_overwrite_mode is 'dynamic'; expected one of them",
+            "Both say which rows are replaced: leave one of them out",
+            store,
+        )
+    if mode != "overwrite":
+        raise _refusal(
+            f"{option} and mode is {mode!r}; expected mode 'overwrite'", 'Use mode "overwrite", or leave it out', store
+        )
+    if schema_mode == "overwrite":
+        raise _refusal(
+            f"{option} and schema_mode is 'overwrite'; expected 'merge' or None",
+            'The remaining rows keep the table\'s columns: add columns by schema_mode "merge", or overwrite all rows',
+            store,
+        )
+
+
+def check_is_partitioned(metadata: Metadata, store: ObjectStore) -> None:
+    """Refuse a dynamic partition overwrite of a table without partitions, which would remove all rows.
+
+    Raises:
+        InvalidArgumentError: the table has no partition columns.
+    """
+    if not metadata.partition_columns:
+        raise _refusal(
+            "partition_overwrite_mode is 'dynamic' and the table has no partitions; expected a partitioned table",
+            "Leave partition_overwrite_mode out to replace all rows, or give a predicate",
+            store,
+        )
+
+
+def _refusal(message: str, hint: str, store: ObjectStore) -> InvalidArgumentError:
+    return InvalidArgumentError(message, table=store.root, hint=hint, code="DELTA_INVALID_WRITE_MODE")
