@@ -49,6 +49,7 @@ VERBS: Mapping[str, int] = {
     "compact": 4,
     "z_order": 3,
     "overwrite": 1,
+    "replace": 3,
     "checkpoint": 1,
     "vacuum": 1,
     "wait": 1,
@@ -165,8 +166,23 @@ class Actor:
             for _ in range(self._random.choice((1, 3, 8)))
         ]
         self._ask(name, OperationPlan(mode, {row["id"]: (row["key"], row["part"]) for row in rows}))
+        self._put(name, rows, Write(mode=mode), None)
+
+    def _replace(self, snapshot: Snapshot, name: str) -> None:
+        """Overwrite the rows of a condition by rows for which it is true."""
+        text, goes = self._condition()
+        kinds = [(key, part) for key in range(KEYS) for part in range(PARTS) if goes(0, key, part)]
+        rows = [
+            {"id": self._new_id(), **dict(zip(("key", "part"), self._random.choice(kinds), strict=True))}
+            for _ in range(self._random.choice((1, 3)))
+        ]
+        added = {row["id"]: (row["key"], row["part"]) for row in rows}
+        self._ask(name, OperationPlan("replace", added, goes=goes))
+        self._put(name, rows, Write(mode="overwrite", predicate=text), snapshot)
+
+    def _put(self, name: str, rows: list[dict[str, int]], what: Write, snapshot: Snapshot | None) -> None:
         data = incoming(pa.Table.from_pylist(rows, schema=SCHEMA))
-        result = write(self.store, data, Write(mode=mode), self._engine, commit_properties=_named(name))
+        result = write(self.store, data, what, self._engine, snapshot=snapshot, commit_properties=_named(name))
         assert result.version is not None
         self._done(name, result.version)
 

@@ -35,7 +35,7 @@ class OperationPlan:
 
     Attributes:
         adds: rows of an append or an overwrite, and those of a merge's source, which replace rows with their ids.
-        goes: whether a row is to be deleted, or updated if there is ``becomes``; None: no row is.
+        goes: whether a row is to be deleted or replaced, or updated if there is ``becomes``; None: no row is.
         becomes: the new key and part of an updated row, at least one of which is another.
     """
 

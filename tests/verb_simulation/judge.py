@@ -69,11 +69,12 @@ def _check_answers(versions: list[Version], stories: Stories) -> None:
 def _has_lost(name: str, stories: Stories, base: Version, later: list[Version]) -> bool:
     """Whether commits explain the conflict.
 
-    Any commit explains that of an overwrite. For a rewrite, commits must have removed a file of each group; rows that
-    were deleted by vectors are deleted in its files too. For a delete by vectors, another vector of a file is enough.
+    Any commit explains that of an overwrite, whole or by a predicate. For a rewrite, commits must have removed a file
+    of each group; rows that were deleted by vectors are deleted in its files too. For a delete by vectors, another
+    vector of a file is enough.
     """
     verb = stories.plans[name].verb
-    if verb == "overwrite":
+    if verb in ("overwrite", "replace"):
         return bool(later)
     if verb in ("compact", "z_order"):
         paths = [{path for path, _ in version.files} for version in later]

@@ -26,6 +26,7 @@ from lakehouse_lib.operations.optimize import compact, rewrite
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup
 from lakehouse_lib.operations.optimize.rewrite import Rewrite
 from lakehouse_lib.operations.optimize.z_order import deleted_positions
+from lakehouse_lib.operations.write.overwrite import ReplaceWhere
 from lakehouse_lib.protocol.deletion_vector import load
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
@@ -228,6 +229,16 @@ MUTANTS = (
         "a merge skips a file with a key of its source",
         instead(merge, "_target_predicate", _without_the_last_key),
         ("merge", "append"),
+    ),
+    Mutant(
+        "an overwrite by a predicate reads nothing, so it does not conflict with an append of such rows",
+        instead(ReplaceWhere, "reads", ()),
+        ("replace", "append"),
+    ),
+    Mutant(
+        "an overwrite by a predicate is planned again, but its rows are not",
+        instead(ReplaceWhere, "replans", row_change.FILE_CONFLICTS),
+        ("replace", "compact", "append"),
     ),
     Mutant(
         "a successful commit is reported as an error after a fault of the store",

@@ -37,6 +37,7 @@ _MEETING = (
     ["update", "mark", "delete"],
     ["merge", "delete", "compact"],
     ["merge", "append", "merge"],
+    ["replace", "append", "mark"],
 )
 
 

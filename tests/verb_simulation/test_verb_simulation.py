@@ -9,7 +9,9 @@ from tests.verb_simulation.campaign import tally
 from tests.verb_simulation.mutants import MUTANTS, violation_of
 from tests.verb_simulation.runs import run
 
-COMMITTED = {f"{verb}: committed" for verb in ("append", "delete", "mark", "update", "merge", "compact", "z_order")}
+COMMITTED = {
+    f"{verb}: committed" for verb in ("append", "delete", "mark", "update", "merge", "compact", "z_order", "replace")
+}
 
 
 def test_no_world_breaks_a_promise() -> None:
