@@ -13,10 +13,9 @@ from lakehouse_lib.engine.incoming import Incoming
 from lakehouse_lib.engine.parquet.stored_schema import check_rows_are_kept
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import (
-    CommitFailedError,
+    CommitUnknownError,
     DeltaError,
     InvalidArgumentError,
-    SchemaMismatchError,
     TableNotFoundError,
 )
 from lakehouse_lib.expressions import Predicate, PredicateRule, parse
@@ -172,7 +171,9 @@ def write(
     files = write_files()
     try:
         return _commit(store, snapshot, files, metadata, what, commit_properties)
-    except (CommitFailedError, InvalidArgumentError, SchemaMismatchError):  # after these errors nothing was committed
+    except CommitUnknownError:  # a version may refer to the files
+        raise
+    except DeltaError:  # nothing was committed
         discard(store, files)
         raise
 

@@ -25,6 +25,7 @@ from lakehouse_lib.errors import (
     ConstraintViolatedError,
     DeltaError,
     MetadataChangedError,
+    StoreRefusedError,
 )
 from lakehouse_lib.operations.write.write import Write, write
 from lakehouse_lib.schema import Schema
@@ -382,6 +383,19 @@ class TestConcurrentWriters:
         table = self.overwrite_after(tmp_path, other, self.LOW, **{"delta.isolationLevel": "WriteSerializable"})
         ids = table.to_pyarrow_table()["id"].to_pylist()
         assert sorted(number for number in ids if number < 10) == [0, 1]
+
+    @pytest.mark.parametrize("options", [P0, LOW, DYNAMIC], ids=["partition", "rows", "dynamic"])
+    def test_no_file_is_left_if_the_store_fails(self, tmp_path: Path, options: Write) -> None:
+        made(tmp_path, partition_by=["part"], **VECTORS)
+        before = set(tmp_path.rglob("*"))
+
+        def fail(_: str) -> None:
+            raise StoreRefusedError("no space")
+
+        store = FaultStore(str(tmp_path), before={"put_if_absent": fail})
+        with pytest.raises(StoreRefusedError):
+            write(store, incoming(rows(0, 1)), options, ArrowEngine())
+        assert set(tmp_path.rglob("*")) == before
 
     def test_another_writer_creates_the_table_first(self, tmp_path: Path) -> None:
         store = FaultStore(str(tmp_path), before={"put_if_absent": lambda _: create_once()})
