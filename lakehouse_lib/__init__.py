@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib import errors as _errors
+from lakehouse_lib.distribution import VERSION
 from lakehouse_lib.errors import *  # noqa: F403 - the module has only the errors
 
 if TYPE_CHECKING:
@@ -17,7 +18,17 @@ if TYPE_CHECKING:
     from lakehouse_lib.engine.spark.engine import SparkEngine
     from lakehouse_lib.engine.writer_properties import BloomFilterProperties, ColumnProperties, WriterProperties
     from lakehouse_lib.protocol.actions import Metadata, Protocol, Transaction
-    from lakehouse_lib.schema import ArrayType, Field, MapType, PrimitiveType, Schema, StructType
+    from lakehouse_lib.query import QueryBuilder
+    from lakehouse_lib.schema import (
+        ArrayType,
+        DataType,
+        Field,
+        MapType,
+        PrimitiveType,
+        Schema,
+        StructType,
+        VariantType,
+    )
     from lakehouse_lib.table.delta_table import DeltaTable
     from lakehouse_lib.table.write import write_deltalake
     from lakehouse_lib.transaction import engine_info
@@ -30,6 +41,7 @@ _HOMES = {
     "BloomFilterProperties": "engine.writer_properties",
     "ColumnProperties": "engine.writer_properties",
     "CommitProperties": "transaction.commit_properties",
+    "DataType": "schema",
     "DeltaTable": "table.delta_table",
     "Field": "schema",
     "MapType": "schema",
@@ -37,16 +49,19 @@ _HOMES = {
     "PostCommitHookProperties": "transaction.hook_properties",
     "PrimitiveType": "schema",
     "Protocol": "protocol.actions",
+    "QueryBuilder": "query",
     "Schema": "schema",
     "SparkEngine": "engine.spark.engine",
     "StructType": "schema",
     "Transaction": "protocol.actions",
+    "VariantType": "schema",
     "WriterProperties": "engine.writer_properties",
     "engine_info": "transaction",
     "write_deltalake": "table.write",
 }
 
-__all__ = [*_HOMES, *(name for name in vars(_errors) if name.endswith("Error"))]
+__version__ = VERSION
+__all__ = [*_HOMES, "__version__", *(name for name in vars(_errors) if name.endswith("Error"))]
 
 
 def __getattr__(name: str) -> Any:

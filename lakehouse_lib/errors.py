@@ -4,6 +4,7 @@ DeltaError
 ├── TableNotFoundError            the location has no table: no folder, or a folder without a log
 ├── StoreError                    the store failed or refused a request
 │   ├── ObjectNotFoundError       an object that should exist does not
+│   │   └── DataFileMissingError  a data file of the version is missing
 │   └── StoreRefusedError         the store refused an object and stored nothing: no space, no permission, too large
 ├── CommitUnknownError            the store did not answer: the commit may or may not be in the log
 ├── LogCorruptedError             the log is torn or contradicts itself: a gap, half a line, no protocol
@@ -14,8 +15,12 @@ DeltaError
 ├── SchemaMismatchError           the data does not fit the table's schema
 │   └── ConstraintViolatedError   rows violate NOT NULL or another rule of the table
 ├── InvalidSchemaError            the schema is not valid
+│   ├── DuplicateColumnError      two columns have the same name, regardless of case
+│   └── WrongKindOfTypeError      a type is of another kind, such as an array instead of a struct
 ├── InvalidPredicateError         the SQL condition does not parse, or names a column that does not exist
 ├── InvalidArgumentError          an argument is not valid
+│   └── WrongArgumentTypeError    an argument has a Python type that is not accepted
+├── NotSupportedError             this library does not have the operation
 ├── RetentionError                vacuum, cleanup_metadata, repair or purge would delete what a reader may need
 ├── LedgerError                   a document of the ledger is missing, edited, copied, or sealed with another key
 ├── CommitFailedError             nothing was committed; the table is unchanged
@@ -33,10 +38,15 @@ DeltaError
     └── QualityError              the quality suite cannot be used, or a batch breaks a rule about the whole batch
 
 TableNotFoundError, DeltaProtocolError, SchemaMismatchError and CommitFailedError mean what they mean in the
-``deltalake`` package. Each error has a stable ``code``; docs/errors.md lists them.
+``deltalake`` package. Where that package raises an error of Python, ours is also one: an invalid argument, schema or
+condition is a ValueError, a value of another type is a TypeError, a missing file is a FileNotFoundError. Each error has
+a stable ``code``; docs/errors.md lists them.
 """
 
 from __future__ import annotations
+
+from errno import ENOENT as _ENOENT
+from typing import Any
 
 _LONGEST = 4_000
 
@@ -113,6 +123,15 @@ class ObjectNotFoundError(StoreError):
     code = "DELTA_OBJECT_NOT_FOUND"
 
 
+class DataFileMissingError(ObjectNotFoundError, FileNotFoundError):
+    code = "DELTA_DATA_FILE_MISSING"
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message, **details)
+        # OSError takes its positional arguments for these.
+        self.errno, self.strerror, self.filename, self.filename2 = _ENOENT, self.message, None, None
+
+
 class StoreRefusedError(StoreError):
     code = "DELTA_STORE_REFUSED"
 
@@ -149,16 +168,32 @@ class ConstraintViolatedError(SchemaMismatchError):
     code = "DELTA_CONSTRAINT_VIOLATED"
 
 
-class InvalidSchemaError(DeltaError):
+class InvalidSchemaError(DeltaError, ValueError):
     code = "DELTA_INVALID_SCHEMA"
 
 
-class InvalidPredicateError(DeltaError):
+class DuplicateColumnError(InvalidSchemaError, SchemaMismatchError):
+    code = "DELTA_DUPLICATE_COLUMN"
+
+
+class WrongKindOfTypeError(InvalidSchemaError, TypeError):
+    code = "DELTA_WRONG_KIND_OF_TYPE"
+
+
+class InvalidPredicateError(DeltaError, ValueError):
     code = "DELTA_INVALID_PREDICATE"
 
 
 class InvalidArgumentError(DeltaError, ValueError):
     code = "DELTA_INVALID_ARGUMENT"
+
+
+class WrongArgumentTypeError(InvalidArgumentError, TypeError):
+    code = "DELTA_WRONG_ARGUMENT_TYPE"
+
+
+class NotSupportedError(DeltaError, NotImplementedError):
+    code = "DELTA_NOT_SUPPORTED"
 
 
 class RetentionError(DeltaError):

@@ -15,6 +15,7 @@ from lakehouse_lib.schema.types import (
     PrimitiveType,
     Schema,
     StructType,
+    VariantType,
 )
 from lakehouse_lib.schema.usable import FEED_COLUMNS, check_feed_names, check_names, check_usable
 
@@ -32,6 +33,7 @@ __all__ = [
     "Schema",
     "StructType",
     "TableLayout",
+    "VariantType",
     "align",
     "align_batches",
     "all_types",

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
-from lakehouse_lib.errors import InvalidSchemaError
+from lakehouse_lib.errors import DuplicateColumnError, InvalidSchemaError, WrongKindOfTypeError
 
 _NUMBERS = ("byte", "short", "integer", "long", "float", "double")
 #: The names of the supported primitive types, without decimals, which are named ``decimal(precision,scale)``.
@@ -25,8 +25,21 @@ _T = TypeVar("_T")
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)\Z")
 
 
+class _Exported:
+    """The forms that types, fields and schemas have in common."""
+
+    def to_json(self) -> str:
+        return _dump(self)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.to_arrow().__arrow_c_schema__()
+
+    def to_arrow(self) -> Any:
+        return _arrow().type_to_arrow(self)
+
+
 @dataclass(frozen=True, init=False)
-class PrimitiveType:
+class PrimitiveType(_Exported):
     """A type without parts, such as ``PrimitiveType("long")`` or ``PrimitiveType("decimal(10,2)")``.
 
     Raises:
@@ -38,14 +51,16 @@ class PrimitiveType:
     def __init__(self, type: str) -> None:
         object.__setattr__(self, "type", _canonical_primitive(type))
 
-    @classmethod
-    def as_written(cls, type: str) -> PrimitiveType:
+    @staticmethod
+    def as_written(type: str) -> PrimitiveType:
         """The type that a log names; an unknown name is accepted."""
+        if type == "variant":
+            return VariantType()
         # A log may name a type that this library does not know (an interval, a geometry). The table's other columns
         # can still be read, so the name is refused only where values of the type are needed.
-        self = object.__new__(cls)
+        self = object.__new__(PrimitiveType)
         try:
-            object.__setattr__(self, "type", _canonical_primitive(type))
+            object.__setattr__(self, "type", _canonical_primitive("decimal(10,0)" if type == "decimal" else type))
         except InvalidSchemaError:
             object.__setattr__(self, "type", type)
         return self
@@ -61,15 +76,9 @@ class PrimitiveType:
         match = _DECIMAL.match(self.type)
         return _precision_and_scale(match) if match else None
 
-    def to_json(self) -> str:
-        return _dump(self)
-
     @staticmethod
     def from_json(text: str) -> PrimitiveType:
         return _expect(PrimitiveType, _load(text))
-
-    def to_arrow(self) -> pa.DataType:
-        return _arrow().type_to_arrow(self)
 
     @staticmethod
     def from_arrow(type: Any) -> PrimitiveType:
@@ -82,8 +91,19 @@ class PrimitiveType:
         return f'PrimitiveType("{self.type}")'
 
 
+@dataclass(frozen=True, init=False, repr=False)
+class VariantType(PrimitiveType):
+    """A value of any type, in the encoding of the Parquet variant."""
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "type", "variant")
+
+    def __repr__(self) -> str:
+        return "VariantType()"
+
+
 @dataclass(frozen=True, init=False)
-class ArrayType:
+class ArrayType(_Exported):
     """A list of ``element_type``."""
 
     element_type: DataType
@@ -97,15 +117,9 @@ class ArrayType:
     def type(self) -> str:
         return "array"
 
-    def to_json(self) -> str:
-        return _dump(self)
-
     @staticmethod
     def from_json(text: str) -> ArrayType:
         return _expect(ArrayType, _load(text))
-
-    def to_arrow(self) -> pa.DataType:
-        return _arrow().type_to_arrow(self)
 
     @staticmethod
     def from_arrow(type: Any) -> ArrayType:
@@ -119,7 +133,7 @@ class ArrayType:
 
 
 @dataclass(frozen=True, init=False)
-class MapType:
+class MapType(_Exported):
     """A map from ``key_type`` (never null) to ``value_type``."""
 
     key_type: DataType
@@ -135,15 +149,9 @@ class MapType:
     def type(self) -> str:
         return "map"
 
-    def to_json(self) -> str:
-        return _dump(self)
-
     @staticmethod
     def from_json(text: str) -> MapType:
         return _expect(MapType, _load(text))
-
-    def to_arrow(self) -> pa.DataType:
-        return _arrow().type_to_arrow(self)
 
     @staticmethod
     def from_arrow(type: Any) -> MapType:
@@ -157,7 +165,7 @@ class MapType:
 
 
 @dataclass(frozen=True, init=False)
-class Field:
+class Field(_Exported):
     """A column, or a member of a struct. The values of ``metadata`` are any JSON values."""
 
     name: str
@@ -172,13 +180,12 @@ class Field:
         nullable: bool = True,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
+        if not isinstance(name, str):
+            raise WrongKindOfTypeError(f"the name of a column is {name!r}; expected text")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "type", _as_type(type))
         object.__setattr__(self, "nullable", nullable)
         object.__setattr__(self, "metadata", dict(metadata or {}))
-
-    def to_json(self) -> str:
-        return _dump(self)
 
     @staticmethod
     def from_json(text: str) -> Field:
@@ -200,11 +207,12 @@ class Field:
 
 
 @dataclass(frozen=True, init=False)
-class StructType:
+class StructType(_Exported):
     """Named fields in order.
 
     Raises:
-        InvalidSchemaError: two names are the same, regardless of case.
+        DuplicateColumnError: two names are the same, regardless of case.
+        WrongKindOfTypeError: a field is not a ``Field``.
     """
 
     fields: list[Field] = field(hash=False)
@@ -214,12 +222,12 @@ class StructType:
         object.__setattr__(self, "fields", list(fields))
         by_name: dict[str, Field] = {}
         for member in self.fields:
+            _expect(Field, member)
             other = by_name.setdefault(member.name.lower(), member)
             if other is not member:
-                raise InvalidSchemaError(
+                raise DuplicateColumnError(
                     f"two columns are named {other.name!r} and {member.name!r}",
                     hint="Rename one of them: column names must differ in more than case",
-                    code="DELTA_DUPLICATE_COLUMN",
                 )
         object.__setattr__(self, "_by_name", by_name)
 
@@ -251,17 +259,11 @@ class StructType:
     def __hash__(self) -> int:
         return hash(tuple(self.fields))
 
-    def to_json(self) -> str:
-        return _dump(self)
-
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The schema of a JSON text; raises InvalidSchemaError if the text is not JSON or not a struct."""
         value = _load(text)
         return cls(_expect(StructType, value).fields)
-
-    def to_arrow(self) -> Any:
-        return _arrow().type_to_arrow(self)
 
     @classmethod
     def from_arrow(cls, type: Any) -> Self:
@@ -308,9 +310,6 @@ class Schema(StructType):
             ) from error
         return cls([_arrow().field_from_arrow(column) for column in arrow])
 
-    def __arrow_c_schema__(self) -> object:
-        return self.to_arrow().__arrow_c_schema__()
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StructType) and self.fields == other.fields
 
@@ -322,11 +321,11 @@ DataType = PrimitiveType | ArrayType | MapType | StructType
 
 
 def _canonical_primitive(name: str) -> str:
+    if not isinstance(name, str):
+        raise WrongKindOfTypeError(f"the type is {name!r}; expected the name of a type, such as 'long'")
     if name in PRIMITIVES:
         return name
-    match = _DECIMAL.match(name) if isinstance(name, str) else None
-    if name == "decimal":
-        return "decimal(10,0)"
+    match = _DECIMAL.match(name)
     if match is None:
         raise InvalidSchemaError(
             f"{name!r} is not a type of a Delta table",
@@ -352,20 +351,25 @@ def _precision_and_scale(match: re.Match[str]) -> tuple[int, int] | None:
 
 
 def _as_type(kind: DataType | str) -> DataType:
-    return PrimitiveType(kind) if isinstance(kind, str) else kind
+    if isinstance(kind, str):
+        return PrimitiveType(kind)
+    if not isinstance(kind, DataType):
+        raise WrongKindOfTypeError(f"the type is {kind!r}; expected a type of this library, or the name of a type")
+    return kind
 
 
 def _expect(kind: type[_T], value: object) -> _T:
     if not isinstance(value, kind):
-        raise InvalidSchemaError(f"the type is {value}; expected a {kind.__name__}")
+        raise WrongKindOfTypeError(f"the type is {value}; expected a {kind.__name__}")
     return value
 
 
 def _arrow_type(value: Any) -> pa.DataType:
     if isinstance(value, pa.DataType):
         return value
-    imported = pa.field(value)  # any __arrow_c_schema__
-    return imported.type
+    if not hasattr(value, "__arrow_c_schema__"):
+        raise WrongKindOfTypeError(f"the type is {value!r}; expected an Arrow type")
+    return pa.field(value).type
 
 
 # The modules of the conversions import this module. The types have the conversions as methods, as in the ``deltalake``
@@ -378,7 +382,7 @@ def _arrow() -> Any:
     return arrow
 
 
-def _dump(value: DataType | Field) -> str:
+def _dump(value: Any) -> str:
     from lakehouse_lib.schema import json_form
 
     return json_form.dump(value)

@@ -1,7 +1,19 @@
 """Optimistic transactions (PROTOCOL.md, section Writing Data; isolation levels as in delta-spark)."""
 
+from lakehouse_lib.protocol.actions import Transaction
 from lakehouse_lib.transaction.commit_info import engine_info
+from lakehouse_lib.transaction.commit_properties import CommitProperties
 from lakehouse_lib.transaction.optimistic_transaction import OptimisticTransaction
 from lakehouse_lib.transaction.outcome import Committed, Conflict, Outcome, Unknown, version_of
 
-__all__ = ["Committed", "Conflict", "OptimisticTransaction", "Outcome", "Unknown", "engine_info", "version_of"]
+__all__ = [
+    "CommitProperties",
+    "Committed",
+    "Conflict",
+    "OptimisticTransaction",
+    "Outcome",
+    "Transaction",
+    "Unknown",
+    "engine_info",
+    "version_of",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse_lib.errors import ObjectNotFoundError, StoreError
+from lakehouse_lib.errors import DataFileMissingError, ObjectNotFoundError, StoreError
 from lakehouse_lib.store import ObjectStore
 
 
@@ -25,15 +25,14 @@ def read_footer(store: ObjectStore, path: str) -> pq.FileMetaData:
         raise unreadable_file(path, error, store) from error
 
 
-def missing_file(path: str, *, table: str, version: int | None = None) -> ObjectNotFoundError:
+def missing_file(path: str, *, table: str, version: int | None = None) -> DataFileMissingError:
     """The error for a data file that is missing although the log refers to it."""
-    return ObjectNotFoundError(
+    return DataFileMissingError(
         f"the data file {path} is missing although the log refers to it",
         table=table,
         version=version,
         hint="A vacuum with too short a retention, or another program, deleted it; read the latest version, or "
         "restore the file",
-        code="DELTA_DATA_FILE_MISSING",
     )
 
 
