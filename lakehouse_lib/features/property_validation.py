@@ -18,7 +18,12 @@ _PROTOCOL_VERSIONS = ("delta.minreaderversion", "delta.minwriterversion")
 
 
 def changed_configuration(
-    current: Mapping[str, str], change: Mapping[str, str | None], schema: Schema, *, table: str | None = None
+    current: Mapping[str, str],
+    change: Mapping[str, str | None],
+    schema: Schema,
+    *,
+    known_only: bool = True,
+    table: str | None = None,
 ) -> dict[str, str]:
     """A table's properties after a change, in a spelling that every engine reads.
 
@@ -29,6 +34,7 @@ def changed_configuration(
         current: the properties before the change; empty for a new table.
         change: the new values; None removes a property.
         schema: the table's schema; its columns may enable features, too.
+        known_only: refuse unknown names that begin with ``delta.``, unless one is a known name in another case.
 
     Raises:
         InvalidArgumentError: a name or a value is not valid, or a property is set that only engines write.
@@ -36,7 +42,7 @@ def changed_configuration(
     """
     values = {key: str(value).strip() for key, value in change.items() if value is not None}
     for key in change:
-        _check_name(key, table)
+        _check_name(key, known_only, table)
     for key in values.keys() & PROPERTIES.keys():
         values[key] = PROPERTIES[key].spell(values[key], table)
     names = {feature.name for feature in FEATURES.values() if feature.enabled(values, schema)}
@@ -76,7 +82,7 @@ def _check_written(names: Iterable[str], table: str | None) -> None:
         )
 
 
-def _check_name(key: str, table: str | None) -> None:
+def _check_name(key: str, known_only: bool, table: str | None) -> None:
     lower = key.lower()
     if lower in _PROTOCOL_VERSIONS:
         raise InvalidArgumentError(
@@ -96,6 +102,8 @@ def _check_name(key: str, table: str | None) -> None:
     if not lower.startswith("delta.") or key in PROPERTIES or (prefix is not None and key.startswith(prefix)):
         return
     spelling = _KEYS.get(lower) if prefix is None else prefix + key[len(prefix) :]
+    if spelling is None and not known_only:
+        return
     expected = "" if spelling is None else f"; expected {spelling}"
     raise InvalidArgumentError(
         f"the property {excerpt(key)} is not known{expected}",

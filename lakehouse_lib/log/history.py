@@ -84,11 +84,15 @@ def commit_time(
     return _in_commit_time(store, version, info)
 
 
-def version_at(store: ObjectStore, moment: datetime) -> int:
+def version_at(store: ObjectStore, moment: datetime, *, nearest: bool = False) -> int:
     """The latest version that was committed at or before ``moment`` (without a zone: UTC).
 
     Modification times are adjusted to rise with the versions. A binary search reads only some of the commits with an
     in-commit timestamp.
+
+    Args:
+        nearest: for a time in the future, return the latest version, and for a time before version 0, version 0. A time
+            before the oldest commit is still an error if earlier commits were cleaned up.
 
     Raises:
         InvalidArgumentError: ``moment`` is not a datetime.
@@ -109,7 +113,7 @@ def version_at(store: ObjectStore, moment: datetime) -> int:
     aware = moment_of(moment, store.root)
     target = int(aware.timestamp() * 1000)
     properties = _properties(store)
-    if target > clock.now() + _CLOCK_SKEW_MS:
+    if target > clock.now() + _CLOCK_SKEW_MS and not nearest:
         latest = _time_of(store, commits, -1, properties)
         if target > latest:
             raise VersionNotFoundError(
@@ -119,6 +123,8 @@ def version_at(store: ObjectStore, moment: datetime) -> int:
                 hint="Give a time up to now",
             )
     commits, version = _newest_remaining_at(store, commits, target, properties)
+    if version is None and nearest and commits[0].version == 0:
+        return 0
     if version is None:
         first = _time_of(store, commits, 0, properties)
         raise VersionNotFoundError(
@@ -198,7 +204,7 @@ def moment_of(value: str | datetime, table: str) -> datetime:
         InvalidArgumentError: it is not a time.
     """
     try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+        moment = datetime.fromisoformat(value.upper()) if isinstance(value, str) else value
         moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
         moment.timestamp()  # fails for the NaT of pandas, which is a datetime
     except (ValueError, AttributeError, OverflowError):

@@ -35,7 +35,7 @@ from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION, SET_
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 from lakehouse_lib.store.concurrent import at_once
-from lakehouse_lib.transaction import OptimisticTransaction, version_of
+from lakehouse_lib.transaction import CommitProperties, OptimisticTransaction, version_of
 
 #: The stored objects that ``plan_vacuum`` chooses from: one row per object, with its store path, its size in bytes and
 #: its modification time in ms since the epoch.
@@ -58,6 +58,9 @@ def vacuum(
     retention_hours: float | None = None,
     dry_run: bool = True,
     enforce_retention_duration: bool = True,
+    full: bool = True,
+    keep_versions: Sequence[int] = (),
+    commit_properties: CommitProperties | None = None,
     now: datetime | None = None,
 ) -> VacuumResult:
     """Delete the files that neither the latest version nor a reader within the retention needs.
@@ -73,6 +76,9 @@ def vacuum(
             retention. If more hours are requested, older tombstones are read from the commits that the log still has.
         dry_run: only return what would be deleted.
         enforce_retention_duration: refuse fewer hours than the table's retention.
+        full: delete old files without a log entry, too; False: only files that commits have removed.
+        keep_versions: keep all files of these versions.
+        commit_properties: the properties of both commits.
         now: the moment from which the retention is counted back; None: this machine's clock, which must not be ahead of
             the store's clock unless it is a dry run.
 
@@ -82,6 +88,7 @@ def vacuum(
         UnsupportedFeatureError: the table has a writer feature that this library does not support; the feature may have
             files that this library does not know.
         InvalidArgumentError: the retention is negative, or the table's retention is not an interval.
+        VersionNotFoundError: a version of ``keep_versions`` does not exist, or was cleaned up.
         LogCorruptedError: an action's deletion vector does not name the file that stores it, so vacuum cannot keep it.
     """
     configured = retention(snapshot.configuration, snapshot.store.root)
@@ -102,12 +109,14 @@ def vacuum(
     tombstones = latest.tombstones
     if retention_ms > configured:
         tombstones = pa.concat_tables([tombstones, *_dropped_tombstones(latest, moment - retention_ms)])
+    kept_files = [load_snapshot(latest.store, version).files for version in keep_versions]
     plan = plan_vacuum(
         listing.objects,
-        latest.files,
+        pa.concat_tables([latest.files, *kept_files]),
         tombstones,
         moment - retention_ms,
         store=latest.store,
+        full=full,
         links=listing.links,
         partition_columns=list(latest.layout.partition_keys.values()),
     )
@@ -130,6 +139,7 @@ def vacuum(
             "specifiedRetentionMillis": retention_ms,
         },
         due,
+        commit_properties,
     )
     started = latest.update()
     if now is None:
@@ -139,10 +149,11 @@ def vacuum(
             else:  # the store's listing does not show the commit yet
                 clock.check_by_commit(started.store, local_time, version)
         except RetentionError:
-            _log(started, "VACUUM END", {"status": "FAILED"}, {"numDeletedFiles": 0})
+            _log(started, "VACUUM END", {"status": "FAILED"}, {"numDeletedFiles": 0}, commit_properties)
             raise
     started.store.delete_many(paths)
-    end = _log(started.update(), "VACUUM END", {"status": "COMPLETED"}, {"numDeletedFiles": len(paths)})
+    metrics = {"numDeletedFiles": len(paths)}
+    end = _log(started.update(), "VACUUM END", {"status": "COMPLETED"}, metrics, commit_properties)
     return result(end, len(paths))
 
 
@@ -153,6 +164,7 @@ def plan_vacuum(
     cutoff: int,
     *,
     store: ObjectStore,
+    full: bool = True,
     links: SymbolicLinks = SymbolicLinks(),  # noqa: B008 - a value
     partition_columns: Sequence[str] = (),
 ) -> pa.Table:
@@ -160,11 +172,12 @@ def plan_vacuum(
 
     Args:
         objects: the stored objects (OBJECT_SCHEMA).
-        files: the current version's files (FILE_SCHEMA).
+        files: the files of the versions that are kept (FILE_SCHEMA): of the current one, and of others.
         tombstones: the removes that the log has (TOMBSTONE_SCHEMA); a remove without a time counts as expired.
         cutoff: ms since the epoch; an object is deleted if it was removed at or before the cutoff, or if the log does
             not know it and it was written before the cutoff.
         store: gives the log's paths their canonical form.
+        full: delete objects that the log does not know, too.
         links: the table's symbolic links; a file to which the log refers through a link is kept.
         partition_columns: columns whose folders hold data even if they start with ``_`` or ``.``, by physical names.
     """
@@ -175,7 +188,9 @@ def plan_vacuum(
     expired_paths = pa.chunked_array(_referenced(tombstones.filter(expired), store), type=pa.string())
 
     paths = objects["path"]
-    unneeded = pc.or_(pc.less(objects["modified"], limit), pc.is_in(paths, value_set=expired_paths))
+    unneeded = pc.is_in(paths, value_set=expired_paths)
+    if full:
+        unneeded = pc.or_(pc.less(objects["modified"], limit), unneeded)
     gone = objects.filter(pc.and_not(unneeded, pc.is_in(paths, value_set=protected_paths)))
     gone = gone.filter(pc.invert(_hidden(gone["path"], partition_columns)))
     gone = gone.filter(pc.invert(file_paths.are_absolute(gone["path"], store)))  # outside the table
@@ -350,7 +365,13 @@ def _hidden(paths: pa.ChunkedArray, partition_columns: Sequence[str]) -> pa.Chun
     return pc.and_not(pc.match_substring_regex(paths, r"(^|/)[_.]"), pc.starts_with(paths, f"{WRITE_KEY}="))
 
 
-def _log(snapshot: Snapshot, operation: str, parameters: dict[str, object], metrics: Mapping[str, Any]) -> int:
+def _log(
+    snapshot: Snapshot,
+    operation: str,
+    parameters: dict[str, object],
+    metrics: Mapping[str, Any],
+    properties: CommitProperties | None,
+) -> int:
     transaction = OptimisticTransaction(snapshot, snapshot.store, operation, parameters)
     transaction.metrics.update(metrics)
-    return version_of(transaction.commit())
+    return version_of(transaction.commit(properties))

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.engine.writer_properties import check_writer_properties
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError
 from lakehouse_lib.log import latest_version
-from lakehouse_lib.log.history import moment_of
 from lakehouse_lib.schema import Schema, StructType
-from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
-from lakehouse_lib.table.deltalake_metrics import delete_metrics, repair_metrics, update_metrics
+from lakehouse_lib.table.deltalake_metrics import delete_metrics, update_metrics
 from lakehouse_lib.table.optimizer import TableOptimizer
+from lakehouse_lib.table.positional import also_by_position
 from lakehouse_lib.table.predicate_arguments import check_label, check_predicate_text
-from lakehouse_lib.table.reading import ReadableTable
+from lakehouse_lib.table.upkeep import UpkeepTable
 from lakehouse_lib.transaction.commit_properties import CommitProperties, commit_properties_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class DeltaTable(ReadableTable):
+class DeltaTable(UpkeepTable):
     """A table, open at a version. Reads stay at that version; verbs that change the table move to the new one.
 
     ``writer_properties`` of a verb say how its files are written, ``post_commithook_properties`` which hooks run after
@@ -41,6 +41,8 @@ class DeltaTable(ReadableTable):
         table_uri: a path, a ``file:`` URI, or a location of another store (docs/stores.md).
         version: the version to open; default: the latest.
         storage_options: the options of the store (docs/stores.md).
+        without_files, log_buffer_size, skip_stats: ignored with a DeprecationWarning, as in ``deltalake``. Files and
+            statistics are read on first use.
         timestamp: open the latest version that was committed at or before this time (without a zone: UTC), instead of
             ``version``.
         engine: the execution engine; default this process. ``SparkEngine(spark)`` runs the same verbs on the cluster.
@@ -57,14 +59,25 @@ class DeltaTable(ReadableTable):
         table_uri: str | os.PathLike[str],
         version: int | None = None,
         storage_options: dict[str, str] | None = None,
+        without_files: bool = False,
+        log_buffer_size: int | None = None,
+        skip_stats: bool = False,
         *,
         timestamp: datetime | None = None,
         engine: Engine | None = None,
     ) -> None:
+        ignored = {
+            "without_files": without_files,
+            "log_buffer_size": log_buffer_size is not None,
+            "skip_stats": skip_stats,
+        }
+        for name in (name for name, is_given in ignored.items() if is_given):
+            warnings.warn(f"{name} is deprecated and ignored", DeprecationWarning, stacklevel=2)
         store = open_store(table_uri, storage_options)
         super().__init__(store, load_snapshot(store, version, timestamp=timestamp), engine)
 
     @classmethod
+    @also_by_position("commit_properties", "post_commithook_properties", "raise_if_key_not_exists")
     def create(
         cls,
         table_uri: str | os.PathLike[str],
@@ -78,7 +91,7 @@ class DeltaTable(ReadableTable):
         *,
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
-        raise_if_key_not_exists: bool = True,  # noqa: ARG003
+        raise_if_key_not_exists: bool = True,
     ) -> DeltaTable:
         """Create an empty table.
 
@@ -87,8 +100,7 @@ class DeltaTable(ReadableTable):
             mode: if the table exists, "error" and "append" raise, "ignore" opens it, "overwrite" removes all rows and
                 sets this schema.
             partition_by, name, description, configuration: as in ``write_deltalake``.
-            raise_if_key_not_exists: no effect: unknown properties whose names begin with ``delta.`` are refused, and
-                all others are stored.
+            raise_if_key_not_exists: refuse properties that begin with ``delta.`` and are not known.
         """
         from lakehouse_lib.operations.write.create import create_table
 
@@ -102,6 +114,7 @@ class DeltaTable(ReadableTable):
             name=name,
             description=description,
             configuration=configuration,
+            known_only=raise_if_key_not_exists,
             commit_properties=properties,
         )
         return cls(table_uri, storage_options=storage_options)
@@ -111,36 +124,9 @@ class DeltaTable(ReadableTable):
         """Whether the location has a table: a log with a commit or a checkpoint."""
         return latest_version(open_store(table_uri, storage_options)) is not None
 
-    # Moving to another version.
-
-    def load_as_version(self, version: int | str | datetime) -> None:
-        """Move to a version, or to the version at a time (a datetime, or ISO 8601 text; without a zone: UTC).
-
-        Raises:
-            VersionNotFoundError: the version does not exist, or was cleaned up.
-            TableNotFoundError: the table was deleted, or deleted and created again, after it was opened.
-        """
-        if isinstance(version, str):
-            version = moment_of(version, self.table_uri)
-        if version is None:
-            raise InvalidArgumentError(
-                "version is None; expected a whole number or a time",
-                table=self.table_uri,
-                hint="update_incremental() moves to the latest version",
-                code="DELTA_INVALID_VERSION",
-            )
-        self._snapshot.check_same_table()
-        if isinstance(version, datetime):
-            self._snapshot = load_snapshot(self.store, timestamp=version)
-        else:
-            self._snapshot = load_snapshot(self.store, version)
-
-    def update_incremental(self) -> None:
-        """Move to the latest version, reading only new commits."""
-        self._snapshot = self._snapshot.update()
-
     # Verbs.
 
+    @also_by_position("post_commithook_properties", "commit_properties")
     def delete(
         self,
         predicate: str | None = None,
@@ -189,6 +175,7 @@ class DeltaTable(ReadableTable):
         self._move_on(result.version)
         return delete_metrics(result)
 
+    @also_by_position("post_commithook_properties", "commit_properties")
     def update(
         self,
         updates: Mapping[str, str] | None = None,
@@ -239,6 +226,7 @@ class DeltaTable(ReadableTable):
         self._move_on(result.version)
         return update_metrics(result)
 
+    @also_by_position("post_commithook_properties", "commit_properties")
     def merge(
         self,
         source: Any,
@@ -278,90 +266,3 @@ class DeltaTable(ReadableTable):
     def optimize(self) -> TableOptimizer:
         """The verbs ``compact()``, ``z_order(columns)`` and ``purge()``."""
         return TableOptimizer(self)
-
-    def vacuum(
-        self,
-        retention_hours: float | None = None,
-        dry_run: bool = True,
-        enforce_retention_duration: bool = True,
-    ) -> list[str]:
-        """Delete files that no version in the retention needs, and return their paths; see ``operations.vacuum``."""
-        from lakehouse_lib.operations.vacuum import vacuum
-
-        result = vacuum(
-            self._latest(),
-            retention_hours=retention_hours,
-            dry_run=dry_run,
-            enforce_retention_duration=enforce_retention_duration,
-        )
-        self._move_on(result.version)
-        return list(result.files)
-
-    def create_checkpoint(self) -> None:
-        """Write a checkpoint of the open version; see ``operations.checkpoint``.
-
-        Commits also write a checkpoint every ``delta.checkpointInterval`` versions (default 10).
-        """
-        from lakehouse_lib.operations.checkpoint import checkpoint
-
-        checkpoint(self._snapshot)
-
-    def cleanup_metadata(self, *, dry_run: bool = False, enforce_retention_duration: bool = True) -> list[str]:
-        """Delete log files older than ``delta.logRetentionDuration`` that no remaining version needs.
-
-        Returns their paths; see ``operations.cleanup``.
-        """
-        from lakehouse_lib.operations.cleanup import cleanup
-
-        result = cleanup(self._latest(), dry_run=dry_run, enforce_retention_duration=enforce_retention_duration)
-        return list(result.files)
-
-    def repair(
-        self,
-        dry_run: bool = True,
-        *,
-        commit_properties: CommitProperties | None = None,
-        post_commithook_properties: PostCommitHookProperties | None = None,
-        before_repair: Callable[[dict[str, Any]], None] | None = None,
-    ) -> dict[str, Any]:
-        """Find defects of the table and, unless ``dry_run``, repair them; see ``operations.repair``.
-
-        A dry run requires only that the open version can be read. The latest version may be damaged.
-
-        Args:
-            commit_properties: the properties of the commit that removes missing files.
-            before_repair: called once with the report, in the form that is returned, before anything is changed. If it
-                raises, nothing is changed. Not called in a dry run.
-
-        Returns:
-            ``files_removed`` and ``dry_run`` as in ``deltalake`` (whose default is not a dry run), and the other
-            findings of ``operations.results.RepairResult``.
-        """
-        from lakehouse_lib.operations.repair import repair
-
-        properties = commit_properties_of(commit_properties, post_commithook_properties, table=self.table_uri)
-        result = repair(
-            self._snapshot,
-            dry_run=dry_run,
-            commit_properties=properties,
-            before_repair=None if before_repair is None else lambda result: before_repair(repair_metrics(result)),
-        )
-        if not dry_run:
-            self._move_on(result.version)
-        return repair_metrics(result)
-
-    def _latest(self) -> Snapshot:
-        """Move to the latest version and return it. Verbs work on the latest version, whichever version is open."""
-        self._snapshot = self._snapshot.update()
-        return self._snapshot
-
-    def _move_on(self, version: int | None) -> None:
-        """Move to the version that a verb has committed, or to the latest.
-
-        An error of the store is only logged. The verb has succeeded, and a caller that got an error would repeat it.
-        The next verb moves to the latest version anyway.
-        """
-        try:
-            self._snapshot = self._snapshot.after_commit(version)
-        except DeltaError as error:
-            logger.warning("%s is still shown at version %d: %s", self.table_uri, self.version(), error)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.engine.writer_properties import check_writer_properties
 from lakehouse_lib.table.deltalake_metrics import optimize_metrics
+from lakehouse_lib.table.positional import also_by_position
 from lakehouse_lib.transaction.commit_properties import (
     CommitProperties,
     check_commit_properties,
@@ -17,7 +18,7 @@ from lakehouse_lib.transaction.commit_properties import (
 if TYPE_CHECKING:
     from lakehouse_lib.engine.writer_properties import WriterProperties
     from lakehouse_lib.table.delta_table import DeltaTable
-    from lakehouse_lib.table.reading import Filters
+    from lakehouse_lib.table.description import Filters
     from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties
 
 
@@ -27,6 +28,7 @@ class TableOptimizer:
     def __init__(self, table: DeltaTable) -> None:
         self.table = table
 
+    @also_by_position("post_commithook_properties", "commit_properties")
     def compact(
         self,
         partition_filters: Filters | None = None,
@@ -90,6 +92,7 @@ class TableOptimizer:
         table._move_on(result.version)
         return optimize_metrics(result)
 
+    @also_by_position("post_commithook_properties", "commit_properties")
     def z_order(
         self,
         columns: Iterable[str],

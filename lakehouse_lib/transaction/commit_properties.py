@@ -5,8 +5,8 @@ They are checked before an operation writes data files: a commit that fails late
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakehouse_lib.errors import InvalidArgumentError
@@ -34,13 +34,14 @@ class CommitProperties:
             same application.
     """
 
-    custom_metadata: Mapping[str, Any] = field(default_factory=dict)
+    custom_metadata: Mapping[str, Any] | None = None
     max_commit_retries: int | None = None
-    app_transactions: tuple[Transaction, ...] = ()
+    app_transactions: Sequence[Transaction] | None = None
     post_commithook_properties: PostCommitHookProperties = PostCommitHookProperties()  # noqa: RUF009 - frozen
 
     def __post_init__(self) -> None:
-        check_custom_metadata(self.custom_metadata)
+        if self.custom_metadata is not None:
+            check_custom_metadata(self.custom_metadata)
         retries = self.max_commit_retries
         if retries is not None and (type(retries) is not int or retries < 0):
             raise InvalidArgumentError(
@@ -48,7 +49,8 @@ class CommitProperties:
                 hint="None is the default of 50",
                 code="DELTA_INVALID_COMMIT_PROPERTIES",
             )
-        _check_transactions(self.app_transactions)
+        if self.app_transactions is not None:
+            _check_transactions(self.app_transactions)
 
 
 def commit_properties_of(properties: object, hooks: object, *, table: str) -> CommitProperties | None:

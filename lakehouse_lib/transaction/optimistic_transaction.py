@@ -150,7 +150,7 @@ class OptimisticTransaction:
             StoreError: the store failed, and nothing was committed.
         """
         properties = properties or CommitProperties()
-        for transaction in properties.app_transactions:
+        for transaction in properties.app_transactions or ():
             dated = replace(transaction, last_updated=transaction.last_updated or clock.now())
             add_transaction(self._transactions, dated, self._store.root)
         self._check_rules()
@@ -249,7 +249,7 @@ class OptimisticTransaction:
     def _draft(self, txn_id: str, properties: CommitProperties, now: int) -> CommitActions:
         """The commit without the fields that depend on the preceding version (in-commit timestamp, row ids)."""
         info = commit_info(
-            properties.custom_metadata,
+            properties.custom_metadata or {},
             operation=self._operation,
             parameters=self._parameters,
             metrics=self.metrics,

@@ -59,9 +59,9 @@ def test_vacuum_takes_no_file_that_a_version_or_a_writer_needs(tmp_path: Path) -
                 with pytest.raises(
                     RetentionError, match=r"clock was at .* when the store's was at .* Set this machine's clock"
                 ):
-                    DeltaTable(table).vacuum(dry_run=False)
+                    DeltaTable(table).vacuum(dry_run=False, full=True)
             else:
-                assert set(DeltaTable(table).vacuum(dry_run=False)) == gone
+                assert set(DeltaTable(table).vacuum(dry_run=False, full=True)) == gone
         assert unfinished.exists(), offset
         assert forgotten.exists() == (gone != {forgotten.name})
         assert read_delta_rs(table).equals(before), offset
@@ -82,7 +82,7 @@ def test_a_clock_beyond_all_calendars_is_told(tmp_path: Path) -> None:
         scenes.clock_off_by(8_000 * 365 * DAY),
         pytest.raises(RetentionError, match=r"was at \d{15} ms since 1970.*Set this machine's clock"),
     ):
-        DeltaTable(table).vacuum(dry_run=False)
+        DeltaTable(table).vacuum(dry_run=False, full=True)
     assert parquet_files(table) == before
 
 
@@ -131,7 +131,7 @@ def test_clocks_that_differ_a_little_delete_as_ever(tmp_path: Path) -> None:
         forgotten.write_bytes(b"never committed")
         os.utime(forgotten, (time.time() - 10 * DAY,) * 2)
         with scenes.clock_off_by(offset):
-            assert DeltaTable(table).vacuum(dry_run=False) == [forgotten.name]
+            assert DeltaTable(table).vacuum(dry_run=False, full=True) == [forgotten.name]
             assert DeltaTable(table).cleanup_metadata() == []
 
 

@@ -40,7 +40,7 @@ def test_retries_that_are_no_number_are_refused(retries):
 
 
 @pytest.mark.parametrize(
-    "transactions", [Transaction("job", 1), [("job", 1)], None, "job", [deltalake.Transaction("job", 1)], iter([])]
+    "transactions", [Transaction("job", 1), [("job", 1)], "job", [deltalake.Transaction("job", 1)], iter([])]
 )
 def test_transactions_come_in_a_list(transactions):
     # An iterator would be empty when the commit reads it.

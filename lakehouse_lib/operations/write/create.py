@@ -30,6 +30,7 @@ def new_metadata(
     name: str | None = None,
     description: str | None = None,
     configuration: Mapping[str, str | None] | None = None,
+    known_only: bool = True,
     before: Metadata | None = None,
     table: str | None = None,
 ) -> Metadata:
@@ -39,6 +40,7 @@ def new_metadata(
         schema: all columns, the partition columns included.
         partition_by: column names in any case, in the order of the folders.
         configuration: table properties (``delta.*``); None values are left out.
+        known_only: refuse unknown properties that begin with ``delta.``.
         before: the metadata to replace; its id, created time and column ids are kept.
 
     Raises:
@@ -47,7 +49,7 @@ def new_metadata(
         UnsupportedFeatureError: a property or column enables a feature that this library cannot write.
     """
     check_usable(schema, table=table)
-    properties = changed_configuration({}, configuration or {}, schema, table=table)
+    properties = changed_configuration({}, configuration or {}, schema, known_only=known_only, table=table)
     check_columns(schema, properties, table=table)
     metadata = Metadata(
         id=str(uuid.uuid4()) if before is None else before.id,
@@ -86,6 +88,7 @@ def create_table(
     name: str | None = None,
     description: str | None = None,
     configuration: Mapping[str, str | None] | None = None,
+    known_only: bool = True,
     commit_properties: CommitProperties | None = None,
 ) -> OperationResult:
     """Create a table without rows.
@@ -93,6 +96,7 @@ def create_table(
     Args:
         mode: if the table exists, "error" and "append" raise, "ignore" does nothing, and "overwrite" removes its rows
             and replaces its schema, partitioning and properties.
+        known_only: as in ``new_metadata``.
 
     Raises:
         InvalidArgumentError: the table exists, or the mode is not valid.
@@ -111,6 +115,7 @@ def create_table(
         name=name,
         description=description,
         configuration=configuration,
+        known_only=known_only,
         before=None if snapshot is None else snapshot.metadata,
         table=store.root,
     )

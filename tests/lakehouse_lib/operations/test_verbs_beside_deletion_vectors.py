@@ -218,12 +218,12 @@ def test_vacuum_keeps_what_a_live_file_or_a_young_removal_needs(marked: Path) ->
     assert orphan["storageType"] == "u"
     for file in marked.rglob("*.*"):
         os.utime(file, (1_000_000_000, 1_000_000_000))
-    DeltaTable(marked).vacuum(dry_run=False)
+    DeltaTable(marked).vacuum(dry_run=False, full=True)
     assert vector_files(marked) == everything
     check(marked, LEFT)
     version = DeltaTable(marked).version()
     DeltaTable(marked).optimize.compact()
-    DeltaTable(marked).vacuum(dry_run=False)
+    DeltaTable(marked).vacuum(dry_run=False, full=True)
     assert vector_files(marked) == everything
     assert DeltaTable(marked, version).to_pyarrow_table().num_rows == len(LEFT)
     DeltaTable(marked).vacuum(0, dry_run=False, enforce_retention_duration=False)

@@ -1,0 +1,105 @@
+"""The verbs that maintain a table: vacuum, checkpoint, log cleanup and repair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_lib.table.deltalake_metrics import repair_metrics
+from lakehouse_lib.table.positional import also_by_position
+from lakehouse_lib.table.versions import VersionedTable
+from lakehouse_lib.transaction.commit_properties import CommitProperties, commit_properties_of
+
+if TYPE_CHECKING:
+    from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties
+
+
+class UpkeepTable(VersionedTable):
+    """A table with the verbs that maintain it."""
+
+    @also_by_position("post_commithook_properties", "commit_properties", "full", "keep_versions")
+    def vacuum(
+        self,
+        retention_hours: float | None = None,
+        dry_run: bool = True,
+        enforce_retention_duration: bool = True,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        full: bool = False,
+        keep_versions: Sequence[int] | None = None,
+    ) -> list[str]:
+        """Delete files that no version in the retention needs, and return their paths; see ``operations.vacuum``.
+
+        Args:
+            full: delete old files without a log entry, too, such as those of killed writers.
+            keep_versions: keep all files of these versions.
+        """
+        from lakehouse_lib.operations.vacuum import vacuum
+
+        properties = commit_properties_of(commit_properties, post_commithook_properties, table=self.table_uri)
+        result = vacuum(
+            self._latest(),
+            retention_hours=retention_hours,
+            dry_run=dry_run,
+            enforce_retention_duration=enforce_retention_duration,
+            full=full,
+            keep_versions=keep_versions or (),
+            commit_properties=properties,
+        )
+        self._move_on(result.version)
+        return list(result.files)
+
+    def create_checkpoint(self) -> None:
+        """Write a checkpoint of the open version; see ``operations.checkpoint``.
+
+        Commits also write a checkpoint every ``delta.checkpointInterval`` versions (default 10).
+        """
+        from lakehouse_lib.operations.checkpoint import checkpoint
+
+        checkpoint(self._snapshot)
+
+    def cleanup_metadata(self, *, dry_run: bool = False, enforce_retention_duration: bool = True) -> list[str]:
+        """Delete log files older than ``delta.logRetentionDuration`` that no remaining version needs.
+
+        Returns their paths; see ``operations.cleanup``.
+        """
+        from lakehouse_lib.operations.cleanup import cleanup
+
+        result = cleanup(self._latest(), dry_run=dry_run, enforce_retention_duration=enforce_retention_duration)
+        return list(result.files)
+
+    @also_by_position("post_commithook_properties", "commit_properties")
+    def repair(
+        self,
+        dry_run: bool = True,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        before_repair: Callable[[dict[str, Any]], None] | None = None,
+    ) -> dict[str, Any]:
+        """Find defects of the table and, unless ``dry_run``, repair them; see ``operations.repair``.
+
+        A dry run requires only that the open version can be read. The latest version may be damaged.
+
+        Args:
+            commit_properties: the properties of the commit that removes missing files.
+            before_repair: called once with the report, in the form that is returned, before anything is changed. If it
+                raises, nothing is changed. Not called in a dry run.
+
+        Returns:
+            ``files_removed`` and ``dry_run`` as in ``deltalake`` (whose default is not a dry run), and the other
+            findings of ``operations.results.RepairResult``.
+        """
+        from lakehouse_lib.operations.repair import repair
+
+        properties = commit_properties_of(commit_properties, post_commithook_properties, table=self.table_uri)
+        result = repair(
+            self._snapshot,
+            dry_run=dry_run,
+            commit_properties=properties,
+            before_repair=None if before_repair is None else lambda result: before_repair(repair_metrics(result)),
+        )
+        if not dry_run:
+            self._move_on(result.version)
+        return repair_metrics(result)
