@@ -8,15 +8,16 @@ from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.schema.nesting import all_types, members
 from lakehouse_lib.schema.types import DataType, PrimitiveType, StructType
 
-#: Characters that a column name cannot have in a table without column mapping: Parquet writers refuse them, and NUL
-#: ends a name in Arrow's C interface.
-FORBIDDEN_IN_NAMES = frozenset(" ,;{}()\n\t=\0")
+#: Characters that a column name cannot have in a table without column mapping: they break the names of folders and the
+#: lines of other programs, and NUL ends a name in Arrow's C interface. delta-spark refuses " ,;{}()" in new names, too,
+#: but reads them.
+FORBIDDEN_IN_NAMES = frozenset("=\n\t\0")
 #: Columns that a change data feed adds to those of the table.
 FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
 def check_names(schema: StructType, current_schema: StructType | None = None, *, table: str | None = None) -> None:
-    """Refuse names that Parquet cannot store, at every depth; for tables without column mapping.
+    """Refuse names that not every program can read, at every depth; for tables without column mapping.
 
     Args:
         current_schema: the schema of an existing table. Its names are not checked, because another engine wrote them.
@@ -28,16 +29,16 @@ def check_names(schema: StructType, current_schema: StructType | None = None, *,
     bad = [".".join(path) for path in _all_names(schema, ()) if path not in current_paths and not is_storable(path[-1])]
     if bad:
         raise InvalidSchemaError(
-            f"Parquet cannot store columns of these names: {', '.join(repr(name) for name in bad)}",
+            f"columns cannot have these names: {', '.join(repr(name) for name in bad)}",
             table=table,
-            hint="Rename them without spaces and without any of ,;{}()=, line breaks or NUL, or create the table with "
+            hint="Rename them without =, tabs, line breaks and NUL, or create the table with "
             "delta.columnMapping.mode = name",
             code="DELTA_INVALID_COLUMN_NAME",
         )
 
 
 def is_storable(name: str) -> bool:
-    """Whether Parquet can store a column or member of that name: not empty, no forbidden character, valid UTF-8."""
+    """Whether every program can read a column of that name: not empty, no forbidden character, valid UTF-8."""
     return (
         bool(name)
         and not FORBIDDEN_IN_NAMES & set(name)

@@ -52,5 +52,5 @@ def _named(
     for name in names[: len(values)]:
         if name in keywords:
             raise TypeError(f"{method}() got multiple values for '{name}'")
-    given = {name: value for name, value in zip(names, values, strict=False) if value is not None}
-    return keywords | given
+    keyword_values = {name: value for name, value in zip(names, values, strict=False) if value is not None}
+    return keywords | keyword_values

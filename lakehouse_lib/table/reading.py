@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.errors import UnsupportedFeatureError
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.table.description import DescribedTable
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class ReadableTable(DescribedTable):
         self,
         partitions: Sequence[Filter] | None = None,
         columns: list[str] | None = None,
-        *,
+        filesystem: pyarrow.fs.FileSystem | None = None,
         filters: str | Filters | pads.Expression | None = None,
     ) -> pa.Table:
         """The rows, read by the Arrow engine.
@@ -60,6 +61,7 @@ class ReadableTable(DescribedTable):
         Args:
             partitions: a condition in addition to ``filters``, under an older name.
             columns: default all, in the schema's order.
+            filesystem: as in ``to_pyarrow_dataset``; only tables that can be a dataset can be read with it.
             filters: a condition, or a pyarrow expression.
 
         Raises:
@@ -68,10 +70,10 @@ class ReadableTable(DescribedTable):
         import pyarrow as pa
         import pyarrow.dataset as pads
 
-        from lakehouse_lib.expressions import conjoin
+        from lakehouse_lib.expressions import conjoin, matches
 
         if isinstance(filters, pads.Expression):
-            from lakehouse_lib.engine.arrow.dataset import check_expression, dataset
+            from lakehouse_lib.engine.arrow.dataset import check_expression
 
             condition = self._predicate(partitions)
             columns = self._snapshot.names_of(columns)
@@ -79,27 +81,39 @@ class ReadableTable(DescribedTable):
             # A dataset has all rows of its files, so the condition must be on partition values only.
             if condition is None or condition.partition_only(self._snapshot.partition_columns):
                 # A scan reads the tables that a pyarrow dataset cannot read or filter correctly.
-                with suppress(UnsupportedFeatureError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                    return dataset(self._snapshot, self.files(partitions)).to_table(columns=columns, filter=filters)
+                refused = (UnsupportedFeatureError, pa.ArrowInvalid, pa.ArrowNotImplementedError)
+                with suppress(*refused if filesystem is None else ()):
+                    dataset = self.to_pyarrow_dataset(filesystem=filesystem, file_pruning_predicate=partitions)
+                    return dataset.to_table(columns=columns, filter=filters)
+            if filesystem is not None:
+                every_column = self.to_pyarrow_table(partitions, filesystem=filesystem)
+                return every_column.filter(filters).select(columns)
             rows = self.scan(predicate=partitions)
             return pads.Scanner.from_batches(rows, columns=columns, filter=filters).to_table()
         condition = conjoin(self._predicate(partitions), self._predicate(filters))
-        return self._arrow_engine.read(self._snapshot, columns, condition).read_all()
+        if filesystem is None:
+            return self._arrow_engine.read(self._snapshot, columns, condition).read_all()
+        columns = self._snapshot.names_of(columns)
+        needed = [name for name in self.schema().names if name in columns or (condition and name in condition.columns)]
+        files = self._snapshot.prune(condition, [name for name in FILE_SCHEMA.names if name not in ("stats", "tags")])
+        table = self._dataset(files, filesystem=filesystem).to_table(columns=needed)
+        return (table if condition is None else table.filter(matches(condition, table))).select(columns)
 
     def to_pyarrow_dataset(
         self,
         partitions: Filters | None = None,
         filesystem: pyarrow.fs.FileSystem | None = None,
-        *,
+        parquet_read_options: pads.ParquetReadOptions | None = None,
         schema: pa.Schema | None = None,
         as_large_types: bool = False,
         file_pruning_predicate: str | Filters | None = None,
     ) -> pads.Dataset:
-        """The live files as a dataset with their partition values; pyarrow reads it.
+        """The live files as a dataset with their partition values and bounds; pyarrow reads it.
 
         Args:
             partitions: an older name of ``file_pruning_predicate``.
             filesystem: the file system to read with; its root is the table's folder.
+            parquet_read_options: columns to read as dictionaries, and the unit of INT96 timestamps.
             schema: the types to read into; default the table's.
             as_large_types: strings, binaries and lists with 64-bit offsets.
             file_pruning_predicate: only files that may hold a row for which it is true, with all of their rows.
@@ -112,23 +126,29 @@ class ReadableTable(DescribedTable):
                 error is raised later, when a file of the dataset is opened, if the case of a column's name differs from
                 the table, or if a column has nanoseconds, or integers that are too wide for the table's decimal.
         """
-        from lakehouse_lib.engine.arrow.dataset import dataset
-
-        files = self.files(self._only_condition(partitions, file_pruning_predicate, "partitions"))
+        condition = self._only_condition(partitions, file_pruning_predicate, "partitions")
+        files = self._snapshot.prune(self._predicate(condition), [name for name in FILE_SCHEMA.names if name != "tags"])
         if schema is None and as_large_types:
             schema = self.schema().to_arrow(as_large_types=True)
-        return dataset(self._snapshot, files, filesystem=filesystem, schema=schema)
+        return self._dataset(files, filesystem=filesystem, schema=schema, read_options=parquet_read_options)
 
     def to_pandas(
         self,
         partitions: Sequence[Filter] | None = None,
         columns: list[str] | None = None,
-        *,
+        filesystem: pyarrow.fs.FileSystem | None = None,
         filters: str | Filters | pads.Expression | None = None,
         types_mapper: Callable[[pa.DataType], Any] | None = None,
     ) -> Any:
         """``to_pyarrow_table`` as a pandas DataFrame; ``types_mapper`` as in ``pyarrow.Table.to_pandas``."""
-        return self.to_pyarrow_table(partitions, columns, filters=filters).to_pandas(types_mapper=types_mapper)
+        table = self.to_pyarrow_table(partitions, columns, filesystem, filters)
+        return table.to_pandas(types_mapper=types_mapper)
+
+    def deletion_vectors(self) -> pa.RecordBatchReader:
+        """One row for each file with a deletion vector; see ``operations.inspect.deletion_vectors``."""
+        from lakehouse_lib.operations.inspect.deletion_vectors import deletion_vectors
+
+        return deletion_vectors(self._snapshot)
 
     def to_spark(self, spark: Any, columns: list[str] | None = None, *, filters: str | Filters | None = None) -> Any:
         """This version as a DataFrame: Spark's own scan of exactly its files. Session settings are not changed.
@@ -191,6 +211,11 @@ class ReadableTable(DescribedTable):
         feed = change_feed(self.store, commits)
         condition = None if predicate is None else parse(predicate, feed.schema, table=self.table_uri)
         return read_changes(feed, self.engine, columns, condition)
+
+    def _dataset(self, files: pa.Table, **options: Any) -> pads.Dataset:
+        from lakehouse_lib.engine.arrow.dataset import dataset
+
+        return dataset(self._snapshot, files, **options)
 
     @property
     def _arrow_engine(self) -> ArrowEngine:

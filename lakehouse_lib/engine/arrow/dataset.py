@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import reduce
 
 import pyarrow as pa
@@ -12,9 +12,10 @@ import pyarrow.dataset as pads
 import pyarrow.fs
 
 from lakehouse_lib.engine.arrow.checked_files import CheckedFiles, not_a_dataset
+from lakehouse_lib.engine.arrow.fragment_bounds import bounded_columns, bounds_expressions
 from lakehouse_lib.engine.arrow.store_filesystem import StoreFileSystem
 from lakehouse_lib.engine.parquet.reader import TableReader
-from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.errors import InvalidArgumentError, WrongArgumentTypeError
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.expressions.ir import Column, Comparison, Literal, disjunction
 from lakehouse_lib.protocol import file_paths
@@ -57,14 +58,18 @@ def dataset(
     *,
     filesystem: pyarrow.fs.FileSystem | None = None,
     schema: pa.Schema | None = None,
+    read_options: pads.ParquetReadOptions | None = None,
 ) -> pads.Dataset:
     """A dataset of these files with their partition values; INT96 timestamps are in microseconds.
 
     Args:
+        files: a files table. If it has ``stats``, the dataset skips files by their bounds.
         filesystem: the file system for reading, whose root is the table's folder; default: the table's store.
         schema: the columns and types of the dataset; default: those of the table.
+        read_options: columns to read as dictionaries, and the unit of INT96 timestamps if it is not nanoseconds.
 
     Raises:
+        WrongArgumentTypeError: ``filesystem`` is not a file system of pyarrow.
         InvalidArgumentError: ``filesystem`` is given, and the table has files outside of its folder.
         UnsupportedFeatureError: pyarrow would read deleted rows, or read columns or days incorrectly. If only the
             footer of a file shows this, the error is raised when the dataset is read (``checked_files``).
@@ -84,21 +89,42 @@ def dataset(
             version=snapshot.version,
             hint="Leave filesystem out",
         )
+    if filesystem is not None and not isinstance(filesystem, pyarrow.fs.FileSystem):
+        raise WrongArgumentTypeError(
+            f"filesystem is of type {type(filesystem).__qualname__}; expected a pyarrow.fs.FileSystem",
+            table=snapshot.store.root,
+            hint="Its root is the table's folder: pyarrow.fs.SubTreeFileSystem(path, pyarrow.fs.LocalFileSystem())",
+        )
     root = filesystem or StoreFileSystem.of(snapshot.store)
     partition_names = {name.lower() for name in snapshot.partition_columns}
     stored = pa.schema([field for field in schema if field.name.lower() not in partition_names])
     checked = pyarrow.fs.PyFileSystem(CheckedFiles(root, stored, table=snapshot.store.root, version=snapshot.version))
-    parquet_format = pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+    unit = "ns" if read_options is None else read_options.coerce_int96_timestamp_unit
+    dictionaries = [] if read_options is None else sorted(read_options.dictionary_columns)
+    parquet_format = pads.ParquetFileFormat(
+        dictionary_columns=dictionaries, coerce_int96_timestamp_unit="us" if unit == "ns" else unit
+    )
+    schema = _with_dictionaries(schema, dictionaries)
     constants = TableReader(snapshot.store, snapshot.layout, snapshot.schema).constants(files)
     constants = {
         name: values.cast(schema.field(name).type) for name, values in constants.items() if name in schema.names
     }
+    names = bounded_columns(files, snapshot.schema, schema, snapshot.partition_columns)
+    bounds = bounds_expressions(files, snapshot.schema, names) if names else iter([[]] * len(files))
     fragments = []
-    for index, path in enumerate(paths.to_pylist()):
-        conditions = [_equals(name, values[index]) for name, values in constants.items()]
+    for index, (path, conditions) in enumerate(zip(paths.to_pylist(), bounds, strict=True)):
+        conditions = [*(_equals(name, values[index]) for name, values in constants.items()), *conditions]
         expression = reduce(operator.and_, conditions) if conditions else None
         fragments.append(parquet_format.make_fragment(path, filesystem=checked, partition_expression=expression))
     return pads.FileSystemDataset(fragments, schema, parquet_format, checked)
+
+
+def _with_dictionaries(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    """The schema in which these columns are dictionaries of their values."""
+    fields = [
+        field.with_type(pa.dictionary(pa.int32(), field.type)) if field.name in names else field for field in schema
+    ]
+    return pa.schema(fields, schema.metadata)
 
 
 def check_expression(snapshot: Snapshot, expression: pads.Expression) -> None:

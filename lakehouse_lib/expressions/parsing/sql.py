@@ -7,7 +7,6 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -35,6 +34,7 @@ from lakehouse_lib.expressions.parsing.branches import CHOICES, ask, branches_of
 from lakehouse_lib.expressions.parsing.casts import cast, number
 from lakehouse_lib.expressions.parsing.column_names import resolve
 from lakehouse_lib.expressions.parsing.comparison import among, compare, describe
+from lakehouse_lib.expressions.parsing.quoted_names import parse_condition, parse_name
 from lakehouse_lib.expressions.parsing.type_names import type_of
 from lakehouse_lib.schema import DataType, PrimitiveType, Schema
 
@@ -82,7 +82,7 @@ def translate_value(sql: str, schema: Schema, kind: DataType) -> Node:
 def name_parts(text: str) -> list[str]:
     """The parts of a column's name in SQL, such as ``t.x``; empty: the text is not a name."""
     try:
-        tree = sqlglot.parse_one(text, dialect="spark", into=exp.Condition)
+        tree = parse_name(text)
     except (SqlglotError, RecursionError):
         return []
     return _parts(tree) if isinstance(tree, exp.Column) else []
@@ -96,7 +96,7 @@ def _read(sql: str, expected: str, read: Callable[[Any, Schema], Node], schema: 
             hint="Run it in several steps, each with some of the values",
         )
     try:
-        tree = sqlglot.parse_one(sql, dialect="spark", into=exp.Condition)
+        tree = parse_condition(sql, schema.names)
     except RecursionError:
         raise _too_deep() from None
     except SqlglotError as error:

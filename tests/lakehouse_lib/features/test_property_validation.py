@@ -169,13 +169,13 @@ def test_requested_features_come_with_what_they_require(tmp_path: Path) -> None:
     assert sorted(protocol.writer_features or ()) == [*listed, "v2Checkpoint"]
 
 
-@pytest.mark.parametrize("name", ["b c", "b=c", "b,c", "", "b\nc"])
+@pytest.mark.parametrize("name", ["b=c", "", "b\nc", "b\tc"])
 @pytest.mark.parametrize("nested", [False, True])
 def test_columns_that_are_added_have_names_as_those_of_new_tables(tmp_path: Path, name: str, nested: bool) -> None:
     more = pa.array([1])
     column = pa.StructArray.from_arrays([more], names=[name]) if nested else more
     rows = pa.table({"a": pa.array([1]), "s" if nested else name: column})
-    with pytest.raises(InvalidSchemaError, match="Parquet cannot store columns of these names"):
+    with pytest.raises(InvalidSchemaError, match="columns cannot have these names"):
         write_deltalake(tmp_path / "new", rows)
     write_deltalake(tmp_path / "t", ROWS)
     with pytest.raises(InvalidSchemaError, match="DELTA_INVALID_COLUMN_NAME"):
@@ -219,7 +219,7 @@ def test_a_batch_adds_columns_with_what_they_need(tmp_path: Path) -> None:
     batch(1, "a", "at")
     assert "timestampNtz" in (DeltaTable(tmp_path).protocol().writer_features or ())
     with pytest.raises(InvalidSchemaError, match="DELTA_INVALID_COLUMN_NAME"):
-        batch(2, "a", "b c")
+        batch(2, "a", "b=c")
 
 
 @pytest.mark.parametrize("feature", ["appendOnly", "enableChangeDataFeed"])

@@ -105,11 +105,11 @@ def test_arrow_types_that_are_refused(arrow):
 def test_names():
     with pytest.raises(InvalidSchemaError, match="'a' and 'A'"):
         Schema([Field("a", "long"), Field("A", "long")])
-    nested = Schema([Field("ok", StructType([Field("not ok", "long")])), Field("x=y", "long")])
-    with pytest.raises(InvalidSchemaError, match=r"'ok\.not ok', 'x=y'") as raised:
+    nested = Schema([Field("ok", StructType([Field("not\tok", "long")])), Field("x=y", "long")])
+    with pytest.raises(InvalidSchemaError, match=r"'ok\.not\\tok', 'x=y'") as raised:
         check_names(nested, table="/t")
     assert raised.value.table == "/t"
-    check_names(Schema([Field("a.b", "long"), Field("é-1", "long")]))
+    check_names(Schema([Field("a.b", "long"), Field("é-1", "long"), Field("a b", "long"), Field("(a,b;{c})", "long")]))
 
 
 @pytest.mark.parametrize("name", ["int", "bigint", "decimal(39,0)", "decimal(2,3)", "decimal(0,0)", "Long", ""])

@@ -1,0 +1,81 @@
+"""Column names in double quotes, as the ``deltalake`` package writes them; in Spark's dialect they quote text.
+
+``"a b" = 1`` and ``t."x"`` can only mean columns, and are read so. ``k = "v"`` is text as in Spark, unless the table
+has a column ``v``: then it could mean both, and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.tokens import Token, TokenType
+
+from lakehouse_lib.errors import InvalidPredicateError
+
+_LITERALS = (TokenType.STRING, TokenType.NUMBER, TokenType.NULL, TokenType.TRUE, TokenType.FALSE)
+_TYPED = (TokenType.DATE, TokenType.TIMESTAMP)  # DATE '2026-01-31'
+_SIGNS = (TokenType.DASH, TokenType.PLUS)
+_COMPARISONS = (TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE)
+_OPERATORS = (*_COMPARISONS, *_SIGNS, TokenType.STAR, TokenType.SLASH, TokenType.MOD)
+#: What follows a column, and never text that is written out.
+_AFTER_COLUMNS = (TokenType.IS, TokenType.IN, TokenType.BETWEEN, TokenType.LIKE, TokenType.NOT)
+
+
+def parse_condition(sql: str, names: Sequence[str]) -> Any:
+    """The syntax tree of a condition or an expression in Spark's dialect.
+
+    Args:
+        names: the columns that may be in double quotes.
+
+    Raises:
+        InvalidPredicateError: text in double quotes may also be a column.
+        SqlglotError, RecursionError: it is not valid.
+    """
+    return sqlglot.parse_one(_with_backquotes(sql, names), dialect="spark", into=exp.Condition)
+
+
+def parse_name(sql: str) -> Any:
+    """The syntax tree of a text that should be a column's name; as ``parse_condition``."""
+    return parse_condition(sql, [sql[1:-1]] if sql[:1] == sql[-1:] == '"' else [])
+
+
+def _with_backquotes(sql: str, names: Sequence[str]) -> str:
+    if '"' not in sql:
+        return sql
+    tokens = sqlglot.tokenize(sql, dialect="spark")
+    pieces, end = [], 0
+    for index, token in enumerate(tokens):
+        if token.token_type is TokenType.STRING and sql[token.start] == '"' and _is_column(tokens, index, sql, names):
+            pieces += [sql[end : token.start], "`", token.text.replace("`", "``"), "`"]
+            end = token.end + 1
+    return "".join([*pieces, sql[end:]])
+
+
+def _is_column(tokens: Sequence[Token], index: int, sql: str, names: Sequence[str]) -> bool:
+    kinds = [token.token_type for token in tokens]
+    before, after = kinds[:index], kinds[index + 1 :]
+    if TokenType.DOT in (before[-1:] + after[:1]):
+        return True
+    if tokens[index].text not in names:
+        return False
+    if len(tokens) == 1 or (after and after[0] in _AFTER_COLUMNS):
+        return True
+    if after and after[0] in _OPERATORS:
+        rest = [kind for kind in after[1:3] if kind not in _SIGNS and kind not in _TYPED]
+        if rest and rest[0] in _LITERALS and not _is_quoted(tokens, index + 2, sql):
+            return True
+    if before and before[-1] in _OPERATORS and before[-2:-1] and before[-2] in _LITERALS:
+        return not _is_quoted(tokens, index - 2, sql)
+    text = tokens[index].text
+    raise InvalidPredicateError(
+        f'"{text}" is text in Spark\'s dialect, but the table has a column of that name',
+        hint=f"Write `{text}` for the column, or '{text}' for the text",
+        code="DELTA_AMBIGUOUS_COLUMN",
+    )
+
+
+def _is_quoted(tokens: Sequence[Token], index: int, sql: str) -> bool:
+    return sql[tokens[index].start] == '"'
