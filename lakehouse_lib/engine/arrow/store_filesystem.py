@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs
@@ -49,7 +49,7 @@ class StoreFileSystem(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]  # py
             return pyarrow.fs.FileInfo(path, pyarrow.fs.FileType.NotFound)
         return pyarrow.fs.FileInfo(path, pyarrow.fs.FileType.File, size=meta.size, mtime_ns=meta.modified * 1_000_000)
 
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
+    def _refuse(self, *_: Any, **__: Any) -> Any:
         raise InvalidArgumentError(
             "pyarrow cannot write the files of a table", table=self._store.root, hint="Write with write_deltalake"
         )
