@@ -1,4 +1,4 @@
-"""The verbs that maintain a table: vacuum, checkpoint, log cleanup and repair."""
+"""The verbs that maintain a table: vacuum, checkpoint, log compaction, log cleanup and repair."""
 
 from __future__ import annotations
 
@@ -58,6 +58,13 @@ class UpkeepTable(VersionedTable):
         from lakehouse_lib.operations.checkpoint import checkpoint
 
         checkpoint(self._snapshot)
+
+    def compact_logs(self, starting_version: int, ending_version: int) -> None:
+        """Write the actions of some commits into one object of the log; see ``operations.log_compaction``."""
+        from lakehouse_lib.operations.log_compaction import compact_logs
+
+        self._snapshot.check_same_table()
+        compact_logs(self._snapshot, starting_version, ending_version)
 
     def cleanup_metadata(self, *, dry_run: bool = False, enforce_retention_duration: bool = True) -> list[str]:
         """Delete log files older than ``delta.logRetentionDuration`` that no remaining version needs.

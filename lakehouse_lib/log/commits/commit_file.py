@@ -203,16 +203,19 @@ _LINE_HINTS: Mapping[str, str] = {
 }
 
 
-def serialize(commit: CommitActions, table: str) -> bytes:
+def serialize(commit: CommitActions, table: str, *, is_compaction: bool = False) -> bytes:
     """The bytes of a commit file; commitInfo comes first, as in-commit timestamps require.
 
     A commit that ``parse_commit`` would refuse is not written, because the table could not be opened any more.
+
+    Args:
+        is_compaction: it is a log compaction, which has no commitInfo and may remove a file with several vectors.
 
     Raises:
         InvalidArgumentError: JSON cannot represent a value, or readers could not parse the commit: a line that is too
             long, a time after the year 9999, a file added and removed at once.
     """
-    lines: list[tuple[str, Mapping[str, Any]]] = [("commitInfo", commit.info)]
+    lines: list[tuple[str, Mapping[str, Any]]] = [] if is_compaction else [("commitInfo", commit.info)]
     if commit.protocol is not None:
         lines.append(("protocol", commit.protocol.to_json()))
     if commit.metadata is not None:
@@ -235,7 +238,7 @@ def serialize(commit: CommitActions, table: str) -> bytes:
     for name, line in written:
         _check_line(name, line, commit.version, table)
     for kind, files in (("remove", commit.removes), ("add", commit.adds), ("cdc", commit.changes)):
-        _check_files(kind, files, commit.version, table)
+        _check_files(kind, files, commit.version, table, distinct_paths=not is_compaction)
         for batch in files.to_batches(max_chunksize=65_536):
             written.extend(
                 (kind, json.dumps({kind: _file_body(row, kind)}, separators=(",", ":"), ensure_ascii=False).encode())
@@ -261,12 +264,13 @@ def _check_line(name: str, line: bytes, version: int, table: str) -> None:
         raise _unreadable(name, f"a line {error.what}", version, table) from error
 
 
-def _check_files(kind: str, files: pa.Table, version: int, table: str) -> None:
+def _check_files(kind: str, files: pa.Table, version: int, table: str, *, distinct_paths: bool) -> None:
     if not len(files):
         return
     try:
         check_files(kind, files)
-        _without_repeats(files, kind, version, table)
+        if distinct_paths:
+            _without_repeats(files, kind, version, table)
     except TornLineError as error:
         path = files["path"][error.number - 1].as_py()
         raise _unreadable(kind, f"the line of {excerpt(path)} {error.what}", version, table) from error

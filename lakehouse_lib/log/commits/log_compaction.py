@@ -19,7 +19,7 @@ from lakehouse_lib.log.replay.duplicate_paths import find_repeats
 from lakehouse_lib.log.replay.file_keys import file_keys
 from lakehouse_lib.log.replay.replay import replay, state_of
 from lakehouse_lib.log.segment import Commit, Compaction
-from lakehouse_lib.protocol.actions import Metadata
+from lakehouse_lib.protocol.actions import CHANGE_FILE_SCHEMA, Metadata
 from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION
 from lakehouse_lib.store import ObjectStore
@@ -62,6 +62,25 @@ def read_compaction(store: ObjectStore, compaction: Compaction) -> CommitActions
         actions.protocol[0] if actions.protocol else None,
         actions.transactions,
         actions.domains,
+    )
+
+
+def reconciled(store: ObjectStore, commits: Sequence[CommitActions]) -> CommitActions:
+    """The newest action of each file, application and domain in these commits (ascending): those of a compaction.
+
+    Removes of expired files and of removed domains stay, because versions before the commits may have them.
+    """
+    state = replay(state_of(None, store), commits, store)
+    domains = {domain.domain: domain for commit in commits for domain in commit.domains}
+    return CommitActions(
+        commits[-1].version,
+        state.files.added,
+        state.tombstones.added,
+        CHANGE_FILE_SCHEMA.empty_table(),
+        state.metadata,
+        state.protocol,
+        tuple(state.transactions.values()),
+        tuple(domains.values()),
     )
 
 
