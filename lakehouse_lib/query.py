@@ -1,19 +1,78 @@
-"""``QueryBuilder``: queries in SQL, which this library leaves to query engines."""
+"""``QueryBuilder``: queries in SQL over tables, run by DuckDB in this process."""
 
 from __future__ import annotations
 
-from lakehouse_lib.errors import NotSupportedError
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_lib.errors import InvalidArgumentError, NotSupportedError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakehouse_lib.table.delta_table import DeltaTable
+
+#: Queries open no data except the registered tables: no files, and no variables of Python.
+_CONFIGURATION: dict[str, Any] = {"enable_external_access": "false", "python_enable_replacements": "false"}
+#: Times are in UTC, and strings are views as in ``deltalake``.
+_SETTINGS = ("SET TimeZone = 'UTC'", "SET produce_arrow_string_view = true", "SET arrow_output_version = '1.4'")
 
 
 class QueryBuilder:
-    """The class of the ``deltalake`` package with which DataFusion runs queries; this library has no DataFusion.
+    """Queries over registered tables, in DuckDB's SQL (``deltalake`` has DataFusion's).
+
+    Args:
+        session_config: settings of DataFusion; only None and an empty dictionary.
 
     Raises:
-        NotSupportedError: always.
+        NotSupportedError: DuckDB is not installed, or there are settings.
     """
 
-    def __init__(self, session_config: dict[str, str] | None = None) -> None:  # noqa: ARG002 - the signature of deltalake
-        raise NotSupportedError(
-            "QueryBuilder needs DataFusion, which this library does not have",
-            hint="Query the table with DuckDB: rows = table.scan(); duckdb.sql('SELECT * FROM rows')",
-        )
+    def __init__(self, session_config: dict[str, str] | None = None) -> None:
+        try:
+            import duckdb
+        except ImportError as error:
+            raise NotSupportedError(
+                "QueryBuilder needs DuckDB, which is not installed", hint="Install lakehouse-lib[sql]"
+            ) from error
+        if session_config:
+            raise NotSupportedError(
+                f"session_config has {', '.join(session_config)}; expected no settings",
+                hint="Leave them out: they are DataFusion's, and queries run in DuckDB",
+            )
+        self._connect = partial(duckdb.connect, config=_CONFIGURATION)
+        self._tables: dict[str, Any] = {}
+
+    def register(self, table_name: str, delta_table: DeltaTable) -> QueryBuilder:
+        """Give the open version of a table a name in queries. Later versions are not seen.
+
+        A table that cannot be a pyarrow dataset, for example because it has deletion vectors, is read into memory.
+        """
+        rows: Any
+        try:
+            rows = delta_table.to_pyarrow_dataset()
+        except UnsupportedFeatureError:
+            rows = delta_table.to_pyarrow_table()
+        self._tables[table_name] = rows
+        return self
+
+    def execute(self, sql: str) -> pa.RecordBatchReader:
+        """The rows of a query as a stream.
+
+        Raises:
+            InvalidArgumentError: DuckDB cannot run the query.
+        """
+        import duckdb
+
+        # A connection has one open result, so each query has a connection of its own.
+        connection = self._connect()
+        for setting in _SETTINGS:
+            connection.execute(setting)
+        for name, rows in self._tables.items():
+            connection.register(name, rows)
+        try:
+            return connection.execute(sql).to_arrow_reader()
+        except duckdb.Error as error:
+            raise InvalidArgumentError(
+                f"the query cannot be run: {error}", hint="Write SQL of DuckDB over the registered tables"
+            ) from error

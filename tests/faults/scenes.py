@@ -174,7 +174,7 @@ def everything(table: Path) -> list[Tried]:
         "compact": lambda: opened().optimize.compact(),
         "z_order": lambda: opened().optimize.z_order(["id"]),
         "checkpoint": lambda: opened().create_checkpoint(),
-        "vacuum": lambda: opened().vacuum(0, dry_run=False, enforce_retention_duration=False),
+        "vacuum": lambda: opened().vacuum(0, dry_run=False, enforce_retention_duration=False, full=True),
         "read": lambda: opened().to_pyarrow_table(),
     }
     return [attempt(table, verb, work) for verb, work in verbs.items()]

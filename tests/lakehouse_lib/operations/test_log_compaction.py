@@ -76,8 +76,8 @@ def test_delta_rs_writes_the_same_actions(tmp_path: Path) -> None:
     deltalake.DeltaTable(tmp_path).compact_logs(0, 5)
     expected = actions()
     DeltaTable(tmp_path).compact_logs(0, 5)
-    ours = actions()
-    assert ours == expected
+    our_actions = actions()
+    assert our_actions == expected
 
 
 @pytest.mark.parametrize("versions", [(1, 1), (2, 1), (-1, 1), ("0", 1), (True, 2)])

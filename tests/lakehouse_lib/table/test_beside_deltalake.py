@@ -300,10 +300,41 @@ def test_arguments_by_position_are_deprecated(root: str) -> None:
 def test_modules_of_deltalake_have_their_names_here() -> None:
     for module in ("exceptions", "fs", "schema", "query"):
         names = getattr(importlib.import_module(f"deltalake.{module}"), "__all__", ["QueryBuilder"])
-        ours = importlib.import_module(f"lakehouse_lib.{module}")
-        assert [name for name in names if not hasattr(ours, name)] == []
-    with pytest.raises(NotImplementedError, match="duckdb"):
-        lakehouse_lib.QueryBuilder()
+        our_module = importlib.import_module(f"lakehouse_lib.{module}")
+        assert [name for name in names if not hasattr(our_module, name)] == []
+
+
+QUERIES = [
+    "select * from t order by id",
+    "select part, count(*) as n from t group by part order by part",
+    'select a.id, b."a b" from t a join t b on a.id = b.id order by a.id, b."a b"',
+    "select * from none",
+    "select id from t where",
+]
+
+
+@pytest.mark.parametrize("sql", QUERIES)
+def test_queries(root: str, sql: str) -> None:
+    def call(package: Package, root: str) -> Any:
+        query = package.QueryBuilder().register("t", package.DeltaTable(root)).execute(sql)
+        rows = pa.table(query.read_all())
+        return rows.schema.names, rows.schema.types, rows.to_pylist()
+
+    assert_same(call, root)
+
+
+def test_a_query_reads_tables_with_deletion_vectors_and_no_other_files(tmp_path: Path) -> None:
+    properties = {"delta.enableDeletionVectors": "true"}
+    lakehouse_lib.write_deltalake(tmp_path, pa.table({"id": [1, 2, 3]}), configuration=properties)
+    table = lakehouse_lib.DeltaTable(tmp_path)
+    table.delete("id = 2")
+    builder = lakehouse_lib.QueryBuilder({}).register("t", table)
+    assert builder.execute("SELECT sum(id) AS s FROM t").read_all().to_pylist() == [{"s": 4}]
+    for sql in (f"SELECT * FROM '{table.file_uris()[0]}'", f"COPY t TO '{tmp_path}/x.csv'", "SELECT * FROM table"):
+        with pytest.raises(lakehouse_lib.InvalidArgumentError, match="the query cannot be run"):
+            builder.execute(sql)
+    with pytest.raises(NotImplementedError, match="DataFusion"):
+        lakehouse_lib.QueryBuilder({"datafusion.execution.batch_size": "5"})
 
 
 def test_a_missing_file_is_a_file_not_found_error(root: str) -> None:
@@ -318,7 +349,7 @@ def test_a_missing_file_is_a_file_not_found_error(root: str) -> None:
 
 class TestStorageHandler:
     def test_files_and_folders(self, tmp_path: Path) -> None:
-        seen = []
+        results = []
         for package in ("deltalake", "lakehouse_lib"):
             root = tmp_path / package
             root.mkdir()
@@ -338,8 +369,8 @@ class TestStorageHandler:
             with pytest.raises(NotImplementedError):
                 handler.open_append_stream("t.parquet", {})
             files.delete_file("t.parquet")
-            seen.append([selected, read, [info.type for info in files.get_file_info(["t.parquet", "x", "x/c=1"])]])
-        assert seen[0] == seen[1]
+            results.append([selected, read, [info.type for info in files.get_file_info(["t.parquet", "x", "x/c=1"])]])
+        assert results[0] == results[1]
 
     def test_the_log_is_not_written(self, root: str) -> None:
         files = pyarrow.fs.PyFileSystem(lakehouse_lib.fs.DeltaStorageHandler.from_table(lakehouse_lib.DeltaTable(root)))
