@@ -1,5 +1,6 @@
-"""The function that the ``deltalake`` package has in its module ``writer``."""
+"""The names that the ``deltalake`` package has in its module ``writer``."""
 
+from lakehouse_lib.engine.writer_properties import BloomFilterProperties, ColumnProperties, WriterProperties
 from lakehouse_lib.table.write import write_deltalake
 
-__all__ = ["write_deltalake"]
+__all__ = ["BloomFilterProperties", "ColumnProperties", "WriterProperties", "write_deltalake"]

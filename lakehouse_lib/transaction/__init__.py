@@ -3,6 +3,7 @@
 from lakehouse_lib.protocol.actions import Transaction
 from lakehouse_lib.transaction.commit_info import engine_info
 from lakehouse_lib.transaction.commit_properties import CommitProperties
+from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties
 from lakehouse_lib.transaction.optimistic_transaction import OptimisticTransaction
 from lakehouse_lib.transaction.outcome import Committed, Conflict, Outcome, Unknown, version_of
 
@@ -12,6 +13,7 @@ __all__ = [
     "Conflict",
     "OptimisticTransaction",
     "Outcome",
+    "PostCommitHookProperties",
     "Transaction",
     "Unknown",
     "engine_info",
