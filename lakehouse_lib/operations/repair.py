@@ -8,19 +8,17 @@ deletes objects that no version needs: wrong checksums, unreadable checkpoints w
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib import features
-from lakehouse_lib.arrow.values import bools, strings, whole
-from lakehouse_lib.errors import DeltaError, LogCorruptedError, PathOutsideTableError, VersionNotFoundError
+from lakehouse_lib.arrow.values import whole
+from lakehouse_lib.errors import DeltaError, LogCorruptedError, VersionNotFoundError
 from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.checksum import contradictions, read_checksum
 from lakehouse_lib.log.cleanup import cutoff, plan_temporary, unreadable_because
@@ -30,9 +28,10 @@ from lakehouse_lib.log.last_checkpoint_hint import read_hint
 from lakehouse_lib.log.replay.live_files import PathTwiceError
 from lakehouse_lib.log.replay.table_state import is_any_gone, load_state
 from lakehouse_lib.log.segment import Commit, sort_listing
+from lakehouse_lib.operations.missing_files import confirmed, missing_files, without_vector
 from lakehouse_lib.operations.results import RepairResult
 from lakehouse_lib.operations.vacuum import list_objects, newest
-from lakehouse_lib.protocol import deletion_vector, file_paths
+from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectMeta, ObjectStore
@@ -41,8 +40,6 @@ from lakehouse_lib.transaction import OptimisticTransaction, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 _COLUMNS = ("path", "size", "deletionVector")
-#: Matches a path in another store.
-_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def repair(
@@ -100,7 +97,7 @@ def repair(
     objects = list_objects(store).objects
     # The listing does not show files behind a symbolic link, so each missing file is requested by its path.
     doubtful = [missing_files(files, objects["path"], store), files_of_other_sizes(files, objects, store)]
-    missing = _confirmed(pa.concat_tables(doubtful), store)
+    missing = confirmed(pa.concat_tables(doubtful), store)
     a_day_ago = cutoff(moment, timedelta(days=1))
     unreadable, needed = _checkpoints(store, listing, a_day_ago)
     result = RepairResult(
@@ -109,7 +106,7 @@ def repair(
         None,
         dry_run,
         files_removed=missing["path"].to_pylist(),
-        vectors_missing=_without_vector(files, missing, store),
+        vectors_missing=without_vector(files, missing, store),
         sizes_wrong=_wrong_sizes(files, objects, store),
         commits_missing=missing_commits(listing) and missing_commits(store.list_from(file_names.LOG)),
         commits_torn=_torn_commits(store, listing),
@@ -142,12 +139,6 @@ def repair(
     transaction.remove(latest.files.filter(pc.is_in(latest.files["path"], value_set=whole(missing["path"]))))
     transaction.metrics["numRemovedFiles"] = len(missing)
     return replace(result, version=version_of(transaction.commit(commit_properties)))
-
-
-def missing_files(files: pa.Table, stored_paths: pa.ChunkedArray, store: ObjectStore) -> pa.Table:
-    """The rows of ``files`` (with ``path``) whose file is not in ``stored_paths``. Reads nothing."""
-    paths = file_paths.canonical(files["path"], store)
-    return files.filter(pc.invert(pc.is_in(paths, value_set=pc.unique(stored_paths))))
 
 
 def files_of_other_sizes(files: pa.Table, objects: pa.Table, store: ObjectStore) -> pa.Table:
@@ -193,49 +184,6 @@ def _wrong_sizes(files: pa.Table, objects: pa.Table, store: ObjectStore) -> dict
         if meta is not None and meta.size != logged_size:
             wrong[path] = f"it has {meta.size:,} bytes; expected {logged_size:,} bytes by the log"
     return wrong
-
-
-def _confirmed(files: pa.Table, store: ObjectStore) -> pa.Table:
-    """The files that a request for their path does not find either."""
-    if not len(files):
-        return files
-    present = _are_there(file_paths.canonical(files["path"], store).to_pylist(), store)
-    return files.filter(bools([not is_there for is_there in present]))
-
-
-def _without_vector(files: pa.Table, missing: pa.Table, store: ObjectStore) -> list[str]:
-    """Log paths of existing files whose deletion vector is in a missing file."""
-    marked = files.filter(files["deletionVector"].is_valid())
-    marked = marked.filter(pc.invert(pc.is_in(marked["path"], value_set=whole(missing["path"]))))
-    if not len(marked):
-        return []
-    vectors = deletion_vector.paths_of(store, marked["deletionVector"]).to_pylist()
-    present = _are_there(vectors, store)
-    if all(present):
-        return []
-    gone = strings([path for path, is_there in zip(vectors, present, strict=True) if not is_there])
-    paths = []
-    for row in range(len(marked)):
-        vector = deletion_vector.paths_of(store, marked["deletionVector"].slice(row, 1))
-        if pc.any(pc.is_in(vector, value_set=gone)).as_py():
-            paths.append(str(marked["path"][row].as_py()))
-    return paths
-
-
-def _are_there(paths: Sequence[str], store: ObjectStore) -> list[bool]:
-    """Whether each object exists; True for objects outside the table, which this library must not read."""
-
-    def look(path: str) -> bool:
-        if "\0" in unquote(path):
-            return False  # no file can have such a path
-        if _ELSEWHERE.match(path):
-            return True
-        try:
-            return store.head(path) is not None
-        except PathOutsideTableError:
-            return True
-
-    return at_once(store, look, paths)
 
 
 def _checkpoints(

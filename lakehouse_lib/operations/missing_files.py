@@ -1,0 +1,68 @@
+"""The data files of a version, and the files of their deletion vectors, that the store does not have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.values import bools, strings, whole
+from lakehouse_lib.errors import PathOutsideTableError
+from lakehouse_lib.protocol import deletion_vector, file_paths
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.store.concurrent import at_once
+
+#: Matches a path in another store.
+_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def missing_files(files: pa.Table, stored_paths: pa.ChunkedArray, store: ObjectStore) -> pa.Table:
+    """The rows of ``files`` (with ``path``) whose file is not in ``stored_paths``. Reads nothing."""
+    paths = file_paths.canonical(files["path"], store)
+    return files.filter(pc.invert(pc.is_in(paths, value_set=pc.unique(stored_paths))))
+
+
+def confirmed(files: pa.Table, store: ObjectStore) -> pa.Table:
+    """The files that a request for their path does not find either."""
+    if not len(files):
+        return files
+    present = _are_there(file_paths.canonical(files["path"], store).to_pylist(), store)
+    return files.filter(bools([not is_there for is_there in present]))
+
+
+def without_vector(files: pa.Table, missing: pa.Table, store: ObjectStore) -> list[str]:
+    """Log paths of existing files whose deletion vector is in a missing file."""
+    marked = files.filter(files["deletionVector"].is_valid())
+    marked = marked.filter(pc.invert(pc.is_in(marked["path"], value_set=whole(missing["path"]))))
+    if not len(marked):
+        return []
+    vectors = deletion_vector.paths_of(store, marked["deletionVector"]).to_pylist()
+    present = _are_there(vectors, store)
+    if all(present):
+        return []
+    gone = strings([path for path, is_there in zip(vectors, present, strict=True) if not is_there])
+    paths = []
+    for row in range(len(marked)):
+        vector = deletion_vector.paths_of(store, marked["deletionVector"].slice(row, 1))
+        if pc.any(pc.is_in(vector, value_set=gone)).as_py():
+            paths.append(str(marked["path"][row].as_py()))
+    return paths
+
+
+def _are_there(paths: Sequence[str], store: ObjectStore) -> list[bool]:
+    """Whether each object exists; True for objects outside the table, which this library must not read."""
+
+    def look(path: str) -> bool:
+        if "\0" in unquote(path):
+            return False  # no file can have such a path
+        if _ELSEWHERE.match(path):
+            return True
+        try:
+            return store.head(path) is not None
+        except PathOutsideTableError:
+            return True
+
+    return at_once(store, look, paths)
