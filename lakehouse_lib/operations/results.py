@@ -44,6 +44,22 @@ class ChangeResult(OperationResult):
 
 
 @dataclass(frozen=True)
+class RestoreResult(ChangeResult):
+    """The result of a restore.
+
+    Attributes:
+        dry_run: nothing was committed.
+        target_version: the version that was restored.
+        missing_files: the log paths of the version's data files that do not exist, or whose deletion vector does not
+            exist. The restore left them out.
+    """
+
+    dry_run: bool
+    target_version: int
+    missing_files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class VacuumResult(ChangeResult):
     """The result of a vacuum.
 

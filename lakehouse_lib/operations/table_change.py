@@ -31,6 +31,7 @@ class TableChange:
         reads: the predicates that the change read; None among them stands for the whole table. Empty: a blind write.
         moves_rows: ``added`` has the rows of ``removed``, so no row changes (``dataChange`` is false).
         keeps_row_ids: copied rows have their row ids in a column of the new files, if the table has row tracking.
+        is_exclusive: any concurrent commit is a conflict, even one that changes no file.
         metrics: commitInfo's operationMetrics.
     """
 
@@ -44,6 +45,7 @@ class TableChange:
     reads: tuple[Predicate | None, ...] = ()
     moves_rows: bool = False
     keeps_row_ids: bool = False
+    is_exclusive: bool = False
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
     def on(self, snapshot: Snapshot | None, store: ObjectStore) -> OptimisticTransaction:
@@ -61,6 +63,7 @@ class TableChange:
         transaction.remove(self.removed, data_change=not self.moves_rows)
         transaction.add(self.added, keeps_row_ids=self.keeps_row_ids)
         transaction.add_change_files(self.change_files)
+        transaction.is_exclusive = self.is_exclusive
         transaction.metrics.update(self.metrics)
         return transaction
 

@@ -151,6 +151,8 @@ def vacuum(
         except RetentionError:
             _log(started, "VACUUM END", {"status": "FAILED"}, {"numDeletedFiles": 0}, commit_properties)
             raise
+    if version > latest.version + 1:
+        paths = _still_unneeded(plan, started)
     started.store.delete_many(paths)
     metrics = {"numDeletedFiles": len(paths)}
     end = _log(started.update(), "VACUUM END", {"status": "COMPLETED"}, metrics, commit_properties)
@@ -204,6 +206,13 @@ def plan_vacuum(
     checksums = pc.replace_substring_regex(gone["path"], r"^(.*/)?([^/]+)$", r"\1.\2.crc")
     companions = objects.filter(pc.is_in(paths, value_set=checksums))
     return pa.concat_tables([gone, companions]).sort_by("path")
+
+
+def _still_unneeded(plan: pa.Table, started: Snapshot) -> list[str]:
+    """The paths of a plan without the files to which a later version refers again: a restore makes old files live."""
+    live_again = pa.chunked_array(_referenced(started.files, started.store), type=pa.string())
+    paths: list[str] = plan["path"].filter(pc.invert(pc.is_in(plan["path"], value_set=live_again))).to_pylist()
+    return paths
 
 
 def newest(snapshot: Snapshot) -> Snapshot:

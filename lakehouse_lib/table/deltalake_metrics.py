@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakehouse_lib.operations.results import ChangeResult, RepairResult
+from lakehouse_lib.operations.results import ChangeResult, RepairResult, RestoreResult
 
 _OPTIMIZE = {
     "numFilesAdded": "numAddedFiles",
@@ -88,6 +88,17 @@ def merge_metrics(result: ChangeResult) -> dict[str, Any]:
     """Of ``merge``; ``num_deletion_vectors`` is our own."""
     return {
         **{name: result.metrics.get(spark_name, 0) for name, spark_name in _MERGE.items()},
+        "version": result.version_after,
+    }
+
+
+def restore_metrics(result: RestoreResult) -> dict[str, Any]:
+    """The metrics of ``restore``; ``deltalake`` has only the first two."""
+    return {
+        "numRemovedFile": result.metrics["numRemovedFiles"],
+        "numRestoredFile": result.metrics["numRestoredFiles"],
+        "missing_files": list(result.missing_files),
+        "dry_run": result.dry_run,
         "version": result.version_after,
     }
 

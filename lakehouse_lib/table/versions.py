@@ -1,20 +1,24 @@
-"""A table that moves between its versions: to read an earlier one, or after a commit."""
+"""A table that moves between its versions: to read an earlier one, to restore it, or after a commit."""
 
 from __future__ import annotations
 
 import logging
 from datetime import datetime
+from typing import Any
 
-from lakehouse_lib.errors import DeltaError, WrongArgumentTypeError
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, WrongArgumentTypeError
 from lakehouse_lib.log.history import moment_of, version_at
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.table.deltalake_metrics import restore_metrics
 from lakehouse_lib.table.reading import ReadableTable
+from lakehouse_lib.transaction.commit_properties import CommitProperties, commit_properties_of
+from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties
 
 logger = logging.getLogger(__name__)
 
 
 class VersionedTable(ReadableTable):
-    """A table that can move to another version."""
+    """A table that can move to another version and restore one."""
 
     def load_as_version(self, version: int | str | datetime) -> None:
         """Move to a version, or to the version at a time (a datetime, or ISO 8601 text; without a zone: UTC).
@@ -42,6 +46,53 @@ class VersionedTable(ReadableTable):
     def update_incremental(self) -> None:
         """Move to the latest version, reading only new commits."""
         self._snapshot = self._snapshot.update()
+
+    def restore(
+        self,
+        target: int | str | datetime,
+        *,
+        ignore_missing_files: bool = False,
+        protocol_downgrade_allowed: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, Any]:
+        """Make the table equal to an earlier version, in a new commit; see ``operations.restore``.
+
+        Args:
+            target: the version; or the version at a time: a datetime or ISO 8601 text, without a zone: UTC.
+            ignore_missing_files: leave out files that do not exist any more, instead of refusing.
+            protocol_downgrade_allowed: only False. The protocol keeps all of its features, because versions between
+                need them.
+            dry_run: only return what would be done.
+
+        Returns:
+            ``deltalake``'s metrics ``numRestoredFile`` and ``numRemovedFile``, ``missing_files`` (log paths of files
+            that do not exist), ``dry_run`` and ``version``, the table's version after the restore.
+
+        Raises:
+            VersionNotFoundError: the version or time does not exist, or was cleaned up.
+            ObjectNotFoundError: files of the version do not exist, for example because vacuum has deleted them.
+            CommitFailedError: another writer committed first.
+        """
+        from lakehouse_lib.operations.restore import restore
+
+        properties = commit_properties_of(commit_properties, post_commithook_properties, table=self.table_uri)
+        if protocol_downgrade_allowed:
+            raise InvalidArgumentError(
+                f"protocol_downgrade_allowed is {protocol_downgrade_allowed!r}; expected False",
+                table=self.table_uri,
+                hint="A restore keeps the protocol, because the versions between need its features",
+            )
+        result = restore(
+            self._latest(),
+            target,
+            ignore_missing_files=ignore_missing_files,
+            dry_run=dry_run,
+            commit_properties=properties,
+        )
+        self._move_on(result.version)
+        return restore_metrics(result)
 
     def _latest(self) -> Snapshot:
         """Move to the latest version and return it. Verbs work on the latest version, whichever version is open."""

@@ -64,6 +64,7 @@ class Attempt:
         applications: the version that it writes for each application.
         domains: names of the domains that it writes.
         writes_metadata, writes_protocol: whether it changes them.
+        is_exclusive: any winning commit conflicts, even one that changes no file (VACUUM START).
     """
 
     protocol: Protocol
@@ -77,6 +78,7 @@ class Attempt:
     domains: frozenset[str]
     writes_metadata: bool
     writes_protocol: bool
+    is_exclusive: bool = False
 
 
 def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: ObjectStore) -> CommitFailedError | None:
@@ -125,6 +127,8 @@ def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: Obj
         if number in both:
             what = f"removed {files_in_words(both[number])} that this transaction removes"
             return conflict(ConcurrentDeleteDeleteError, what)
+        if attempt.is_exclusive:
+            return conflict(CommitFailedError, "is concurrent with this transaction, which allows no other commit")
     return None
 
 

@@ -75,7 +75,7 @@ class OptimisticTransaction:
         operation: the operation in commitInfo, as delta-spark names it ("WRITE", "DELETE", "OPTIMIZE", ...).
         parameters: the operationParameters in commitInfo.
 
-    ``metrics`` becomes the operationMetrics in commitInfo.
+    ``metrics`` becomes the operationMetrics in commitInfo. If ``is_exclusive`` is true, any winning commit conflicts.
     """
 
     def __init__(
@@ -95,6 +95,7 @@ class OptimisticTransaction:
         self._domains: dict[str, DomainMetadata] = {}
         self._reads: list[Predicate | None] = []
         self.metrics: dict[str, Any] = {}
+        self.is_exclusive = False
 
     def add(self, files: pa.Table, *, keeps_row_ids: bool = False) -> None:
         """Add files (FILE_SCHEMA); their ``dataChange`` says whether they have new rows.
@@ -317,6 +318,7 @@ class OptimisticTransaction:
             domains=frozenset(self._domains),
             writes_metadata=self._metadata is not None,
             writes_protocol=self._protocol is not None,
+            is_exclusive=self.is_exclusive,
         )
 
     def _isolation(self) -> IsolationLevel:
