@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         StructType,
         VariantType,
     )
+    from lakehouse_lib.table.convert import convert_to_deltalake
     from lakehouse_lib.table.delta_table import DeltaTable
     from lakehouse_lib.table.write import write_deltalake
     from lakehouse_lib.transaction import engine_info
@@ -56,6 +57,7 @@ _HOMES = {
     "Transaction": "protocol.actions",
     "VariantType": "schema",
     "WriterProperties": "engine.writer_properties",
+    "convert_to_deltalake": "table.convert",
     "engine_info": "transaction",
     "write_deltalake": "table.write",
 }

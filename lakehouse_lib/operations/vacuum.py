@@ -362,16 +362,21 @@ def _file_names(paths: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.replace_substring_regex(paths, r"^.*/", "")
 
 
-def _hidden(paths: pa.ChunkedArray, partition_columns: Sequence[str]) -> pa.ChunkedArray:
-    """Which paths have a component that starts with ``_`` or ``.`` and is not a folder of data files.
-
-    Every file in the folder of a Spark write counts as data, so a killed job's files in its ``_temporary`` are deleted.
-    """
+def are_hidden(paths: pa.ChunkedArray, partition_columns: Sequence[str]) -> pa.ChunkedArray:
+    """Which paths have a component that starts with ``_`` or ``.`` and is not the folder of a partition."""
     names = "|".join(re.escape(name) + "=" for name in partition_columns if name[:1] in ("_", "."))
     if names:
         paths = pc.replace_substring_regex(paths, rf"(^|/)(?:{names})", r"\1column=")
+    return pc.match_substring_regex(paths, r"(^|/)[_.]")
+
+
+def _hidden(paths: pa.ChunkedArray, partition_columns: Sequence[str]) -> pa.ChunkedArray:
+    """``are_hidden`` without the files of the change data feed, of indexes and of Spark writes.
+
+    Every file in the folder of a Spark write counts as data, so a killed job's files in its ``_temporary`` are deleted.
+    """
     paths = pc.replace_substring_regex(paths, r"(^|/)(?:_change_data|_delta_index)/", r"\1folder/")
-    return pc.and_not(pc.match_substring_regex(paths, r"(^|/)[_.]"), pc.starts_with(paths, f"{WRITE_KEY}="))
+    return pc.and_not(are_hidden(paths, partition_columns), pc.starts_with(paths, f"{WRITE_KEY}="))
 
 
 def _log(

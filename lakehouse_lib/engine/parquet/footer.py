@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakehouse_lib.arrow.types import rebuilt
 from lakehouse_lib.errors import DataFileMissingError, ObjectNotFoundError, StoreError
 from lakehouse_lib.store import ObjectStore
 
@@ -23,6 +26,23 @@ def read_footer(store: ObjectStore, path: str) -> pq.FileMetaData:
         raise missing_file(path, table=store.root) from error
     except (pa.ArrowException, OSError) as error:
         raise unreadable_file(path, error, store) from error
+
+
+def with_int96_in_utc(schema: pa.Schema, footer: pq.FileMetaData) -> pa.Schema:
+    """The Arrow schema of a file with its INT96 columns as timestamps in UTC, which Arrow shows without a zone."""
+    physical = [footer.schema.column(number).physical_type for number in range(footer.num_columns)]
+    if "INT96" not in physical:
+        return schema
+    leaves = iter(physical)
+    return pa.schema([column.with_type(_in_utc(column.type, leaves)) for column in schema])
+
+
+def _in_utc(kind: pa.DataType, physical: Iterator[str]) -> pa.DataType:
+    def change(part: pa.DataType) -> pa.DataType:
+        is_int96 = not part.num_fields and next(physical, "") == "INT96"
+        return pa.timestamp(part.unit, "UTC") if is_int96 and pa.types.is_timestamp(part) else part
+
+    return rebuilt(kind, change)
 
 
 def missing_file(path: str, *, table: str, version: int | None = None) -> DataFileMissingError:

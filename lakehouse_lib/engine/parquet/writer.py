@@ -21,7 +21,7 @@ from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.file_options import file_options
 from lakehouse_lib.engine.parquet.stored_schema import column_names, stored_schema
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, StoreError
 from lakehouse_lib.log import clock
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.protocol.table_properties import target_file_size
@@ -334,3 +334,29 @@ def partition_texts(values: pa.Array | pa.ChunkedArray, name: str, target: Write
             code="DELTA_INVALID_PARTITION_VALUE",
         ) from error
     return texts
+
+
+def logged_values(parsed: Sequence[Mapping[str, str | None]], target: WriteTarget) -> list[dict[str, str | None]]:
+    """The ``partitionValues`` of files; the values are parsed as the types of the columns and spelled again.
+
+    Args:
+        parsed: for each file, the text of each value by the column's physical name.
+
+    Raises:
+        InvalidArgumentError: a text is not a valid value of its column; the error names the column.
+    """
+    keys = target.layout.partition_keys
+    spelled: dict[str, list[str | None]] = {}
+    for name, key in keys.items():
+        kind = target.layout.schema.field(name).type
+        try:
+            typed = partition_values.to_typed(pa.array([values[key] for values in parsed], pa.string()), kind)
+        except LogCorruptedError as error:
+            raise InvalidArgumentError(
+                f"column {name}: {error.message}",
+                table=target.store.root,
+                hint="Give the column a type that fits the text; dates and times have years from 0 to 9999",
+                code="DELTA_INVALID_PARTITION_VALUE",
+            ) from error
+        spelled[key] = partition_texts(typed, name, target)
+    return [{key: spelled[key][index] for key in keys.values()} for index in range(len(parsed))]

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.types import rebuilt
+from lakehouse_lib.engine.parquet.footer import with_int96_in_utc
 from lakehouse_lib.engine.parquet.reader import DataFile
 from lakehouse_lib.errors import SourceRefusedError, UnsupportedFeatureError
 from lakehouse_lib.ingestion.landing import source_path
@@ -38,7 +39,7 @@ def read_parquet(path: Path, schema: pa.Schema) -> Iterator[TypedBlock]:
             open_arrow(source_path(path), follow_links=False) as source,
             DataFile(source, coerce_int96_timestamp_unit="us") as file,
         ):
-            stored = _stored(file)
+            stored = with_int96_in_utc(file.schema_arrow, file.metadata)
             mismatches = _mismatches(schema, stored)
             if mismatches:
                 raise refusal(path.name, mismatches)
@@ -131,27 +132,6 @@ def _plain(column: Any) -> Any:
 def _decoded(kind: pa.DataType) -> pa.DataType:
     """The type without dictionaries at any depth; else one invalid value in a dictionary would reject all rows."""
     return rebuilt(kind, lambda part: part.value_type if pa.types.is_dictionary(part) else part)
-
-
-def _stored(file: DataFile) -> pa.Schema:
-    """The file's schema with INT96 as timestamps in UTC, which Arrow shows without a zone."""
-    metadata = file.metadata.schema
-    if all(metadata.column(number).physical_type != "INT96" for number in range(len(metadata))):
-        return file.schema_arrow
-    return pa.schema(
-        [
-            column.with_type(_in_utc(column.type, iter(file.physical(place))))
-            for place, column in enumerate(file.schema_arrow)
-        ]
-    )
-
-
-def _in_utc(kind: pa.DataType, physical: Iterator[str]) -> pa.DataType:
-    def change(part: pa.DataType) -> pa.DataType:
-        is_int96 = not part.num_fields and next(physical, "") == "INT96"
-        return pa.timestamp(part.unit, "UTC") if is_int96 and pa.types.is_timestamp(part) else part
-
-    return rebuilt(kind, change)
 
 
 def _mismatches(schema: pa.Schema, got: pa.Schema) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, TableNotFoundError
 from lakehouse_lib.features import changed_configuration, requested_features, with_physical_names
@@ -144,10 +144,10 @@ def create_table(
     return OperationResult(store.root, None if snapshot is None else snapshot.version, version_of(outcome))
 
 
-def unknown_mode(mode: str, store: ObjectStore) -> InvalidArgumentError:
-    """The error for a mode that is not valid."""
+def unknown_mode(mode: str, store: ObjectStore, modes: Iterable[str] = MODE_NAMES) -> InvalidArgumentError:
+    """The error for a mode that is not one of ``modes``."""
     return InvalidArgumentError(
-        f"mode is {mode!r}; expected one of {', '.join(MODE_NAMES)}", table=store.root, code="DELTA_INVALID_SAVE_MODE"
+        f"mode is {mode!r}; expected one of {', '.join(modes)}", table=store.root, code="DELTA_INVALID_SAVE_MODE"
     )
 
 

@@ -17,13 +17,13 @@ import pyarrow.parquet as pq
 from lakehouse_lib import statistics
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.file_options import codec_of
-from lakehouse_lib.engine.parquet.writer import indexed_leaves, partition_texts
+from lakehouse_lib.engine.parquet.writer import indexed_leaves, logged_values
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
 from lakehouse_lib.engine.spark import store_access
 from lakehouse_lib.engine.spark.columns import spark_type
 from lakehouse_lib.engine.spark.session_settings import session_settings
 from lakehouse_lib.engine.spark.write import WRITE_KEY
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError
+from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.schema import (
     ArrayType,
@@ -122,7 +122,9 @@ def read_footers(task: FooterTask) -> pa.Table:
     target = task.target
     indexed = indexed_leaves(target)
     rows, empty = [], []
-    values = _partition_values([meta.path for meta in task.objects], target)
+    keys = tuple(target.layout.partition_keys.values())
+    parsed = [partition_values.parse_hive_path(meta.path, keys) for meta in task.objects]
+    values = logged_values(parsed, target)
     for meta, partition in zip(task.objects, values, strict=True):
         with target.store.open_input(meta.path) as source:
             metadata = pq.read_metadata(source)
@@ -222,26 +224,6 @@ def _shaped(column: Any, source: DataType, kind: DataType) -> Any:
         keyed = F.transform_keys(column, lambda key, _: _shaped(key, source.key_type, kind.key_type))
         return F.transform_values(keyed, lambda _, value: _shaped(value, source.value_type, kind.value_type))
     return column.cast(spark_type(kind))
-
-
-def _partition_values(paths: list[str], target: WriteTarget) -> list[dict[str, str | None]]:
-    """The ``partitionValues`` of files from the names of their folders."""
-    keys = target.layout.partition_keys.values()
-    parsed = [partition_values.parse_hive_path(path, tuple(keys)) for path in paths]
-    spelled: dict[str, list[str | None]] = {}
-    for name, key in zip(target.layout.partition_columns, keys, strict=True):
-        kind = target.layout.schema.field(name).type
-        try:
-            typed = partition_values.to_typed(pa.array([values[key] for values in parsed], pa.string()), kind)
-        except LogCorruptedError as error:  # a year that Spark writes and the log cannot have
-            raise InvalidArgumentError(
-                f"column {name}: {error.message}",
-                table=target.store.root,
-                hint=partition_values.YEARS_HINT,
-                code="DELTA_INVALID_PARTITION_VALUE",
-            ) from error
-        spelled[key] = partition_texts(typed, name, target)
-    return [{key: spelled[key][index] for key in keys} for index in range(len(paths))]
 
 
 def _discard(target: WriteTarget, folder: str) -> None:

@@ -1,0 +1,109 @@
+"""The Parquet files of a folder that becomes a table, and the partition values in the names of its folders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.log.file_names import LOG
+from lakehouse_lib.operations.vacuum import are_hidden, list_objects
+from lakehouse_lib.protocol import partition_values
+from lakehouse_lib.store import ObjectStore
+
+PartitionStrategy = Literal["hive", "directory"]
+
+_SHOWN = 10
+
+
+class ConversionFolder(NamedTuple):
+    """The Parquet files of a folder, sorted by path.
+
+    Attributes:
+        paths, sizes, times: of each file: its store path, its bytes, and its modification time in ms since the epoch.
+        folder_numbers: for each file the index of its folder in ``folder_values``.
+        folder_values: for each folder the text of each partition value by column.
+    """
+
+    paths: list[str]
+    sizes: list[int]
+    times: list[int]
+    folder_numbers: list[int]
+    folder_values: list[dict[str, str | None]]
+
+
+def open_folder(store: ObjectStore, columns: Sequence[str], strategy: PartitionStrategy) -> ConversionFolder:
+    """The files below the root of a store. Hidden files (``_x``, ``.x``) and files in hidden folders are left out.
+
+    Args:
+        columns: the partition columns.
+
+    Raises:
+        InvalidArgumentError: there is no Parquet file; or a file is not named ``*.parquet`` or is a symbolic link, or a
+            folder has a log of its own: the new table's vacuum would delete such files, or their rows would be read
+            twice; or a folder does not fit the partition columns.
+    """
+    table = store.root
+    listing = list_objects(store)
+    logs = pc.match_substring(listing.objects["path"], f"/{LOG}/")
+    objects = listing.objects.filter(pc.invert(are_hidden(listing.objects["path"], columns))).sort_by("path")
+    is_parquet = pc.match_substring_regex(objects["path"], r"(?i)\.parquet$")
+    for what, paths, hint in (
+        ("tables in subfolders", listing.objects["path"].filter(logs), "Convert each folder by itself"),
+        ("symbolic links", pa.array(sorted(listing.links.ends or ()), pa.string()), "Put the files into the folder"),
+        (
+            "files that are not named *.parquet",
+            objects["path"].filter(pc.invert(is_parquet)),
+            "Move them out of the folder, because a vacuum of the table would delete them",
+        ),
+    ):
+        if len(paths):
+            named = ", ".join(paths.slice(0, _SHOWN).to_pylist())
+            more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+            raise InvalidArgumentError(
+                f"the folder has {what}: {named}{more}", table=table, hint=hint, code="DELTA_CANNOT_CONVERT"
+            )
+    if not len(objects):
+        raise InvalidArgumentError(
+            "the folder has 0 Parquet files; expected at least 1",
+            table=table,
+            hint="Check the location; use DeltaTable.create for a table without rows",
+            code="DELTA_CANNOT_CONVERT",
+        )
+    folders = pc.replace_substring_regex(objects["path"], r"/?[^/]*$", "").combine_chunks().dictionary_encode()
+    return ConversionFolder(
+        objects["path"].to_pylist(),
+        objects["size"].to_pylist(),
+        objects["modified"].to_pylist(),
+        folders.indices.to_pylist(),
+        [_values(folder, columns, strategy, table) for folder in folders.dictionary.to_pylist()],
+    )
+
+
+def _values(folder: str, columns: Sequence[str], strategy: PartitionStrategy, table: str) -> dict[str, str | None]:
+    """The text of each partition value in the name of a folder."""
+    if strategy == "hive":
+        values = partition_values.folders(folder)
+        fits = set(values) == set(columns)
+    else:
+        parts = folder.split("/") if folder and columns else []
+        fits = len(parts) == len(columns)
+        values = {
+            name: None if part == partition_values.HIVE_NULL else unquote(part)
+            for name, part in zip(columns, parts, strict=False)
+        }
+    if not fits:
+        expected = ", ".join(columns) or "no partition column"
+        raise InvalidArgumentError(
+            f"the folder {folder!r} does not have a value for each partition column; expected {expected}"
+            if columns
+            else f"the folder {folder!r} has partition values; expected no partition column",
+            table=table,
+            hint="Name the columns of all folders in partition_by, with their types",
+            code="DELTA_CANNOT_CONVERT",
+        )
+    return values

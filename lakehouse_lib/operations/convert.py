@@ -1,0 +1,235 @@
+"""Convert a folder of Parquet files to a table, in place: one commit adds all files to a new log.
+
+No file is moved or rewritten. The schema is merged from the footers of all files, and files whose columns contradict
+each other are refused. Statistics come from the footers, and partition values from the names of the folders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lakehouse_lib import statistics
+from lakehouse_lib.arrow.legacy_calendar import HybridCalendar
+from lakehouse_lib.arrow.types import nullable
+from lakehouse_lib.engine.base import WriteTarget
+from lakehouse_lib.engine.parquet.footer import read_footer, with_int96_in_utc
+from lakehouse_lib.engine.parquet.writer import indexed_leaves, logged_values
+from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, SchemaMismatchError
+from lakehouse_lib.features import requested_features
+from lakehouse_lib.log import latest_version
+from lakehouse_lib.operations.conversion_folder import ConversionFolder, PartitionStrategy, open_folder
+from lakehouse_lib.operations.results import ChangeResult
+from lakehouse_lib.operations.table_change import TableChange
+from lakehouse_lib.operations.write.create import check_kinds, new_metadata, table_exists, unknown_mode
+from lakehouse_lib.protocol import file_paths
+from lakehouse_lib.protocol.table_properties import COLUMN_MAPPING_MODE
+from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType, TableLayout, merge
+from lakehouse_lib.statistics import StatisticsColumns
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.transaction import Conflict, version_of
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+_MODES = ("error", "ignore")
+_EXISTS = 'Use mode "ignore" to leave it as it is'
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The table that a conversion makes.
+
+    Attributes:
+        partition_by: the partition columns, in the order of the folders; empty: the table is not partitioned.
+        partition_strategy: "hive" for folders such as ``year=2026``, "directory" for ``2026``.
+        name, description, configuration: of the new table.
+        collect_stats: whether files get statistics from their footers.
+    """
+
+    partition_by: Schema = Schema([])  # noqa: RUF009 - a value
+    partition_strategy: PartitionStrategy = "hive"
+    name: str | None = None
+    description: str | None = None
+    configuration: Mapping[str, str | None] | None = None
+    collect_stats: bool = True
+
+
+def convert(
+    store: ObjectStore,
+    conversion: Conversion,
+    *,
+    mode: str = "error",
+    commit_properties: CommitProperties | None = None,
+) -> ChangeResult:
+    """Convert the Parquet files below the root of a store to a table.
+
+    Args:
+        mode: if the location has a table, "error" raises and "ignore" does nothing.
+
+    Returns:
+        Metrics: numConvertedFiles.
+
+    Raises:
+        InvalidArgumentError: the location has a table, no Parquet file, or a file that cannot be a file of the table;
+            or a folder does not fit the partition columns.
+        SchemaMismatchError: the columns of two files contradict each other.
+        InvalidSchemaError: a table cannot have the columns of the files.
+        StoreError: a file is not readable as Parquet.
+        UnsupportedFeatureError: a property enables a feature that this library cannot write.
+    """
+    table = store.root
+    if mode not in _MODES:
+        raise unknown_mode(mode, store, _MODES)
+    check_kinds(None, conversion.name, conversion.description, conversion.configuration, table=table)
+    if latest_version(store) is not None:
+        return _existing(store, mode)
+    _refuse_column_mapping(conversion.configuration or {}, table)
+    folder = open_folder(store, conversion.partition_by.names, conversion.partition_strategy)
+    metadata = new_metadata(
+        _schema(store, folder.paths, conversion.partition_by),
+        conversion.partition_by.names,
+        name=conversion.name,
+        description=conversion.description,
+        configuration=conversion.configuration,
+        table=table,
+    )
+    layout = TableLayout(Schema.from_json(metadata.schema_string), metadata.partition_columns)
+    target = WriteTarget(store, layout, metadata.configuration)
+    change = TableChange(
+        "CONVERT",
+        {
+            "numFiles": len(folder.paths),
+            "partitionedBy": list(metadata.partition_columns),
+            "collectStats": conversion.collect_stats,
+        },
+        added=_files(folder, target, collect_stats=conversion.collect_stats),
+        metadata=metadata,
+        features=requested_features(conversion.configuration or {}),
+        metrics={"numConvertedFiles": len(folder.paths)},
+    )
+    outcome = change.on(None, store).commit(commit_properties)
+    if isinstance(outcome, Conflict):
+        return _existing(store, mode)
+    return ChangeResult(table, None, version_of(outcome), change.metrics)
+
+
+def _existing(store: ObjectStore, mode: str) -> ChangeResult:
+    if mode == "error":
+        raise table_exists(store, hint=_EXISTS)
+    return ChangeResult(store.root, latest_version(store), None, {"numConvertedFiles": 0})
+
+
+def _refuse_column_mapping(configuration: Mapping[str, str | None], table: str) -> None:
+    mode = configuration.get(COLUMN_MAPPING_MODE.key)
+    if mode is not None and mode.strip().lower() != "none":
+        raise InvalidArgumentError(
+            f"{COLUMN_MAPPING_MODE.key} is {mode!r}; expected 'none'",
+            table=table,
+            hint="Columns of existing files have no ids and physical names; write the rows to a new table instead",
+            code="DELTA_INVALID_TABLE_PROPERTY",
+        )
+
+
+def _schema(store: ObjectStore, paths: Sequence[str], partition_by: Schema) -> Schema:
+    """The columns of all files, nullable, and then the partition columns. A column of a file that has the name of a
+    partition column is left out, because its values are those of the folders."""
+    names = {name.lower() for name in partition_by.names}
+
+    def columns(path: str) -> str:
+        footer = read_footer(store, path)
+        schema = with_int96_in_utc(footer.schema.to_arrow_schema(), footer)
+        with _naming(path, store):
+            data_columns = pa.schema([field for field in schema if field.name.lower() not in names])
+            return merge(Schema([]), nullable(data_columns)).to_json()
+
+    schemas: dict[str, str] = {}  # usually all files have the same
+    for path, text in zip(paths, at_once(store, columns, paths), strict=True):
+        schemas.setdefault(text, path)
+    first = paths[0]
+    merged = Schema([])
+    for text, path in schemas.items():
+        with _naming(path, store):
+            merged = _merged(merged, Schema.from_json(text), first)
+    return Schema([*merged.fields, *partition_by.fields])
+
+
+@contextmanager
+def _naming(path: str, store: ObjectStore) -> Iterator[None]:
+    """Name the file in an error about its columns."""
+    try:
+        yield
+    except DeltaError as error:
+        raise type(error)(
+            f"the file {path}: {error.message}", table=store.root, hint=error.hint, code=error.code
+        ) from error
+
+
+def _merged(schema: Schema, incoming: Schema, first: str) -> Schema:
+    """The schema with the new columns of a file; types must be equal, because files are not rewritten."""
+    merged = merge(schema, incoming.to_arrow())
+    differences = list(_differences(merged, incoming, ""))
+    if differences:
+        raise SchemaMismatchError(
+            f"its columns contradict those of other files, such as {first}: {'; '.join(differences)}",
+            hint="Rewrite the file, or move it out of the folder",
+        )
+    return merged
+
+
+def _differences(table: DataType, data: DataType, name: str) -> Iterator[str]:
+    """Texts for the columns of ``data`` that are not the same columns of ``table``."""
+    if isinstance(table, StructType) and isinstance(data, StructType):
+        for member in data.fields:
+            field = table.get(member.name)
+            where = f"{name}.{member.name}" if name else member.name
+            if field is None or field.name != member.name:
+                yield f"{where} differs only in case from {'' if field is None else field.name}"
+            else:
+                yield from _differences(field.type, member.type, where)
+    elif isinstance(table, ArrayType) and isinstance(data, ArrayType):
+        yield from _differences(table.element_type, data.element_type, f"{name}.element")
+    elif isinstance(table, MapType) and isinstance(data, MapType):
+        yield from _differences(table.key_type, data.key_type, f"{name}.key")
+        yield from _differences(table.value_type, data.value_type, f"{name}.value")
+    elif table != data and data != PrimitiveType("void"):
+        yield f"{name} is {data}; expected {table}"
+
+
+def _files(folder: ConversionFolder, target: WriteTarget, *, collect_stats: bool) -> pa.Table:
+    """The files table of the folder, with statistics from the footers."""
+    store, schema, indexed = target.store, target.layout.schema, indexed_leaves(target)
+    without_times = _without_times(schema, indexed)
+
+    def stats(path: str) -> str | None:
+        footer = read_footer(store, path)
+        calendar = HybridCalendar.of(footer.metadata)
+        return statistics.from_footer(footer, schema, indexed=indexed if calendar is None else without_times)
+
+    texts = at_once(store, stats, folder.paths) if collect_stats else [None] * len(folder.paths)
+    values = logged_values(folder.folder_values, target)
+    return files_table(
+        [
+            FileRow(file_paths.encode(path), values[number], size, modified, text)
+            for path, number, size, modified, text in zip(
+                folder.paths, folder.folder_numbers, folder.sizes, folder.times, texts, strict=True
+            )
+        ],
+        data_change=True,
+    )
+
+
+def _without_times(schema: Schema, indexed: StatisticsColumns) -> StatisticsColumns:
+    """The columns without dates and timestamps: files of Spark before version 3 count days in another calendar."""
+    times = ("date", "timestamp", "timestamp_ntz")
+    return replace(
+        indexed,
+        paths=frozenset(
+            path
+            for path, kind in statistics.leaves(schema)
+            if path in indexed and not (isinstance(kind, PrimitiveType) and kind.type in times)
+        ),
+    )
