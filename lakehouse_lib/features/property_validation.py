@@ -8,7 +8,7 @@ from lakehouse_lib.errors import InvalidArgumentError, UnsupportedFeatureError
 from lakehouse_lib.features import row_tracking
 from lakehouse_lib.features.table_features import CONSTRAINT_PREFIX, FEATURES
 from lakehouse_lib.json_text import excerpt
-from lakehouse_lib.protocol.table_properties import PROPERTIES
+from lakehouse_lib.protocol.table_properties import COLUMN_MAPPING_MODE, DELETION_VECTORS, PROPERTIES, SYMLINK_MANIFESTS
 from lakehouse_lib.schema import Schema
 
 #: ``delta.feature.NAME = supported`` adds a feature to the protocol; it is not stored as a property.
@@ -49,6 +49,7 @@ def changed_configuration(
     _check_written(names | requested_features(change, table=table), table)
     rest = {key: value for key, value in current.items() if key not in change}
     configuration = rest | {key: value for key, value in values.items() if not key.startswith(FEATURE_PREFIX)}
+    _check_manifests(configuration, table)
     if row_tracking.PROPERTIES & values.keys():
         return row_tracking.with_columns(configuration, table=table)
     return configuration
@@ -70,6 +71,24 @@ def requested_features(change: Mapping[str, str | None], *, table: str | None = 
                 code="DELTA_INVALID_TABLE_PROPERTY",
             )
     return frozenset(key.removeprefix(FEATURE_PREFIX) for key in entries)
+
+
+def _check_manifests(configuration: Mapping[str, str], table: str | None) -> None:
+    """Refuse manifests beside a feature that programs that read manifests do not know."""
+    if not SYMLINK_MANIFESTS.is_on(configuration):
+        return
+    for name, is_on in (
+        (DELETION_VECTORS.key, DELETION_VECTORS.is_on(configuration)),
+        (COLUMN_MAPPING_MODE.key, COLUMN_MAPPING_MODE.of(configuration, table) != "none"),
+    ):
+        if is_on:
+            raise UnsupportedFeatureError(
+                f"{SYMLINK_MANIFESTS.key} and {name} cannot be enabled together, because programs that read manifests "
+                "read only Parquet",
+                table=table,
+                hint="Leave out one of them",
+                code="DELTA_MANIFEST_UNSUPPORTED",
+            )
 
 
 def _check_written(names: Iterable[str], table: str | None) -> None:

@@ -162,6 +162,8 @@ TARGET_FILE_SIZE = TableProperty(
     "delta.targetFileSize", 100 << 20, size, "a positive number of bytes, or a size such as 100mb", harmless=True
 )
 
+SYMLINK_MANIFESTS = _switch("delta.compatibility.symlinkFormatManifest.enabled")
+
 # Row tracking.
 ROW_TRACKING = _switch("delta.enableRowTracking")
 ROW_TRACKING_SUSPENDED = _switch("delta.rowTrackingSuspended")

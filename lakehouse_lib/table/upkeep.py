@@ -1,4 +1,4 @@
-"""The verbs that maintain a table: vacuum, checkpoint, log compaction, log cleanup and repair."""
+"""The verbs that maintain a table: vacuum, manifests, checkpoint, log compaction, log cleanup and repair."""
 
 from __future__ import annotations
 
@@ -49,6 +49,12 @@ class UpkeepTable(VersionedTable):
         )
         self._move_on(result.version)
         return list(result.files)
+
+    def generate(self, *, mode: str = "symlink_format_manifest") -> None:
+        """Write manifests of the latest version, for programs that read Parquet only; see ``operations.generate``."""
+        from lakehouse_lib.operations.generate import generate
+
+        generate(self._latest(), mode)
 
     def create_checkpoint(self) -> None:
         """Write a checkpoint of the open version; see ``operations.checkpoint``.

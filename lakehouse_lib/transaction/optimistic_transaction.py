@@ -199,7 +199,7 @@ class OptimisticTransaction:
                     if freed_name_error is not None:
                         return Unknown.of(commit.version, txn_id, freed_name_error, table=self._store.root)
                     self._snapshot.remember(OwnCommit(commit, len(data)))
-                    run_hooks(self._snapshot, commit, properties.post_commithook_properties)
+                run_hooks(self._snapshot, commit, properties.post_commithook_properties, self._store)
                 return Committed(commit.version, attempt)
             if self._snapshot is None:
                 return Conflict(

@@ -1,4 +1,4 @@
-"""Post-commit hooks: the checksum of the commit, the checkpoint that is due, and the log cleanup after it.
+"""Post-commit hooks: manifests, the checksum of the commit, the checkpoint that is due, and the log cleanup after it.
 
 A failing hook is logged and does not fail the commit.
 """
@@ -23,24 +23,34 @@ from lakehouse_lib.log.checksum import (
 )
 from lakehouse_lib.log.cleanup import clean_up, is_due
 from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit
-from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL, EXPIRED_LOG_CLEANUP
-from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL, EXPIRED_LOG_CLEANUP, SYMLINK_MANIFESTS
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.symlink_manifests import refresh_manifests
 from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties
 
 logger = logging.getLogger(__name__)
 
 
-def run_hooks(before: Snapshot, commit: CommitActions, properties: PostCommitHookProperties) -> None:
+def run_hooks(
+    before: Snapshot | None, commit: CommitActions, properties: PostCommitHookProperties, store: ObjectStore
+) -> None:
     """Run the hooks that are due after a commit.
 
     Args:
-        before: the read version of the commit, which may be several versions older.
+        before: the read version of the commit, which may be several versions older; None: it created the table.
     """
     version = commit.version
-    with _logged_failure("checksum", before, version):
+    metadata = commit.metadata or (before.metadata if before is not None else None)
+    if metadata is not None and SYMLINK_MANIFESTS.is_on(metadata.configuration):
+        with _logged_failure("manifests", store, version):
+            refresh_manifests(load_snapshot(store) if before is None else before.update(), commit)
+    if before is None:
+        return
+    with _logged_failure("checksum", store, version):
         write_checksum(before, commit)
-    with _logged_failure("checkpoint", before, version):
-        is_interval_over = version % CHECKPOINT_INTERVAL.of(before.configuration, before.store.root) == 0
+    with _logged_failure("checkpoint", store, version):
+        is_interval_over = version % CHECKPOINT_INTERVAL.of(before.configuration, store.root) == 0
         makes_checkpoint = is_interval_over and properties.create_checkpoint
         if not makes_checkpoint and not properties.cleanup_expired_logs:
             return
@@ -51,10 +61,10 @@ def run_hooks(before: Snapshot, commit: CommitActions, properties: PostCommitHoo
                 checkpoint_snapshot(latest)
             except VersionNotFoundError:  # a cleanup has deleted it, after another writer's later checkpoint
                 return
-            with _logged_failure("checksum", latest, latest.version):
+            with _logged_failure("checksum", store, latest.version):
                 complete_checksum(latest)
         if properties.cleanup_expired_logs is not False:
-            with _logged_failure("log cleanup", latest, version):
+            with _logged_failure("log cleanup", store, version):
                 clean_up_log(latest, commit, is_ordered=properties.cleanup_expired_logs is True)
 
 
@@ -124,8 +134,8 @@ def checkpoint_snapshot(snapshot: Snapshot) -> None:
 
 
 @contextlib.contextmanager
-def _logged_failure(what: str, snapshot: Snapshot, version: int) -> Iterator[None]:
+def _logged_failure(what: str, store: ObjectStore, version: int) -> Iterator[None]:
     try:
         yield
     except Exception:
-        logger.warning("%s failed after version %d of %s", what, version, snapshot.store.root, exc_info=True)
+        logger.warning("%s failed after version %d of %s", what, version, store.root, exc_info=True)
