@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         StructType,
         VariantType,
     )
+    from lakehouse_lib.table.add_actions import AddAction, create_table_with_add_actions
     from lakehouse_lib.table.convert import convert_to_deltalake
     from lakehouse_lib.table.delta_table import DeltaTable
     from lakehouse_lib.table.write import write_deltalake
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties
 
 _HOMES = {
+    "AddAction": "operations.write.add_actions",
     "ArrayType": "schema",
     "ArrowEngine": "engine.arrow.engine",
     "BloomFilterProperties": "engine.writer_properties",
@@ -58,6 +60,7 @@ _HOMES = {
     "VariantType": "schema",
     "WriterProperties": "engine.writer_properties",
     "convert_to_deltalake": "table.convert",
+    "create_table_with_add_actions": "table.add_actions",
     "engine_info": "transaction",
     "write_deltalake": "table.write",
 }

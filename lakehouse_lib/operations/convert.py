@@ -19,15 +19,20 @@ from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.footer import read_footer, with_int96_in_utc
 from lakehouse_lib.engine.parquet.writer import indexed_leaves, logged_values
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError, SchemaMismatchError
+from lakehouse_lib.errors import DeltaError, SchemaMismatchError
 from lakehouse_lib.features import requested_features
 from lakehouse_lib.log import latest_version
 from lakehouse_lib.operations.conversion_folder import ConversionFolder, PartitionStrategy, open_folder
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.table_change import TableChange
-from lakehouse_lib.operations.write.create import check_kinds, new_metadata, table_exists, unknown_mode
+from lakehouse_lib.operations.write.create import (
+    check_kinds,
+    new_metadata,
+    refuse_column_mapping,
+    table_exists,
+    unknown_mode,
+)
 from lakehouse_lib.protocol import file_paths
-from lakehouse_lib.protocol.table_properties import COLUMN_MAPPING_MODE
 from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType, TableLayout, merge
 from lakehouse_lib.statistics import StatisticsColumns
 from lakehouse_lib.store import ObjectStore
@@ -87,7 +92,7 @@ def convert(
     check_kinds(None, conversion.name, conversion.description, conversion.configuration, table=table)
     if latest_version(store) is not None:
         return _existing(store, mode)
-    _refuse_column_mapping(conversion.configuration or {}, table)
+    refuse_column_mapping(conversion.configuration or {}, table)
     folder = open_folder(store, conversion.partition_by.names, conversion.partition_strategy)
     metadata = new_metadata(
         _schema(store, folder.paths, conversion.partition_by),
@@ -121,17 +126,6 @@ def _existing(store: ObjectStore, mode: str) -> ChangeResult:
     if mode == "error":
         raise table_exists(store, hint=_EXISTS)
     return ChangeResult(store.root, latest_version(store), None, {"numConvertedFiles": 0})
-
-
-def _refuse_column_mapping(configuration: Mapping[str, str | None], table: str) -> None:
-    mode = configuration.get(COLUMN_MAPPING_MODE.key)
-    if mode is not None and mode.strip().lower() != "none":
-        raise InvalidArgumentError(
-            f"{COLUMN_MAPPING_MODE.key} is {mode!r}; expected 'none'",
-            table=table,
-            hint="Columns of existing files have no ids and physical names; write the rows to a new table instead",
-            code="DELTA_INVALID_TABLE_PROPERTY",
-        )
 
 
 def _schema(store: ObjectStore, paths: Sequence[str], partition_by: Schema) -> Schema:

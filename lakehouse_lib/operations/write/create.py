@@ -1,16 +1,24 @@
-"""Create a table without rows, with the metadata and the protocol that its schema and properties require."""
+"""Create a table with the metadata and the protocol that its schema and properties require.
+
+The table has no rows, or those of files that another program has written.
+"""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 
+import pyarrow as pa
+
+from lakehouse_lib.engine.base import WriteTarget
+from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, TableNotFoundError
 from lakehouse_lib.features import changed_configuration, requested_features, with_physical_names
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.operations.table_change import TableChange
+from lakehouse_lib.operations.write.add_actions import AddAction, added_files
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.table_properties import CHANGE_DATA_FEED, COLUMN_MAPPING_MODE
 from lakehouse_lib.schema import PrimitiveType, Schema, TableLayout, check_feed_names, check_names, check_usable
@@ -82,6 +90,7 @@ def check_columns(schema: Schema, configuration: Mapping[str, str], *, table: st
 def create_table(
     store: ObjectStore,
     schema: Schema,
+    add_actions: Sequence[AddAction] = (),
     *,
     mode: str = "error",
     partition_by: Sequence[str] | None = None,
@@ -91,15 +100,16 @@ def create_table(
     known_only: bool = True,
     commit_properties: CommitProperties | None = None,
 ) -> OperationResult:
-    """Create a table without rows.
+    """Create a table without rows, or with the rows of existing files.
 
     Args:
+        add_actions: the files.
         mode: if the table exists, "error" and "append" raise, "ignore" does nothing, and "overwrite" removes its rows
             and replaces its schema, partitioning and properties.
         known_only: as in ``new_metadata``.
 
     Raises:
-        InvalidArgumentError: the table exists, or the mode is not valid.
+        InvalidArgumentError: the table exists, or the mode or an action is not valid.
         CommitFailedError: (mode "overwrite") a concurrent commit conflicts with this one.
     """
     if mode not in MODE_NAMES:
@@ -125,12 +135,14 @@ def create_table(
         raise table_exists(store, hint='Use mode "ignore" to open it, "overwrite" to empty it, or another location')
     parameters = {"mode": MODE_NAMES[mode], **describe(metadata)}
     features = requested_features(configuration or {})
+    added = _added_files(add_actions, metadata, store)
     if snapshot is None:
-        change = TableChange("CREATE TABLE", parameters, metadata=metadata, features=features)
+        change = TableChange("CREATE TABLE", parameters, added=added, metadata=metadata, features=features)
     else:
         change = TableChange(
             "CREATE OR REPLACE TABLE",
             parameters,
+            added=added,
             removed=snapshot.files,
             metadata=metadata,
             features=features,
@@ -142,6 +154,30 @@ def create_table(
             return OperationResult(store.root, load_snapshot(store).version, None)
         raise table_exists(store, hint='Use mode "ignore" to open it, "overwrite" to empty it, or another location')
     return OperationResult(store.root, None if snapshot is None else snapshot.version, version_of(outcome))
+
+
+def _added_files(actions: Sequence[AddAction], metadata: Metadata, store: ObjectStore) -> pa.Table:
+    if not actions:
+        return files_table([], data_change=True)
+    refuse_column_mapping(metadata.configuration, store.root)
+    layout = TableLayout(Schema.from_json(metadata.schema_string), metadata.partition_columns)
+    return added_files(actions, WriteTarget(store, layout, metadata.configuration))
+
+
+def refuse_column_mapping(configuration: Mapping[str, str | None], table: str) -> None:
+    """Refuse column mapping for a table of existing files, whose columns have no ids and physical names.
+
+    Raises:
+        InvalidArgumentError: the properties enable column mapping.
+    """
+    mode = configuration.get(COLUMN_MAPPING_MODE.key)
+    if mode is not None and mode.strip().lower() != "none":
+        raise InvalidArgumentError(
+            f"{COLUMN_MAPPING_MODE.key} is {mode!r}; expected 'none'",
+            table=table,
+            hint="Columns of existing files have no ids and physical names; write the rows to a new table instead",
+            code="DELTA_INVALID_TABLE_PROPERTY",
+        )
 
 
 def unknown_mode(mode: str, store: ObjectStore, modes: Iterable[str] = MODE_NAMES) -> InvalidArgumentError:
