@@ -10,13 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import bools, strings, whole
-from lakehouse_lib.errors import PathOutsideTableError
+from lakehouse_lib.errors import ObjectNotFoundError, PathOutsideTableError
+from lakehouse_lib.operations.vacuum import list_objects
 from lakehouse_lib.protocol import deletion_vector, file_paths
+from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 
 #: Matches a path in another store.
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+#: The existence of more files than this is checked by listing the table's folder, of fewer by a request for each.
+_MOST_REQUESTS = 1000
+_NAMED_IN_ERROR = 10
 
 
 def missing_files(files: pa.Table, stored_paths: pa.ChunkedArray, store: ObjectStore) -> pa.Table:
@@ -66,3 +71,30 @@ def _are_there(paths: Sequence[str], store: ObjectStore) -> list[bool]:
             return True
 
     return at_once(store, look, paths)
+
+
+def unavailable(files: pa.Table, store: ObjectStore) -> pa.Array:
+    """The log paths of files that do not exist, or whose deletion vector does not exist.
+
+    Args:
+        files: a files table.
+    """
+    doubtful = files
+    if len(files) > _MOST_REQUESTS:
+        # The listing does not show files behind a symbolic link or outside the table; those are requested.
+        doubtful = missing_files(files, list_objects(store).objects["path"], store)
+    missing = confirmed(doubtful, store)
+    return pa.concat_arrays([whole(missing["path"]), strings(without_vector(files, missing, store))])
+
+
+def missing_files_error(missing: pa.Array, version: Snapshot, hint: str) -> ObjectNotFoundError:
+    """The error for a version that cannot be used because of these missing files; it names up to ten of them."""
+    named = ", ".join(missing.slice(0, _NAMED_IN_ERROR).to_pylist())
+    more = f" and {len(missing) - _NAMED_IN_ERROR} more" if len(missing) > _NAMED_IN_ERROR else ""
+    return ObjectNotFoundError(
+        f"{len(missing)} of {version.file_count} files of version {version.version} do not exist: {named}{more}",
+        table=version.store.root,
+        version=version.version,
+        hint=hint,
+        code="DELTA_VERSION_FILES_MISSING",
+    )

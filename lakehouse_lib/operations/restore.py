@@ -17,16 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib import features
-from lakehouse_lib.arrow.values import literal, strings
-from lakehouse_lib.errors import InvalidArgumentError, ObjectNotFoundError, UnsupportedFeatureError
+from lakehouse_lib.arrow.values import literal
+from lakehouse_lib.errors import InvalidArgumentError, UnsupportedFeatureError
 from lakehouse_lib.features import row_tracking
 from lakehouse_lib.log.history import moment_of
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.files import total_size
-from lakehouse_lib.operations.missing_files import confirmed, missing_files, without_vector
+from lakehouse_lib.operations.missing_files import missing_files_error, unavailable
 from lakehouse_lib.operations.results import RestoreResult
 from lakehouse_lib.operations.table_change import TableChange
-from lakehouse_lib.operations.vacuum import list_objects, newest
+from lakehouse_lib.operations.vacuum import newest
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
 from lakehouse_lib.protocol.table_properties import MAX_COLUMN_ID
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
@@ -34,9 +34,10 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
-#: The existence of more files than this is checked by listing the table's folder, of fewer by a request for each.
-_MOST_REQUESTS = 1000
-_NAMED_IN_ERROR = 10
+_WAY_OUT = (
+    "Nothing was changed. Restore the files from a backup, or restore a later version; ignore_missing_files=True "
+    "restores the version without their rows"
+)
 
 
 class RestoredFiles(NamedTuple):
@@ -82,10 +83,10 @@ def restore(
     restored.check_writable()
     _check_row_tracking(latest, restored)
     files = files_to_restore(latest.files, restored.files, store)
-    missing = _unavailable(files.added, store)
+    missing = unavailable(files.added, store)
     if len(missing):
         if not ignore_missing_files and not dry_run:
-            raise _missing_files_error(missing, restored)
+            raise missing_files_error(missing, restored, _WAY_OUT)
         files = files._replace(added=files.added.filter(pc.invert(pc.is_in(files.added["path"], value_set=missing))))
     if len(files.removed):
         features.check_removal(latest.metadata, restored.metadata, table=store.root, version=latest.version)
@@ -168,31 +169,6 @@ def _check_row_tracking(latest: Snapshot, restored: Snapshot) -> None:
             version=latest.version,
             hint="Read that version, and write its rows to the table or to another one",
         )
-
-
-def _unavailable(files: pa.Table, store: ObjectStore) -> pa.Array:
-    """The log paths of files that do not exist, or whose deletion vector does not exist."""
-    doubtful = files
-    if len(files) > _MOST_REQUESTS:
-        # The listing does not show files behind a symbolic link or outside the table; those are requested.
-        doubtful = missing_files(files, list_objects(store).objects["path"], store)
-    missing = confirmed(doubtful, store)
-    return pa.concat_arrays(
-        [missing["path"].combine_chunks().cast(pa.string()), strings(without_vector(files, missing, store))]
-    )
-
-
-def _missing_files_error(missing: pa.Array, restored: Snapshot) -> ObjectNotFoundError:
-    named = ", ".join(missing.slice(0, _NAMED_IN_ERROR).to_pylist())
-    more = f" and {len(missing) - _NAMED_IN_ERROR} more" if len(missing) > _NAMED_IN_ERROR else ""
-    return ObjectNotFoundError(
-        f"{len(missing)} of {restored.file_count} files of version {restored.version} do not exist: {named}{more}",
-        table=restored.store.root,
-        version=restored.version,
-        hint="Nothing was changed. Restore the files from a backup, or restore a later version; "
-        "ignore_missing_files=True restores the version without their rows",
-        code="DELTA_RESTORE_MISSING_FILES",
-    )
 
 
 def _metrics(files: RestoredFiles, before: pa.Table) -> Mapping[str, int]:

@@ -27,6 +27,7 @@ from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.log.tombstones import are_expired, retention, unexpired
+from lakehouse_lib.operations.clone.records import cloned_paths
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.operations.results import VacuumResult
 from lakehouse_lib.operations.symbolic_links import SymbolicLinks
@@ -118,6 +119,7 @@ def vacuum(
         store=latest.store,
         full=full,
         links=listing.links,
+        spared=cloned_paths(latest.store, listing.objects["path"]),
         partition_columns=list(latest.layout.partition_keys.values()),
     )
     paths: list[str] = plan["path"].to_pylist()
@@ -168,6 +170,7 @@ def plan_vacuum(
     store: ObjectStore,
     full: bool = True,
     links: SymbolicLinks = SymbolicLinks(),  # noqa: B008 - a value
+    spared: pa.ChunkedArray | None = None,
     partition_columns: Sequence[str] = (),
 ) -> pa.Table:
     """The objects to delete: rows of ``objects``, sorted by path. Reads nothing.
@@ -181,12 +184,16 @@ def plan_vacuum(
         store: gives the log's paths their canonical form.
         full: delete objects that the log does not know, too.
         links: the table's symbolic links; a file to which the log refers through a link is kept.
+        spared: store paths of files that are kept because clones refer to them; None: no file.
         partition_columns: columns whose folders hold data even if they start with ``_`` or ``.``, by physical names.
     """
     limit = literal(cutoff, pa.int64())
     expired = are_expired(tombstones, cutoff)
     recent = tombstones.filter(pc.invert(expired))
-    protected_paths = pa.chunked_array([*_referenced(files, store), *_referenced(recent, store)], type=pa.string())
+    kept_by_clones = [] if spared is None else spared.chunks
+    protected_paths = pa.chunked_array(
+        [*_referenced(files, store), *_referenced(recent, store), *kept_by_clones], type=pa.string()
+    )
     expired_paths = pa.chunked_array(_referenced(tombstones.filter(expired), store), type=pa.string())
 
     paths = objects["path"]

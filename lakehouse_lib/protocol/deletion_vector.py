@@ -16,7 +16,7 @@ import struct
 import uuid
 import zlib
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from pyroaring import BitMap64
 from lakehouse_lib.arrow.values import literal, strings, whole
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError
 from lakehouse_lib.protocol import file_paths
+from lakehouse_lib.protocol.actions import DELETION_VECTOR
 from lakehouse_lib.store import ObjectStore
 
 _VERSION = 1
@@ -169,6 +170,29 @@ def paths_of(store: ObjectStore, vectors: pa.ChunkedArray) -> pa.Array:
     return pc.unique(
         pa.concat_arrays([file_paths.canonical(absolute, store), file_paths.canonical(named_paths, store)])
     )
+
+
+def file_of(text: str) -> str:
+    """The path of a vector's file from its ``pathOrInlineDv`` with the storage type u; ``paths_of`` has checked it."""
+    return _uuid_path(text)
+
+
+def moved(vectors: pa.ChunkedArray, kind: str, text_of: Callable[[str], str]) -> pa.Array:
+    """A ``deletionVector`` column for files in another folder; inline vectors stay as they are.
+
+    Args:
+        kind: the new storage type of vectors with the storage type u.
+        text_of: the new ``pathOrInlineDv`` for one of theirs; called once for each file of vectors.
+    """
+    column = whole(vectors)
+    fields = {field.name: pc.struct_field(column, field.name) for field in DELETION_VECTOR}
+    is_file = pc.fill_null(pc.equal(fields["storageType"], literal("u", pa.string())), literal(False, pa.bool_()))
+    texts = pc.unique(fields["pathOrInlineDv"].filter(is_file))
+    new_texts = strings([text_of(text) for text in texts.to_pylist()])
+    new = new_texts.take(pc.index_in(fields["pathOrInlineDv"], value_set=texts))
+    fields["pathOrInlineDv"] = pc.if_else(is_file, new, fields["pathOrInlineDv"])
+    fields["storageType"] = pc.if_else(is_file, literal(kind, pa.string()), fields["storageType"])
+    return pa.StructArray.from_arrays(list(fields.values()), fields=list(DELETION_VECTOR), mask=column.is_null())
 
 
 def kept_rows(deleted: BitMap64, start: int, count: int) -> pa.BooleanArray:

@@ -62,6 +62,15 @@ def kind_of(location: str) -> StoreKind | None:
     return _by_scheme.get(scheme)
 
 
+def with_allowed_root(location: str, storage_options: Mapping[str, str] | None, root: str) -> dict[str, str]:
+    """The storage options of a location with ``root`` among its ``allowed_roots``."""
+    options = dict(storage_options or {})
+    kind = kind_of(location)
+    separator = kind.roots_separator if kind is not None else " "
+    options["allowed_roots"] = separator.join([*filter(None, [options.get("allowed_roots")]), root])
+    return options
+
+
 @cache
 def _import_folders() -> None:
     package = importlib.import_module(__name__.rpartition(".")[0])

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.operations.conversion_folder import PartitionStrategy
-from lakehouse_lib.operations.convert import Conversion, convert
+from lakehouse_lib.operations.convert.convert import Conversion, convert
+from lakehouse_lib.operations.convert.folder import PartitionStrategy
 from lakehouse_lib.schema import Schema, StructType
 from lakehouse_lib.store import open_store
 from lakehouse_lib.transaction.commit_properties import CommitProperties, commit_properties_of

@@ -266,3 +266,30 @@ class DeltaTable(UpkeepTable):
     def optimize(self) -> TableOptimizer:
         """The verbs ``compact()``, ``z_order(columns)`` and ``purge()``."""
         return TableOptimizer(self)
+
+    def clone(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        is_shallow: bool = False,
+        storage_options: dict[str, str] | None = None,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> DeltaTable:
+        """Make a new table of the open version, and return it; see ``operations.clone.clone``.
+
+        Args:
+            target: an empty location.
+            is_shallow: refer to the files of this table instead of copying them. Readers of the clone need the storage
+                option ``allowed_roots`` with the location of this table; the returned table has it.
+            storage_options: the options of the target's store.
+        """
+        from lakehouse_lib.operations.clone.clone import clone
+        from lakehouse_lib.store.schemes import with_allowed_root
+
+        properties = commit_properties_of(commit_properties, post_commithook_properties, table=self.table_uri)
+        location = os.fspath(target)
+        options = with_allowed_root(location, storage_options, self.store.root) if is_shallow else storage_options
+        store = open_store(location, options)
+        clone(self._snapshot, store, self.engine, is_shallow=is_shallow, commit_properties=properties)
+        return DeltaTable(location, storage_options=options, engine=self.engine)

@@ -27,7 +27,7 @@ from lakehouse_lib.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from lakehouse_lib.operations import restore as module
+from lakehouse_lib.operations import missing_files as module
 from lakehouse_lib.operations.restore import restore
 from lakehouse_lib.operations.vacuum import vacuum
 from lakehouse_lib.protocol.actions import Protocol
@@ -276,7 +276,7 @@ def test_missing_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     version, paths = table.version(), DeltaTable(tmp_path, 11).files()["path"].to_pylist()
     with pytest.raises(ObjectNotFoundError, match="12 of 12 files of version 11 do not exist") as caught:
         table.restore(11)
-    assert caught.value.code == "DELTA_RESTORE_MISSING_FILES"
+    assert caught.value.code == "DELTA_VERSION_FILES_MISSING"
     assert sum(path in caught.value.message for path in paths) == 10
     assert "and 2 more" in caught.value.message
     report = table.restore(11, dry_run=True)

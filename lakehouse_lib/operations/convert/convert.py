@@ -22,7 +22,7 @@ from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
 from lakehouse_lib.errors import DeltaError, SchemaMismatchError
 from lakehouse_lib.features import requested_features
 from lakehouse_lib.log import latest_version
-from lakehouse_lib.operations.conversion_folder import ConversionFolder, PartitionStrategy, open_folder
+from lakehouse_lib.operations.convert.folder import ConversionFolder, PartitionStrategy, open_folder
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.operations.write.create import (

@@ -1,0 +1,1 @@
+"""Clones of tables: shallow and deep, and the records by which vacuum spares the files of shallow clones."""

@@ -1,0 +1,236 @@
+"""Clone a version of a table into a new table: shallow, whose files stay with the source, or deep, with copied files.
+
+A shallow clone refers to the source's files by absolute paths. Its own commits write to its own folder only. A record
+in the source's folder keeps these files from the source's vacuum (``records``).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib import features
+from lakehouse_lib.arrow.values import literal, whole
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError, UnsupportedFeatureError
+from lakehouse_lib.features import row_tracking
+from lakehouse_lib.log import clock, latest_version
+from lakehouse_lib.operations.clone.records import put_record
+from lakehouse_lib.operations.files import total_size
+from lakehouse_lib.operations.missing_files import missing_files_error, unavailable
+from lakehouse_lib.operations.results import ChangeResult
+from lakehouse_lib.operations.table_change import TableChange
+from lakehouse_lib.operations.write.create import table_exists
+from lakehouse_lib.protocol import deletion_vector, file_paths
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.store.uris import scheme_prefix
+from lakehouse_lib.transaction import Conflict, Unknown, version_of
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+_COPIED_AT_ONCE = 8 << 20
+_FILES_A_TASK = 16
+
+
+@dataclass(frozen=True)
+class CopyTask:
+    """A task that copies objects; ``paths``: pairs of a store path in the source and one in the target."""
+
+    source: ObjectStore
+    target: ObjectStore
+    paths: tuple[tuple[str, str], ...]
+
+
+def clone(
+    snapshot: Snapshot,
+    target: ObjectStore,
+    engine: Engine,
+    *,
+    is_shallow: bool = False,
+    commit_properties: CommitProperties | None = None,
+) -> ChangeResult:
+    """Make a new table with the rows, the schema, the properties and the features of a version.
+
+    Args:
+        snapshot: the version of the source.
+        target: an empty location. For a shallow clone, its ``allowed_roots`` have the root of the source.
+        engine: copies the files of a deep clone.
+
+    Returns:
+        Metrics: sourceTableSize, sourceNumOfFiles, numCopiedFiles, copiedFilesSize, numRemovedFiles, removedFilesSize.
+
+    Raises:
+        InvalidArgumentError: the target has a table or other files, the source has files of another folder (it is
+            itself a shallow clone), or a shallow clone would be in another kind of store.
+        ObjectNotFoundError: files of the version do not exist, for example because vacuum has deleted them.
+        UnsupportedFeatureError: the source uses a feature that this library cannot write, or files lack row ids.
+        CommitUnknownError: the store gave no answer to the commit.
+    """
+    source, files = snapshot.store, snapshot.files
+    snapshot.check_writable()
+    _check_target(target)
+    _check_source(snapshot, files, target, is_shallow=is_shallow)
+    with _undo() as written:
+        if is_shallow:
+            written.append((source, [put_record(source, files, target.root, snapshot.version)]))
+        missing = unavailable(files, source)
+        if len(missing):
+            raise missing_files_error(missing, snapshot, "Nothing was cloned. Clone a later version")
+        added = _referred(files, source) if is_shallow else _copied(files, source, target, engine, written)
+        change = TableChange(
+            "CLONE",
+            {"source": source.root, "sourceVersion": snapshot.version, "isShallow": is_shallow},
+            added=added,
+            metadata=replace(snapshot.metadata, id=str(uuid.uuid4()), created_time=clock.now()),
+            features=features.writer_features(snapshot.protocol) | features.reader_features(snapshot.protocol),
+            keeps_row_ids=True,
+            metrics={
+                "sourceTableSize": total_size(files),
+                "sourceNumOfFiles": len(files),
+                "numCopiedFiles": 0 if is_shallow else len(files),
+                "copiedFilesSize": 0 if is_shallow else total_size(files),
+                "numRemovedFiles": 0,
+                "removedFilesSize": 0,
+            },
+        )
+        transaction = change.on(None, target)
+        for domain in snapshot.domains.values():
+            transaction.set_domain(domain)
+        outcome = transaction.commit(commit_properties)
+        if isinstance(outcome, Unknown):
+            written.clear()  # a version may refer to the files
+        if isinstance(outcome, Conflict):
+            raise _exists(target)
+        version = version_of(outcome)
+    return ChangeResult(target.root, None, version, change.metrics)
+
+
+def copy_objects(task: CopyTask) -> pa.Table:
+    """Run a copy task; returns an empty files table."""
+    for path, new_path in task.paths:
+        with task.source.open_input(path) as opened:
+            size, position = opened.size(), 0
+            try:
+                with task.target.open_output(new_path) as sink:
+                    while position < size:
+                        data = opened.read_at(min(_COPIED_AT_ONCE, size - position), position)
+                        sink.write(data)
+                        position += len(data)
+            except OSError as error:
+                raise StoreError(
+                    f"the file {new_path} cannot be written: {error}",
+                    table=task.target.root,
+                    hint=task.target.explain(error),
+                ) from error
+    return pa.Table.from_batches([], FILE_SCHEMA)
+
+
+@contextmanager
+def _undo() -> Iterator[list[tuple[ObjectStore, list[str]]]]:
+    """A list of written objects; after an error they are deleted."""
+    written: list[tuple[ObjectStore, list[str]]] = []
+    try:
+        yield written
+    except BaseException:
+        for store, paths in written:
+            with suppress(DeltaError):  # the error that led here is raised
+                store.delete_many(paths)
+        raise
+
+
+def _check_target(target: ObjectStore) -> None:
+    if latest_version(target) is not None:
+        raise _exists(target)
+    stored = next(iter(target.walk()), None)
+    if stored is not None:
+        raise _refused(f"the target has the file {stored.path}; expected an empty folder", target, "Use another folder")
+
+
+def _exists(target: ObjectStore) -> InvalidArgumentError:
+    return table_exists(target, hint="Clone to another location")
+
+
+def _check_source(snapshot: Snapshot, files: pa.Table, target: ObjectStore, *, is_shallow: bool) -> None:
+    source = snapshot.store
+    if is_shallow and target.schemes != source.schemes:
+        hint = "Make a deep clone, or clone to the same kind of store"
+        raise _refused(f"a shallow clone of {source.root} cannot be in another kind of store", target, hint)
+    outside = file_paths.are_absolute(file_paths.canonical(files["path"], source), source)
+    kinds = pc.struct_field(files["deletionVector"], "storageType")
+    if pc.any(outside).as_py() or pc.any(pc.equal(kinds, literal("p", pa.string()))).as_py():
+        hint = "Clone its source, or write its rows to a new table"
+        raise _refused("the table has files of another folder, so it is itself a shallow clone", source, hint)
+    if row_tracking.are_assigned(snapshot.protocol, snapshot.metadata) and files["baseRowId"].null_count:
+        raise UnsupportedFeatureError(
+            f"{files['baseRowId'].null_count} files have no row ids, although the table has rowTracking",
+            table=source.root,
+            version=snapshot.version,
+            hint="Write the rows to a new table",
+        )
+
+
+def _refused(problem: str, store: ObjectStore, hint: str) -> InvalidArgumentError:
+    return InvalidArgumentError(problem, table=store.root, hint=hint, code="DELTA_CANNOT_CLONE")
+
+
+def _referred(files: pa.Table, source: ObjectStore) -> pa.Table:
+    """The files with absolute paths, also of their deletion vectors."""
+    prefix = scheme_prefix(source.root)
+    root = prefix + quote(source.root.removeprefix(prefix).rstrip("/")) if prefix else f"file://{quote(source.root)}"
+    relative = pc.replace_substring_regex(whole(files["path"]), r"^(\./)+", "")
+    paths = pc.binary_join_element_wise(literal(root, pa.string()), relative, literal("/", pa.string()))
+    vectors = deletion_vector.moved(
+        files["deletionVector"], "p", lambda text: f"{root}/{quote(deletion_vector.file_of(text))}"
+    )
+    return _changed(files, paths, vectors)
+
+
+def _copied(
+    files: pa.Table,
+    source: ObjectStore,
+    target: ObjectStore,
+    engine: Engine,
+    written: list[tuple[ObjectStore, list[str]]],
+) -> pa.Table:
+    """Copy the files and their deletion vectors; returns the files with their new names.
+
+    The names are new, so that another clone into the same folder does not write to the same files.
+    """
+    run = uuid.uuid4().hex
+    paths = pc.replace_substring_regex(whole(files["path"]), r"([^/]*)$", rf"{run}-\1")
+    pairs = list(
+        zip(
+            file_paths.decode_all(files["path"], source).to_pylist(),
+            file_paths.decode_all(paths, target).to_pylist(),
+            strict=True,
+        )
+    )
+
+    def renamed(text: str) -> str:
+        pairs.append((deletion_vector.file_of(text), deletion_vector.file_of(f"{run}{text}")))
+        return f"{run}{text}"
+
+    vectors = deletion_vector.moved(files["deletionVector"], "u", renamed)
+    tasks = [
+        CopyTask(source, target, tuple(pairs[start : start + _FILES_A_TASK]))
+        for start in range(0, len(pairs), _FILES_A_TASK)
+    ]
+    target.make_root()
+    written.append((target, [new_path for _, new_path in pairs]))
+    engine.run(copy_objects, tasks)
+    target.sync([new_path for _, new_path in pairs])
+    return _changed(files, paths, vectors)
+
+
+def _changed(files: pa.Table, paths: pa.Array, vectors: pa.Array) -> pa.Table:
+    change = pa.repeat(literal(True, pa.bool_()), len(files))
+    for name, values in (("path", paths), ("deletionVector", vectors), ("dataChange", change)):
+        files = files.set_column(FILE_SCHEMA.get_field_index(name), FILE_SCHEMA.field(name), values)
+    return files

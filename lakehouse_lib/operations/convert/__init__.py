@@ -1,0 +1,1 @@
+"""The conversion of a folder of Parquet files to a table."""

@@ -1,0 +1,199 @@
+"""Clones: the same rows for other readers, own changes, and a vacuum of the source that spares their files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import deltalake
+import duckdb
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.errors import InvalidArgumentError, ObjectNotFoundError, PathOutsideTableError, StoreError
+from lakehouse_lib.operations.clone.clone import clone
+from lakehouse_lib.operations.clone.records import FOLDER
+from tests.fault_store import FaultStore
+from tests.peers import parquet_files, plain, read_by_all, read_duckdb
+from tests.table_builder import longs
+from tests.tracked_tables import STABLE, rows, tracked_rows
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+
+
+def data(start: int) -> pa.Table:
+    numbers = range(start, start + 20)
+    parts = [None if number % 4 == 0 else ["x y", "ü%"][number % 2] for number in numbers]
+    return pa.table({"id": pa.array(numbers, pa.int64()), "part": parts})
+
+
+def made(root: Path, **configuration: str) -> DeltaTable:
+    write_deltalake(root, data(0), partition_by="part", name="n", configuration={"mine": "1", **configuration})
+    write_deltalake(root, data(20), mode="append")
+    return DeltaTable(root)
+
+
+def logged_ids(root: Path) -> list[int]:
+    """The ids in the files of the first version; delta-rs and DuckDB do not read absolute paths of a log."""
+    lines = (root / "_delta_log" / f"{0:020}.json").read_text().splitlines()
+    paths = [unquote(urlsplit(add["path"]).path) for line in lines if (add := json.loads(line).get("add"))]
+    return sorted(row[0] for row in duckdb.read_parquet(paths).select("id").fetchall())
+
+
+@pytest.mark.parametrize("is_shallow", [True, False], ids=["shallow", "deep"])
+def test_clones(tmp_path: Path, is_shallow: bool) -> None:
+    source = made(tmp_path / "a source")
+    source.delete("id = 5")
+    expected = plain(source.to_pyarrow_table())
+    copy = source.clone(tmp_path / "a copy", is_shallow=is_shallow)
+    assert plain(copy.to_pyarrow_table()).equals(expected)
+    if is_shallow:
+        assert logged_ids(tmp_path / "a copy") == sorted(expected["id"].to_pylist())
+    else:
+        assert read_by_all(tmp_path / "a copy").equals(expected)
+    assert (copy.version(), copy.schema(), copy.protocol()) == (0, source.schema(), source.protocol())
+    assert copy.metadata().id != source.metadata().id
+    for name in ("name", "configuration", "partition_columns"):
+        assert getattr(copy.metadata(), name) == getattr(source.metadata(), name)
+    (commit,) = copy.history()
+    assert commit["operation"] == "CLONE"
+    assert commit["operationParameters"]["sourceVersion"] == "2"
+    count = len(source.files())
+    assert commit["operationMetrics"]["numCopiedFiles"] == str(0 if is_shallow else count)
+    assert len(parquet_files(tmp_path / "a copy")) == (0 if is_shallow else count)
+    # Each goes its own way.
+    copy.update({"part": "'new'"}, predicate="id = 7")
+    write_deltalake(copy, data(100), mode="append")
+    source.delete()
+    assert copy.to_pyarrow_table().num_rows == 59
+    if not is_shallow:
+        assert read_by_all(tmp_path / "a copy").num_rows == 59
+    assert deltalake.DeltaTable(tmp_path / "a source").to_pyarrow_table().num_rows == 0
+
+
+@pytest.mark.parametrize("is_shallow", [True, False], ids=["shallow", "deep"])
+def test_vectors_and_ids_come_along(tmp_path: Path, is_shallow: bool) -> None:
+    root = tmp_path / "vectors"
+    write_deltalake(root, longs(id=range(20_000)), configuration={**VECTORS, "delta.enableRowTracking": "true"})
+    source = DeltaTable(root)
+    source.delete("id % 7 = 3")  # a file of vectors
+    write_deltalake(root, longs(id=range(20_000, 20_010)), mode="append")
+    source = DeltaTable(root)
+    source.delete("id = 20005")  # in the log
+    copy = source.clone(tmp_path / "copy", is_shallow=is_shallow)
+    expected = plain(source.to_pyarrow_table())
+    assert plain(copy.to_pyarrow_table()).equals(expected)
+    assert is_shallow or read_duckdb(tmp_path / "copy").equals(expected)
+    before, after = (plain(pa.table(table.scan(row_ids=True))) for table in (source, copy))
+    assert before.equals(after)
+    write_deltalake(copy, longs(id=[99_999]), mode="append")
+    ids = pa.table(copy.scan(row_ids=True))["_metadata.row_id"].to_pylist()
+    assert len(set(ids)) == len(ids)
+    copy.delete("id = 1")
+    assert copy.to_pyarrow_table().num_rows == expected.num_rows
+    assert is_shallow or read_duckdb(tmp_path / "copy").num_rows == expected.num_rows
+
+
+def test_an_earlier_version(tmp_path: Path, engine: Engine) -> None:
+    made(tmp_path / "source")
+    copy = DeltaTable(tmp_path / "source", 0, engine=engine).clone(tmp_path / "copy")
+    assert read_by_all(tmp_path / "copy").equals(plain(data(0)))
+    assert copy.engine is engine
+
+
+def test_vacuum_of_the_source_spares_files_of_clones(tmp_path: Path) -> None:
+    source = made(tmp_path / "source", **VECTORS)
+    write_deltalake(source, pa.table({"id": range(30_000, 60_000), "part": ["z"] * 30_000}), mode="append")
+    source.delete("id % 7 = 3")
+    copy = source.clone(tmp_path / "copy", is_shallow=True)
+    expected = plain(copy.to_pyarrow_table())
+    shared = set(parquet_files(tmp_path / "source")) | set((tmp_path / "source").rglob("*.bin"))
+    write_deltalake(source, data(200), mode="append")
+    source.delete()
+    deleted = source.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    assert deleted
+    assert all(path.exists() for path in shared)
+    assert plain(copy.to_pyarrow_table()).equals(expected)
+    # Without the record the files go.
+    (record,) = (tmp_path / "source" / FOLDER).iterdir()
+    record.write_bytes(b"")
+    with pytest.raises(StoreError, match="the record"):
+        source.vacuum(0, dry_run=True, enforce_retention_duration=False)
+    record.unlink()
+    assert len(source.vacuum(0, dry_run=True, enforce_retention_duration=False)) == len(shared)
+
+
+def test_readers_need_the_source(tmp_path: Path) -> None:
+    made(tmp_path / "source").clone(tmp_path / "copy", is_shallow=True)
+    with pytest.raises(PathOutsideTableError):
+        DeltaTable(tmp_path / "copy").to_pyarrow_table()
+    options = {"allowed_roots": str(tmp_path / "source")}
+    copy = DeltaTable(tmp_path / "copy", storage_options=options)
+    assert copy.to_pyarrow_table().num_rows == 40
+    assert copy.vacuum(0, dry_run=False, enforce_retention_duration=False) == []
+    with pytest.raises(InvalidArgumentError, match="itself a shallow clone"):
+        copy.clone(tmp_path / "other")
+
+
+@pytest.mark.parametrize("is_shallow", [True, False], ids=["shallow", "deep"])
+def test_what_is_refused_leaves_nothing(tmp_path: Path, is_shallow: bool) -> None:
+    source = made(tmp_path / "source")
+    for folder, text in (("source", "exists already"), ("full", "expected an empty folder")):
+        (tmp_path / "full").mkdir(exist_ok=True)
+        (tmp_path / "full" / "x").touch()
+        with pytest.raises(InvalidArgumentError, match=text):
+            source.clone(tmp_path / folder, is_shallow=is_shallow)
+    (path, *_) = parquet_files(tmp_path / "source")
+    path.unlink()
+    with pytest.raises(ObjectNotFoundError, match="1 of 6 files of version 1 do not exist"):
+        source.clone(tmp_path / "copy", is_shallow=is_shallow)
+    assert not list((tmp_path / "source" / FOLDER).glob("*"))
+    assert not (tmp_path / "copy").exists()
+
+
+@pytest.mark.parametrize("is_shallow", [True, False], ids=["shallow", "deep"])
+def test_a_lost_race_deletes_the_copies(tmp_path: Path, is_shallow: bool) -> None:
+    source = made(tmp_path / "source")
+
+    def create_first(path: str) -> None:
+        if path.endswith("0.json") and not DeltaTable.is_deltatable(tmp_path / "copy"):
+            write_deltalake(tmp_path / "copy", data(0))
+
+    before = parquet_files(tmp_path / "source")
+    store = FaultStore(tmp_path / "copy", before={"put_if_absent": create_first})
+    store._allowed_roots = (str(tmp_path / "source"),)
+    with pytest.raises(InvalidArgumentError, match="exists already"):
+        clone(source.snapshot, store, source.engine, is_shallow=is_shallow)
+    assert len(parquet_files(tmp_path / "copy")) == 1
+    assert parquet_files(tmp_path / "source") == before
+    assert not list((tmp_path / "source" / FOLDER).glob("*"))
+
+
+def test_a_full_disk_deletes_the_copies(tmp_path: Path) -> None:
+    source = made(tmp_path / "source")
+    store = FaultStore(tmp_path / "copy")
+    opened: list[str] = []
+    open_output = store.open_output
+
+    def fail_later(path: str) -> pa.NativeFile:
+        opened.append(path)
+        if len(opened) > 3:
+            raise StoreError("no space left")
+        return open_output(path)
+
+    store.open_output = fail_later  # type: ignore[method-assign]
+    with pytest.raises(StoreError, match="no space left"):
+        clone(source.snapshot, store, source.engine)
+    assert not parquet_files(tmp_path / "copy")
+
+
+def test_tracked_rows_keep_their_ids(tmp_path: Path) -> None:
+    tracked_rows(tmp_path / "source", STABLE)
+    source = DeltaTable(tmp_path / "source")
+    copy = source.clone(tmp_path / "copy")
+    write_deltalake(copy, rows(50), mode="append")
+    marks = [json.loads(table.snapshot.domains["delta.rowTracking"].configuration) for table in (source, copy)]
+    assert marks[1]["rowIdHighWaterMark"] == marks[0]["rowIdHighWaterMark"] + 10
