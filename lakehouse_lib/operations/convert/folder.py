@@ -58,7 +58,7 @@ def open_folder(store: ObjectStore, columns: Sequence[str], strategy: PartitionS
         (
             "files that are not named *.parquet",
             objects["path"].filter(pc.invert(is_parquet)),
-            "Move them out of the folder, because a vacuum of the table would delete them",
+            "Move them out of the folder, because a full vacuum of the table would delete them",
         ),
     ):
         if len(paths):
