@@ -6,7 +6,7 @@ They are checked before an operation writes data files: a commit that fails late
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakehouse_lib.errors import InvalidArgumentError
@@ -37,7 +37,7 @@ class CommitProperties:
     custom_metadata: Mapping[str, Any] | None = None
     max_commit_retries: int | None = None
     app_transactions: Sequence[Transaction] | None = None
-    post_commithook_properties: PostCommitHookProperties = PostCommitHookProperties()  # noqa: RUF009 - frozen
+    post_commithook_properties: PostCommitHookProperties = field(default=PostCommitHookProperties(), kw_only=True)
 
     def __post_init__(self) -> None:
         if self.custom_metadata is not None:

@@ -72,8 +72,7 @@ def test_what_the_page_says_is_not_here_is_not() -> None:
     cells = "\n".join(line.split("|")[2] for line in NOT_HERE.splitlines() if line.count("|") > 3)
     here = {parameter.name for _, _, verb in BOTH for parameter in parameters(verb)}
     here |= public(DeltaTable) | set(lakehouse_lib.__all__)
-    # Arguments that only some verbs lack, which are listed with the verbs.
-    assert named_in(cells) & here == {"commit_properties", "filesystem", "full"}
+    assert named_in(cells) & here == set()
 
 
 def test_the_defaults_that_differ_do_so(tmp_path: Path) -> None:
