@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from lakehouse_lib.errors import InvalidArgumentError, UnsupportedFeatureError
 from lakehouse_lib.features import row_tracking
-from lakehouse_lib.features.table_features import CONSTRAINT_PREFIX, FEATURES
+from lakehouse_lib.features.constraints import check_constraints
+from lakehouse_lib.features.table_features import FEATURES
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.protocol.table_properties import COLUMN_MAPPING_MODE, DELETION_VECTORS, PROPERTIES, SYMLINK_MANIFESTS
 from lakehouse_lib.schema import Schema
@@ -110,7 +111,7 @@ def _check_name(key: str, known_only: bool, table: str | None) -> None:
             hint="Leave it out: a table gets the lowest protocol that its schema and properties require",
             code="DELTA_INVALID_TABLE_PROPERTY",
         )
-    prefix = next((start for start in (CONSTRAINT_PREFIX, FEATURE_PREFIX) if lower.startswith(start)), None)
+    prefix = next((start for start in (check_constraints.PREFIX, FEATURE_PREFIX) if lower.startswith(start)), None)
     if key in PROPERTIES and not PROPERTIES[key].settable:
         raise InvalidArgumentError(
             f"the property {key} cannot be set by users, only by engines",

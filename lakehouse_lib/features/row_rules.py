@@ -7,12 +7,23 @@ from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.schema import RowRule, Schema, TableLayout, not_null_rules
 
 
-def row_rules(metadata: Metadata) -> tuple[RowRule, ...]:
+def row_rules(metadata: Metadata, table: str | None = None) -> tuple[RowRule, ...]:
     """The rules for rows of a table with this metadata: NOT NULL first, then the rules of features.
 
     Equal rules refuse the same rows.
+
+    Args:
+        table: the table's location, for errors.
+
+    Raises:
+        InvalidPredicateError: the condition of a constraint does not parse, or names a column that does not exist.
+        UnsupportedFeatureError: an invariant is not a SQL condition.
     """
+    layout = TableLayout(Schema.from_json(metadata.schema_string), metadata.partition_columns)
+    return (*not_null_rules(layout), *feature_rules(metadata, table))
+
+
+def feature_rules(metadata: Metadata, table: str | None = None) -> tuple[RowRule, ...]:
+    """The rules of features; arguments and errors as of ``row_rules``."""
     schema = Schema.from_json(metadata.schema_string)
-    layout = TableLayout(schema, metadata.partition_columns)
-    of_features = (rule for feature in FEATURES.values() for rule in feature.rules(metadata.configuration, schema))
-    return (*not_null_rules(layout), *of_features)
+    return tuple(rule for feature in FEATURES.values() for rule in feature.rules(metadata.configuration, schema, table))

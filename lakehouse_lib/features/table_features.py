@@ -15,8 +15,10 @@ from lakehouse_lib.features import (
     domain_metadata,
     in_commit_timestamp,
     row_tracking,
+    type_widening,
     v2_checkpoint,
 )
+from lakehouse_lib.features.constraints import check_constraints, invariants
 from lakehouse_lib.features.feature import (
     Feature,
     PropertySet,
@@ -32,20 +34,13 @@ from lakehouse_lib.protocol.table_properties import (
     ICEBERG_COMPAT_V3,
     ICEBERG_WRITER_COMPAT_V1,
     ICEBERG_WRITER_COMPAT_V3,
-    TYPE_WIDENING,
     VARIANT_SHREDDING,
 )
 
-#: Prefix of the properties that define CHECK constraints.
-CONSTRAINT_PREFIX = "delta.constraints."
 #: The reason to refuse a table of a catalog.
 CATALOG = "the table's catalog determines its commits, and the log alone may lack some of them"
 _ICEBERG = "read like any other table; files that satisfy Iceberg's rules are not written yet"
-_WIDENING = (
-    "values of old files are upcast; type changes that the protocol does not allow are refused; "
-    "tables with changed types are not written yet"
-)
-_CHANGED_TYPES = field_metadata("delta.typeChanges")
+_WIDENING = "values of old files are upcast; tables with changed types are written only with the released feature"
 _VARIANTS = primitive_type("variant")
 _VARIANT = (
     "a variant is read as a struct of two binary members, metadata and value; tables with variants are not written yet"
@@ -57,18 +52,8 @@ FEATURES: Mapping[str, Feature] = {
     f.name: f
     for f in (
         append_only.FEATURE,
-        Feature(
-            "invariants", False, True, False, field_metadata("delta.invariants"), "not evaluated yet", legacy=(1, 2)
-        ),
-        Feature(
-            "checkConstraints",
-            False,
-            True,
-            False,
-            property_prefix(CONSTRAINT_PREFIX),
-            "not evaluated yet",
-            legacy=(1, 3),
-        ),
+        invariants.FEATURE,
+        check_constraints.FEATURE,
         change_data_feed.FEATURE,
         Feature(
             "generatedColumns",
@@ -110,8 +95,8 @@ FEATURES: Mapping[str, Feature] = {
             field_metadata("CURRENT_DEFAULT"),
             "defaults are not applied yet",
         ),
-        Feature("typeWidening", True, True, False, PropertySet(TYPE_WIDENING), _WIDENING, used=_CHANGED_TYPES),
-        Feature("typeWidening-preview", True, True, False, never, _WIDENING, "preview", used=_CHANGED_TYPES),
+        type_widening.FEATURE,
+        Feature("typeWidening-preview", True, True, False, never, _WIDENING, "preview", used=type_widening.has_changes),
         Feature("variantType", True, True, False, _VARIANTS, _VARIANT),
         Feature("variantType-preview", True, True, False, never, _VARIANT, "preview", used=_VARIANTS),
         Feature("variantShredding", True, True, False, PropertySet(VARIANT_SHREDDING), _SHREDDED, used=_VARIANTS),

@@ -57,6 +57,11 @@ class NotNull:
         return (self.column,)
 
     @property
+    def needs_spark(self) -> bool:
+        """False: Arrow can evaluate the rule."""
+        return False
+
+    @property
     def condition(self) -> str:
         """The condition in Spark's SQL."""
         value = quoted(self.column)

@@ -41,6 +41,10 @@ class RowRule(Protocol):
     def condition(self) -> str:
         """The condition in Spark's SQL. A row for which it is false or NULL violates the rule."""
 
+    @property
+    def needs_spark(self) -> bool:
+        """Whether only Spark can evaluate the rule."""
+
     def violations(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
         """Which rows violate the rule; the Arrow engine evaluates this instead of ``condition``."""
 
@@ -53,6 +57,7 @@ def check_rows(
     Raises:
         ConstraintViolatedError: a batch violates a rule. The error names the first such rule. It has the number of rows
             in all batches that violate this rule, and ten of them.
+        InvalidPredicateError: only Spark can evaluate a rule.
     """
     checked = 0
     batches = iter(batches)

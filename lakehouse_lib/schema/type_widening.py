@@ -7,7 +7,7 @@ from typing import Any
 
 from lakehouse_lib.errors import InvalidSchemaError, UnsupportedFeatureError
 from lakehouse_lib.schema.nesting import members
-from lakehouse_lib.schema.types import Field, PrimitiveType
+from lakehouse_lib.schema.types import DataType, Field, PrimitiveType
 
 CHANGES = "delta.typeChanges"
 
@@ -36,6 +36,22 @@ def is_widening(old: PrimitiveType, new: PrimitiveType) -> bool:
         return False
     precision, scale = old.decimal or (_DIGITS.get(old.type, 39), 0)
     return wide[1] >= scale and wide[0] - wide[1] >= precision - scale
+
+
+def may_change(old: DataType, new: DataType) -> bool:
+    """Whether the protocol allows a writer to change the type of a column from ``old`` to ``new``."""
+    if not isinstance(old, PrimitiveType) or not isinstance(new, PrimitiveType) or old == new:
+        return False
+    if new.decimal is not None and old.type in _DIGITS:
+        precision, scale = new.decimal
+        return precision - scale >= (20 if old.type == "long" else 10)
+    return is_widening(old, new)
+
+
+def with_change(field: Field, new: PrimitiveType) -> Field:
+    """The column with a wider type, and the change recorded in its metadata."""
+    change = {"fromType": str(field.type), "toType": str(new)}
+    return Field(field.name, new, field.nullable, {**field.metadata, CHANGES: [*_changes(field), change]})
 
 
 def check_changes(fields: Iterable[Field], *, table: str, version: int | None = None) -> None:

@@ -211,8 +211,6 @@ def _schema(noted):
 @pytest.mark.parametrize(
     ("protocol", "metadata", "feature"),
     [
-        ((1, 2, None), {"schemaString": _schema({"delta.invariants": "{}"})}, "invariants"),
-        ((1, 3, None), {"configuration": {"delta.constraints.c": "id > 0"}}, "checkConstraints"),
         ((1, 4, None), {"schemaString": _schema({"delta.generationExpression": "1"})}, "generatedColumns"),
         ((1, 6, None), {"schemaString": _schema({"delta.identity.start": 1})}, "identityColumns"),
         ((1, 7, ["clustering", "domainMetadata"]), {}, "clustering"),

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_lib.errors import (
     ConcurrentTransactionError,
+    ConstraintViolatedError,
     IngestError,
     LandingError,
     QualityError,
@@ -26,6 +27,7 @@ from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.load_result import LoadResult
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.schema import Field, Schema
+from tests.log_builder import protocol, put
 from tests.peers import parquet_files
 from tests.spark_jobs.loading import PRICE_RULE, SCHEMA, Shop
 
@@ -353,12 +355,23 @@ def test_table_that_may_not_be_written_takes_no_batch(spark: SparkSession, shop:
     load(spark, shop)
     shop.land("b.csv", "2,5,x")
     run = Load(shop.source())
-    DeltaTable(str(shop.table)).alter.add_constraint({"positive": "id > 0"})
+    put(shop.table, DeltaTable(str(shop.table)).version() + 1, protocol(writer=["clustering", "domainMetadata"]))
     for loading in (lambda: run.run(spark), lambda: Load(shop.source())):
-        with pytest.raises(UnsupportedFeatureError, match="checkConstraints"):
+        with pytest.raises(UnsupportedFeatureError, match="clustering"):
             loading()
     assert run.intents.read()[1].keys() == {0}  # so the batch can still be given up
     assert len(parquet_files(shop.table)) == 1
+
+
+def test_rows_that_violate_a_constraint_are_not_loaded(spark: SparkSession, shop: Shop) -> None:
+    shop.land("a.csv", "1,5,x")
+    load(spark, shop)
+    before = parquet_files(shop.table)
+    DeltaTable(str(shop.table)).alter.add_constraint({"positive": "id > 0"})
+    shop.land("b.csv", "2,5,x", "-2,5,x")
+    with pytest.raises(ConstraintViolatedError, match=r"CHECK positive \(id > 0\): 1 row, such as \{'id': -2"):
+        load(spark, shop)
+    assert parquet_files(shop.table) == before
 
 
 def test_table_made_anew_beside_an_old_intent_log(spark: SparkSession, shop: Shop) -> None:

@@ -149,15 +149,16 @@ class SparkEngine:
     def update(
         self, snapshot: Snapshot, files: pa.Table, matches: pa.Table, values: Mapping[str, Value], target: WriteTarget
     ) -> pa.Table:
-        if all(is_renderable(value.root) for value in values.values()):
+        needs_spark = any(rule.needs_spark for rule in target.rules)
+        if not needs_spark and all(is_renderable(value.root) for value in values.values()):
             return updated_files(self, update_tasks(target, files, matches, values, self.parallelism), target)
         if target.layout.row_ids is not None:
             raise UnsupportedFeatureError(
-                "a value that only Spark can evaluate cannot be assigned: the table has row tracking (rowTracking), "
-                "and Spark's writer does not keep row ids",
+                "rows with a value or a constraint that only Spark can evaluate cannot be updated: the table has row "
+                "tracking (rowTracking), and Spark's writer does not keep row ids",
                 table=target.store.root,
                 version=snapshot.version,
-                hint="Assign values of columns, literals, + - * / %, CASE, coalesce and concat",
+                hint="Use values and constraints of columns, literals, + - * / %, CASE, coalesce and concat",
             )
         with spark_failures(), session_settings(self.spark, updating.SETTINGS):
             return self.write(updating.updated_frame(self.spark, snapshot, files, matches, values), target)

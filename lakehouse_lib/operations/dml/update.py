@@ -120,5 +120,5 @@ def update_target(
         layout = replace(layout, schema=Schema.from_json(metadata.schema_string))
     after = metadata or snapshot.metadata
     return WriteTarget(
-        snapshot.store, layout, after.configuration, rules=row_rules(after), writer_properties=writer_properties
+        snapshot.store, layout, after.configuration, rules=row_rules(after, table), writer_properties=writer_properties
     )

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, TableNotFoundError
-from lakehouse_lib.features import changed_configuration, requested_features, with_physical_names
+from lakehouse_lib.features import changed_configuration, requested_features, row_rules, with_physical_names
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
 from lakehouse_lib.operations.results import OperationResult
@@ -54,6 +54,7 @@ def new_metadata(
     Raises:
         InvalidSchemaError: the schema has no column, or a name or type that no table can have.
         InvalidArgumentError: a partition column or a property is not valid.
+        InvalidPredicateError: a constraint does not parse, or names a column that does not exist.
         UnsupportedFeatureError: a property or column enables a feature that this library cannot write.
     """
     check_usable(schema, table=table)
@@ -68,6 +69,7 @@ def new_metadata(
         description=description,
         created_time=clock.now() if before is None else before.created_time,
     )
+    row_rules(metadata, table)  # refuse constraints that do not fit the columns
     return with_physical_names(metadata, before, table=table)
 
 

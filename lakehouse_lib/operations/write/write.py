@@ -282,22 +282,30 @@ def with_new_columns(snapshot: Snapshot, incoming: pa.Schema) -> Metadata:
         SchemaMismatchError: lists every column whose type does not fit.
         InvalidSchemaError: a new name is not valid in a new table.
     """
+    return with_wider_schema(snapshot, merge(snapshot.schema, incoming, table=snapshot.store.root))
+
+
+def with_wider_schema(snapshot: Snapshot, schema: Schema) -> Metadata:
+    """The table's metadata with a schema that has more columns and nested fields.
+
+    Raises:
+        InvalidSchemaError: a new name is not valid in a new table.
+    """
     table, before = snapshot.store.root, snapshot.metadata
-    merged = merge(snapshot.schema, incoming, table=table)
-    if merged == snapshot.schema:
+    if schema == snapshot.schema:
         return before
     if snapshot.layout.mapping == "none":
-        check_names(merged, snapshot.schema, table=table)
+        check_names(schema, snapshot.schema, table=table)
     if has_change_data_feed(before):
-        check_feed_names(Schema([field for field in merged.fields if field.name not in snapshot.schema]), table=table)
-    after = before.with_schema(merged.to_json())
+        check_feed_names(Schema([field for field in schema.fields if field.name not in snapshot.schema]), table=table)
+    after = before.with_schema(schema.to_json())
     return after if snapshot.layout.mapping == "none" else with_physical_names(after, before, table=table)
 
 
 def _target(store: ObjectStore, metadata: Metadata, what: Write, predicate: Predicate | None) -> WriteTarget:
     schema = Schema.from_json(metadata.schema_string)
     layout = TableLayout(schema, metadata.partition_columns, COLUMN_MAPPING_MODE.of(metadata.configuration, store.root))
-    rules = row_rules(metadata)
+    rules = row_rules(metadata, store.root)
     if predicate is not None:
         rules = (*rules, PredicateRule(predicate, code="DELTA_REPLACE_WHERE_MISMATCH"))
     target = WriteTarget(

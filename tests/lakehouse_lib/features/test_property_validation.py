@@ -12,7 +12,13 @@ from deltalake import QueryBuilder, WriterProperties
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
-from lakehouse_lib.errors import DeltaProtocolError, InvalidArgumentError, InvalidSchemaError, UnsupportedFeatureError
+from lakehouse_lib.errors import (
+    ConstraintViolatedError,
+    DeltaProtocolError,
+    InvalidArgumentError,
+    InvalidSchemaError,
+    UnsupportedFeatureError,
+)
 from lakehouse_lib.features import changed_configuration, requested_features
 from lakehouse_lib.ingestion.append import append_once
 from lakehouse_lib.operations.write.create import create_table
@@ -57,12 +63,11 @@ def test_values_are_spelled_as_others_read_them() -> None:
         ({"delta.appendonly": "true"}, InvalidArgumentError, "Write delta.appendOnly"),
         ({"DELTA.checkpointinterval": "5"}, InvalidArgumentError, "Write delta.checkpointInterval"),
         ({"delta.Constraints.c": "a > 0"}, InvalidArgumentError, "Write delta.constraints.c"),
-        ({"delta.constraints.C": "a > 0"}, UnsupportedFeatureError, "checkConstraints"),
         ({"delta.feature.deletionVectors": "on"}, InvalidArgumentError, "expected supported"),
         ({"delta.Feature.deletionVectors": "supported"}, InvalidArgumentError, "Write delta.feature.deletionVectors"),
         ({"delta.feature.clustering": "supported"}, UnsupportedFeatureError, "would use clustering"),
         ({"delta.feature.neverHeardOf": "supported"}, UnsupportedFeatureError, "would use neverHeardOf"),
-        ({"delta.enableTypeWidening": "true"}, UnsupportedFeatureError, "would use typeWidening"),
+        ({"delta.enableIcebergCompatV2": "true"}, UnsupportedFeatureError, "would use icebergCompatV2"),
         ({"delta.columnMapping.mode": "ids"}, InvalidArgumentError, "expected none, name or id"),
         ({"delta.neverHeardOf": "1"}, InvalidArgumentError, "'delta.neverHeardOf' is not known"),
         ({"delta.columnMapping.maxColumnId": "4"}, InvalidArgumentError, "maxColumnId cannot be set by users"),
@@ -84,7 +89,7 @@ def test_a_constraint_is_one_in_any_case(tmp_path: Path) -> None:
     """delta-spark finds constraints in any case."""
     constraint = {"delta.CONSTRAINTS.pos": "a > 0"}
     put_table(tmp_path, [field("a", "long")], [], features=["checkConstraints"], configuration=constraint)
-    with pytest.raises(UnsupportedFeatureError, match="checkConstraints"):
+    with pytest.raises(ConstraintViolatedError, match=r"CHECK pos \(a > 0\): 1 of 1 rows, such as \{'a': -5\}"):
         write_deltalake(tmp_path, pa.table({"a": [-5]}), mode="append")
 
 

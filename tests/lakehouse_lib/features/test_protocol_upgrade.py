@@ -106,8 +106,8 @@ def test_a_property_that_needs_a_backfill_adds_nothing_to_a_table_with_files() -
 
 
 def test_a_property_of_a_feature_that_is_not_written_stays_without_effect() -> None:
-    widened = metadata({"delta.enableTypeWidening": "true"})
-    assert protocol_for(widened, Protocol(1, 2)) == Protocol(1, 2)
+    compatible = metadata({"delta.enableIcebergCompatV2": "true"})
+    assert protocol_for(compatible, Protocol(1, 2)) == Protocol(1, 2)
 
 
 @pytest.mark.parametrize("versions", [(1, 4), (1, 6), (2, 4)])

@@ -1,0 +1,67 @@
+"""The feature checkConstraints: conditions that every row of the table satisfies (PROTOCOL.md, CHECK Constraints).
+
+The property ``delta.constraints.NAME`` has the condition in Spark's SQL. As in delta-spark, the names of constraints do
+not depend on case, and a row for which the condition is NULL violates it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lakehouse_lib.expressions import PredicateRule
+from lakehouse_lib.features.constraints.condition_rule import condition_rule
+from lakehouse_lib.features.feature import Feature, property_prefix
+from lakehouse_lib.schema import Schema
+
+#: The prefix of the properties that define constraints.
+PREFIX = "delta.constraints."
+
+
+def constraints(configuration: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """The property and the condition of each constraint, by the constraint's name in lower case."""
+    return {
+        key[len(PREFIX) :].lower(): (key, condition)
+        for key, condition in configuration.items()
+        if key.lower().startswith(PREFIX)
+    }
+
+
+def rule_of(
+    name: str, condition: str, schema: Schema, *, table: str | None = None, way_out: str | None = None
+) -> PredicateRule:
+    """The rule of a constraint; ``table`` and ``way_out`` as in ``condition_rule``.
+
+    Raises:
+        InvalidPredicateError: the condition does not parse, or names a column that does not exist.
+    """
+    return condition_rule(f"CHECK {name} ({condition})", condition, schema, table=table, way_out=way_out)
+
+
+def rules(configuration: Mapping[str, str], schema: Schema, table: str | None) -> Sequence[PredicateRule]:
+    """The rules of the constraints of a table.
+
+    Raises:
+        InvalidPredicateError: as ``rule_of``.
+    """
+    return [
+        rule_of(
+            name,
+            condition,
+            schema,
+            table=table,
+            way_out=f"Drop the constraint first: alter.drop_constraint({name!r})",
+        )
+        for name, (_, condition) in constraints(configuration).items()
+    ]
+
+
+FEATURE = Feature(
+    "checkConstraints",
+    False,
+    True,
+    True,
+    property_prefix(PREFIX),
+    "rows that violate a constraint are refused; the Arrow engine refuses conditions that only Spark can evaluate",
+    legacy=(1, 3),
+    rules=rules,
+)

@@ -1,0 +1,31 @@
+"""The row rule for a SQL condition of the table's metadata: a CHECK constraint or an invariant."""
+
+from __future__ import annotations
+
+from lakehouse_lib.errors import ConstraintViolatedError, InvalidPredicateError
+from lakehouse_lib.expressions import PredicateRule, parse
+from lakehouse_lib.schema import Schema
+
+
+def condition_rule(
+    title: str, sql: str, schema: Schema, *, table: str | None, way_out: str | None = None
+) -> PredicateRule:
+    """The rule for a condition in SQL; as in delta-spark, a row for which it is NULL violates the rule.
+
+    Args:
+        title: the name of the rule in errors.
+        table: for errors.
+        way_out: the hint of the error, for a condition that the table has already.
+
+    Raises:
+        InvalidPredicateError: the condition does not parse or does not fit the columns.
+    """
+    try:
+        return PredicateRule(parse(sql, schema, table=table), ConstraintViolatedError.code, title)
+    except InvalidPredicateError as error:
+        raise InvalidPredicateError(
+            f"{title} is not valid: {error.message}",
+            table=table,
+            hint=way_out or error.hint,
+            code=error.code,
+        ) from error

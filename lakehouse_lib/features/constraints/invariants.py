@@ -1,0 +1,75 @@
+"""The feature invariants: conditions in the metadata of columns (PROTOCOL.md, Column Invariants)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from lakehouse_lib.errors import UnsupportedFeatureError
+from lakehouse_lib.expressions import PredicateRule
+from lakehouse_lib.features.constraints.condition_rule import condition_rule
+from lakehouse_lib.features.feature import Feature, field_metadata
+from lakehouse_lib.json_text import excerpt, parse_json
+from lakehouse_lib.schema import Field, Schema, StructType
+
+_KEY = "delta.invariants"
+
+
+def rules(_configuration: Mapping[str, str], schema: Schema, table: str | None) -> Sequence[PredicateRule]:
+    """The rules of the invariants of a table.
+
+    As in delta-spark, columns and members of structs have invariants, but not the members of structs in lists and maps.
+
+    Raises:
+        UnsupportedFeatureError: an invariant is not a SQL condition.
+        InvalidPredicateError: its condition does not parse, or names a column that does not exist.
+    """
+    return [
+        condition_rule(
+            f"the invariant of {path} ({sql})",
+            sql,
+            schema,
+            table=table,
+            way_out="Change the metadata delta.invariants of the column with the engine that wrote it",
+        )
+        for path, sql in _invariants(schema, "", table)
+    ]
+
+
+def _invariants(kind: StructType, above: str, table: str | None) -> Iterator[tuple[str, str]]:
+    """The paths of columns with an invariant, and their conditions."""
+    for field in kind.fields:
+        path = above + field.name
+        if _KEY in field.metadata:
+            yield path, _condition(path, field, table)
+        if isinstance(field.type, StructType):
+            yield from _invariants(field.type, f"{path}.", table)
+
+
+def _condition(path: str, field: Field, table: str | None) -> str:
+    text = field.metadata[_KEY]
+    try:
+        body = parse_json(text) if isinstance(text, str) else text
+    except ValueError:
+        body = None
+    outer = body.get("expression") if isinstance(body, dict) else None
+    condition = outer.get("expression") if isinstance(outer, dict) else None
+    if not isinstance(condition, str):
+        raise UnsupportedFeatureError(
+            f"the invariant of column {path} is {excerpt(text)} (invariants); expected "
+            '{"expression": {"expression": SQL}}',
+            table=table,
+            hint="Write the table with the engine that set the invariant",
+        )
+    return condition
+
+
+FEATURE = Feature(
+    "invariants",
+    False,
+    True,
+    True,
+    field_metadata(_KEY),
+    "rows that violate an invariant are refused; the Arrow engine refuses conditions that only Spark can evaluate",
+    legacy=(1, 2),
+    rules=rules,
+)
