@@ -51,7 +51,8 @@ in the writer lines up to N.
 _PROPERTIES = """
 ## Table properties
 
-Pass properties as `configuration` to `write_deltalake` or `DeltaTable.create`:
+Pass properties as `configuration` to `write_deltalake` or `DeltaTable.create`. An existing table gets them by
+[`alter`](altering.md#properties):
 
 ```python
 write_deltalake("orders", orders, configuration={"delta.enableRowTracking": "true"})

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         VariantType,
     )
     from lakehouse_lib.table.add_actions import AddAction, create_table_with_add_actions
+    from lakehouse_lib.table.alterer import TableFeatures
     from lakehouse_lib.table.convert import convert_to_deltalake
     from lakehouse_lib.table.delta_table import DeltaTable
     from lakehouse_lib.table.write import write_deltalake
@@ -56,6 +57,7 @@ _HOMES = {
     "Schema": "schema",
     "SparkEngine": "engine.spark.engine",
     "StructType": "schema",
+    "TableFeatures": "table.alterer",
     "Transaction": "protocol.actions",
     "VariantType": "schema",
     "WriterProperties": "engine.writer_properties",

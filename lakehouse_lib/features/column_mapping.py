@@ -22,7 +22,7 @@ FEATURE = Feature(
     True,
     True,
     _is_mapped,
-    "new columns get ids and physical names; the mode of an existing table cannot be changed yet",
+    "new columns get ids and physical names; the mode of an existing table can change from none to name",
     legacy=(2, 5),
 )
 
@@ -50,6 +50,16 @@ def with_physical_names(metadata: Metadata, before: Metadata | None = None, *, t
         if COLUMN_MAPPING_MODE.of(before.configuration, table) != "none":
             current = Schema.from_json(before.schema_string)
     schema, max_id = column_mapping.with_physical_names(schema, max_id, current)
+    configuration = {**metadata.configuration, MAX_COLUMN_ID.key: str(max_id)}
+    return replace(metadata, schema_string=schema.to_json(), configuration=configuration)
+
+
+def with_names_kept(metadata: Metadata) -> Metadata:
+    """The metadata of a table that gets column mapping: each column has an id, and its name as its physical name.
+
+    So columns are found in files that were written before.
+    """
+    schema, max_id = column_mapping.with_names_kept(Schema.from_json(metadata.schema_string))
     configuration = {**metadata.configuration, MAX_COLUMN_ID.key: str(max_id)}
     return replace(metadata, schema_string=schema.to_json(), configuration=configuration)
 

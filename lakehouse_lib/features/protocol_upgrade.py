@@ -1,4 +1,4 @@
-"""Protocol upgrades: the lowest protocol that metadata and features require (PROTOCOL.md, Table Features)."""
+"""Changes of a protocol: the lowest protocol that metadata and features require (PROTOCOL.md, Table Features)."""
 
 from __future__ import annotations
 
@@ -48,6 +48,20 @@ def protocol_for(
     return with_features(current or _BASE, names.union(extra))
 
 
+def listing(protocol: Protocol, names: Iterable[str]) -> Protocol:
+    """The lowest protocol that has all features of ``protocol`` and lists the named features, and those they require.
+
+    Versions 3 and 7 imply no feature. So a protocol without lists gets lists of all features that its versions implied.
+    """
+    features = {FEATURES[name] for name in names}
+    features |= {FEATURES[name] for feature in features for name in feature.requires}
+    writers = writer_features(protocol) | {feature.name for feature in features}
+    readers = {feature.name for feature in features if feature.reader}
+    if not readers and protocol.min_reader_version < 3:
+        return Protocol(protocol.min_reader_version, 7, None, writers)
+    return Protocol(3, 7, reader_features(protocol) | readers, writers)
+
+
 def with_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
     """The lowest protocol that has all features of ``protocol``, the named features, and the features they require.
 
@@ -65,8 +79,18 @@ def with_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
             max(protocol.min_reader_version, *(reader for reader, _ in versions)),
             max(protocol.min_writer_version, *(writer for _, writer in versions)),
         )
-    writers = writer_features(protocol) | {feature.name for feature in additions}
-    readers = {feature.name for feature in additions if feature.reader}
-    if not readers:
-        return Protocol(protocol.min_reader_version, 7, protocol.reader_features, writers)
-    return Protocol(3, 7, reader_features(protocol) | readers, writers)
+    return listing(protocol, (feature.name for feature in additions))
+
+
+def without_feature(protocol: Protocol, name: str) -> Protocol:
+    """The lowest protocol that has all features of ``protocol`` except a writer feature.
+
+    As in delta-spark, it has lists only if no versions without lists imply exactly the other features.
+    """
+    writers = writer_features(protocol) - {name}
+    if protocol.min_reader_version < 3:
+        for version in range(1, 7):
+            candidate = Protocol(protocol.min_reader_version, version)
+            if writer_features(candidate) == writers:
+                return candidate
+    return Protocol(protocol.min_reader_version, 7, protocol.reader_features, writers)

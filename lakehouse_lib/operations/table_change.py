@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features import protocol_for
 from lakehouse_lib.operations.files import record_count, total_size
-from lakehouse_lib.protocol.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, Metadata
+from lakehouse_lib.protocol.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, Metadata, Protocol
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import OptimisticTransaction
@@ -28,6 +28,7 @@ class TableChange:
         change_files: files of the change data feed (CHANGE_FILE_SCHEMA).
         metadata: the table's new metadata, with the protocol that it requires; None: unchanged.
         features: names of further features that the protocol gets with the metadata.
+        protocol: the table's new protocol, if the metadata does not change.
         reads: the predicates that the change read; None among them stands for the whole table. Empty: a blind write.
         moves_rows: ``added`` has the rows of ``removed``, so no row changes (``dataChange`` is false).
         keeps_row_ids: copied rows have their row ids in a column of the new files, if the table has row tracking.
@@ -42,6 +43,7 @@ class TableChange:
     change_files: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], CHANGE_FILE_SCHEMA))
     metadata: Metadata | None = None
     features: frozenset[str] = frozenset()
+    protocol: Protocol | None = None
     reads: tuple[Predicate | None, ...] = ()
     moves_rows: bool = False
     keeps_row_ids: bool = False
@@ -58,6 +60,8 @@ class TableChange:
             if protocol != before:
                 transaction.set_protocol(protocol)
             transaction.set_metadata(self.metadata)
+        elif self.protocol is not None:
+            transaction.set_protocol(self.protocol)
         for predicate in self.reads:
             transaction.read(predicate)
         transaction.remove(self.removed, data_change=not self.moves_rows)

@@ -19,8 +19,8 @@ from lakehouse_lib.schema.column_mapping import Mode
 
 T = TypeVar("T")
 
-#: How to set a property of an existing table; no verb of this library does.
-SET_BY = "delta-spark's ALTER TABLE ... SET TBLPROPERTIES, or deltalake's alter.set_table_properties"
+#: How to set a property of an existing table, for errors.
+SET_BY = "DeltaTable.alter.set_table_properties"
 
 
 @dataclass(frozen=True)

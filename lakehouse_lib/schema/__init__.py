@@ -2,7 +2,7 @@
 
 from lakehouse_lib.schema.batches import align_batches
 from lakehouse_lib.schema.enforcement import Mismatch, align, enforce, find_mismatches
-from lakehouse_lib.schema.evolution import merge
+from lakehouse_lib.schema.evolution import merge, with_fields
 from lakehouse_lib.schema.nesting import all_types
 from lakehouse_lib.schema.not_null import not_null_rules
 from lakehouse_lib.schema.row_rules import SHOWN_ROWS, RowRule, check_rows, constraint_violated
@@ -46,4 +46,5 @@ __all__ = [
     "find_mismatches",
     "merge",
     "not_null_rules",
+    "with_fields",
 ]

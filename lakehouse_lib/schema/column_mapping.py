@@ -56,6 +56,21 @@ def with_physical_names(schema: StructType, max_id: int, current: StructType | N
     return Schema(fields), next(ids) - 1
 
 
+def with_names_kept(schema: StructType) -> tuple[Schema, int]:
+    """The schema of a table that gets column mapping, with an id for every field and its name as its physical name.
+
+    Returns:
+        The schema and the highest id.
+    """
+    ids = count(1)
+
+    def identified(field: Field) -> Field:
+        metadata = {**field.metadata, _ID: next(ids), _PHYSICAL_NAME: field.name}
+        return Field(field.name, replaced(field.type, identified), field.nullable, metadata)
+
+    return Schema([identified(field) for field in schema.fields]), next(ids) - 1
+
+
 def without_mapping(schema: StructType) -> Schema:
     """The schema without ids and physical names, at every depth, for a table without column mapping."""
     return Schema([_without_mapping(field) for field in schema.fields])

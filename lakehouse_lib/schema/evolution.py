@@ -1,9 +1,12 @@
-"""Schema evolution: the table's schema with the new columns and nested fields of incoming data."""
+"""Schema evolution: the table's schema with new columns and nested fields."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
+from lakehouse_lib.errors import InvalidSchemaError, SchemaMismatchError
 from lakehouse_lib.schema.enforcement import Mismatch, doubled_names, refusal, type_mismatches
 from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
 
@@ -24,6 +27,77 @@ def merge(schema: Schema, incoming: pa.Schema, *, table: str | None = None) -> S
     if mismatches:
         raise refusal(mismatches, table)
     return Schema(merged.fields)
+
+
+def with_fields(schema: Schema, fields: Sequence[Field], *, table: str | None = None) -> Schema:
+    """The schema with new columns at the end, and new members at the end of its structs.
+
+    A field with the name of a column must have its type, except that a struct may have new members.
+
+    Args:
+        fields: columns with their metadata; for a new member, a struct column with this member.
+
+    Raises:
+        SchemaMismatchError: lists every column whose type differs.
+        InvalidSchemaError: a new column or member is NOT NULL, or names differ only in case.
+    """
+    mismatches: list[Mismatch] = []
+    wider = _with_fields(schema, fields, "", mismatches, table)
+    if mismatches:
+        raise SchemaMismatchError(
+            f"the table has columns of these names with other types: {'; '.join(map(str, mismatches))}",
+            table=table,
+            hint="Use other names; the type of a column cannot change",
+        )
+    return Schema(wider.fields)
+
+
+def _with_fields(
+    struct: StructType, fields: Sequence[Field], above: str, mismatches: list[Mismatch], table: str | None
+) -> StructType:
+    members = {field.name: field for field in struct.fields}
+    for field in fields:
+        path = above + field.name
+        current = members.get(field.name)
+        if current is not None:
+            kind = _wider_type(current.type, field, path, mismatches, table)
+            members[field.name] = Field(current.name, kind, current.nullable, current.metadata)
+            continue
+        twin = next((name for name in members if name.lower() == field.name.lower()), None)
+        if twin is not None:
+            raise InvalidSchemaError(
+                f"the columns {above + twin!r} and {path!r} differ only in case",
+                table=table,
+                hint=f"Use another name; the table has {above + twin}",
+                code="DELTA_DUPLICATE_COLUMN",
+            )
+        if not field.nullable:
+            raise InvalidSchemaError(
+                f"the new column {path!r} is NOT NULL; expected a nullable column",
+                table=table,
+                hint="Existing rows have null in a new column; add it as nullable",
+            )
+        members[field.name] = field
+    return StructType(list(members.values()))
+
+
+def _wider_type(current: DataType, field: Field, path: str, mismatches: list[Mismatch], table: str | None) -> DataType:
+    """The type with the new members that the type of ``field`` has."""
+    if isinstance(current, StructType) and isinstance(field.type, StructType):
+        return _with_fields(current, field.type.fields, f"{path}.", mismatches, table)
+    if isinstance(current, ArrayType) and isinstance(field.type, ArrayType):
+        element = Field("element", field.type.element_type)
+        inner = _wider_type(current.element_type, element, f"{path}.element", mismatches, table)
+        return ArrayType(inner, current.contains_null)
+    if isinstance(current, MapType) and isinstance(field.type, MapType):
+        value = Field("value", field.type.value_type)
+        if current.key_type != field.type.key_type:
+            mismatches.append(Mismatch(f"{path}.key", str(current.key_type), str(field.type.key_type)))
+        inner = _wider_type(current.value_type, value, f"{path}.value", mismatches, table)
+        return MapType(current.key_type, inner, current.value_contains_null)
+    if current != field.type:
+        mismatches.append(Mismatch(path, str(current), str(field.type)))
+    return current
 
 
 def _merge_struct(table: StructType, data: StructType, above: str, mismatches: list[Mismatch]) -> StructType:

@@ -14,10 +14,11 @@ from lakehouse_lib.log import latest_version
 from lakehouse_lib.schema import Schema, StructType
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
+from lakehouse_lib.table.alterer import TableAlterer
+from lakehouse_lib.table.arguments.positional import also_by_position
+from lakehouse_lib.table.arguments.predicates import check_label, check_predicate_text
 from lakehouse_lib.table.deltalake_metrics import delete_metrics, update_metrics
 from lakehouse_lib.table.optimizer import TableOptimizer
-from lakehouse_lib.table.positional import also_by_position
-from lakehouse_lib.table.predicate_arguments import check_label, check_predicate_text
 from lakehouse_lib.table.upkeep import UpkeepTable
 from lakehouse_lib.transaction.commit_properties import CommitProperties, commit_properties_of
 
@@ -266,6 +267,11 @@ class DeltaTable(UpkeepTable):
     def optimize(self) -> TableOptimizer:
         """The verbs ``compact()``, ``z_order(columns)`` and ``purge()``."""
         return TableOptimizer(self)
+
+    @property
+    def alter(self) -> TableAlterer:
+        """The verbs that change columns, constraints, properties and features, such as ``add_constraint``."""
+        return TableAlterer(self)
 
     def clone(
         self,

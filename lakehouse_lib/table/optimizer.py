@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.engine.writer_properties import check_writer_properties
+from lakehouse_lib.table.arguments.positional import also_by_position
 from lakehouse_lib.table.deltalake_metrics import optimize_metrics
-from lakehouse_lib.table.positional import also_by_position
 from lakehouse_lib.transaction.commit_properties import (
     CommitProperties,
     check_commit_properties,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lakehouse_lib.table.arguments.positional import also_by_position
 from lakehouse_lib.table.deltalake_metrics import repair_metrics
-from lakehouse_lib.table.positional import also_by_position
 from lakehouse_lib.table.versions import VersionedTable
 from lakehouse_lib.transaction.commit_properties import CommitProperties, commit_properties_of
 

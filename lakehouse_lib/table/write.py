@@ -52,7 +52,7 @@ def write_deltalake(
         mode: if the table exists: "error", "append", "overwrite" (removes all rows, or those that ``predicate`` or
             ``partition_overwrite_mode`` say), "ignore" (does nothing).
         name, description, configuration: the values of a table that this call creates. An existing table keeps its own
-            values, as in delta-rs; docs/getting-started.md says how to change its properties.
+            values, as in delta-rs; ``DeltaTable.alter`` changes them.
         schema_mode: None: the data must fit; "merge": new columns and nested fields are added, nullable;
             "overwrite" (with mode "overwrite"): the data's schema becomes the table's.
         storage_options: the options of the store; ignored for an open table.

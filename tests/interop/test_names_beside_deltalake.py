@@ -11,11 +11,12 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
+from deltalake.table import TableAlterer as TheirAlterer
 from deltalake.table import TableOptimizer as TheirOptimizer
 
 import lakehouse_lib
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.table.delta_table import TableOptimizer
+from lakehouse_lib.table.delta_table import TableAlterer, TableOptimizer
 
 PAGE = (Path(__file__).parents[2] / "docs/reading.md").read_text()
 NOT_HERE = PAGE.partition("| | not here | instead |")[2].partition("\n\n")[0]
@@ -28,7 +29,11 @@ BOTH: list[tuple[str, Callable[..., Any], Callable[..., Any]]] = [
     ("CommitProperties", deltalake.CommitProperties, lakehouse_lib.CommitProperties),
     *(
         (name, getattr(their_class, name), getattr(our_class, name))
-        for their_class, our_class in ((deltalake.DeltaTable, DeltaTable), (TheirOptimizer, TableOptimizer))
+        for their_class, our_class in (
+            (deltalake.DeltaTable, DeltaTable),
+            (TheirOptimizer, TableOptimizer),
+            (TheirAlterer, TableAlterer),
+        )
         for name in sorted(vars(their_class))
         if not name.startswith("_") and callable(getattr(their_class, name)) and hasattr(our_class, name)
     ),
@@ -66,6 +71,11 @@ def test_arguments_are_theirs_or_the_page_says_so(
         for verb in (their_verb, our_verb)
     ]
     assert by_place[1] == by_place[0][: len(by_place[1])]
+
+
+def test_the_verbs_of_alter_are_here() -> None:
+    assert public(TheirAlterer) - public(TableAlterer) == set()
+    assert {feature.name for feature in lakehouse_lib.TableFeatures} == public(deltalake.TableFeatures)
 
 
 def test_what_the_page_says_is_not_here_is_not() -> None:

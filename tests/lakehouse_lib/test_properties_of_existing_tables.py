@@ -1,4 +1,4 @@
-"""No verb of this library sets a property of an existing table; errors name a way to set it, and this way works."""
+"""Errors name a way to set a property of an existing table, and this way works."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ def test_the_way_out_that_a_refusal_names_is_one(
         verb(DeltaTable(tmp_path))
     assert way_out in str(refused.value.hint)
     assert SET_BY in str(refused.value.hint)
-    deltalake.DeltaTable(tmp_path).alter.set_table_properties(after)
+    DeltaTable(tmp_path).alter.set_table_properties(after)
     verb(DeltaTable(tmp_path))
 
 
 @pytest.mark.parametrize(
-    ("wrong", "verb"),
+    ("wrong", "right", "verb"),
     [
-        ({"delta.isolationLevel": "Serial"}, lambda table: table.delete("id = 1")),
-        ({"delta.deletedFileRetentionDuration": "a week"}, lambda table: table.vacuum()),
+        ({"delta.isolationLevel": "Serial"}, "Serializable", lambda table: table.delete("id = 1")),
+        ({"delta.deletedFileRetentionDuration": "a week"}, "interval 1 weeks", lambda table: table.vacuum()),
     ],
     ids=["isolation", "retention"],
 )
-def test_a_value_of_an_existing_table_is_set_right_by_others(
-    tmp_path: Path, wrong: dict[str, str], verb: Callable[[DeltaTable], object]
+def test_a_value_that_is_not_valid_is_replaced(
+    tmp_path: Path, wrong: dict[str, str], right: str, verb: Callable[[DeltaTable], object]
 ) -> None:
     write_deltalake(tmp_path, ROWS)
     edit(tmp_path, 0, lambda action: action.get("metaData", {}).update(configuration=wrong))
@@ -79,6 +79,9 @@ def test_a_value_of_an_existing_table_is_set_right_by_others(
     with pytest.raises(DeltaError, match=next(iter(wrong.values()))) as refused:
         verb(DeltaTable(tmp_path))
     assert SET_BY in str(refused.value.hint)
+    table = DeltaTable(tmp_path)
+    table.alter.set_table_properties(dict.fromkeys(wrong, right))
+    verb(table)
 
 
 @pytest.mark.parametrize("package", [deltalake, lakehouse_lib], ids=lambda module: module.__name__)

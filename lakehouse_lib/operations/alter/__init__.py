@@ -1,0 +1,1 @@
+"""Changes of a table's metadata and protocol: columns, constraints, properties, features."""

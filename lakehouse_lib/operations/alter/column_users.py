@@ -1,0 +1,34 @@
+"""What uses a column: the partitioning, constraints and properties of its table."""
+
+from __future__ import annotations
+
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.features.row_rules import feature_rules
+from lakehouse_lib.protocol.table_properties import STATS_COLUMNS
+from lakehouse_lib.schema import Field
+from lakehouse_lib.snapshot import Snapshot
+
+
+def check_unused(snapshot: Snapshot, field: Field, verb: str) -> None:
+    """Refuse a column that partitions the table, or that a condition or a property names.
+
+    Args:
+        verb: what happens to the column, for the error.
+
+    Raises:
+        InvalidArgumentError: lists what uses the column.
+    """
+    users = [rule.name for rule in feature_rules(snapshot.metadata, snapshot.store.root) if field.name in rule.columns]
+    statistics_columns = STATS_COLUMNS.of(snapshot.configuration, snapshot.store.root) or ()
+    if any(path[0].lower() == field.name.lower() for path in statistics_columns):
+        users.append(STATS_COLUMNS.key)
+    if snapshot.layout.is_partition_column(field.name):
+        users.insert(0, "the partitioning of the table")
+    if users:
+        raise InvalidArgumentError(
+            f"the column {field.name!r} cannot be {verb}: it is in {', '.join(users)}",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Drop the constraint or change the property first; the partitioning of a table cannot change",
+            code="DELTA_COLUMN_IN_USE",
+        )

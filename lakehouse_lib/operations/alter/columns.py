@@ -1,0 +1,243 @@
+"""Add columns, and change the metadata and the nullability of a column."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.errors import InvalidArgumentError, SchemaMismatchError, UnsupportedFeatureError
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.expressions.ir import Column, IsNull
+from lakehouse_lib.expressions.render_spark import render
+from lakehouse_lib.features import FEATURES, changed_configuration, type_widening
+from lakehouse_lib.features.constraints import invariants
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.operations.alter.column_users import check_unused
+from lakehouse_lib.operations.alter.existing_rows import check_existing_rows
+from lakehouse_lib.operations.alter.metadata_change import commit_change
+from lakehouse_lib.operations.results import OperationResult
+from lakehouse_lib.operations.write.write import with_wider_schema
+from lakehouse_lib.protocol.actions import Metadata
+from lakehouse_lib.protocol.table_properties import TYPE_WIDENING
+from lakehouse_lib.schema import Field, PrimitiveType, Schema, StructType, all_types, check_usable, with_fields
+from lakehouse_lib.schema.not_null import NotNull
+from lakehouse_lib.schema.type_widening import may_change, with_change
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+_RESERVED = "delta."
+
+
+def plan_columns(snapshot: Snapshot, fields: Sequence[Field]) -> Metadata:
+    """The metadata with new columns, and new members of structs.
+
+    Args:
+        fields: new columns; for a new member, a struct column of the table with this member.
+
+    Raises:
+        InvalidArgumentError: ``fields`` are not fields, or their metadata has a key that engines set.
+        SchemaMismatchError: the table has a column of this name with another type.
+        InvalidSchemaError: a new column is NOT NULL, or its name or type is not valid in this table.
+        UnsupportedFeatureError: a column needs a feature that this library does not write.
+    """
+    table = snapshot.store.root
+    if not isinstance(fields, Sequence) or not fields or not all(isinstance(field, Field) for field in fields):
+        raise InvalidArgumentError(
+            f"fields is {excerpt(fields)}; expected at least one lakehouse_lib.Field",
+            table=table,
+            hint='Write [Field("note", "string")]',
+        )
+    for kind in all_types(StructType(list(fields))):
+        for field in kind.fields if isinstance(kind, StructType) else ():
+            _check_keys(field.name, field.metadata, table)
+    schema = with_fields(snapshot.schema, fields, table=table)
+    check_usable(schema, table=table)
+    changed_configuration(snapshot.configuration, {}, schema, table=table)
+    return with_wider_schema(snapshot, schema)
+
+
+def add_columns(
+    snapshot: Snapshot, fields: Sequence[Field], *, commit_properties: CommitProperties | None = None
+) -> OperationResult:
+    """Add columns at the end of the schema, and members at the end of structs. No file is read or written.
+
+    Existing rows have null in new columns. A field that the table has already, with the same type, changes nothing.
+
+    Raises:
+        DeltaError: as ``plan_columns``.
+        MetadataChangedError: another writer changed the metadata first.
+    """
+    snapshot.check_writable()
+    metadata = plan_columns(snapshot, fields)
+    columns = [{"column": _described(field)} for field in fields]
+    return commit_change(
+        snapshot, "ADD COLUMNS", {"columns": columns}, metadata=metadata, commit_properties=commit_properties
+    )
+
+
+def set_column_metadata(
+    snapshot: Snapshot,
+    column: str,
+    metadata: Mapping[str, Any],
+    *,
+    commit_properties: CommitProperties | None = None,
+) -> OperationResult:
+    """Set entries in the metadata of a column, such as its comment; other entries stay.
+
+    Raises:
+        InvalidArgumentError: the column does not exist, or a key is not text or is set by engines.
+    """
+    table = snapshot.store.root
+    field = snapshot.field(column)
+    if not isinstance(metadata, Mapping) or not metadata:
+        raise InvalidArgumentError(
+            f"metadata is {excerpt(metadata)}; expected a dictionary with at least one key",
+            table=table,
+            hint='Write {"comment": "price in EUR"}',
+        )
+    _check_keys(field.name, metadata, table)
+    changed = Field(field.name, field.type, field.nullable, {**field.metadata, **metadata})
+    return _change_column(snapshot, changed, commit_properties)
+
+
+def drop_column_not_null(
+    snapshot: Snapshot, column: str, *, commit_properties: CommitProperties | None = None
+) -> OperationResult:
+    """Allow null in a column.
+
+    Raises:
+        InvalidArgumentError: the column does not exist, or allows null already.
+    """
+    field = snapshot.field(column)
+    if field.nullable:
+        raise InvalidArgumentError(
+            f"the column {field.name!r} is nullable already",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Nothing has to be changed",
+        )
+    return _change_column(snapshot, Field(field.name, field.type, True, field.metadata), commit_properties)
+
+
+def set_column_not_null(
+    snapshot: Snapshot, column: str, engine: Engine, *, commit_properties: CommitProperties | None = None
+) -> OperationResult:
+    """Refuse null in a column from now on, if no row of the table has null in it.
+
+    Raises:
+        InvalidArgumentError: the column does not exist, or is NOT NULL already.
+        ConstraintViolatedError: rows have null in the column; nothing is committed.
+        CommitFailedError: a concurrent commit conflicts with this one, such as one that may have added null.
+    """
+    field = snapshot.field(column)
+    if not field.nullable:
+        raise InvalidArgumentError(
+            f"the column {field.name!r} is NOT NULL already",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Nothing has to be changed",
+        )
+    changed = Field(field.name, field.type, False, field.metadata)
+    check_usable(Schema([changed]), table=snapshot.store.root)
+    snapshot.check_writable()
+    is_null = IsNull(Column((field.name,), field.type))
+    violation = Predicate(render(is_null), is_null, snapshot.store.root)
+    check_existing_rows(snapshot, NotNull(field.name, field.type), violation, engine)
+    return _change_column(snapshot, changed, commit_properties, reads=(violation,))
+
+
+def change_column_type(
+    snapshot: Snapshot,
+    column: str,
+    kind: PrimitiveType,
+    *,
+    commit_properties: CommitProperties | None = None,
+) -> OperationResult:
+    """Change the type of a top-level column to a wider type. Old files keep the narrow type, and reads convert it.
+
+    Args:
+        kind: a type that holds every value of the old type, by the rules of the protocol.
+
+    Raises:
+        InvalidArgumentError: the column does not exist, partitions the table, or a constraint or a property names it.
+        SchemaMismatchError: the protocol does not allow the change.
+        UnsupportedFeatureError: ``delta.enableTypeWidening`` is not true.
+        MetadataChangedError: another writer changed the metadata first.
+    """
+    table, version = snapshot.store.root, snapshot.version
+    field = snapshot.field(column)
+    if not type_widening.is_enabled(snapshot.protocol, snapshot.metadata):
+        raise UnsupportedFeatureError(
+            f"the type of column {field.name!r} cannot change: {TYPE_WIDENING.key} is not true (typeWidening)",
+            table=table,
+            version=version,
+            hint=f'First call alter.set_table_properties({{"{TYPE_WIDENING.key}": "true"}})',
+        )
+    if not may_change(field.type, kind):
+        raise SchemaMismatchError(
+            f"the type of column {field.name!r} cannot change from {field.type} to {kind}; expected a type that holds "
+            "every value",
+            table=table,
+            version=version,
+            hint="Add a column of the new type, and update it",
+        )
+    check_unused(snapshot, field, "changed")
+    snapshot.check_writable()
+    return _change_column(snapshot, with_change(field, kind), commit_properties)
+
+
+def _change_column(
+    snapshot: Snapshot,
+    changed: Field,
+    commit_properties: CommitProperties | None,
+    *,
+    reads: tuple[Predicate, ...] = (),
+) -> OperationResult:
+    schema = Schema([changed if field.name == changed.name else field for field in snapshot.schema.fields])
+    return commit_change(
+        snapshot,
+        "CHANGE COLUMN",
+        {"column": _described(changed)},
+        metadata=snapshot.metadata.with_schema(schema.to_json()),
+        features=() if changed.nullable else (invariants.FEATURE.name,),  # NOT NULL is an invariant in delta-spark
+        reads=reads,
+        commit_properties=commit_properties,
+    )
+
+
+def _check_keys(column: str, metadata: Mapping[str, Any], table: str) -> None:
+    """Refuse metadata keys that engines set, and values that are not JSON."""
+    for key, value in metadata.items():
+        if not isinstance(key, str) or not _is_json(value):
+            raise InvalidArgumentError(
+                f"the metadata of column {column!r} has {excerpt(key)} = {excerpt(value)}; expected text and JSON",
+                table=table,
+                hint='Write {"comment": "price in EUR"}',
+            )
+        probe = Schema([Field("column", "long", metadata={key: value})])
+        if key.lower().startswith(_RESERVED) or any(feature.enabled({}, probe) for feature in FEATURES.values()):
+            raise InvalidArgumentError(
+                f"the metadata of column {column!r} has {key!r}, which only engines set",
+                table=table,
+                hint="Leave it out",
+            )
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _described(field: Field) -> dict[str, Any]:
+    """A column as delta-spark describes it in commitInfo."""
+    return {
+        "name": field.name,
+        "type": field.type.type,
+        "nullable": field.nullable,
+        "metadata": dict(field.metadata),
+    }

@@ -1,0 +1,49 @@
+"""The check that the rows of a table satisfy a new rule."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS
+from lakehouse_lib.engine.parquet.matching import positions_of, rows_at
+from lakehouse_lib.engine.parquet.reader import TableReader
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.operations.dml.apply import live_matches
+from lakehouse_lib.schema import SHOWN_ROWS, RowRule, constraint_violated
+from lakehouse_lib.snapshot import Snapshot
+
+
+def check_existing_rows(snapshot: Snapshot, rule: RowRule, violation: Predicate, engine: Engine) -> None:
+    """Refuse a rule that rows of the table violate. Files whose statistics show that no row does are not read.
+
+    Args:
+        violation: true for rows that violate the rule.
+
+    Raises:
+        ConstraintViolatedError: names the rule and the number of rows, and shows up to ten of them.
+    """
+    files = snapshot.prune(violation)
+    if not len(files):
+        return
+    matches, count = live_matches(files, engine.match(snapshot, files, violation), snapshot)
+    if not count:
+        return
+    rows = "1 row" if count == 1 else f"{count} rows"
+    raise constraint_violated(rule, rows, _first_rows(snapshot, files, matches), snapshot.store.root)
+
+
+def _first_rows(snapshot: Snapshot, files: pa.Table, matches: pa.Table) -> pa.Table:
+    """The first rows of matches."""
+    reader = TableReader(snapshot.store, snapshot.layout, snapshot.schema)
+    sources = files.take(pc.index_in(matches["source"].combine_chunks(), files["path"].combine_chunks()))
+    rows: list[pa.Table] = []
+    for index, positions in enumerate(positions_of(matches)):
+        missing = SHOWN_ROWS - sum(map(len, rows))
+        if missing <= 0:
+            break
+        first = BitMap64(positions[:missing])
+        rows += rows_at(reader, sources.select([*COPIED_COLUMNS]).slice(index, 1), [first.serialize()])
+    return pa.concat_tables(rows)

@@ -1,0 +1,49 @@
+"""The commit of a change of metadata or protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.operations.results import OperationResult
+from lakehouse_lib.operations.table_change import TableChange
+from lakehouse_lib.protocol.actions import Metadata, Protocol
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.transaction import version_of
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+
+def commit_change(
+    snapshot: Snapshot,
+    operation: str,
+    parameters: Mapping[str, Any],
+    *,
+    metadata: Metadata | None = None,
+    protocol: Protocol | None = None,
+    features: Iterable[str] = (),
+    reads: Iterable[Predicate | None] = (),
+    commit_properties: CommitProperties | None = None,
+) -> OperationResult:
+    """Commit new metadata with the protocol that it requires, or a new protocol.
+
+    Args:
+        operation, parameters: as in commitInfo.
+        features: further features that the protocol gets with the metadata.
+        reads: the rows that the change depends on; None: all rows.
+
+    Raises:
+        UnsupportedFeatureError: this library cannot write the table, before or after the change.
+        MetadataChangedError: another writer changed the metadata first.
+        CommitUnknownError: the store gave no answer to the commit.
+    """
+    change = TableChange(
+        operation,
+        parameters,
+        metadata=metadata,
+        protocol=protocol,
+        features=frozenset(features),
+        reads=tuple(reads),
+    )
+    outcome = change.on(snapshot, snapshot.store).commit(commit_properties)
+    return OperationResult(snapshot.store.root, snapshot.version, version_of(outcome))

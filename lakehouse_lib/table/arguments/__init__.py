@@ -1,0 +1,1 @@
+"""Arguments of the verbs of a table: those by position, and predicates."""
