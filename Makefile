@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo up down test test-slow test-all test-faults test-worker-kills test-s3 test-spark-s3 test-floor test-install interop interop-commits interop-commits-s3 fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-dml bench-log bench-commit bench-checkpoint package lock prerequisites clean
+.PHONY: help demo up down test test-slow test-all test-faults test-worker-kills test-s3 test-spark-s3 test-floor test-install interop interop-commits interop-commits-s3 differential fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-dml bench-log bench-commit bench-checkpoint package lock prerequisites clean
 
 # Of the caller's environment only pip's own settings and the choice of Java have an effect.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -22,7 +22,7 @@ in_parallel := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # What `make test-all` runs: at the same time the tests that keep the processors busy, and those that often wait for a
 # server, another process or a download. Each list runs in its order.
-busy_tests := test test-slow simulate simulate-orders simulate-verbs simulate-mutants fuzz test-faults test-floor
+busy_tests := test test-slow simulate simulate-orders simulate-verbs simulate-mutants differential fuzz test-faults test-floor
 waiting_tests := interop interop-commits interop-commits-s3 test-worker-kills test-s3 test-spark-s3 test-install
 all_logs := .cache/test-all
 
@@ -107,6 +107,9 @@ interop-commits: prerequisites $(installed) $(delta_spark)/.installed ## Commit 
 
 interop-commits-s3: $(installed) $(s3_server) ## Commit to one table on a real S3 server together with delta-rs, a thousand times (needs Go)
 	@$(python) -m tests.interop.commits --s3 $(if $(COMMITS),--commits $(COMMITS)) $(if $(SEED),--seed $(SEED))
+
+differential: $(installed) ## Run 10,000 random sequences of twelve verbs beside delta-rs, and compare the rows (SEQUENCES=..., SEED=...)
+	@$(python) -m tests.differential $(if $(SEQUENCES),--sequences $(SEQUENCES)) $(if $(SEED),--seed $(SEED))
 
 simulate: $(installed) ## Simulate the commit protocol in 10,000 worlds, and check each (SEEDS=..., FIRST=...; RECORD=file to continue later)
 	@$(python) -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(PROCESSES),--processes $(PROCESSES)) $(if $(RECORD),--record $(RECORD))

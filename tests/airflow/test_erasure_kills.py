@@ -164,6 +164,6 @@ def test_no_error_names_a_partition(tables: Path, *, is_approved: bool) -> None:
     for file in parquet_files(tables / "orders"):
         if f"o_custkey={LONG}" in str(file):
             Path(tables / "orders", file).unlink()
-    with pytest.raises(AirflowException, match=r"ObjectNotFoundError: .* o_custkey=\*/part-.* is missing") as error:
+    with pytest.raises(AirflowException, match=r"DataFileMissingError: .* o_custkey=\*/part-.* is missing") as error:
         run.delete() if is_approved else run.look()
     assert str(LONG) not in str(error.value)

@@ -139,7 +139,9 @@ def test_all_tests_run_and_one_that_fails_fails_them(fresh: Path, tmp_path: Path
     done = run(["make", "test-all", f"MAKE={tmp_path}/make"], fresh)
     phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert phony is not None
-    tests = {name for name in phony[1].split() if re.match("test|simulate|fuzz|interop", name)} - {"test-all"}
+    tests = {name for name in phony[1].split() if re.match("test|simulate|fuzz|interop|differential", name)} - {
+        "test-all"
+    }
     installed, *ran = (tmp_path / "ran").read_text().split()
     assert installed == ".venv/.installed"
     assert [name for name in ran if name in ("test", "test-slow")] == ["test", "test-slow"]

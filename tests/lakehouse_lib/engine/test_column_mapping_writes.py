@@ -100,7 +100,7 @@ def test_a_table_without_mapping_keeps_its_rules_for_names(tmp_path: Path) -> No
         write_deltalake(tmp_path / "b", ROWS, configuration={"delta.columnMapping.mode": "names"})
     write_deltalake(tmp_path / "c", pa.table({"x": [1]}))
     with pytest.raises(InvalidSchemaError):
-        write_deltalake(tmp_path / "c", pa.table({"x": [1], "y z": [1]}), mode="append", schema_mode="merge")
+        write_deltalake(tmp_path / "c", pa.table({"x": [1], "y=z": [1]}), mode="append", schema_mode="merge")
     assert read_delta_rs(tmp_path / "c").to_pylist() == [{"x": 1}]
 
 

@@ -100,8 +100,8 @@ def test_duckdb_refuses_them_too(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.csv").write_text('"7","8"\n' + text)
     columns = "{'a': 'VARCHAR', 'b': 'VARCHAR'}"
     query = f"SELECT * FROM read_csv('{tmp_path}/a.csv', columns={columns}, header=false, quote='\"', delim=',')"
-    with pytest.raises(duckdb.Error):
-        duckdb.sql(query).fetchall()
+    with duckdb.connect() as connection, pytest.raises(duckdb.Error):
+        connection.sql(query).fetchall()
 
 
 def test_a_file_of_line_breaks_cut_inside_its_last_value(tmp_path: Path) -> None:

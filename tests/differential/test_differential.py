@@ -1,0 +1,40 @@
+"""Some random sequences of verbs beside delta-rs, on both engines; ``make differential`` runs ten thousand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakehouse_lib.engine.base import Engine
+from tests.differential.sequences import Outcome, run_sequence
+from tests.peers import duckdb_delta
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sequences_beside_delta_rs(tmp_path: Path, seed: int) -> None:
+    assert outcome_of(seed, tmp_path).difference == ""
+
+
+@pytest.mark.parametrize("seed", range(100, 104))
+def test_sequences_on_both_engines(tmp_path: Path, seed: int, engine: Engine) -> None:
+    assert outcome_of(seed, tmp_path, engine).difference == ""
+
+
+def test_a_lost_row_is_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakehouse_lib.operations.dml import update
+
+    monkeypatch.setattr(
+        update._Update,
+        "match",
+        lambda self, snapshot, files, metadata: update.MatchedRows(
+            update.live_matches(files, self.matches(snapshot, files), snapshot)[0]
+        ),
+    )
+    assert any("only in delta-rs' table" in outcome_of(seed, tmp_path / str(seed)).difference for seed in range(12))
+
+
+def outcome_of(seed: int, folder: Path, engine: Engine | None = None) -> Outcome:
+    folder.mkdir(exist_ok=True)
+    with duckdb_delta() as connection:
+        return run_sequence(seed, folder, connection, engine=engine)
