@@ -114,15 +114,19 @@ class DeltaStorageHandler(StoreFileSystem):
         self._writable("")
 
     def copy_file(self, src: str, dest: str) -> None:
-        target = self._writable(dest)
-        with self.open_input_file(src) as source, self._store.open_output(target) as copy:
-            while piece := source.read(1 << 24):
-                copy.write(piece)
+        name, target = self._plain(src), self._writable(dest)
+        with self.open_input_file(name) as source:
+            if name == target:  # opening it for writing would empty it
+                return
+            with self._store.open_output(target) as copy:
+                while piece := source.read(1 << 24):
+                    copy.write(piece)
 
     def move(self, src: str, dest: str) -> None:
         source = self._writable(src)
         self.copy_file(source, dest)
-        self._store.delete_many([source])
+        if source != self._writable(dest):
+            self._store.delete_many([source])
 
     def _described(self, path: str) -> Any:
         name = self.normalize_path(path)
@@ -134,12 +138,23 @@ class DeltaStorageHandler(StoreFileSystem):
         return pyarrow.fs.FileInfo(path, kinds.Directory if is_folder else kinds.NotFound)
 
     def _writable(self, path: str) -> str:
-        name = self.normalize_path(path)
+        name = self._plain(path)
         if not name or name.split("/")[0] == LOG:
             raise InvalidArgumentError(
                 f"the path is {path!r}; expected a path below the table's folder and outside of {LOG}",
                 table=self._store.root,
                 hint="Delete a table with the tools of its store",
+            )
+        return name
+
+    def _plain(self, path: str) -> str:
+        """The only name of a file: other spellings, such as ``./_delta_log``, are refused."""
+        name = self.normalize_path(path)
+        if name and not {"", ".", ".."}.isdisjoint(name.split("/")):
+            raise InvalidArgumentError(
+                f"the path is {path!r}; expected a path without empty parts, . and ..",
+                table=self._store.root,
+                hint="Write the path from the table's folder",
             )
         return name
 
