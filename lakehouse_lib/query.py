@@ -69,10 +69,40 @@ class QueryBuilder:
         for setting in _SETTINGS:
             connection.execute(setting)
         for name, rows in self._tables.items():
-            connection.register(name, rows)
+            _register(connection, name, rows)
         try:
             return connection.execute(sql).to_arrow_reader()
         except duckdb.Error as error:
             raise InvalidArgumentError(
                 f"the query cannot be run: {error}", hint="Write SQL of DuckDB over the registered tables"
             ) from error
+
+
+def _register(connection: Any, name: str, rows: Any) -> None:
+    """Give rows a name in a connection.
+
+    DuckDB lets pyarrow filter columns, and pyarrow finds NaN neither greater than a number nor equal to NaN, as SQL
+    does. So columns with floating-point numbers are expressions, which DuckDB filters itself.
+    """
+    columns = [_quoted(field.name) for field in rows.schema if _has_floats(field.type)]
+    if not columns:
+        connection.register(name, rows)
+        return
+    stored = f"{name} (stored)"
+    connection.register(stored, rows)
+    values = ", ".join(f"coalesce({column}, {column}) AS {column}" for column in columns)
+    connection.execute(
+        f"CREATE OR REPLACE TEMP VIEW {_quoted(name)} AS SELECT * REPLACE ({values}) FROM {_quoted(stored)}"  # noqa: S608 - names are quoted
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _has_floats(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_struct(kind):
+        return any(_has_floats(field.type) for field in kind)
+    return bool(pa.types.is_floating(kind))
