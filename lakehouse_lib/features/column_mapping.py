@@ -59,7 +59,8 @@ def with_names_kept(metadata: Metadata) -> Metadata:
 
     So columns are found in files that were written before.
     """
-    schema, max_id = column_mapping.with_names_kept(Schema.from_json(metadata.schema_string))
+    used = MAX_COLUMN_ID.of(metadata.configuration) or 0
+    schema, max_id = column_mapping.with_names_kept(Schema.from_json(metadata.schema_string), used)
     configuration = {**metadata.configuration, MAX_COLUMN_ID.key: str(max_id)}
     return replace(metadata, schema_string=schema.to_json(), configuration=configuration)
 

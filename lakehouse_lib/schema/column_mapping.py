@@ -56,13 +56,16 @@ def with_physical_names(schema: StructType, max_id: int, current: StructType | N
     return Schema(fields), next(ids) - 1
 
 
-def with_names_kept(schema: StructType) -> tuple[Schema, int]:
+def with_names_kept(schema: StructType, max_id: int) -> tuple[Schema, int]:
     """The schema of a table that gets column mapping, with an id for every field and its name as its physical name.
+
+    Args:
+        max_id: the highest id that the table has used so far: it may have had column mapping before a restore.
 
     Returns:
         The schema and the highest id.
     """
-    ids = count(1)
+    ids = count(max_id + 1)
 
     def identified(field: Field) -> Field:
         metadata = {**field.metadata, _ID: next(ids), _PHYSICAL_NAME: field.name}

@@ -98,6 +98,20 @@ def test_the_last_column_stays(tmp_path: Path) -> None:
         DeltaTable(tmp_path).alter.drop_columns(["id", "note", "price"])
 
 
+def test_no_column_id_is_used_again_after_a_restore(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"a": [1]}))
+    table = DeltaTable(tmp_path)
+    table.alter.set_table_properties(MAPPED)
+    table.alter.add_columns([Field("b", "long"), Field("c", "long")])  # ids 2 and 3
+    table.restore(0)
+    table.alter.set_table_properties(MAPPED)
+    table.alter.add_columns([Field("d", "long")])
+    ids = {field.name: field.metadata["delta.columnMapping.id"] for field in table.schema().fields}
+    assert ids == {"a": 4, "d": 5}
+    assert table.metadata().configuration["delta.columnMapping.maxColumnId"] == "5"
+    assert read_delta_rs_sql(tmp_path, ["a", "d"]).to_pylist() == [{"a": 1, "d": None}]
+
+
 def test_a_table_without_column_mapping_names_the_way_out(tmp_path: Path) -> None:
     write_deltalake(tmp_path, ROWS)
     alter = DeltaTable(tmp_path).alter
