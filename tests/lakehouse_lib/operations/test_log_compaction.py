@@ -16,6 +16,7 @@ from lakehouse_lib import (
     DeltaTable,
     InvalidArgumentError,
     Transaction,
+    UnsupportedFeatureError,
     VersionNotFoundError,
     write_deltalake,
 )
@@ -92,3 +93,14 @@ def test_a_missing_commit_is_named(tmp_path: Path) -> None:
     with pytest.raises(VersionNotFoundError):
         DeltaTable(tmp_path).compact_logs(0, 1)
     assert not list((tmp_path / "_delta_log").glob("*.compacted.json"))
+
+
+def test_commits_after_the_open_version_may_have_a_feature_that_is_not_known(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"id": [1]}))
+    table = DeltaTable(tmp_path)
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["unknownFeature"]}
+    lines = [json.dumps(action) for action in ({"protocol": protocol}, {"unknownAction": {}})]
+    (tmp_path / "_delta_log" / f"{1:020}.json").write_text("\n".join(lines))
+    with pytest.raises(UnsupportedFeatureError, match="unknownFeature"):
+        table.compact_logs(0, 1)
+    assert not list(tmp_path.glob("_delta_log/*.compacted.json"))
