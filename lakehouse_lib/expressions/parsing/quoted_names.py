@@ -34,7 +34,7 @@ def parse_condition(sql: str, names: Sequence[str]) -> Any:
         InvalidPredicateError: text in double quotes may also be a column.
         SqlglotError, RecursionError: it is not valid.
     """
-    return sqlglot.parse_one(_with_backquotes(sql, names), dialect="spark", into=exp.Condition)
+    return sqlglot.parse_one(with_backquotes(sql, names), dialect="spark", into=exp.Condition)
 
 
 def parse_name(sql: str) -> Any:
@@ -42,7 +42,8 @@ def parse_name(sql: str) -> Any:
     return parse_condition(sql, [sql[1:-1]] if sql[:1] == sql[-1:] == '"' else [])
 
 
-def _with_backquotes(sql: str, names: Sequence[str]) -> str:
+def with_backquotes(sql: str, names: Sequence[str]) -> str:
+    """The same text in Spark's dialect, for other engines; arguments and errors as of ``parse_condition``."""
     if '"' not in sql:
         return sql
     tokens = sqlglot.tokenize(sql, dialect="spark")

@@ -11,6 +11,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.expressions import Predicate, PredicateRule
 from lakehouse_lib.expressions.negation import not_true
+from lakehouse_lib.expressions.parsing.quoted_names import with_backquotes
 from lakehouse_lib.features.constraints import check_constraints
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.operations.alter.existing_rows import check_existing_rows
@@ -56,6 +57,7 @@ def plan_constraints(snapshot: Snapshot, constraints: Mapping[str, str]) -> Cons
         )
     existing = check_constraints.constraints(snapshot.configuration)
     added: dict[str, str] = {}
+    rules: list[PredicateRule] = []
     for name, condition in constraints.items():
         if not isinstance(name, str) or not name.strip() or not isinstance(condition, str):
             raise InvalidArgumentError(
@@ -64,8 +66,10 @@ def plan_constraints(snapshot: Snapshot, constraints: Mapping[str, str]) -> Cons
                 hint='Write {"positive": "price > 0"}',
             )
         key = name.lower()
+        rule = check_constraints.rule_of(key, condition, snapshot.schema, table=table)
+        in_spark = with_backquotes(condition, snapshot.schema.names)  # delta-spark reads "a" as text
         taken = existing[key][1] if key in existing else added.get(key)
-        if taken is not None and taken != condition:
+        if taken not in (None, condition, in_spark):
             raise InvalidArgumentError(
                 f"the constraint {name!r} exists already, with the condition {excerpt(taken)}",
                 table=table,
@@ -73,14 +77,12 @@ def plan_constraints(snapshot: Snapshot, constraints: Mapping[str, str]) -> Cons
                 hint=f"Use another name, or drop it first with alter.drop_constraint({name!r})",
                 code="DELTA_CONSTRAINT_ALREADY_EXISTS",
             )
-        added[key] = condition
-    new = {key: condition for key, condition in added.items() if key not in existing}
-    rules = tuple(
-        check_constraints.rule_of(key, condition, snapshot.schema, table=table) for key, condition in new.items()
-    )
-    properties = {check_constraints.PREFIX + key: condition for key, condition in new.items()}
+        if taken is None:
+            added[key] = in_spark
+            rules.append(rule)
+    properties = {check_constraints.PREFIX + key: condition for key, condition in added.items()}
     configuration = {**snapshot.configuration, **properties}
-    return ConstraintPlan(replace(snapshot.metadata, configuration=configuration), rules)
+    return ConstraintPlan(replace(snapshot.metadata, configuration=configuration), tuple(rules))
 
 
 def add_constraints(

@@ -353,6 +353,16 @@ def test_row_tracking_is_not_enabled_beside_an_append(tmp_path: Path) -> None:
         DeltaTable(tmp_path).alter.set_table_properties({"delta.enableRowTracking": "true"})
 
 
+def test_names_in_double_quotes_are_stored_as_spark_reads_them(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"a b": [1], "note": ["x"]}))
+    table = DeltaTable(tmp_path)
+    for _ in range(2):  # the same constraint again changes nothing
+        table.alter.add_constraint({"c": '"a b" > 0 AND note <> "\'"'})
+        assert table.metadata().configuration == {"delta.constraints.c": '`a b` > 0 AND note <> "\'"'}
+    with pytest.raises(ConstraintViolatedError):
+        write_deltalake(table, pa.table({"a b": [-1], "note": ["x"]}), mode="append")
+
+
 def test_constraints_that_cannot_be_read_are_dropped(tmp_path: Path) -> None:
     """Two constraints of another engine, neither of which this library can read."""
     write_deltalake(tmp_path, ROWS)
