@@ -323,6 +323,19 @@ def test_queries(root: str, sql: str) -> None:
     assert_same(call, root)
 
 
+def test_nan_is_the_greatest_number_in_queries(tmp_path: Path) -> None:
+    numbers = pa.array([1.0, float("nan"), None, -0.0])
+    rows = pa.table({'a"b': numbers, "s": pa.StructArray.from_arrays([numbers], ["x"]), "k": range(4)})
+    lakehouse_lib.write_deltalake(tmp_path, rows)
+    for condition in ('"a""b" > 0', '"a""b" >= \'NaN\'', "t.s['x'] > 0", '"a""b" < \'NaN\'', "k > 1"):
+        sql = f"SELECT k FROM t WHERE {condition} ORDER BY k"
+        answers = [
+            pa.table(package.QueryBuilder().register("t", package.DeltaTable(str(tmp_path))).execute(sql).read_all())
+            for package in (deltalake, lakehouse_lib)
+        ]
+        assert answers[0]["k"].to_pylist() == answers[1]["k"].to_pylist(), condition
+
+
 def test_a_query_reads_tables_with_deletion_vectors_and_no_other_files(tmp_path: Path) -> None:
     properties = {"delta.enableDeletionVectors": "true"}
     lakehouse_lib.write_deltalake(tmp_path, pa.table({"id": [1, 2, 3]}), configuration=properties)
@@ -383,4 +396,18 @@ class TestStorageHandler:
         ):
             with pytest.raises(lakehouse_lib.InvalidArgumentError, match="outside of _delta_log"):
                 act()
+        for path in (".", "./_delta_log", "x/../_delta_log", "x//y"):
+            with pytest.raises(lakehouse_lib.InvalidArgumentError, match="without empty parts"):
+                files.delete_dir(path)
         assert lakehouse_lib.DeltaTable(root).version() == 2
+
+    def test_a_file_stays_when_it_is_copied_or_moved_onto_itself(self, tmp_path: Path) -> None:
+        for package in ("deltalake", "lakehouse_lib"):
+            (tmp_path / "f").write_bytes(b"rows")
+            files = pyarrow.fs.PyFileSystem(importlib.import_module(f"{package}.fs").DeltaStorageHandler(str(tmp_path)))
+            files.move("f", "f")
+            assert (tmp_path / "f").read_bytes() == b"rows"
+        files.copy_file("f", "/f")
+        with pytest.raises(lakehouse_lib.InvalidArgumentError, match="without empty parts"):
+            files.copy_file("./f", "f")
+        assert (tmp_path / "f").read_bytes() == b"rows"
