@@ -1,7 +1,10 @@
 """Column names in double quotes, as the ``deltalake`` package writes them; in Spark's dialect they quote text.
 
 ``"a b" = 1`` and ``t."x"`` can only mean columns, and are read so. ``k = "v"`` is text as in Spark, unless the table
-has a column ``v``: then it could mean both, and is refused.
+has a column ``v``: then it could mean both, and is refused. Names of columns do not depend on case.
+
+A name that can only mean a column is read so even if there is no such column: as text, ``"nmae" <> 'x'`` would be true
+for every row.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ _COMPARISONS = (TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenT
 _OPERATORS = (*_COMPARISONS, *_SIGNS, TokenType.STAR, TokenType.SLASH, TokenType.MOD)
 #: What follows a column, and never text that is written out.
 _AFTER_COLUMNS = (TokenType.IS, TokenType.IN, TokenType.BETWEEN, TokenType.LIKE, TokenType.NOT)
+#: What is before the first token of a condition.
+_STARTS: tuple[list[TokenType], ...] = ([], [TokenType.L_PAREN], [TokenType.AND], [TokenType.OR], [TokenType.NOT])
 
 
 def parse_condition(sql: str, names: Sequence[str]) -> Any:
@@ -60,17 +65,21 @@ def _is_column(tokens: Sequence[Token], index: int, sql: str, names: Sequence[st
     before, after = kinds[:index], kinds[index + 1 :]
     if TokenType.DOT in (before[-1:] + after[:1]):
         return True
-    if tokens[index].text not in names:
-        return False
-    if len(tokens) == 1 or (after and after[0] in _AFTER_COLUMNS):
+    if after and after[0] in _AFTER_COLUMNS:
         return True
     if after and after[0] in _OPERATORS:
         rest = [kind for kind in after[1:3] if kind not in _SIGNS and kind not in _TYPED]
         if rest and rest[0] in _LITERALS and not _is_quoted(tokens, index + 2, sql):
             return True
-    if before and before[-1] in _OPERATORS and before[-2:-1] and before[-2] in _LITERALS:
-        return not _is_quoted(tokens, index - 2, sql)
     text = tokens[index].text
+    has_column = text.lower() in {name.lower() for name in names}
+    if before and before[-1] in _OPERATORS and before[-2:-1] and before[-2] in _LITERALS:
+        # 1 < "a" compares a column, unless the literal is the end of an expression: note || '-' = "a-"
+        may_be_column = has_column or before[-3:-2] in _STARTS
+        if may_be_column and not _is_quoted(tokens, index - 2, sql):
+            return True
+    if len(tokens) == 1 or not has_column:
+        return has_column
     raise InvalidPredicateError(
         f'"{text}" is text in Spark\'s dialect, but the table has a column of that name',
         hint=f"Write `{text}` for the column, or '{text}' for the text",

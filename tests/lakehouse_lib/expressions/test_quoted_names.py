@@ -61,6 +61,7 @@ def test_a_name_that_cannot_be_text_is_a_column(root: Path, sql: str) -> None:
         ('k IN ("x", "y")', [2, 3]),
         ("k = '\"a b\"'", []),
         ("concat(\"x\", k) = 'xx'", [2]),
+        ("k || '-' = \"x-\"", [2]),
     ],
 )
 def test_text_in_double_quotes_is_text_as_in_spark(root: Path, sql: str, expected: list[int]) -> None:
@@ -80,6 +81,21 @@ def test_text_that_may_be_a_column_is_refused_in_every_verb(root: Path, sql: str
         with pytest.raises(InvalidPredicateError, match=r"DELTA_AMBIGUOUS_COLUMN.*Write `(name|k)` for the column"):
             act()
     assert DeltaTable(root).version() == 0
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ['"nmae" IS NOT NULL', "\"nmae\" <> 'x'", "'x' <> \"nmae\"", "k = 'x' OR 'x' <> \"nmae\"", "\"nmae\" LIKE 'n%'"],
+)
+def test_a_misspelt_name_is_not_a_text_that_makes_the_condition_true(root: Path, sql: str) -> None:
+    with pytest.raises(InvalidPredicateError, match="'nmae' does not exist"):
+        DeltaTable(root).delete(sql)
+    with pytest.raises(deltalake.exceptions.DeltaError, match="nmae"):
+        deltalake.DeltaTable(root).delete(sql)
+
+
+def test_names_in_double_quotes_do_not_depend_on_case(root: Path) -> None:
+    assert rows_where(DeltaTable(root), '"NAME" IS NOT NULL AND "K" = \'x\'') == [2]
 
 
 def test_updates_and_merges_name_columns_in_double_quotes(tmp_path: Path) -> None:
