@@ -23,6 +23,7 @@ from lakehouse_lib.operations.files import partition_codes, record_count
 from lakehouse_lib.operations.write.create import MODE_NAMES
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
 from lakehouse_lib.protocol.partition_values import partition_column, to_strings
+from lakehouse_lib.schema import PrimitiveType
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 
@@ -94,7 +95,9 @@ def _predicate_of_partitions(snapshot: Snapshot, written: pa.Table) -> Predicate
     for name, key in snapshot.layout.partition_keys.items():
         field = snapshot.field(name)
         values = pc.unique(partition_column(written, key, field.type))
-        texts = to_strings(values.drop_null(), field.type).to_pylist()
+        # A text such as 0.1 is read as a double, which is not equal to the float 0.1.
+        kind = PrimitiveType("double") if field.type == PrimitiveType("float") else field.type
+        texts = to_strings(values.drop_null(), kind).to_pylist()
         null: list[Node] = [IsNull(Column((field.name,), field.type))] if values.null_count else []
         try:
             listed = [from_filters([(field.name, "in", texts)], snapshot.schema).root] if texts else []

@@ -310,6 +310,8 @@ class TestDynamic:
             pa.array([1, 2], pa.timestamp("us", tz="UTC")),
             pa.array([True, None]),
             pa.array([1, 200], pa.decimal128(9, 2)),
+            pa.array([1, 0.1], pa.float32()),
+            pa.array([1, 0.1], pa.float64()),
         ],
         ids=lambda values: str(values.type),
     )
