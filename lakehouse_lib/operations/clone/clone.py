@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib import features
-from lakehouse_lib.arrow.values import literal, whole
+from lakehouse_lib.arrow.values import literal, strings, whole
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.features import row_tracking
@@ -37,6 +37,8 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 _COPIED_AT_ONCE = 8 << 20
 _FILES_A_TASK = 16
+#: Matches a path in another store, and an absolute path of a log.
+_OTHER_STORE, _ABSOLUTE = r"^[A-Za-z][A-Za-z0-9+.-]*://", r"^/|^[A-Za-z][A-Za-z0-9+.-]*:"
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,13 @@ def clone(
         transaction = change.on(None, target)
         for domain in snapshot.domains.values():
             transaction.set_domain(domain)
-        outcome = transaction.commit(commit_properties)
+        try:
+            outcome = transaction.commit(commit_properties)
+        except DeltaError:
+            raise
+        except BaseException:  # such as KeyboardInterrupt: it may come after the commit file was put
+            written.clear()
+            raise
         if isinstance(outcome, Unknown):
             written.clear()  # a version may refer to the files
         if isinstance(outcome, Conflict):
@@ -162,7 +170,8 @@ def _check_source(snapshot: Snapshot, files: pa.Table, target: ObjectStore, *, i
     if is_shallow and target.schemes != source.schemes:
         hint = "Make a deep clone, or clone to the same kind of store"
         raise _refused(f"a shallow clone of {source.root} cannot be in another kind of store", target, hint)
-    outside = file_paths.are_absolute(file_paths.canonical(files["path"], source), source)
+    paths = file_paths.canonical(files["path"], source)
+    outside = pc.or_(file_paths.are_absolute(paths, source), pc.match_substring_regex(paths, _OTHER_STORE))
     kinds = pc.struct_field(files["deletionVector"], "storageType")
     if pc.any(outside).as_py() or pc.any(pc.equal(kinds, literal("p", pa.string()))).as_py():
         hint = "Clone its source, or write its rows to a new table"
@@ -180,11 +189,19 @@ def _refused(problem: str, store: ObjectStore, hint: str) -> InvalidArgumentErro
     return InvalidArgumentError(problem, table=store.root, hint=hint, code="DELTA_CANNOT_CLONE")
 
 
+def _relative(files: pa.Table, source: ObjectStore) -> pa.Array:
+    """The paths in the log, relative to the source. Some writers log absolute paths of the table's own files."""
+    paths = whole(files["path"])
+    is_absolute = pc.match_substring_regex(paths, _ABSOLUTE)
+    own = file_paths.canonical(paths.filter(is_absolute), source)
+    return pc.replace_with_mask(paths, is_absolute, strings([file_paths.encode(path) for path in own.to_pylist()]))
+
+
 def _referred(files: pa.Table, source: ObjectStore) -> pa.Table:
     """The files with absolute paths, also of their deletion vectors."""
     prefix = scheme_prefix(source.root)
     root = prefix + quote(source.root.removeprefix(prefix).rstrip("/")) if prefix else f"file://{quote(source.root)}"
-    relative = pc.replace_substring_regex(whole(files["path"]), r"^(\./)+", "")
+    relative = pc.replace_substring_regex(_relative(files, source), r"^(\./)+", "")
     paths = pc.binary_join_element_wise(literal(root, pa.string()), relative, literal("/", pa.string()))
     vectors = deletion_vector.moved(
         files["deletionVector"], "p", lambda text: f"{root}/{quote(deletion_vector.file_of(text))}"
@@ -204,7 +221,7 @@ def _copied(
     The names are new, so that another clone into the same folder does not write to the same files.
     """
     run = uuid.uuid4().hex
-    paths = pc.replace_substring_regex(whole(files["path"]), r"([^/]*)$", rf"{run}-\1")
+    paths = pc.replace_substring_regex(_relative(files, source), r"([^/]*)$", rf"{run}-\1")
     pairs = list(
         zip(
             file_paths.decode_all(files["path"], source).to_pylist(),

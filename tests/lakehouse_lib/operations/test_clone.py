@@ -172,6 +172,40 @@ def test_a_lost_race_deletes_the_copies(tmp_path: Path, is_shallow: bool) -> Non
     assert not list((tmp_path / "source" / FOLDER).glob("*"))
 
 
+def test_an_interrupt_after_the_commit_keeps_the_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = made(tmp_path / "source")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lakehouse_lib.transaction.optimistic_transaction.run_hooks", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        source.clone(tmp_path / "copy")
+    assert read_by_all(tmp_path / "copy").equals(plain(source.to_pyarrow_table()))
+
+
+@pytest.mark.parametrize("is_shallow", [True, False], ids=["shallow", "deep"])
+def test_a_log_with_absolute_paths_of_own_files(tmp_path: Path, is_shallow: bool) -> None:
+    root = tmp_path / "a source"
+    source = made(root)
+    expected = plain(source.to_pyarrow_table())
+    for commit in (root / "_delta_log").glob("*.json"):
+        commit.write_text(commit.read_text().replace('"add":{"path":"', f'"add":{{"path":"{root.as_uri()}/'))
+    (root / "_delta_log" / f"{1:020}.crc").unlink(missing_ok=True)
+    copy = DeltaTable(root).clone(tmp_path / "copy", is_shallow=is_shallow)
+    assert plain(copy.to_pyarrow_table()).equals(expected)
+    assert all("copy" in path for path in copy.file_uris()) is not is_shallow
+
+
+@pytest.mark.parametrize("is_shallow", [True, False], ids=["shallow", "deep"])
+def test_files_of_another_store_are_refused(tmp_path: Path, is_shallow: bool) -> None:
+    source = made(tmp_path / "source")
+    commit = tmp_path / "source" / "_delta_log" / f"{0:020}.json"
+    commit.write_text(commit.read_text().replace('"add":{"path":"', '"add":{"path":"s3://bucket/table/'))
+    with pytest.raises(InvalidArgumentError, match="itself a shallow clone"):
+        DeltaTable(source.table_uri, 0).clone(tmp_path / "copy", is_shallow=is_shallow)
+
+
 def test_a_full_disk_deletes_the_copies(tmp_path: Path) -> None:
     source = made(tmp_path / "source")
     store = FaultStore(tmp_path / "copy")
