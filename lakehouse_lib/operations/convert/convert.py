@@ -17,7 +17,7 @@ from lakehouse_lib.arrow.legacy_calendar import HybridCalendar
 from lakehouse_lib.arrow.types import nullable
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.footer import read_footer, with_int96_in_utc
-from lakehouse_lib.engine.parquet.writer import indexed_leaves, logged_values
+from lakehouse_lib.engine.parquet.writer import indexed_leaves
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
 from lakehouse_lib.errors import DeltaError, SchemaMismatchError
 from lakehouse_lib.features import requested_features
@@ -25,10 +25,11 @@ from lakehouse_lib.log import latest_version
 from lakehouse_lib.operations.convert.folder import ConversionFolder, PartitionStrategy, open_folder
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.table_change import TableChange
+from lakehouse_lib.operations.write.add_actions import values_of_existing
 from lakehouse_lib.operations.write.create import (
+    check_for_existing_files,
     check_kinds,
     new_metadata,
-    refuse_column_mapping,
     table_exists,
     unknown_mode,
 )
@@ -82,6 +83,7 @@ def convert(
         InvalidArgumentError: the location has a table, no Parquet file, or a file that cannot be a file of the table;
             or a folder does not fit the partition columns.
         SchemaMismatchError: the columns of two files contradict each other.
+        ConstraintViolatedError: a partition value of a NOT NULL column is null.
         InvalidSchemaError: a table cannot have the columns of the files.
         StoreError: a file is not readable as Parquet.
         UnsupportedFeatureError: a property enables a feature that this library cannot write.
@@ -92,7 +94,7 @@ def convert(
     check_kinds(None, conversion.name, conversion.description, conversion.configuration, table=table)
     if latest_version(store) is not None:
         return _existing(store, mode)
-    refuse_column_mapping(conversion.configuration or {}, table)
+    check_for_existing_files(conversion.configuration or {}, table)
     folder = open_folder(store, conversion.partition_by.names, conversion.partition_strategy)
     metadata = new_metadata(
         _schema(store, folder.paths, conversion.partition_by),
@@ -204,7 +206,7 @@ def _files(folder: ConversionFolder, target: WriteTarget, *, collect_stats: bool
         return statistics.from_footer(footer, schema, indexed=indexed if calendar is None else without_times)
 
     texts = at_once(store, stats, folder.paths) if collect_stats else [None] * len(folder.paths)
-    values = logged_values(folder.folder_values, target)
+    values = values_of_existing(folder.folder_values, target)
     return files_table(
         [
             FileRow(file_paths.encode(path), values[number], size, modified, text)

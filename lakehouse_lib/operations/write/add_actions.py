@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.writer import logged_values
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError
+from lakehouse_lib.errors import ConstraintViolatedError, DeltaError, InvalidArgumentError
 from lakehouse_lib.json_text import excerpt, parse_json
 from lakehouse_lib.operations.missing_files import confirmed
 from lakehouse_lib.protocol import file_paths
@@ -46,13 +46,14 @@ def added_files(actions: Sequence[AddAction], target: WriteTarget) -> pa.Table:
         InvalidArgumentError: an action is not valid, does not fit the partition columns of the table, names a file that
             does not exist, or names the same file as another action.
         PathOutsideTableError: a file is outside the folder of the table.
+        ConstraintViolatedError: a partition value of a NOT NULL column is null.
     """
     table = target.store.root
     for action in actions:
         problem = _problem(action, target)
         if problem is not None:
             raise _refused(problem, table)
-    values = logged_values([action.partition_values for action in actions], target)
+    values = values_of_existing([action.partition_values for action in actions], target)
     rows = [
         FileRow(
             file_paths.encode_any(action.path, target.store),
@@ -80,6 +81,24 @@ def added_files(actions: Sequence[AddAction], target: WriteTarget) -> pa.Table:
     return files
 
 
+def values_of_existing(parsed: Sequence[Mapping[str, str | None]], target: WriteTarget) -> list[dict[str, str | None]]:
+    """``logged_values`` of files that another program has written, whose rows no rule has checked.
+
+    Raises:
+        InvalidArgumentError: a text is not a valid value of its column.
+        ConstraintViolatedError: a value of a NOT NULL column is null.
+    """
+    values = logged_values(parsed, target)
+    for name, key in target.layout.partition_keys.items():
+        if not target.layout.schema.field(name).nullable and any(row[key] is None for row in values):
+            raise ConstraintViolatedError(
+                f"the partition values violate NOT NULL {name}",
+                table=target.store.root,
+                hint="Make the column nullable, or leave out the files of the null partition",
+            )
+    return values
+
+
 def _problem(action: AddAction, target: WriteTarget) -> str | None:
     """The reason why an action is not valid; None if it is."""
     columns = set(target.layout.partition_columns)
@@ -97,10 +116,15 @@ def _problem(action: AddAction, target: WriteTarget) -> str | None:
         expected = f"a text or None for each of {', '.join(sorted(columns))}" if columns else "no value"
         return f"partition_values of {action.path} are {excerpt(values)}; expected {expected}"
     try:
-        is_json = not action.stats or isinstance(parse_json(action.stats), dict)
+        stats = parse_json(action.stats) if action.stats else {}
     except (ValueError, TypeError, DeltaError):
-        is_json = False
-    return None if is_json else f"stats of {action.path} are {excerpt(action.stats)}; expected a JSON object"
+        stats = None
+    if not isinstance(stats, dict):
+        return f"stats of {action.path} are {excerpt(action.stats)}; expected a JSON object"
+    records = stats.get("numRecords", 0)
+    if type(records) is not int or records not in _INT64:
+        return f"numRecords of {action.path} is {excerpt(records)}; expected a whole number from 0"
+    return None
 
 
 def _refused(problem: str, table: str) -> InvalidArgumentError:

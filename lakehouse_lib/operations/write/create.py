@@ -14,6 +14,7 @@ from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, TableNotFoundError
 from lakehouse_lib.features import changed_configuration, requested_features, row_rules, with_physical_names
+from lakehouse_lib.features.constraints.check_constraints import PREFIX as CONSTRAINT_PREFIX
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
 from lakehouse_lib.operations.results import OperationResult
@@ -161,16 +162,17 @@ def create_table(
 def _added_files(actions: Sequence[AddAction], metadata: Metadata, store: ObjectStore) -> pa.Table:
     if not actions:
         return files_table([], data_change=True)
-    refuse_column_mapping(metadata.configuration, store.root)
+    check_for_existing_files(metadata.configuration, store.root)
     layout = TableLayout(Schema.from_json(metadata.schema_string), metadata.partition_columns)
     return added_files(actions, WriteTarget(store, layout, metadata.configuration))
 
 
-def refuse_column_mapping(configuration: Mapping[str, str | None], table: str) -> None:
-    """Refuse column mapping for a table of existing files, whose columns have no ids and physical names.
+def check_for_existing_files(configuration: Mapping[str, str | None], table: str) -> None:
+    """Refuse properties with which a table of existing files cannot be made.
 
     Raises:
-        InvalidArgumentError: the properties enable column mapping.
+        InvalidArgumentError: the properties enable column mapping, because columns of existing files have no ids and
+            physical names; or they have a CHECK constraint, because the rows are not read.
     """
     mode = configuration.get(COLUMN_MAPPING_MODE.key)
     if mode is not None and mode.strip().lower() != "none":
@@ -178,6 +180,14 @@ def refuse_column_mapping(configuration: Mapping[str, str | None], table: str) -
             f"{COLUMN_MAPPING_MODE.key} is {mode!r}; expected 'none'",
             table=table,
             hint="Columns of existing files have no ids and physical names; write the rows to a new table instead",
+            code="DELTA_INVALID_TABLE_PROPERTY",
+        )
+    constraint = next((key for key in configuration if key.startswith(CONSTRAINT_PREFIX)), None)
+    if constraint is not None:
+        raise InvalidArgumentError(
+            f"{constraint} is given; expected no constraint, because the rows of existing files are not checked",
+            table=table,
+            hint="Add it to the new table by alter.add_constraint, which checks them",
             code="DELTA_INVALID_TABLE_PROPERTY",
         )
 

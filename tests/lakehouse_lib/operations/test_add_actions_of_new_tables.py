@@ -83,6 +83,7 @@ def test_modes(tmp_path: Path) -> None:
         ({"partition_values": {"part": 1}}, "expected a text or None for each of part"),
         ({"stats": "[1]"}, "expected a JSON object"),
         ({"stats": '{"numRecords": NaN}'}, "expected a JSON object"),
+        ({"stats": '{"numRecords": -1}'}, "numRecords of"),
     ],
 )
 def test_wrong_actions_are_refused(tmp_path: Path, change: dict[str, Any], text: str) -> None:
@@ -100,6 +101,7 @@ def test_what_cannot_be_together(tmp_path: Path) -> None:
     for actions, configuration, text in (
         ([action, other_spelling], None, "the same path"),
         ([action], mapping, "columnMapping"),
+        ([action], {"delta.constraints.large": "id > 5"}, "expected no constraint"),
     ):
         with pytest.raises(DeltaError, match=text):
             create_table_with_add_actions(tmp_path, SCHEMA, actions, partition_by=["part"], configuration=configuration)

@@ -20,6 +20,7 @@ import pytest
 
 from lakehouse_lib import DeltaTable, convert_to_deltalake, write_deltalake
 from lakehouse_lib.errors import (
+    ConstraintViolatedError,
     DeltaError,
     InvalidArgumentError,
     InvalidSchemaError,
@@ -236,6 +237,24 @@ def test_partition_values_that_do_not_fit(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="expected both or neither"):
         convert_to_deltalake(tmp_path, partition_by=pa.schema([("p", pa.int32())]))
     assert not DeltaTable.is_deltatable(tmp_path)
+
+
+def test_rules_that_rows_may_violate_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "p=__HIVE_DEFAULT_PARTITION__").mkdir()
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "p=__HIVE_DEFAULT_PARTITION__" / "1.parquet")
+
+    def convert(*, nullable: bool, **configuration: str) -> None:
+        columns = pa.schema([pa.field("p", pa.string(), nullable=nullable)])
+        convert_to_deltalake(tmp_path, partition_by=columns, partition_strategy="hive", configuration=configuration)
+
+    with pytest.raises(ConstraintViolatedError, match="NOT NULL p"):
+        convert(nullable=False)
+    with pytest.raises(InvalidArgumentError, match="expected no constraint"):
+        convert(nullable=True, **{"delta.constraints.large": "id > 1"})
+    assert not DeltaTable.is_deltatable(tmp_path)
+    convert(nullable=True)
+    with pytest.raises(ConstraintViolatedError):
+        DeltaTable(tmp_path).alter.add_constraint({"large": "id > 1"})
 
 
 def test_a_table_is_not_converted_again(tmp_path: Path) -> None:
