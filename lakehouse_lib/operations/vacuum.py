@@ -119,7 +119,7 @@ def vacuum(
         store=latest.store,
         full=full,
         links=listing.links,
-        spared=cloned_paths(latest.store, listing.objects["path"]),
+        spared=cloned_paths(latest.store),
         partition_columns=list(latest.layout.partition_keys.values()),
     )
     paths: list[str] = plan["path"].to_pylist()
@@ -153,8 +153,7 @@ def vacuum(
         except RetentionError:
             _log(started, "VACUUM END", {"status": "FAILED"}, {"numDeletedFiles": 0}, commit_properties)
             raise
-    if version > latest.version + 1:
-        paths = _still_unneeded(plan, started)
+    paths = _still_unneeded(plan, started, is_changed=version > latest.version + 1)
     started.store.delete_many(paths)
     metrics = {"numDeletedFiles": len(paths)}
     end = _log(started.update(), "VACUUM END", {"status": "COMPLETED"}, metrics, commit_properties)
@@ -215,10 +214,11 @@ def plan_vacuum(
     return pa.concat_tables([gone, companions]).sort_by("path")
 
 
-def _still_unneeded(plan: pa.Table, started: Snapshot) -> list[str]:
-    """The paths of a plan without the files to which a later version refers again: a restore makes old files live."""
-    live_again = pa.chunked_array(_referenced(started.files, started.store), type=pa.string())
-    paths: list[str] = plan["path"].filter(pc.invert(pc.is_in(plan["path"], value_set=live_again))).to_pylist()
+def _still_unneeded(plan: pa.Table, started: Snapshot, *, is_changed: bool) -> list[str]:
+    """The paths of a plan without those that are needed again, by a restore (if other commits came) or by a clone."""
+    live = _referenced(started.files, started.store) if is_changed else []
+    needed = pa.chunked_array([*live, *cloned_paths(started.store).chunks], type=pa.string())
+    paths: list[str] = plan["path"].filter(pc.invert(pc.is_in(plan["path"], value_set=needed))).to_pylist()
     return paths
 
 

@@ -10,7 +10,6 @@ import json
 import uuid
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import strings
 from lakehouse_lib.errors import StoreError
@@ -44,16 +43,13 @@ def put_record(source: ObjectStore, files: pa.Table, target: str, version: int) 
     return path
 
 
-def cloned_paths(source: ObjectStore, stored_paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The store paths of the files to which clones refer.
-
-    Args:
-        stored_paths: the store paths of all objects of the source, in which the records are.
+def cloned_paths(source: ObjectStore) -> pa.ChunkedArray:
+    """The store paths of the files to which clones refer, from the records that exist now.
 
     Raises:
         StoreError: a record cannot be read.
     """
-    records = stored_paths.filter(pc.match_substring_regex(stored_paths, rf"^{FOLDER}/[^/]+\.arrow$")).to_pylist()
+    records = [meta.path for meta in source.walk(FOLDER) if meta.path.endswith(".arrow")]
     return pa.chunked_array([strings([]), *at_once(source, lambda path: _paths(source, path), records)], pa.string())
 
 

@@ -16,6 +16,8 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidArgumentError, ObjectNotFoundError, PathOutsideTableError, StoreError
 from lakehouse_lib.operations.clone.clone import clone
 from lakehouse_lib.operations.clone.records import FOLDER
+from lakehouse_lib.operations.vacuum import vacuum
+from lakehouse_lib.snapshot import load_snapshot
 from tests.fault_store import FaultStore
 from tests.peers import parquet_files, plain, read_by_all, read_duckdb
 from tests.table_builder import longs
@@ -124,6 +126,20 @@ def test_vacuum_of_the_source_spares_files_of_clones(tmp_path: Path) -> None:
         source.vacuum(0, dry_run=True, enforce_retention_duration=False)
     record.unlink()
     assert len(source.vacuum(0, dry_run=True, enforce_retention_duration=False)) == len(shared)
+
+
+def test_a_clone_during_a_vacuum_keeps_its_files(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "source", data(0))
+    write_deltalake(tmp_path / "source", data(20), mode="overwrite")
+    copies: list[DeltaTable] = []
+
+    def clone_first(path: str) -> None:
+        if path.endswith(f"{2:020}.json") and not copies:  # VACUUM START
+            copies.append(DeltaTable(tmp_path / "source", 0).clone(tmp_path / "copy", is_shallow=True))
+
+    snapshot = load_snapshot(FaultStore(tmp_path / "source", before={"put_if_absent": clone_first}))
+    vacuum(snapshot, retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    assert plain(copies[0].to_pyarrow_table()).equals(plain(data(0)))
 
 
 def test_readers_need_the_source(tmp_path: Path) -> None:

@@ -318,9 +318,10 @@ def test_a_commit_during_the_listing_keeps_its_files(table: Path, monkeypatch: p
     snapshot = load_snapshot(open_store(table))
     walk = LocalStore.walk
 
-    def committed_meanwhile(store: LocalStore):
-        write_deltalake(table, pa.table({"id": [99]}), mode="append")
-        return walk(store)
+    def committed_meanwhile(store: LocalStore, prefix: str = ""):
+        if not prefix:
+            write_deltalake(table, pa.table({"id": [99]}), mode="append")
+        return walk(store, prefix)
 
     monkeypatch.setattr(LocalStore, "walk", committed_meanwhile)
     vacuum(snapshot, retention_hours=0, enforce_retention_duration=False, dry_run=False, now=in_days(1))
