@@ -15,9 +15,7 @@ from lakehouse_lib.arrow.values import flags_of, literal, numbers_of
 from lakehouse_lib.errors import ConstraintViolatedError
 from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.schema.table_layout import TableLayout
-from lakehouse_lib.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructType
-
-_HAVE_EMPTY_VALUE = (PrimitiveType("string"), PrimitiveType("binary"))
+from lakehouse_lib.schema.types import ArrayType, DataType, MapType, StructType
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ def not_null_rules(layout: TableLayout) -> list[NotNull]:
     rules = []
     for field in layout.schema.fields:
         if not field.nullable:
-            empty = layout.is_partition_column(field.name) and field.type in _HAVE_EMPTY_VALUE
+            empty = field.name in layout.text_partition_columns
             rules.append(NotNull(field.name, field.type, refuses_empty=empty))
         rules += [NotNull(field.name, field.type, path) for path in _required_paths(field.type)]
     return rules

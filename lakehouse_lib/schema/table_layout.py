@@ -80,6 +80,13 @@ class TableLayout:
         ]
         return Schema(held)
 
+    @property
+    def text_partition_columns(self) -> tuple[str, ...]:
+        """The partition columns that can have an empty value, which the log stores as null."""
+        kinds = (PrimitiveType("string"), PrimitiveType("binary"))
+        fields = [self.schema.field(name) for name in self.partition_columns]
+        return tuple(field.name for field in fields if field.type in kinds)
+
     def is_partition_column(self, name: str) -> bool:
         """Whether the column is a partition column, regardless of the name's case."""
         return name.lower() in self.partition_keys

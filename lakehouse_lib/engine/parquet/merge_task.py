@@ -32,13 +32,12 @@ from lakehouse_lib.engine.parquet.merge_sides import (
 )
 from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.engine.parquet.task_results import result_of
-from lakehouse_lib.engine.parquet.writer import write_stream
+from lakehouse_lib.engine.parquet.writer import write_checked
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.expressions import matches, values_of
 from lakehouse_lib.expressions.namespace import SOURCE, TARGET
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.protocol.deletion_vector import bitmap_of
-from lakehouse_lib.schema import check_rows
 
 Rows = NDArray[np.int64]
 
@@ -127,8 +126,7 @@ class _Merging:
         decided = [changes.ordered() for changes in self._changes]
         for index, (positions, _, _) in enumerate(decided):
             self._check_once(index, positions)
-        rows = check_rows(self._new_rows(decided), self._target.rules, table=self._target.store.root)
-        new_files = write_stream(rows, self._target)
+        new_files = write_checked(self._new_rows(decided), self._target)
         changed = [index for index, (positions, _, _) in enumerate(decided) if len(positions)]
         paths = self._files["path"].to_pylist()
         removed_rows = matches_table(

@@ -18,12 +18,11 @@ from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, shares
 from lakehouse_lib.engine.parquet.merge_sides import first_clauses, one_side, portions, row_sizes
 from lakehouse_lib.engine.parquet.merge_task import MergeTask, TaskResult, run_merge_task
 from lakehouse_lib.engine.parquet.task_results import delete_files, results_of
-from lakehouse_lib.engine.parquet.writer import write_stream
+from lakehouse_lib.engine.parquet.writer import write_checked
 from lakehouse_lib.expressions import values_of
 from lakehouse_lib.expressions.namespace import SOURCE
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
-from lakehouse_lib.schema import check_rows
 
 #: The least size of a task's files, as a multiple of the source's size.
 _LEAST_SHARE = 4
@@ -124,5 +123,5 @@ def _insert(
 
     if not clauses:
         return pa.Table.from_batches([], FILE_SCHEMA), 0
-    written = write_stream(check_rows(rows(), target.rules, table=target.store.root), target)
+    written = write_checked(rows(), target)
     return written, count

@@ -14,10 +14,9 @@ from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS
 from lakehouse_lib.engine.parquet.matching import rows_at, shares
 from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.engine.parquet.task_results import result_of, results_of
-from lakehouse_lib.engine.parquet.writer import write_stream
+from lakehouse_lib.engine.parquet.writer import write_checked
 from lakehouse_lib.expressions import Value, values_of
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
-from lakehouse_lib.schema import check_rows
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def update_rows(task: UpdateTask) -> pa.Table:
     as row commit version.
     """
     target = task.target
-    return result_of(lambda: write_stream(check_rows(_updated(task), target.rules, table=target.store.root), target))
+    return result_of(lambda: write_checked(_updated(task), target))
 
 
 def _updated(task: UpdateTask) -> Iterator[pa.RecordBatch]:

@@ -25,6 +25,7 @@ from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedE
 from lakehouse_lib.log import clock
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.protocol.table_properties import target_file_size
+from lakehouse_lib.schema import check_rows
 
 _ROW_GROUP_ROWS = 1 << 20
 _ROW_GROUP_BYTES = 128 << 20
@@ -233,6 +234,27 @@ def _repeating_columns(rows: pa.Table) -> list[str]:
     return [
         name for name in rows.column_names if pc.count_distinct(sample[name]).as_py() <= _MOST_DISTINCT * len(sample)
     ]
+
+
+def write_checked(batches: Iterable[pa.RecordBatch], target: WriteTarget) -> pa.Table:
+    """``write_stream`` of new rows, which must satisfy the rules of the target.
+
+    Raises:
+        ConstraintViolatedError: rows violate a rule. A rule sees null for empty text in a partition column, because
+            the log stores it as null.
+    """
+    return write_stream(check_rows(_with_null_texts(batches, target), target.rules, table=target.store.root), target)
+
+
+def _with_null_texts(batches: Iterable[pa.RecordBatch], target: WriteTarget) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for name in target.layout.text_partition_columns:
+            index = batch.schema.get_field_index(name)
+            values = batch.column(index)
+            is_empty = pc.equal(pc.binary_length(values), 0)
+            if pc.any(is_empty).as_py():
+                batch = batch.set_column(index, batch.schema.field(index), pc.if_else(is_empty, None, values))
+        yield batch
 
 
 def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:

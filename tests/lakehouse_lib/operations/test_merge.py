@@ -450,7 +450,7 @@ def test_wide_values_of_the_source_for_many_rows(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize(
     ("verb", "module", "function"),
-    [("update", updating, "write_stream"), ("merge", merge_task, "write_stream"), ("delete", apply, "copy_tags")],
+    [("update", updating, "write_checked"), ("merge", merge_task, "write_checked"), ("delete", apply, "copy_tags")],
 )
 def test_an_unexpected_error_leaves_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, module: Any, function: str

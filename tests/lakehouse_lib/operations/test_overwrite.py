@@ -323,6 +323,21 @@ class TestDynamic:
         assert len(DeltaTable(tmp_path).files()) == 2
 
 
+@pytest.mark.parametrize("rule", ["part = ''", "part is not null"])
+def test_a_rule_sees_null_for_empty_text_in_a_partition_column(tmp_path: Path, engine: Engine, rule: str) -> None:
+    constraints = {"delta.constraints.c": rule}
+    data = pa.table({"part": [""], "id": [1]})
+    with pytest.raises(ConstraintViolatedError):
+        write_deltalake(tmp_path / "new", data, partition_by=["part"], configuration=constraints, engine=engine)
+    made(tmp_path / "old", files=1, partition_by=["part"])
+    with pytest.raises(ConstraintViolatedError):  # else each repetition would add the row once more
+        write_deltalake(tmp_path / "old", data, mode="overwrite", predicate=rule, engine=engine)
+    table = DeltaTable(tmp_path / "old", engine=engine)
+    table.alter.add_constraint({"c": "part is not null"})
+    with pytest.raises(ConstraintViolatedError):
+        table.update({"part": "''"}, predicate="id = 3")
+
+
 class TestConcurrentWriters:
     """Another writer commits after the overwrite has read its version."""
 

@@ -151,6 +151,8 @@ def shaped(frame: Any, target: WriteTarget) -> Any:
             column = F.lit(None).cast(spark_type(field.type))
         else:
             column = _shaped(F.col(quoted(source.name)), source.type, field.type)
+            if field.name in target.layout.text_partition_columns:
+                column = F.when(F.octet_length(column) > 0, column)  # the log stores empty text as null
         columns.append(column.alias(field.name))
     return frame.select(*columns)
 
