@@ -9,14 +9,15 @@ import pytest
 from lakehouse_lib.engine.base import Engine
 from tests.differential.sequences import Outcome, run_sequence
 from tests.peers import duckdb_delta
+from tests.slow_cases import some_slow
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", some_slow(range(20), 6))
 def test_sequences_beside_delta_rs(tmp_path: Path, seed: int) -> None:
     assert outcome_of(seed, tmp_path).difference == ""
 
 
-@pytest.mark.parametrize("seed", range(100, 104))
+@pytest.mark.parametrize("seed", some_slow(range(100, 104), 1))
 def test_sequences_on_both_engines(tmp_path: Path, seed: int, engine: Engine) -> None:
     assert outcome_of(seed, tmp_path, engine).difference == ""
 

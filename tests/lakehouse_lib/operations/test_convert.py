@@ -28,6 +28,7 @@ from lakehouse_lib.errors import (
     StoreError,
 )
 from tests.peers import parquet_files, plain, read_by_all, read_delta_rs, read_duckdb
+from tests.slow_cases import some_slow
 
 PARTS = pa.schema([("day", pa.date32()), ("part", pa.string())])
 
@@ -55,7 +56,7 @@ CONDITIONS = ("id > 900", "real > 100", "text > 'b'", "day = DATE '2026-01-02'",
 
 
 @pytest.mark.parametrize("partitioned", [False, True], ids=["whole", "partitioned"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", some_slow(range(4), 1))
 def test_beside_delta_rs(tmp_path: Path, seed: int, partitioned: bool) -> None:
     chance = random.Random(seed)
     own, peer = tmp_path / "ours", tmp_path / "theirs"

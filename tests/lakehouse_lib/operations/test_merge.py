@@ -26,6 +26,7 @@ from lakehouse_lib.operations.dml import apply
 from lakehouse_lib.table.merger import TableMerger
 from tests.fault_store import FaultStore
 from tests.peers import parquet_files, plain, read_by_all, read_delta_rs, read_duckdb
+from tests.slow_cases import some_slow
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 IDS = {"delta.enableRowTracking": "true"}
@@ -101,7 +102,7 @@ def run(table: Any, data: pa.Table, condition: str, clauses: list[Clause]) -> di
     return metrics
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", some_slow(range(16), 5))
 def test_beside_delta_rs(tmp_path: Path, seed: int) -> None:
     """Some merges in a row; after each, both tables have the same rows."""
     chance = random.Random(seed)

@@ -33,6 +33,7 @@ from lakehouse_lib.snapshot import load_snapshot
 from tests.deletion_vector_bytes import delete_by_vector, inline
 from tests.fault_store import FaultStore
 from tests.peers import parquet_files, plain, read_by_all, read_delta_rs
+from tests.slow_cases import some_slow
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 ROW_IDS = {"delta.enableRowTracking": "true"}
@@ -82,7 +83,7 @@ CONDITIONS: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 
 @pytest.mark.parametrize("properties", [{}, VECTORS, ROW_IDS], ids=["copies", "vectors", "ids"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", some_slow(range(6), 1))
 def test_beside_delta_rs(tmp_path: Path, seed: int, properties: dict[str, str]) -> None:
     """Some overwrites in a row; after each, both tables have the same rows."""
     chance = random.Random(seed)

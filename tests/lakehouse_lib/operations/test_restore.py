@@ -36,6 +36,7 @@ from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import OptimisticTransaction
 from tests.fault_store import FaultStore
 from tests.peers import parquet_files, plain, read_by_all, read_delta_rs, read_duckdb
+from tests.slow_cases import some_slow
 from tests.table_builder import longs
 from tests.tracked_tables import STABLE, ids_on_disk, rows, tracked_rows
 
@@ -82,7 +83,7 @@ def described(root: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", some_slow(range(12), 3))
 def test_beside_delta_rs(tmp_path: Path, seed: int) -> None:
     """Random verbs and then some restores; after each, both tables are the same."""
     chance = random.Random(seed)

@@ -15,6 +15,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidArgumentError, SchemaMismatchError, UnsupportedFeatureError
 from lakehouse_lib.schema.type_widening import may_change
 from tests.peers import plain, read_duckdb
+from tests.slow_cases import some_slow
 
 ENABLED = {"delta.enableTypeWidening": "true"}
 #: The changes of PROTOCOL.md: the old type, the new type, old values, and values that only the new type holds.
@@ -49,7 +50,7 @@ def rows(start: int, values: list[Any], kind: str) -> pa.Table:
     return pa.table({"k": pa.array(range(start, start + len(values)), pa.int64()), "v": column})
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"{change[0]} {change[1]}")
+@pytest.mark.parametrize("change", some_slow(CHANGES, 3), ids=lambda change: f"{change[0]} {change[1]}")
 @pytest.mark.parametrize("properties", [{}, {"delta.enableDeletionVectors": "true"}], ids=["copies", "vectors"])
 def test_every_verb_goes_on(tmp_path: Path, engine: Engine, change: Any, properties: dict[str, str]) -> None:
     old, new, old_values, new_values = change

@@ -126,8 +126,8 @@ REQUESTS = {
     "checkpoint": {"GET": 1, "HEAD": 1, "PUT": 2},
     "history": {"GET": 9, "HEAD": 2, "LIST": 2},
     "is_deltatable": {"GET": 1, "LIST": 1},
-    "vacuum, dry": {"GET": 1, "LIST": 5},
-    "vacuum": {"DELETE": 1, "GET": 5, "HEAD": 2, "LIST": 7, "PUT": 4},
+    "vacuum, dry": {"GET": 1, "LIST": 6},
+    "vacuum": {"DELETE": 1, "GET": 5, "HEAD": 2, "LIST": 9, "PUT": 4},
     "open by a checkpoint": {"GET": 5, "LIST": 1},
 }
 

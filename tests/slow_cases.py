@@ -1,0 +1,13 @@
+"""Cases of a parametrized test of which only the first ones run in ``make test``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+
+def some_slow(cases: Sequence[Any], quick: int) -> list[Any]:
+    """The cases; all but the first ``quick`` of them run in ``make test-slow``."""
+    return [*cases[:quick], *(pytest.param(case, marks=pytest.mark.slow) for case in cases[quick:])]
