@@ -7,6 +7,7 @@ table that the engine returns. Files that an engine writes are not visible befor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -18,6 +19,7 @@ from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
 
 if TYPE_CHECKING:
+    from lakehouse_lib.engine.shared import Shared
     from lakehouse_lib.engine.writer_properties import WriterProperties
     from lakehouse_lib.expressions import Predicate, Value
     from lakehouse_lib.schema import RowRule, TableLayout
@@ -103,6 +105,9 @@ class Engine(Protocol):
         All results of a function have one schema, usually ``FILE_SCHEMA``, possibly with additional columns. Without
         tasks, the result is an empty files table.
         """
+
+    def share(self, value: Any) -> AbstractContextManager[Shared]:
+        """A reference to a picklable value that several tasks need; valid until the block ends."""
 
     def exchange(
         self,

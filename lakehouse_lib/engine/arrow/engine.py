@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -19,6 +20,7 @@ from lakehouse_lib.engine.parquet.scan import Scan
 from lakehouse_lib.engine.parquet.updating import update_tasks, updated_files
 from lakehouse_lib.engine.parquet.writer import write_checked
 from lakehouse_lib.engine.scratch_folders import scratch_folder
+from lakehouse_lib.engine.shared import InTask, Shared
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.expressions import Predicate, Value
 from lakehouse_lib.expressions.evaluate_arrow import check_renderable
@@ -61,6 +63,9 @@ class ArrowEngine:
         if not tasks:
             return pa.Table.from_batches([], FILE_SCHEMA)
         return pa.concat_tables(in_order(function, tasks, self.parallelism))
+
+    def share(self, value: Any) -> AbstractContextManager[Shared]:
+        return nullcontext(InTask(value))
 
     def exchange(
         self,

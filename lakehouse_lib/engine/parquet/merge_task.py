@@ -33,6 +33,7 @@ from lakehouse_lib.engine.parquet.merge_sides import (
 from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.engine.parquet.task_results import result_of
 from lakehouse_lib.engine.parquet.writer import write_checked
+from lakehouse_lib.engine.shared import Shared
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.expressions import matches, values_of
 from lakehouse_lib.expressions.namespace import SOURCE, TARGET
@@ -56,15 +57,13 @@ class MergeTask:
     Attributes:
         target: the table; its layout has ``row_ids`` if rows keep their row ids.
         files: COPIED_COLUMNS of the files.
-        source: all rows of the source.
-        join: the join with the source by ``plan.keys``; None: there are no keys.
+        shared: all rows of the source, and the join with them by ``plan.keys`` (None: there are no keys).
     """
 
     target: WriteTarget
     files: pa.Table
     plan: MergePlan
-    source: pa.Table
-    join: KeyJoin | None
+    shared: Shared
 
 
 class TaskResult(NamedTuple):
@@ -107,15 +106,16 @@ class _Merging:
     def __init__(self, task: MergeTask) -> None:
         self._files = task.files
         self._plan = task.plan
-        self._source = task.source
-        self._join = task.join
+        source, join = task.shared.load()
+        self._source: pa.Table = source
+        self._join: KeyJoin | None = join
         self._target = task.target
         self._layout = replace(task.target.layout, row_ids=None)
         self._schema = task.target.layout.schema
         self._changes = [_Changes() for _ in range(len(task.files))]
         self._row_counts = [0] * len(task.files)
         self._matched = [BitMap64() for _ in range(len(task.files))]
-        self._matched_sources = np.zeros(len(task.source), np.bool_)
+        self._matched_sources = np.zeros(len(source), np.bool_)
         self._counts: dict[str, int] = {}
 
     def run(self) -> TaskResult:

@@ -22,6 +22,7 @@ from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, match_rows, ma
 from lakehouse_lib.engine.parquet.scan import Scan
 from lakehouse_lib.engine.parquet.updating import update_tasks, updated_files
 from lakehouse_lib.engine.scratch_folders import scratch_folder
+from lakehouse_lib.engine.shared import InScratchFile, InTask, Shared
 from lakehouse_lib.engine.spark import workers
 from lakehouse_lib.engine.spark.columns import as_schema, struct_type
 from lakehouse_lib.engine.spark.disk_exchange import ScatterToDisk, by_group, gather_from_disk, scatter_to_disk
@@ -86,6 +87,14 @@ class SparkEngine:
             return pa.Table.from_batches([], FILE_SCHEMA)
         with spark_failures():
             return self._results(self._tasks(function, tasks).mapInArrow(run_tasks, RESULTS))
+
+    @contextmanager
+    def share(self, value: Any) -> Iterator[Shared]:
+        if not self.shares_disk:
+            yield InTask(value)
+            return
+        with scratch_folder(self.local_folder) as folder:
+            yield InScratchFile.write(value, folder)
 
     def exchange(
         self,
