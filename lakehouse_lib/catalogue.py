@@ -16,6 +16,7 @@ from lakehouse_lib.operations.results import (
     CleanupResult,
     OperationResult,
     RepairResult,
+    RestoreResult,
     VacuumResult,
 )
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 #: The kind of a parameter's value: ``condition`` is SQL text, ``assignments`` a mapping of columns to SQL, ``clauses``
 #: a list of mappings of a method of ``TableMerger`` to its arguments, ``file`` and ``folder`` are paths, ``inputs`` are
-#: pairs of a name and a location, ``names`` is a tuple of columns, ``bytes`` and ``count`` are at least 1.
+#: pairs of a name and a location, ``names`` is a tuple of columns, ``texts`` a mapping of names to texts, ``version`` a
+#: version or a time, ``bytes`` and ``count`` are at least 1.
 Kind = Literal[
     "assignments",
     "bytes",
@@ -42,6 +44,8 @@ Kind = Literal[
     "names",
     "seconds",
     "text",
+    "texts",
+    "version",
 ]
 
 
@@ -103,7 +107,7 @@ class TableOperation(Operation):
         Args:
             engine: the engine of an operation that moves bytes.
             arguments: values of the parameters except ``table``, and other arguments of the function. A condition is
-                SQL text, assignments have SQL texts.
+                SQL text, assignments have SQL texts, and a version may be text of digits.
         """
         from lakehouse_lib.expressions import parse
         from lakehouse_lib.table.assignments import parsed_assignments
@@ -116,6 +120,8 @@ class TableOperation(Operation):
                 value = parsed_assignments(value, snapshot)
             if parameter.kind == "condition" and value is not None:
                 value = parse(value, snapshot.schema, table=snapshot.store.root)
+            if parameter.kind == "version" and isinstance(value, str) and value.isdecimal():
+                value = int(value)  # a template or a command line gives text
             arguments[parameter.keyword or parameter.name] = value
         if self.moves_bytes:
             arguments["engine"] = engine
@@ -174,6 +180,17 @@ UPDATE_ROWS = TableOperation(
     ),
     "operations.dml.update:update",
     ChangeResult,
+    moves_bytes=True,
+)
+ADD_CONSTRAINT = TableOperation(
+    "add_constraint",
+    "Add CHECK constraints to a Delta table, if every row satisfies them.",
+    (
+        _TABLE,
+        Parameter("constraints", "texts", """the conditions as JSON: {"name": "SQL condition", ...}""", required=True),
+    ),
+    "operations.alter.constraints:add_constraints",
+    OperationResult,
     moves_bytes=True,
 )
 MERGE_ROWS = Operation(
@@ -298,6 +315,39 @@ REPAIR = TableOperation(
     RepairResult,
     moves_bytes=False,
 )
+RESTORE = TableOperation(
+    "restore",
+    "Make a Delta table equal to an earlier version, in a new commit.",
+    (
+        _TABLE,
+        Parameter("target", "version", "the version, or a time in ISO 8601; without a zone: UTC", required=True),
+        Parameter("ignore_missing_files", "flag", "leave out files that do not exist any more", default=False),
+        _DRY_RUN,
+    ),
+    "operations.restore:restore",
+    RestoreResult,
+    moves_bytes=False,
+)
+GENERATE = TableOperation(
+    "generate",
+    "Write manifests of the latest version, for programs that read Parquet and not the Delta log.",
+    (_TABLE,),
+    "operations.generate:generate",
+    OperationResult,
+    moves_bytes=False,
+)
+SET_PROPERTIES = TableOperation(
+    "set_properties",
+    "Set properties of a Delta table, and add the features that they enable.",
+    (
+        _TABLE,
+        Parameter("properties", "texts", """the values as JSON: {"name": "value", ...}""", required=True),
+        Parameter("raise_if_not_exists", "flag", "refuse names that do not begin with delta.", default=True),
+    ),
+    "operations.alter.properties:set_table_properties",
+    OperationResult,
+    moves_bytes=False,
+)
 
 #: Every operation by its name.
 OPERATIONS: dict[str, Operation] = {
@@ -307,6 +357,7 @@ OPERATIONS: dict[str, Operation] = {
         Z_ORDER,
         DELETE_ROWS,
         UPDATE_ROWS,
+        ADD_CONSTRAINT,
         MERGE_ROWS,
         INGEST,
         ERASE,
@@ -314,5 +365,8 @@ OPERATIONS: dict[str, Operation] = {
         VACUUM,
         CLEANUP,
         REPAIR,
+        RESTORE,
+        GENERATE,
+        SET_PROPERTIES,
     )
 }

@@ -22,8 +22,9 @@ _STORAGE_OPTIONS = "storage_options_file"
 class Arguments(argparse.ArgumentParser):
     """The parser of a job. It raises the job's errors.
 
-    A parameter ``target_file_size`` is the option ``--target-file-size``. Conditions, assignments and clauses have two
-    options, for the text and for a file with the text. Every job has the option ``--storage-options-file``.
+    A parameter ``target_file_size`` is the option ``--target-file-size``. Conditions, assignments, clauses and mappings
+    of texts have two options, for the text and for a file with the text. Every job has the option
+    ``--storage-options-file``.
     """
 
     def __init__(self, job: str, description: str, parameters: Sequence[Parameter]) -> None:
@@ -82,8 +83,8 @@ def file_option(parameters: Sequence[Parameter], name: str) -> str:
     """The option for the path of the file ``name``.
 
     Args:
-        name: a parameter of the kind ``file``; the name of a condition, of assignments or of clauses with the suffix
-            ``_file``; or ``storage_options_file``.
+        name: a parameter of the kind ``file``; the name of a condition, of assignments, of clauses or of a mapping of
+            texts with the suffix ``_file``; or ``storage_options_file``.
 
     Raises:
         InvalidArgumentError: the job does not read this file.
@@ -174,12 +175,12 @@ def _storage_options(path: str) -> dict[str, dict[str, str]]:
     return {location: options for location, options in options_by_location.items() if options}
 
 
-def _assignments(text: str) -> dict[str, str]:
+def _texts(text: str) -> dict[str, str]:
     """An argparse type: a JSON object of texts. Its error has no values, which may be personal."""
-    assignments = _json(text)
-    if not isinstance(assignments, dict) or not all(isinstance(sql, str) for sql in assignments.values()):
-        raise argparse.ArgumentTypeError('not a valid JSON object of texts; expected {"COLUMN": "SQL", ...}')
-    return assignments
+    texts = _json(text)
+    if not isinstance(texts, dict) or not all(isinstance(value, str) for value in texts.values()):
+        raise argparse.ArgumentTypeError('not a valid JSON object of texts; expected {"NAME": "TEXT", ...}')
+    return texts
 
 
 def _clauses(text: str) -> list[Any]:
@@ -241,9 +242,9 @@ class _ValueKind:
 
 
 #: Kinds whose values may be long or personal, and may be in a file.
-_LONG_KINDS: tuple[Kind, ...] = ("assignments", "clauses", "condition")
+_LONG_KINDS: tuple[Kind, ...] = ("assignments", "clauses", "condition", "texts")
 _KINDS: Mapping[Kind, _ValueKind] = {
-    "assignments": _ValueKind("JSON", _assignments, json.dumps),
+    "assignments": _ValueKind("JSON", _texts, json.dumps),
     "bytes": _ValueKind("BYTES", _positive),
     "clauses": _ValueKind("JSON", _clauses, json.dumps),
     "condition": _ValueKind("SQL"),
@@ -257,4 +258,6 @@ _KINDS: Mapping[Kind, _ValueKind] = {
     "names": _ValueKind("A,B", _names, ",".join),
     "seconds": _ValueKind("SECONDS", _number, "{:g}".format),
     "text": _ValueKind("TEXT"),
+    "texts": _ValueKind("JSON", _texts, json.dumps),
+    "version": _ValueKind("VERSION"),
 }

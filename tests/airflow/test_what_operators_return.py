@@ -13,6 +13,9 @@ from lakehouse_airflow.operators.checkpoint import LakehouseCheckpointOperator
 from lakehouse_airflow.operators.cleanup import LakehouseCleanupOperator
 from lakehouse_airflow.operators.health import LakehouseHealthOperator
 from lakehouse_airflow.operators.history import LakehouseHistoryOperator
+from lakehouse_airflow.operators.metadata.generate import LakehouseGenerateOperator
+from lakehouse_airflow.operators.metadata.properties import LakehouseSetPropertiesOperator
+from lakehouse_airflow.operators.metadata.restore import LakehouseRestoreOperator
 from lakehouse_airflow.operators.repair import LakehouseRepairOperator
 from lakehouse_airflow.operators.report import LakehouseReadCursorOperator
 from lakehouse_airflow.operators.summary import LakehouseSummaryOperator, _numbers
@@ -36,11 +39,19 @@ def table(registry_file: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "operator",
-    [LakehouseCheckpointOperator, LakehouseVacuumOperator, LakehouseCleanupOperator, LakehouseRepairOperator],
+    ("operator", "arguments"),
+    [
+        (LakehouseCheckpointOperator, {}),
+        (LakehouseVacuumOperator, {}),
+        (LakehouseCleanupOperator, {}),
+        (LakehouseRepairOperator, {}),
+        (LakehouseRestoreOperator, {"target": 0}),
+        (LakehouseGenerateOperator, {}),
+        (LakehouseSetPropertiesOperator, {"properties": {"delta.appendOnly": "true"}}),
+    ],
 )
-def test_the_page_has_the_keys_of_a_result(table: str, operator: Any) -> None:
-    result = operator(task_id="t", table=table).execute({})
+def test_the_page_has_the_keys_of_a_result(table: str, operator: Any, arguments: dict[str, Any]) -> None:
+    result = operator(task_id="t", table=table, **arguments).execute({})
     keys = re.search(r"Returns\s+`\{([^}]+)\}`", section_of(operator))
     assert keys is not None, f"docs/operators.md does not say what {operator.__name__} returns"
     assert re.findall(r'"(\w+)"', keys[1]) == list(result)

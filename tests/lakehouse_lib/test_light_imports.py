@@ -34,6 +34,7 @@ VERBS = (
     "table.cleanup_metadata(dry_run=True)",
     "table.repair(dry_run=True)",
     "table.create_checkpoint()",
+    "table.restore(0, dry_run=True)",
 )
 
 FIRST_CALL = """

@@ -38,6 +38,8 @@ VALUES: dict[str, Any] = {
     "names": ("a", "b"),
     "seconds": 1.5,
     "text": "-",
+    "texts": {"a": "-b"},
+    "version": "-",
 }
 
 
@@ -77,12 +79,16 @@ def test_a_result_survives_json(operation: TableOperation, tmp_path: Path) -> No
         "z_order": {"columns": ["a"]},
         "delete_rows": {"predicate": "a = 1"},
         "update_rows": {"updates": {"a": "a + 1"}, "predicate": "a = 1"},
+        "add_constraint": {"constraints": {"c": "a >= 0"}},
+        "restore": {"target": "0"},
+        "set_properties": {"properties": {"delta.appendOnly": "true"}},
     }.get(operation.name, {})
     snapshot = DeltaTable(tmp_path).snapshot
     result = operation.run(snapshot, ArrowEngine() if operation.moves_bytes else None, **arguments)
     assert type(result) is operation.result
     assert (result.table, result.read_version) == (snapshot.store.root, 1)
-    assert result.version == (2 if operation.moves_bytes else None)
+    commits = operation.moves_bytes or operation.name in ("restore", "set_properties")
+    assert result.version == (2 if commits else None)
     values = result.to_dict()
     assert json.loads(json.dumps(values)) == values
     assert list(values)[:3] == ["table", "read_version", "version"]

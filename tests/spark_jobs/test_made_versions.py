@@ -17,6 +17,7 @@ LINES = {
     "z_order": ["--columns", "a"],
     "delete_rows": ["--predicate-file", "predicate.sql"],
     "update_rows": ["--predicate-file", "predicate.sql", "--updates", '{"a": "a + 5"}'],
+    "add_constraint": ["--constraints", '{"positive": "a >= 0"}'],
 }
 
 

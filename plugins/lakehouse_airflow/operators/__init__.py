@@ -1,1 +1,5 @@
-"""Operators, a module for each verb; base classes are in ``base``, the operators of an erasure in ``erasure``."""
+"""Operators, a module for each verb.
+
+Base classes are in ``base``, the operators of an erasure in ``erasure``, and those of restore, manifests, properties
+and constraints in ``metadata``.
+"""
