@@ -73,7 +73,7 @@ class MergeNamespace(Schema):
         if len(parts) > 1 and not sides:
             names = f"{self.aliases[TARGET]} and {self.aliases[SOURCE]}"
             raise InvalidPredicateError(
-                f"{parts[0]!r} in {'.'.join(parts)!r} is no alias and no column; the aliases are {names}",
+                f"{parts[0]!r} in {'.'.join(parts)!r} is neither an alias nor a column; the aliases are {names}",
                 hint="Write one of them, or pass source_alias and target_alias to merge()",
                 code="DELTA_PREDICATE_COLUMN_NOT_FOUND",
             )

@@ -103,7 +103,7 @@ def update_values(
 
 
 def column_named(name: Any, schema: Schema, alias: str | None = None) -> Field | None:
-    """The column that a name means; None: there is no such column.
+    """The column that a name means; None: the schema does not have it.
 
     The name is the column's own name, or SQL for it: in backticks, or behind an alias as in ``t.x``.
 

@@ -57,7 +57,7 @@ class MergeTask:
     Attributes:
         target: the table; its layout has ``row_ids`` if rows keep their row ids.
         files: COPIED_COLUMNS of the files.
-        shared: all rows of the source, and the join with them by ``plan.keys`` (None: there are no keys).
+        shared: all rows of the source, and their ``KeyJoin`` by ``plan.keys``; None for a plan without keys.
     """
 
     target: WriteTarget

@@ -3,8 +3,8 @@
 ``"a b" = 1`` and ``t."x"`` can only mean columns, and are read so. ``k = "v"`` is text as in Spark, unless the table
 has a column ``v``: then it could mean both, and is refused. Names of columns do not depend on case.
 
-A name that can only mean a column is read so even if there is no such column: as text, ``"nmae" <> 'x'`` would be true
-for every row.
+A name that can only mean a column is refused if the table does not have it. Read as text, ``"nmae" <> 'x'`` would be
+true for every row.
 """
 
 from __future__ import annotations

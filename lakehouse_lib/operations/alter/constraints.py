@@ -44,8 +44,8 @@ def plan_constraints(snapshot: Snapshot, constraints: Mapping[str, str]) -> Cons
     """The metadata with new constraints. Reads no data.
 
     Raises:
-        InvalidArgumentError: there is no constraint, a name or a condition is not text, or the table has a constraint
-            of this name with another condition.
+        InvalidArgumentError: ``constraints`` is empty, a name or a condition is not text, or the table has a
+            constraint of this name with another condition.
         InvalidPredicateError: a condition does not parse, or names a column that does not exist.
     """
     table, version = snapshot.store.root, snapshot.version

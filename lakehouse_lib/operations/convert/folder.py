@@ -43,9 +43,9 @@ def open_folder(store: ObjectStore, columns: Sequence[str], strategy: PartitionS
         columns: the partition columns.
 
     Raises:
-        InvalidArgumentError: there is no Parquet file; or a file is not named ``*.parquet`` or is a symbolic link, or a
-            folder has a log of its own: the new table's vacuum would delete such files, or their rows would be read
-            twice; or a folder does not fit the partition columns.
+        InvalidArgumentError: the folder has no Parquet files; or a folder does not fit the partition columns; or the
+            new table's vacuum would delete files, or rows would be read twice, because a file is not named
+            ``*.parquet`` or is a symbolic link, or a folder has a log of its own.
     """
     table = store.root
     listing = list_objects(store)

@@ -398,7 +398,7 @@ def test_a_feature_is_listed_or_the_table_stays_as_it_is(tmp_path: Path, name: s
     try:
         table.alter.add_feature(name, allow_protocol_versions_increase=True)
     except UnsupportedFeatureError as error:
-        assert name in str(error)  # noqa: PT017 - some features are refused, which is no failure
+        assert name in str(error)  # noqa: PT017 - some features are refused by name
         assert DeltaTable(tmp_path).version() == 0
         return
     protocol = DeltaTable(tmp_path).snapshot.protocol

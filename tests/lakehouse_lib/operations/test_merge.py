@@ -27,6 +27,7 @@ from lakehouse_lib.table.merger import TableMerger
 from tests.fault_store import FaultStore
 from tests.peers import parquet_files, plain, read_by_all, read_delta_rs, read_duckdb
 from tests.slow_cases import some_slow
+from tests.table_builder import write_files
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 IDS = {"delta.enableRowTracking": "true"}
@@ -47,10 +48,7 @@ def rows(start: int = 0, count: int = ROWS) -> pa.Table:
 
 
 def made(root: Path, *, files: int = 3, partition_by: list[str] | None = None, **properties: str) -> DeltaTable:
-    for number in range(files):
-        configuration = properties if number == 0 else None
-        data = rows(number * ROWS)
-        write_deltalake(root, data, mode="append", partition_by=partition_by, configuration=configuration)
+    write_files(root, rows(0, files * ROWS), files, partition_by=partition_by, configuration=properties)
     return DeltaTable(root)
 
 
@@ -256,7 +254,12 @@ def test_bad_input_changes_nothing(
 
 
 BAD_CALLS: list[tuple[Any, Any, list[Clause], list[str]]] = [
-    (None, "t.id = source.id", [], ["'t' in 't.id' is no alias", "the aliases are target and source", "source_alias"]),
+    (
+        None,
+        "t.id = source.id",
+        [],
+        ["'t' in 't.id' is neither an alias nor a column", "the aliases are target and source", "source_alias"],
+    ),
     (None, "target.id = source.name", [], ["'target.id'", "'source.name'", "cast the column of the source"]),
     (None, None, [], ["predicate of the merge is None", "target.id = source.id"]),
     ("text", ON, [], ["the source", "builtins.str", "Arrow table"]),

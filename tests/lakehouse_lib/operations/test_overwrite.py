@@ -34,6 +34,7 @@ from tests.deletion_vector_bytes import delete_by_vector, inline
 from tests.fault_store import FaultStore
 from tests.peers import parquet_files, plain, read_by_all, read_delta_rs
 from tests.slow_cases import some_slow
+from tests.table_builder import write_files
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 ROW_IDS = {"delta.enableRowTracking": "true"}
@@ -54,10 +55,7 @@ def rows(start: int = 0, count: int = ROWS) -> pa.Table:
 
 
 def made(root: Path, *, files: int = 3, partition_by: list[str] | None = None, **properties: str) -> DeltaTable:
-    for number in range(files):
-        data = rows(number * ROWS)
-        configuration = properties if number == 0 else None
-        write_deltalake(root, data, mode="append", partition_by=partition_by, configuration=configuration)
+    write_files(root, rows(0, files * ROWS), files, partition_by=partition_by, configuration=properties)
     return DeltaTable(root)
 
 
