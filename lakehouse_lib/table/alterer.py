@@ -183,6 +183,24 @@ class TableAlterer:
         kind = PrimitiveType(type) if isinstance(type, str) else type
         self._end(change_column_type(latest, column_name, kind, commit_properties=commit))
 
+    def move_column(
+        self,
+        column_name: str,
+        after: str | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> None:
+        """Change the place of a column; see ``operations.alter.columns``.
+
+        Args:
+            after: the column that will be before it; default none, so that it becomes the first.
+        """
+        from lakehouse_lib.operations.alter.columns import move_column
+
+        latest, commit = self._begin(commit_properties, post_commithook_properties)
+        self._end(move_column(latest, column_name, after, commit_properties=commit))
+
     def rename_column(
         self,
         column_name: str,

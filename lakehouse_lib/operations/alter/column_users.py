@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.features.row_rules import feature_rules
+from lakehouse_lib.operations.alter.column_place import ColumnPlace
 from lakehouse_lib.protocol.table_properties import STATS_COLUMNS
-from lakehouse_lib.schema import Field
 from lakehouse_lib.snapshot import Snapshot
 
 
-def check_unused(snapshot: Snapshot, field: Field, verb: str) -> None:
-    """Refuse a column that partitions the table, or that a condition or a property names.
+def check_unused(snapshot: Snapshot, place: ColumnPlace, verb: str) -> None:
+    """Refuse a column or member that partitions the table, or that a condition or a property names.
+
+    A condition that names any member of a column uses all members of this column.
 
     Args:
         verb: what happens to the column, for the error.
@@ -18,15 +20,16 @@ def check_unused(snapshot: Snapshot, field: Field, verb: str) -> None:
     Raises:
         InvalidArgumentError: lists what uses the column.
     """
-    users = [rule.name for rule in feature_rules(snapshot.metadata, snapshot.store.root) if field.name in rule.columns]
+    column, path = place.path[0], tuple(name.lower() for name in place.path)
+    users = [rule.name for rule in feature_rules(snapshot.metadata, snapshot.store.root) if column in rule.columns]
     statistics_columns = STATS_COLUMNS.of(snapshot.configuration, snapshot.store.root) or ()
-    if any(path[0].lower() == field.name.lower() for path in statistics_columns):
+    if any(tuple(name.lower() for name in other[: len(path)]) == path for other in statistics_columns):
         users.append(STATS_COLUMNS.key)
-    if snapshot.layout.is_partition_column(field.name):
+    if snapshot.layout.is_partition_column(column):
         users.insert(0, "the partitioning of the table")
     if users:
         raise InvalidArgumentError(
-            f"the column {field.name!r} cannot be {verb}: it is in {', '.join(users)}",
+            f"the column {place.name!r} cannot be {verb}: it is in {', '.join(users)}",
             table=snapshot.store.root,
             version=snapshot.version,
             hint="Drop the constraint or change the property first; the partitioning of a table cannot change",

@@ -1,4 +1,4 @@
-"""Add columns, and change the metadata and the nullability of a column."""
+"""Add columns, and change the metadata, the nullability, the type and the place of a column."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lakehouse_lib.expressions.render_spark import render
 from lakehouse_lib.features import FEATURES, changed_configuration, type_widening
 from lakehouse_lib.features.constraints import invariants
 from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.operations.alter.column_place import ColumnPlace, place_of
 from lakehouse_lib.operations.alter.column_users import check_unused
 from lakehouse_lib.operations.alter.existing_rows import check_existing_rows
 from lakehouse_lib.operations.alter.metadata_change import commit_change
@@ -71,7 +72,7 @@ def add_columns(
     """
     snapshot.check_writable()
     metadata = plan_columns(snapshot, fields)
-    columns = [{"column": _described(field)} for field in fields]
+    columns = [{"column": _described(field, field.name)} for field in fields]
     return commit_change(
         snapshot, "ADD COLUMNS", {"columns": columns}, metadata=metadata, commit_properties=commit_properties
     )
@@ -90,7 +91,8 @@ def set_column_metadata(
         InvalidArgumentError: the column does not exist, or a key is not text or is set by engines.
     """
     table = snapshot.store.root
-    field = snapshot.field(column)
+    place = place_of(snapshot, column)
+    field = place.field
     if not isinstance(metadata, Mapping) or not metadata:
         raise InvalidArgumentError(
             f"metadata is {excerpt(metadata)}; expected a dictionary with at least one key",
@@ -99,7 +101,7 @@ def set_column_metadata(
         )
     _check_keys(field.name, metadata, table)
     changed = Field(field.name, field.type, field.nullable, {**field.metadata, **metadata})
-    return _change_column(snapshot, changed, commit_properties)
+    return _change_column(snapshot, place, changed, commit_properties)
 
 
 def drop_column_not_null(
@@ -110,21 +112,22 @@ def drop_column_not_null(
     Raises:
         InvalidArgumentError: the column does not exist, or allows null already.
     """
-    field = snapshot.field(column)
+    place = place_of(snapshot, column)
+    field = place.field
     if field.nullable:
         raise InvalidArgumentError(
-            f"the column {field.name!r} is nullable already",
+            f"the column {place.name!r} is nullable already",
             table=snapshot.store.root,
             version=snapshot.version,
             hint="Nothing has to be changed",
         )
-    return _change_column(snapshot, Field(field.name, field.type, True, field.metadata), commit_properties)
+    return _change_column(snapshot, place, Field(field.name, field.type, True, field.metadata), commit_properties)
 
 
 def set_column_not_null(
     snapshot: Snapshot, column: str, engine: Engine, *, commit_properties: CommitProperties | None = None
 ) -> OperationResult:
-    """Refuse null in a column from now on, if no row of the table has null in it.
+    """Refuse null in a top-level column from now on, if no row of the table has null in it.
 
     Raises:
         InvalidArgumentError: the column does not exist, or is NOT NULL already.
@@ -145,7 +148,8 @@ def set_column_not_null(
     is_null = IsNull(Column((field.name,), field.type))
     violation = Predicate(render(is_null), is_null, snapshot.store.root)
     check_existing_rows(snapshot, NotNull(field.name, field.type), violation, engine)
-    return _change_column(snapshot, changed, commit_properties, reads=(violation,))
+    place = place_of(snapshot, field.name)
+    return _change_column(snapshot, place, changed, commit_properties, reads=(violation,))
 
 
 def change_column_type(
@@ -155,7 +159,7 @@ def change_column_type(
     *,
     commit_properties: CommitProperties | None = None,
 ) -> OperationResult:
-    """Change the type of a top-level column to a wider type. Old files keep the narrow type, and reads convert it.
+    """Change the type of a column to a wider type. Old files keep the narrow type, and reads convert it.
 
     Args:
         kind: a type that holds every value of the old type, by the rules of the protocol.
@@ -167,40 +171,77 @@ def change_column_type(
         MetadataChangedError: another writer changed the metadata first.
     """
     table, version = snapshot.store.root, snapshot.version
-    field = snapshot.field(column)
+    place = place_of(snapshot, column)
+    field = place.field
     if not type_widening.is_enabled(snapshot.protocol, snapshot.metadata):
         raise UnsupportedFeatureError(
-            f"the type of column {field.name!r} cannot change: {TYPE_WIDENING.key} is not true (typeWidening)",
+            f"the type of column {place.name!r} cannot change: {TYPE_WIDENING.key} is not true (typeWidening)",
             table=table,
             version=version,
             hint=f'First call alter.set_table_properties({{"{TYPE_WIDENING.key}": "true"}})',
         )
     if not may_change(field.type, kind):
         raise SchemaMismatchError(
-            f"the type of column {field.name!r} cannot change from {field.type} to {kind}; expected a type that holds "
+            f"the type of column {place.name!r} cannot change from {field.type} to {kind}; expected a type that holds "
             "every value",
             table=table,
             version=version,
             hint="Add a column of the new type, and update it",
         )
-    check_unused(snapshot, field, "changed")
+    check_unused(snapshot, place, "changed")
     snapshot.check_writable()
-    return _change_column(snapshot, with_change(field, kind), commit_properties)
+    return _change_column(snapshot, place, with_change(field, kind), commit_properties)
+
+
+def move_column(
+    snapshot: Snapshot, column: str, after: str | None, *, commit_properties: CommitProperties | None = None
+) -> OperationResult:
+    """Change the place of a column among the columns, or of a member in its struct. No file is read or written.
+
+    Args:
+        after: the column, or the name of the member, that will be before it; None: it becomes the first.
+
+    Raises:
+        InvalidArgumentError: a column does not exist, or would follow itself.
+        MetadataChangedError: another writer changed the metadata first.
+    """
+    place = place_of(snapshot, column)
+    others = [field for field in place.siblings if field is not place.field]
+    names = [field.name.lower() for field in others]
+    if after is not None and (not isinstance(after, str) or after.lower() not in names):
+        raise InvalidArgumentError(
+            f"after is {excerpt(after)}; expected one of {', '.join(field.name for field in others)}",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Name a column beside it; for a member, another member of the same struct, without its path",
+            code="DELTA_COLUMN_NOT_FOUND",
+        )
+    index = 0 if after is None else names.index(after.lower()) + 1
+    schema = place.with_siblings([*others[:index], place.field, *others[index:]])
+    position = "FIRST" if after is None else f"AFTER {others[index - 1].name}"
+    snapshot.check_writable()
+    return commit_change(
+        snapshot,
+        "CHANGE COLUMN",
+        {"column": _described(place.field, place.name), "position": position},
+        metadata=snapshot.metadata.with_schema(schema.to_json()),
+        commit_properties=commit_properties,
+    )
 
 
 def _change_column(
     snapshot: Snapshot,
+    place: ColumnPlace,
     changed: Field,
     commit_properties: CommitProperties | None,
     *,
     reads: tuple[Predicate, ...] = (),
 ) -> OperationResult:
-    schema = Schema([changed if field.name == changed.name else field for field in snapshot.schema.fields])
     return commit_change(
         snapshot,
         "CHANGE COLUMN",
-        {"column": _described(changed)},
-        metadata=snapshot.metadata.with_schema(schema.to_json()),
+        {"column": _described(changed, place.name)},
+        metadata=snapshot.metadata.with_schema(place.replaced(changed).to_json()),
         features=() if changed.nullable else (invariants.FEATURE.name,),  # NOT NULL is an invariant in delta-spark
         reads=reads,
         commit_properties=commit_properties,
@@ -233,10 +274,10 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-def _described(field: Field) -> dict[str, Any]:
-    """A column as delta-spark describes it in commitInfo."""
+def _described(field: Field, name: str) -> dict[str, Any]:
+    """A column or member as delta-spark describes it in commitInfo, with its dotted path as its name."""
     return {
-        "name": field.name,
+        "name": name,
         "type": field.type.type,
         "nullable": field.nullable,
         "metadata": dict(field.metadata),

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import permutations
 
 from lakehouse_lib.engine.parquet.stored_schema import stored_schema
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, UnsupportedFeatureError
 from lakehouse_lib.features import has_change_data_feed
 from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.operations.alter.column_place import dotted, place_of
 from lakehouse_lib.operations.alter.column_users import check_unused
 from lakehouse_lib.operations.alter.metadata_change import commit_change
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.table_properties import COLUMN_MAPPING_MODE
-from lakehouse_lib.schema import Field, Schema, check_feed_names, check_usable
+from lakehouse_lib.schema import Field, check_feed_names, check_usable
+from lakehouse_lib.schema.nested_fields import fields_of, with_fields_of
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 
 def plan_rename(snapshot: Snapshot, column: str, name: str) -> Metadata:
-    """The metadata with another name for a top-level column.
+    """The metadata with another name for a column, or for a member of a struct.
+
+    Args:
+        name: the new name, without the path of a member.
 
     Raises:
         UnsupportedFeatureError: the table has no column mapping.
@@ -28,27 +34,27 @@ def plan_rename(snapshot: Snapshot, column: str, name: str) -> Metadata:
         InvalidSchemaError: the new name is empty or taken.
     """
     table = snapshot.store.root
-    field = snapshot.field(column)
+    place = place_of(snapshot, column)
+    field = place.field
     _check_mapped(snapshot, "renamed")
     if not isinstance(name, str) or not name:
         raise InvalidSchemaError(
-            f"the new name of column {field.name!r} is {excerpt(name)}; expected text of at least 1 character",
+            f"the new name of column {place.name!r} is {excerpt(name)}; expected text of at least 1 character",
             table=table,
             hint="Give a name",
             code="DELTA_INVALID_COLUMN_NAME",
         )
-    twin = snapshot.schema.get(name)
-    if twin is not None and twin.name != field.name:
+    twins = [other for other in place.siblings if other.name.lower() == name.lower() and other is not field]
+    if twins:
         raise InvalidSchemaError(
-            f"the column {twin.name!r} exists already",
+            f"the column {dotted((*place.path[:-1], twins[0].name))!r} exists already",
             table=table,
             version=snapshot.version,
             hint="Use another name",
             code="DELTA_DUPLICATE_COLUMN",
         )
-    check_unused(snapshot, field, "renamed")
-    renamed = Field(name, field.type, field.nullable, field.metadata)
-    schema = Schema([renamed if other.name == field.name else other for other in snapshot.schema.fields])
+    check_unused(snapshot, place, "renamed")
+    schema = place.replaced(Field(name, field.type, field.nullable, field.metadata))
     check_usable(schema, table=table)
     if has_change_data_feed(snapshot.metadata):
         check_feed_names(schema, table=table)
@@ -56,26 +62,46 @@ def plan_rename(snapshot: Snapshot, column: str, name: str) -> Metadata:
 
 
 def plan_drop(snapshot: Snapshot, columns: Sequence[str]) -> Metadata:
-    """The metadata without some top-level columns.
+    """The metadata without some columns, or members of structs.
 
     Raises:
         UnsupportedFeatureError: the table has no column mapping.
         InvalidArgumentError: a column does not exist, partitions the table, or a constraint or a property names it; or
-            no column that files can store would be left.
+            a struct would have no member, or the table no column that files can store.
     """
     table = snapshot.store.root
-    names = snapshot.names_of(columns)
-    if columns is None or not names:
+    if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
         raise InvalidArgumentError(
-            f"columns is {excerpt(columns)}; expected at least one name", table=table, hint='Write ["note"]'
+            f"columns is {excerpt(columns)}; expected a list of names, with at least one name",
+            table=table,
+            hint='Write ["note"]',
         )
     _check_mapped(snapshot, "dropped")
-    for name in names:
-        check_unused(snapshot, snapshot.schema.field(name), "dropped")
-    schema = Schema([field for field in snapshot.schema.fields if field.name not in names])
+    places = [place_of(snapshot, column) for column in columns]
+    paths = [place.path for place in places]
+    if any(path[: len(other)] == other for path, other in permutations(paths, 2)):
+        raise InvalidArgumentError(
+            f"columns names a column twice: {', '.join(place.name for place in places)}",
+            table=table,
+            version=snapshot.version,
+            hint="Name each column once, and no members of a dropped column",
+        )
+    schema = snapshot.schema
+    for place in places:
+        check_unused(snapshot, place, "dropped")
+        rest = [field for field in fields_of(schema, place.path[:-1]) if field.name != place.field.name]
+        if not rest and len(place.path) > 1:
+            raise InvalidArgumentError(
+                f"without {place.name} its struct has no member; expected at least 1",
+                table=table,
+                version=snapshot.version,
+                hint="Drop the whole column",
+            )
+        schema = with_fields_of(schema, place.path[:-1], rest)
     if not stored_schema(replace(snapshot.layout, schema=schema)).names:
         raise InvalidArgumentError(
-            f"without {', '.join(names)} the table has no column that data files can store; expected at least 1",
+            f"without {', '.join(place.name for place in places)} the table has no column that data files can store; "
+            "expected at least 1",
             table=table,
             version=snapshot.version,
             hint="Add another column first",
@@ -86,7 +112,7 @@ def plan_drop(snapshot: Snapshot, columns: Sequence[str]) -> Metadata:
 def rename_column(
     snapshot: Snapshot, column: str, name: str, *, commit_properties: CommitProperties | None = None
 ) -> OperationResult:
-    """Rename a top-level column. No file is read or written.
+    """Rename a column or a member. No file is read or written.
 
     Raises:
         DeltaError: as ``plan_rename``.
@@ -94,14 +120,15 @@ def rename_column(
     """
     snapshot.check_writable()
     metadata = plan_rename(snapshot, column, name)
-    parameters = {"oldColumnPath": snapshot.field(column).name, "newColumnPath": name}
+    place = place_of(snapshot, column)
+    parameters = {"oldColumnPath": place.name, "newColumnPath": dotted((*place.path[:-1], name))}
     return commit_change(snapshot, "RENAME COLUMN", parameters, metadata=metadata, commit_properties=commit_properties)
 
 
 def drop_columns(
     snapshot: Snapshot, columns: Sequence[str], *, commit_properties: CommitProperties | None = None
 ) -> OperationResult:
-    """Drop top-level columns. Existing files keep the values until they are rewritten.
+    """Drop columns and members. Existing files keep the values until they are rewritten.
 
     Raises:
         DeltaError: as ``plan_drop``.
@@ -109,7 +136,7 @@ def drop_columns(
     """
     snapshot.check_writable()
     metadata = plan_drop(snapshot, columns)
-    parameters = {"columns": snapshot.names_of(columns)}
+    parameters = {"columns": [place_of(snapshot, column).name for column in columns]}
     return commit_change(snapshot, "DROP COLUMNS", parameters, metadata=metadata, commit_properties=commit_properties)
 
 
