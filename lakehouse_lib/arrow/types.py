@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+#: The struct of the Parquet variant encoding. Neither member of a variant is null.
+VARIANT = pa.struct([pa.field(name, pa.binary(), nullable=False) for name in ("metadata", "value")])
+
 
 def rebuilt(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
     """The type with ``change`` applied to all nested types and then to itself."""
@@ -25,13 +28,13 @@ def rebuilt(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> 
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:
-    """The schema with nullable fields at every depth."""
+    """The schema with nullable fields at every depth, except the members of variants."""
     return pa.schema([field.with_type(rebuilt(field.type, _nullable_within)).with_nullable(True) for field in schema])
 
 
 def _nullable_within(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_nullable(True) for field in kind])
+        return kind if kind == VARIANT else pa.struct([field.with_nullable(True) for field in kind])
     if pa.types.is_map(kind):
         return pa.map_(kind.key_field, kind.item_field.with_nullable(True))
     return pa.list_(kind.value_field.with_nullable(True)) if pa.types.is_list(kind) else kind

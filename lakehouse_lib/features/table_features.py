@@ -42,10 +42,8 @@ CATALOG = "the table's catalog determines its commits, and the log alone may lac
 _ICEBERG = "read like any other table; files that satisfy Iceberg's rules are not written yet"
 _WIDENING = "values of old files are upcast; tables with changed types are written only with the released feature"
 _VARIANTS = primitive_type("variant")
-_VARIANT = (
-    "a variant is read as a struct of two binary members, metadata and value; tables with variants are not written yet"
-)
-_SHREDDED = "only the Spark engine reads files with shredded values; tables with variants are not written yet"
+_VARIANT = "a variant is read and written as a struct of two binary members, metadata and value"
+_SHREDDED = "only the Spark engine reads files with shredded values; variants are written without shredding"
 _REDIRECT = "the table has moved, and this library does not follow its redirect"
 
 FEATURES: Mapping[str, Feature] = {
@@ -97,10 +95,10 @@ FEATURES: Mapping[str, Feature] = {
         ),
         type_widening.FEATURE,
         Feature("typeWidening-preview", True, True, False, never, _WIDENING, "preview", used=type_widening.has_changes),
-        Feature("variantType", True, True, False, _VARIANTS, _VARIANT),
-        Feature("variantType-preview", True, True, False, never, _VARIANT, "preview", used=_VARIANTS),
-        Feature("variantShredding", True, True, False, PropertySet(VARIANT_SHREDDING), _SHREDDED, used=_VARIANTS),
-        Feature("variantShredding-preview", True, True, False, never, _SHREDDED, "preview", used=_VARIANTS),
+        Feature("variantType", True, True, True, _VARIANTS, _VARIANT),
+        Feature("variantType-preview", True, True, True, never, _VARIANT, "preview", used=_VARIANTS),
+        Feature("variantShredding", True, True, True, PropertySet(VARIANT_SHREDDING), _SHREDDED, used=_VARIANTS),
+        Feature("variantShredding-preview", True, True, True, never, _SHREDDED, "preview", used=_VARIANTS),
         Feature("icebergCompatV1", False, True, False, PropertySet(ICEBERG_COMPAT_V1), _ICEBERG),
         Feature("icebergCompatV2", False, True, False, PropertySet(ICEBERG_COMPAT_V2), _ICEBERG),
         Feature("icebergCompatV3", False, True, False, PropertySet(ICEBERG_COMPAT_V3), _ICEBERG, "proposal"),
@@ -247,8 +245,8 @@ TYPES: Mapping[str, tuple[bool, bool, str]] = {
     "timestamp_ntz": (True, True, "needs the feature timestampNtz"),
     "variant": (
         True,
-        False,
-        "needs the feature variantType; read as a struct of two binary members, metadata and value",
+        True,
+        "needs the feature variantType; read and written as a struct of two binary members, metadata and value",
     ),
     "interval ...": (False, False, "has no feature in the protocol; the other columns can be read"),
     "geometry(...), geography(...)": (False, False, "needs the feature geospatial"),

@@ -28,7 +28,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse_lib.arrow.types import rebuilt
+from lakehouse_lib.arrow.types import VARIANT, rebuilt
 from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, StructType
 
@@ -47,8 +47,6 @@ _TO_ARROW: dict[str, Any] = {
     "timestamp_ntz": pa.timestamp("us"),
     "void": pa.null(),
 }
-# The struct of the Parquet variant encoding.
-_VARIANT = pa.struct([pa.field(name, pa.binary(), nullable=False) for name in ("metadata", "value")])
 
 _FROM_ARROW: dict[Any, str] = {
     **{arrow: name for name, arrow in _TO_ARROW.items()},
@@ -79,7 +77,7 @@ def type_to_arrow(kind: DataType, name: str = "") -> pa.DataType:
     if decimal is not None:
         return pa.decimal128(*decimal)
     if kind.type == "variant":
-        return _VARIANT
+        return VARIANT
     try:
         return _TO_ARROW[kind.type]
     except KeyError:

@@ -3,7 +3,7 @@
 Columns are matched by name regardless of case, at every depth. A column fits if it has the table's type, or a type that
 widens to it without loss: byte to short to integer to long; whole numbers to a decimal with enough digits; byte and
 short to float; byte, short, integer and float to double; a decimal to another with at least as many digits on both
-sides of the point; void to any nullable column.
+sides of the point; void to any nullable column. A variant comes as a struct of its binary members metadata and value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakehouse_lib.arrow.nested import entries, unfolded
 from lakehouse_lib.arrow.types import nullable, without_views
 from lakehouse_lib.errors import SchemaMismatchError
 from lakehouse_lib.schema.arrow import type_from_arrow
-from lakehouse_lib.schema.types import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType
+from lakehouse_lib.schema.types import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType, VariantType
 
 _INTEGRAL_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _WIDENS_TO = {
@@ -28,6 +28,7 @@ _WIDENS_TO = {
     "integer": {"long", "double"},
     "float": {"double"},
 }
+_VARIANT_MEMBERS = {(name, PrimitiveType("binary")) for name in ("metadata", "value")}
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,9 @@ def type_mismatches(table: DataType, data: DataType, name: str, nullable: bool) 
     elif isinstance(table, MapType) and isinstance(data, MapType):
         yield from type_mismatches(table.key_type, data.key_type, f"{name}.key", False)
         yield from type_mismatches(table.value_type, data.value_type, f"{name}.value", table.value_contains_null)
+    elif table == VariantType() and isinstance(data, StructType):
+        if {(field.name, field.type) for field in data.fields} != _VARIANT_MEMBERS:
+            yield Mismatch(name, "variant, as a struct of binary metadata and value", str(data))
     elif data == PrimitiveType("void"):
         if not nullable:
             yield Mismatch(name, f"{table} not null", "only nulls")
@@ -223,6 +227,12 @@ def _align_struct(array: pa.Array, target: pa.DataType, name: str, table: str | 
             aligned.append(_nulls(len(array), field.type))
             continue
         aligned.append(_align_values(children[at], field.type, f"{name}.{field.name}", table))
+        if not field.nullable and aligned[-1].null_count > array.null_count:
+            raise SchemaMismatchError(
+                f"{name}: expected a variant, got one without {field.name}",
+                table=table,
+                hint="Give both members of each variant, or null for the whole value",
+            )
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(aligned, fields=fields, mask=mask)
 

@@ -25,8 +25,8 @@ def check_names(schema: StructType, current_schema: StructType | None = None, *,
     Raises:
         InvalidSchemaError: lists every such name.
     """
-    current_paths = set() if current_schema is None else set(_all_names(current_schema, ()))
-    bad = [".".join(path) for path in _all_names(schema, ()) if path not in current_paths and not is_storable(path[-1])]
+    current_paths = set() if current_schema is None else set(all_names(current_schema))
+    bad = [".".join(path) for path in all_names(schema) if path not in current_paths and not is_storable(path[-1])]
     if bad:
         raise InvalidSchemaError(
             f"columns cannot have these names: {', '.join(repr(name) for name in bad)}",
@@ -63,12 +63,12 @@ def check_feed_names(schema: StructType, *, table: str | None = None) -> None:
 
 
 def check_usable(schema: StructType, *, table: str | None = None) -> None:
-    """Refuse columns that this library cannot write: unknown types, variants, NOT NULL void, and invalid names.
+    """Refuse columns that this library cannot write: unknown types, NOT NULL void, and invalid names.
 
     Raises:
         InvalidSchemaError: names the first such column.
     """
-    for path in _all_names(schema, ()):
+    for path in all_names(schema):
         if any("\ud800" <= character <= "\udfff" for character in path[-1]):
             raise InvalidSchemaError(
                 f"the column name {path[-1]!a} is not valid Unicode text",
@@ -84,14 +84,6 @@ def check_usable(schema: StructType, *, table: str | None = None) -> None:
                 hint="Make the column nullable, or give it a type",
             )
     check_readable(schema, table=table)
-    for field in schema.fields:
-        if has_variant(field.type):
-            raise InvalidSchemaError(
-                f"column {field.name!r} has the type 'variant', which this library can read but not write",
-                table=table,
-                hint="Write the value as a string, or with an engine that writes variants",
-                code="DELTA_UNSUPPORTED_TYPE",
-            )
 
 
 def check_readable(schema: StructType, *, table: str | None = None) -> None:
@@ -114,7 +106,8 @@ def has_variant(kind: DataType) -> bool:
     return any(isinstance(part, PrimitiveType) and part.type == "variant" for part in all_types(kind))
 
 
-def _all_names(kind: DataType, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def all_names(kind: DataType, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of all columns and members within a type, by their names."""
     for member in members(kind):
         yield (*above, member.name)
-        yield from _all_names(member.type, (*above, member.name))
+        yield from all_names(member.type, (*above, member.name))

@@ -11,7 +11,9 @@ import pyarrow as pa
 from lakehouse_lib.engine.incoming import incoming, is_spark_dataframe
 from lakehouse_lib.errors import InvalidArgumentError, MetadataChangedError
 from lakehouse_lib.json_text import excerpt
-from lakehouse_lib.schema import Schema, align
+from lakehouse_lib.schema import DataType, Field, PrimitiveType, Schema, align
+from lakehouse_lib.schema.enforcement import type_mismatches
+from lakehouse_lib.schema.usable import all_names
 from lakehouse_lib.table.assignments import assigned_values, column_named
 from lakehouse_lib.table.deltalake_metrics import merge_metrics
 from lakehouse_lib.transaction.commit_properties import CommitProperties
@@ -53,11 +55,11 @@ class TableMerger:
         self._commit_properties = commit_properties
         _check_names(predicate, aliases, table.table_uri)
         self._snapshot = table._latest()
-        self._source = _with_types(_rows_of(source, table.table_uri), self._snapshot.schema)
+        self._source, source_schema = _fitted(_rows_of(source, table.table_uri), self._snapshot.schema)
         self._merges_schema = merge_schema
         #: The schema after the merge, if a clause assigns all columns of the source.
         self._columns = _widest_schema(self._snapshot, self._source) if merge_schema else self._snapshot.schema
-        self._names = MergeNamespace(self._snapshot.schema, Schema.from_arrow(self._source.schema), aliases)
+        self._names = MergeNamespace(self._snapshot.schema, source_schema, aliases)
         self._condition = parse(predicate, self._names, table=table.table_uri)
         self._clauses: list[MergeClause] = []
 
@@ -316,11 +318,27 @@ def _widest_schema(snapshot: Snapshot, source: pa.Table) -> Schema:
     return Schema.from_json(metadata.schema_string)
 
 
-def _with_types(source: pa.Table, schema: Schema) -> pa.Table:
-    """The source with the table's types for columns without values, such as those of an empty list of rows."""
-    for index, field in enumerate(source.schema):
+def _fitted(source: pa.Table, schema: Schema) -> tuple[pa.Table, Schema]:
+    """The source and its columns; columns that the table has and whose types fit, have the table's types.
+
+    These are columns without values, such as those of an empty list of rows, and nested columns with the same
+    members in any order. Other columns are converted where they are assigned.
+    """
+    fields = []
+    for index, field in enumerate(Schema.from_arrow(source.schema).fields):
         column = schema.get(field.name)
-        if pa.types.is_null(field.type) and column is not None:
-            kind = column.type.to_arrow()
-            source = source.set_column(index, pa.field(field.name, kind), pa.nulls(len(source), kind))
-    return source
+        if column is not None and _fits(field.type, column.type):
+            field = Field(field.name, column.type)
+            rows = align(source.select([index]), Schema([field]))
+            source = source.set_column(index, rows.schema.field(0), rows.column(0))
+        fields.append(field)
+    return source, Schema(fields)
+
+
+def _fits(kind: DataType, own: DataType) -> bool:
+    """Whether values of a source of this type have the type ``own``, except for the order of members."""
+    if isinstance(kind, PrimitiveType):
+        return kind == PrimitiveType("void")
+    names = {tuple(map(str.lower, path)) for path in all_names(kind)}
+    has_all = all(tuple(map(str.lower, path)) in names for path in all_names(own))
+    return has_all and not list(type_mismatches(own, kind, "", True))

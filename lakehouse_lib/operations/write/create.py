@@ -22,7 +22,15 @@ from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.operations.write.add_actions import AddAction, added_files
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.table_properties import CHANGE_DATA_FEED, COLUMN_MAPPING_MODE
-from lakehouse_lib.schema import PrimitiveType, Schema, TableLayout, check_feed_names, check_names, check_usable
+from lakehouse_lib.schema import (
+    PrimitiveType,
+    Schema,
+    TableLayout,
+    VariantType,
+    check_feed_names,
+    check_names,
+    check_usable,
+)
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Conflict, version_of
@@ -257,7 +265,7 @@ def partition_columns(schema: Schema, names: Sequence[str], table: str | None) -
                 table=table,
                 hint=f"The columns are {', '.join(schema.names)}",
             )
-        if not isinstance(field.type, PrimitiveType):
+        if not isinstance(field.type, PrimitiveType) or field.type == VariantType():
             raise InvalidArgumentError(
                 f"a table cannot be partitioned by {field.name!r} of type {field.type}",
                 table=table,

@@ -440,3 +440,22 @@ def test_column_mapping_by_turns(tmp_path: Path, peer: Peer, engine: Engine, mod
         assert [row["id"] for row in our_rows] == [0, *range(4, 20), 100, 110, 200]
         assert {row["id"] for row in our_rows if row["new, column"] == row["id"]} == {0, *range(4, 20), 100, 110}
         assert [row["later"] for row in our_rows if row["later"] is not None] == ["text"]
+
+
+@pytest.mark.timeout(900)
+def test_variants_by_turns(tmp_path: Path, peer: Peer, engine: Engine) -> None:
+    path, table = tmp_path / "t", f"delta.`{tmp_path / 't'}`"
+    peer.sql(f"CREATE TABLE {table} (id LONG, v VARIANT, l ARRAY<VARIANT>) USING delta")
+    parsed = "parse_json('{\"a\": ' || id || '}')"
+    peer.sql(f"INSERT INTO {table} SELECT id, {parsed}, array({parsed}, NULL) FROM range(4)")
+    values = DeltaTable(path).to_pyarrow_table()
+    own = DeltaTable(path, engine=engine)
+    write_deltalake(own, values.set_column(0, "id", pa.array(range(10, 14), pa.int64())), mode="append")
+    own.update({"id": "id + 100"}, predicate="id < 2")
+    own.merge(values, "target.id = source.id").when_matched_update({"l": "NULL"}).execute()
+    peer.sql(f"UPDATE {table} SET v = parse_json('7') WHERE id = 13")
+    own.optimize.compact()
+    shown = peer.sql(f"SELECT id, to_json(v) AS v, to_json(l[0]) AS l FROM {table} ORDER BY id")
+    present = {n: f'{{"a":{n % 10}}}' for n in (2, 3, 10, 11, 12)}
+    assert {row["id"]: row["v"] for row in shown} == present | {13: "7", 100: '{"a":0}', 101: '{"a":1}'}
+    assert [row["id"] for row in shown if row.get("l") is None] == [2, 3]

@@ -233,7 +233,7 @@ MAP = pa.map_(pa.string(), pa.struct([("x", pa.int64())]))
         ),
         ([Field("s", StructType([Field("x", "string")]))], SchemaMismatchError, "s.x: expected long, got string"),
         ([Field("a=b", "long")], InvalidSchemaError, "cannot have these names"),
-        ([Field("v", PrimitiveType.as_written("variant"))], InvalidSchemaError, "variant"),
+        ([Field("v", PrimitiveType.as_written("interval year"))], InvalidSchemaError, "interval year"),
         ([Field("z", "long", metadata={"delta.invariants": "x"})], InvalidArgumentError, "only engines set"),
         ([Field("z", "long", metadata={"CURRENT_DEFAULT": "1"})], InvalidArgumentError, "only engines set"),
         ([], InvalidArgumentError, "at least one"),

@@ -503,3 +503,17 @@ def test_names_of_columns_as_in_sql(tmp_path: Path) -> None:
     table.merge(data, "t.k = s.k", "s", "t").when_matched_update_all(except_cols=["t.`c``d`", "s.x"]).execute()
     table.merge(data, "t.k = s.k", "s", "t").when_matched_update({"t.`t.x`": "'z'", "t.k": "5"}).execute()
     assert read_duckdb(tmp_path).to_pylist() == [{"x": 1, "t.x": "z", "c`d": "b", "`q`": "c", "k": 5}]
+
+
+def test_members_of_the_source_in_another_order(tmp_path: Path, engine: Engine) -> None:
+    place = pa.struct([("city", pa.string()), ("zip", pa.int64())])
+    write_deltalake(tmp_path, pa.table({"id": [1, 2], "place": pa.array([{"city": "a", "zip": 1}, None], place)}))
+    other = pa.struct([("ZIP", pa.int32()), ("city", pa.string())])
+    data = pa.table({"id": [2, 3], "place": pa.array([{"ZIP": 2, "city": "b"}, None], other)})
+    table = DeltaTable(tmp_path, engine=engine)
+    table.merge(data, "target.id = source.id").when_matched_update_all().when_not_matched_insert_all().execute()
+    assert table.to_pyarrow_table().sort_by("id")["place"].to_pylist() == [
+        {"city": "a", "zip": 1},
+        {"city": "b", "zip": 2},
+        None,
+    ]

@@ -47,6 +47,7 @@ _SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.variant.writeShredding.enabled": "false",  # the Arrow engine cannot read shredded variants
 }
 # These options turn off marker files, renames by the driver, and checksum files.
 _OPTIONS = {
