@@ -156,6 +156,14 @@ Z_ORDER = TableOperation(
     ChangeResult,
     moves_bytes=True,
 )
+COMPUTE_STATISTICS = TableOperation(
+    "compute_statistics",
+    "Add statistics that are missing in the log of a Delta table, from the footers of its data files.",
+    (_TABLE,),
+    "operations.optimize.statistics:compute_statistics",
+    ChangeResult,
+    moves_bytes=True,
+)
 DELETE_ROWS = TableOperation(
     "delete_rows",
     "Delete the rows for which a SQL predicate is true. Rows for which it is NULL stay.",
@@ -355,6 +363,7 @@ OPERATIONS: dict[str, Operation] = {
     for operation in (
         COMPACT,
         Z_ORDER,
+        COMPUTE_STATISTICS,
         DELETE_ROWS,
         UPDATE_ROWS,
         ADD_CONSTRAINT,

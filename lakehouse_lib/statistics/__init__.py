@@ -5,7 +5,7 @@ from lakehouse_lib.statistics.bounds import Bounds, bounds_of, num_records
 from lakehouse_lib.statistics.columns import ColumnPath, StatisticsColumns, indexed_columns, leaves
 from lakehouse_lib.statistics.floats import FloatRange, ParquetPath, float_ranges, footer_columns, parquet_leaves, union
 from lakehouse_lib.statistics.footer import STRING_PREFIX, from_footer
-from lakehouse_lib.statistics.json_form import with_loose_bounds
+from lakehouse_lib.statistics.json_form import with_loose_bounds, with_missing
 from lakehouse_lib.statistics.struct_form import stats_json, struct_bounds
 
 __all__ = [
@@ -28,4 +28,5 @@ __all__ = [
     "struct_bounds",
     "union",
     "with_loose_bounds",
+    "with_missing",
 ]

@@ -30,6 +30,8 @@ STRING_PREFIX = 32
 
 _INTEGRAL = ("byte", "short", "integer", "long")
 _FLOATING = ("float", "double")
+#: The logical types in Parquet of dates and times, by the type of the column.
+_TIMES = {"date": ("Date",), "timestamp": ("Timestamp",), "timestamp_ntz": ("Timestamp",)}
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - wall-clock arithmetic on UTC and on zoneless values alike
 # 38 digits are more than the default context has.
 _WIDE = Context(prec=60)
@@ -50,6 +52,8 @@ def from_footer(
     schema: Schema,
     *,
     indexed: StatisticsColumns,
+    bounded: StatisticsColumns | None = None,
+    absent_are_null: bool = False,
     floats: Mapping[ParquetPath, FloatRange] | None = None,
     group: int | None = None,
     string_prefix: int = STRING_PREFIX,
@@ -60,6 +64,9 @@ def from_footer(
         meta: the file's footer.
         schema: the table's; columns are matched regardless of case.
         indexed: the columns that have statistics.
+        bounded: the columns of them that may have bounds; None: all of them.
+        absent_are_null: a column that the file does not have is null in every row, because readers match columns by
+            name; otherwise it has no statistics.
         floats: ``float_ranges`` of all rows written; they replace the footer for these columns. None: unknown; then a
             floating-point column has a max only if parquet-mr wrote the file, because parquet-mr writes no bounds for
             a column with NaN.
@@ -79,16 +86,19 @@ def from_footer(
     lows: dict[ColumnPath, str] = {}
     highs: dict[ColumnPath, str] = {}
     nulls: dict[ColumnPath, str] = {}
-    for index, parquet_path in enumerate(_leaf_paths(meta.schema.to_arrow_schema())):
+    stored = meta.schema.to_arrow_schema()
+    for index, parquet_path in enumerate(_leaf_paths(stored)):
         column = columns.get(tuple(part.lower() for part in parquet_path)) if parquet_path else None
         if column is None:
             continue
         path, kind = column
         of_rows = floats.get(parquet_path) if floats is not None and parquet_path is not None else None
-        values = _range_of(groups, meta.schema.column(index), index) if of_rows is None else _range_in_rows(of_rows)
+        values = (
+            _range_of(groups, meta.schema.column(index), index, kind) if of_rows is None else _range_in_rows(of_rows)
+        )
         if values.nulls is not None:
             nulls[path] = str(values.nulls)
-        if not values.is_known or values.low is None:
+        if not values.is_known or values.low is None or (bounded is not None and path not in bounded):
             continue
         low = _bound_text(kind, values.low, string_prefix, upper=False)
         high = _bound_text(kind, values.high, string_prefix, upper=True)
@@ -97,8 +107,10 @@ def from_footer(
             lows[path] = low
         if high is not None and (is_max_certain or kind.type not in _FLOATING):
             highs[path] = high
-    body = {"minValues": lows, "maxValues": highs, "nullCount": nulls}
     rows = sum(row_group.num_rows for row_group in groups)
+    if absent_are_null:
+        nulls |= {path: str(rows) for path, _ in columns.values() if _is_absent(stored, path)}
+    body = {"minValues": lows, "maxValues": highs, "nullCount": nulls}
     parts = [f'"numRecords":{rows}', *(f'"{key}":{_object(tokens)}' for key, tokens in body.items())]
     return "{" + ",".join(parts) + "}"
 
@@ -123,12 +135,27 @@ def _leaves_below(path: ColumnPath | None, kind: pa.DataType) -> Iterator[Column
         yield path
 
 
+def _is_absent(schema: pa.Schema, path: ColumnPath) -> bool:
+    """Whether a file does not have a column, or a struct around it; names match regardless of case."""
+    fields = list(schema)
+    for name in path:
+        field = next((field for field in fields if field.name.lower() == name.lower()), None)
+        if field is None:
+            return True
+        if not pa.types.is_struct(field.type):
+            return False
+        fields = list(field.type)
+    return False
+
+
 def _range_in_rows(floats: FloatRange) -> _Range:
     return _Range(floats.low, floats.high, True, floats.nulls)
 
 
-def _range_of(groups: Sequence[pq.RowGroupMetaData], column: pq.ColumnSchema, index: int) -> _Range:
-    decode = _decoder(column)
+def _range_of(
+    groups: Sequence[pq.RowGroupMetaData], column: pq.ColumnSchema, index: int, column_type: PrimitiveType
+) -> _Range:
+    decode = _decoder(column, column_type)
     total = _Range()
     for group in groups:
         chunk = group.column(index)
@@ -151,10 +178,15 @@ def _range_of(groups: Sequence[pq.RowGroupMetaData], column: pq.ColumnSchema, in
     return total
 
 
-def _decoder(column: Any) -> Callable[[Any], Any] | None:
-    """The conversion of a raw bound to int, float, str or Decimal; timestamps in µs. None: the bound may be wrong."""
+def _decoder(column: Any, column_type: PrimitiveType) -> Callable[[Any], Any] | None:
+    """The conversion of a raw bound to int, float, str or Decimal; timestamps in µs. None: the bound may be wrong.
+
+    A file may be older than the type of its column: a date, for example, is read as a timestamp after type widening.
+    """
     logical = json.loads(column.logical_type.to_json())
     kind, physical = logical.get("Type"), column.physical_type
+    if column_type.type in _TIMES and kind not in _TIMES[column_type.type]:
+        return None
     if kind == "Decimal":
         scale = int(logical["scale"])
         if physical in ("INT32", "INT64"):

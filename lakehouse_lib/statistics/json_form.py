@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -50,6 +50,24 @@ def with_loose_bounds(stats: str | None, rows: int) -> str:
         rows: the number of rows in the file, including deleted ones.
     """
     tokens = {**_tokens(stats or ""), "numRecords": str(rows), "tightBounds": "false"}
+    return _object(tokens)
+
+
+def with_missing(stats: str | None, others: str) -> str:
+    """The statistics of a file, and those of ``others`` that it does not have. Tokens are copied as they are written.
+
+    Args:
+        stats: None and text that is not a JSON object have no statistics.
+        others: statistics of the same file as JSON.
+    """
+    tokens = _tokens(stats or "")
+    for key, token in _tokens(others).items():
+        own = tokens.get(key, "null")
+        tokens[key] = token if own == "null" else with_missing(own, token) if token.startswith("{") else own
+    return _object(tokens)
+
+
+def _object(tokens: Mapping[str, str]) -> str:
     return "{" + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{token}" for key, token in tokens.items()) + "}"
 
 

@@ -265,7 +265,7 @@ class DeltaTable(UpkeepTable):
 
     @property
     def optimize(self) -> TableOptimizer:
-        """The verbs ``compact()``, ``z_order(columns)`` and ``purge()``."""
+        """The verbs ``compact()``, ``z_order(columns)``, ``purge()`` and ``statistics()``."""
         return TableOptimizer(self)
 
     @property

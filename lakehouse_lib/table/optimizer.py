@@ -92,6 +92,32 @@ class TableOptimizer:
         table._move_on(result.version)
         return optimize_metrics(result)
 
+    def statistics(
+        self, partition_filters: Filters | None = None, *, commit_properties: CommitProperties | None = None
+    ) -> dict[str, Any]:
+        """Add statistics that are missing in the log from the footers of the files; see
+        ``operations.optimize.statistics``.
+
+        Args:
+            partition_filters: filters or SQL on partition columns; only files of these partitions are read.
+
+        Returns:
+            ``numUpdatedFiles``, ``numFootersRead``, ``totalConsideredFiles``, ``executionTimeMs`` and ``version``, the
+            table's version after it.
+        """
+        from lakehouse_lib.operations.optimize.statistics import compute_statistics
+
+        table = self.table
+        check_commit_properties(commit_properties, table=table.table_uri)
+        result = compute_statistics(
+            table._latest(),
+            table.engine,
+            predicate=table._predicate(partition_filters),
+            commit_properties=commit_properties,
+        )
+        table._move_on(result.version)
+        return {**result.metrics, "version": result.version_after}
+
     @also_by_position("post_commithook_properties", "commit_properties")
     def z_order(
         self,

@@ -22,6 +22,7 @@ from lakehouse_airflow.jobs.submission import JobSubmission
 from lakehouse_airflow.operators.ingest import LakehouseIngestOperator
 from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
 from lakehouse_airflow.operators.report import LakehouseAggregateOperator
+from lakehouse_airflow.operators.statistics import LakehouseComputeStatisticsOperator
 from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
 
 
@@ -328,6 +329,9 @@ def test_the_jobs_take_what_the_operators_give(registry_file: Path, tmp_path: Pa
 
     elsewhere = parsed("compact", arguments(LakehouseOptimizeOperator(task_id="t", table="/any/where")))
     assert (elsewhere.table, elsewhere.target_file_size) == ("/any/where", None)
+
+    footers = LakehouseComputeStatisticsOperator(task_id="t", table="orders")
+    assert parsed("compute_statistics", arguments(footers)).table == str(folder / "tables/orders")
 
     z_order = parsed("z_order", arguments(LakehouseZOrderOperator(task_id="t", table="orders")))
     assert z_order.columns == ("o_custkey",)

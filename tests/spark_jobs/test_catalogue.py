@@ -88,6 +88,7 @@ def test_a_result_survives_json(operation: TableOperation, tmp_path: Path) -> No
     assert type(result) is operation.result
     assert (result.table, result.read_version) == (snapshot.store.root, 1)
     commits = operation.moves_bytes or operation.name in ("restore", "set_properties")
+    commits = commits and operation.name != "compute_statistics"  # the log has all statistics of these files
     assert result.version == (2 if commits else None)
     values = result.to_dict()
     assert json.loads(json.dumps(values)) == values

@@ -11,13 +11,35 @@ from typing import Any
 
 import pytest
 
-from spark_jobs import add_constraint, aggregate, compact, delete_rows, erase, ingest, merge_rows, update_rows, z_order
+from spark_jobs import (
+    add_constraint,
+    aggregate,
+    compact,
+    compute_statistics,
+    delete_rows,
+    erase,
+    ingest,
+    merge_rows,
+    update_rows,
+    z_order,
+)
 from spark_jobs.job import run_job
 from tests.spark_jobs.loading import Shop
 
 JOBS = {
     job.__name__.rpartition(".")[2]: (job.arguments, job.prepare)
-    for job in (add_constraint, aggregate, compact, delete_rows, erase, ingest, merge_rows, update_rows, z_order)
+    for job in (
+        add_constraint,
+        aggregate,
+        compact,
+        compute_statistics,
+        delete_rows,
+        erase,
+        ingest,
+        merge_rows,
+        update_rows,
+        z_order,
+    )
 }
 
 
@@ -48,6 +70,7 @@ def test_missing_arguments_are_an_error_line(capsys: pytest.CaptureFixture[str],
     ("job", "more"),
     [
         ("compact", []),
+        ("compute_statistics", []),
         ("z_order", ["--columns", "a"]),
         ("delete_rows", ["--predicate", "a = 1"]),
         ("update_rows", ["--updates", '{"a": "1"}']),

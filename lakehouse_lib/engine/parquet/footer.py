@@ -1,15 +1,23 @@
-"""Footers of data files, and the errors for files that are missing or unreadable."""
+"""Footers of data files, statistics from them, and the errors for files that are missing or unreadable."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakehouse_lib import statistics
+from lakehouse_lib.arrow.legacy_calendar import HybridCalendar
 from lakehouse_lib.arrow.types import rebuilt
 from lakehouse_lib.errors import DataFileMissingError, ObjectNotFoundError, StoreError
+from lakehouse_lib.schema import PrimitiveType, TableLayout
+from lakehouse_lib.statistics import StatisticsColumns
 from lakehouse_lib.store import ObjectStore
+
+_TIMES = ("date", "timestamp", "timestamp_ntz")
 
 
 def read_footer(store: ObjectStore, path: str) -> pq.FileMetaData:
@@ -26,6 +34,46 @@ def read_footer(store: ObjectStore, path: str) -> pq.FileMetaData:
         raise missing_file(path, table=store.root) from error
     except (pa.ArrowException, OSError) as error:
         raise unreadable_file(path, error, store) from error
+
+
+@dataclass(frozen=True)
+class FooterStatistics:
+    """Reads statistics from footers.
+
+    Attributes:
+        layout: of the table.
+        indexed: the columns that have statistics, by physical names.
+    """
+
+    store: ObjectStore
+    layout: TableLayout
+    indexed: StatisticsColumns
+
+    def of(self, path: str) -> str:
+        """The ``stats`` of the data file at a store path, as JSON.
+
+        A column that the file does not have is null in every row. With column mapping by id it has no statistics,
+        because the file may have it under another name. Files of Spark before version 3 have no bounds of dates and
+        times, because they count days in another calendar.
+
+        Raises:
+            ObjectNotFoundError: the file does not exist.
+            StoreError: it is not a Parquet file, or is damaged.
+        """
+        footer = read_footer(self.store, path)
+        return statistics.from_footer(
+            footer,
+            self.layout.physical.schema,
+            indexed=self.indexed,
+            bounded=self.indexed if HybridCalendar.of(footer.metadata) is None else self._without_times,
+            absent_are_null=self.layout.mapping != "id",
+        )
+
+    @cached_property
+    def _without_times(self) -> StatisticsColumns:
+        leaves = statistics.leaves(self.layout.physical.schema)
+        times = {path for path, kind in leaves if isinstance(kind, PrimitiveType) and kind.type in _TIMES}
+        return StatisticsColumns(self.indexed.paths - times)
 
 
 def with_int96_in_utc(schema: pa.Schema, footer: pq.FileMetaData) -> pa.Schema:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakehouse_lib import statistics
-from lakehouse_lib.arrow.legacy_calendar import HybridCalendar
 from lakehouse_lib.arrow.types import nullable
 from lakehouse_lib.engine.base import WriteTarget
-from lakehouse_lib.engine.parquet.footer import read_footer, with_int96_in_utc
+from lakehouse_lib.engine.parquet.footer import FooterStatistics, read_footer, with_int96_in_utc
 from lakehouse_lib.engine.parquet.writer import indexed_leaves
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
 from lakehouse_lib.errors import DeltaError, SchemaMismatchError
@@ -35,7 +33,6 @@ from lakehouse_lib.operations.write.create import (
 )
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType, TableLayout, merge
-from lakehouse_lib.statistics import StatisticsColumns
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 from lakehouse_lib.transaction import Conflict, version_of
@@ -197,15 +194,9 @@ def _differences(table: DataType, data: DataType, name: str) -> Iterator[str]:
 
 def _files(folder: ConversionFolder, target: WriteTarget, *, collect_stats: bool) -> pa.Table:
     """The files table of the folder, with statistics from the footers."""
-    store, schema, indexed = target.store, target.layout.schema, indexed_leaves(target)
-    without_times = _without_times(schema, indexed)
-
-    def stats(path: str) -> str | None:
-        footer = read_footer(store, path)
-        calendar = HybridCalendar.of(footer.metadata)
-        return statistics.from_footer(footer, schema, indexed=indexed if calendar is None else without_times)
-
-    texts = at_once(store, stats, folder.paths) if collect_stats else [None] * len(folder.paths)
+    store = target.store
+    statistics = FooterStatistics(store, target.layout, indexed_leaves(target))
+    texts = at_once(store, statistics.of, folder.paths) if collect_stats else [None] * len(folder.paths)
     values = values_of_existing(folder.folder_values, target)
     return files_table(
         [
@@ -215,17 +206,4 @@ def _files(folder: ConversionFolder, target: WriteTarget, *, collect_stats: bool
             )
         ],
         data_change=True,
-    )
-
-
-def _without_times(schema: Schema, indexed: StatisticsColumns) -> StatisticsColumns:
-    """The columns without dates and timestamps: files of Spark before version 3 count days in another calendar."""
-    times = ("date", "timestamp", "timestamp_ntz")
-    return replace(
-        indexed,
-        paths=frozenset(
-            path
-            for path, kind in statistics.leaves(schema)
-            if path in indexed and not (isinstance(kind, PrimitiveType) and kind.type in times)
-        ),
     )
