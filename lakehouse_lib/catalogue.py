@@ -15,6 +15,7 @@ from lakehouse_lib.operations.results import (
     ChangeResult,
     CleanupResult,
     OperationResult,
+    PinResult,
     RepairResult,
     RestoreResult,
     VacuumResult,
@@ -307,6 +308,27 @@ VACUUM = TableOperation(
     VacuumResult,
     moves_bytes=False,
 )
+_PIN = Parameter("name", "text", "the name of the pin, such as model-2026-11", required=True)
+PIN_VERSION = TableOperation(
+    "pin_version",
+    "Keep a version of a Delta table by name, so that vacuum and log cleanup spare it.",
+    (
+        _TABLE,
+        _PIN,
+        Parameter("version", "version", "the version, or a time in ISO 8601; default: the latest version"),
+    ),
+    "operations.pins:pin_version",
+    PinResult,
+    moves_bytes=False,
+)
+RELEASE_VERSION = TableOperation(
+    "release_version",
+    "Delete the pin of a version of a Delta table, so that vacuum and log cleanup no longer spare it.",
+    (_TABLE, _PIN),
+    "operations.pins:release_version",
+    PinResult,
+    moves_bytes=False,
+)
 CLEANUP = TableOperation(
     "cleanup",
     "Delete log files that are older than delta.logRetentionDuration and that no remaining version needs.",
@@ -372,6 +394,8 @@ OPERATIONS: dict[str, Operation] = {
         ERASE,
         CHECKPOINT,
         VACUUM,
+        PIN_VERSION,
+        RELEASE_VERSION,
         CLEANUP,
         REPAIR,
         RESTORE,

@@ -24,6 +24,7 @@ from lakehouse_lib.log.checkpoint.read import forget_checkpoint, read_checkpoint
 from lakehouse_lib.log.checkpoint.top import open_top
 from lakehouse_lib.log.history import newest_at
 from lakehouse_lib.log.last_checkpoint_hint import read_hint
+from lakehouse_lib.log.pins import oldest_pinned
 from lakehouse_lib.log.segment import Checkpoint, sort_listing
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import (
@@ -74,7 +75,7 @@ def clean_up(
     enforce_retention_duration: bool = True,
 ) -> list[str]:
     """Delete expired commits, checkpoints, compactions and checksums, sidecars that no checkpoint refers to, and
-    temporary files of the local store that are older than a day.
+    temporary files of the local store that are older than a day. Versions from the oldest pinned one on are kept.
 
     With ``delta.enableExpiredLogCleanup = false`` nothing is deleted.
 
@@ -116,13 +117,16 @@ def clean_up(
         expired = newest_at(store, commits, cutoff(moment, retention), properties)
     except VersionNotFoundError:
         return []  # another cleanup is running; the next cleanup deletes what it leaves
-    plan = _plan(store, listing, expired, _protected_below(metadata, protocol))
+    pinned = oldest_pinned(store)
+    plan = _plan(store, listing, expired, pinned, _protected_below(metadata, protocol))
     steps = (
         *plan.steps,
         _unreferenced_sidecars(store, listing, plan, sidecars, a_day_ago),
         plan_temporary([*listing, *sidecars], a_day_ago),
     )
     if not dry_run:
+        if oldest_pinned(store) != pinned:
+            return []  # a version was pinned or released meanwhile; the next cleanup decides again
         for step in steps:
             if step:
                 store.delete_many(step)
@@ -132,11 +136,12 @@ def clean_up(
 def is_due(store: ObjectStore, metadata: Metadata, *, now: int | None = None) -> bool:
     """Whether ``clean_up`` may find files older than its base.
 
-    Lists the log from its start to the first commit that has not expired. Reads no file.
+    Lists the log from its start to the first commit that has not expired or is pinned. Reads no file except pins.
     """
     retention = log_retention(metadata.configuration)
     if retention is None:
         return False
+    pinned = oldest_pinned(store)
     before = cutoff(clock.now() if now is None else now, retention)
     oldest: int | None = None
     checkpointed: set[int] = set()
@@ -144,6 +149,8 @@ def is_due(store: ObjectStore, metadata: Metadata, *, now: int | None = None) ->
         name = file_names.parse(meta.path)
         if name is None or name.kind == "compacted":
             continue
+        if pinned is not None and name.version > pinned:
+            return False
         oldest = name.version if oldest is None else oldest
         if name.kind != "commit":
             checkpointed.add(name.version)
@@ -177,6 +184,7 @@ def plan_cleanup(
     expired: int | None,
     *,
     pointed_to: int | None = None,
+    pinned: int | None = None,
     protected_below: int = 0,
     unreadable: Collection[int] = (),
 ) -> CleanupPlan:
@@ -186,6 +194,7 @@ def plan_cleanup(
         listing: of ``_delta_log``.
         expired: the newest version that was committed at or before the cutoff; None: there is none.
         pointed_to: the version in ``_last_checkpoint``. It is kept, because readers begin there.
+        pinned: the oldest version that is pinned; it and all later versions are kept. None: no version is pinned.
         protected_below: versions below this are deleted together or not at all (the feature checkpointProtection).
         unreadable: versions whose checkpoints cannot be the base.
     """
@@ -195,6 +204,7 @@ def plan_cleanup(
     commit_versions = {commit.version for commit in commits}
     checkpoint_versions = {checkpoint.version for checkpoint in checkpoints}
     last = expired if pointed_to not in checkpoint_versions or pointed_to is None else min(expired, pointed_to)
+    last = last if pinned is None else min(last, pinned)
     # ``max`` returns the first of equals, the cheapest to read of its version. The commit of the base is kept, because
     # its commitInfo and change files are not in the checkpoint.
     base = max(
@@ -260,7 +270,13 @@ def referenced_sidecars(store: ObjectStore, listing: Iterable[ObjectMeta]) -> se
     return sidecar_names
 
 
-def _plan(store: ObjectStore, listing: Sequence[ObjectMeta], expired: int | None, protected_below: int) -> CleanupPlan:
+def _plan(
+    store: ObjectStore,
+    listing: Sequence[ObjectMeta],
+    expired: int | None,
+    pinned: int | None,
+    protected_below: int,
+) -> CleanupPlan:
     """The plan with the newest base that can be read completely.
 
     After the cleanup, the log has no other objects from which the base's version can be read.
@@ -268,7 +284,14 @@ def _plan(store: ObjectStore, listing: Sequence[ObjectMeta], expired: int | None
     unreadable: set[int] = set()
     hint = read_hint(store)
     while True:
-        plan = plan_cleanup(listing, expired, pointed_to=hint, protected_below=protected_below, unreadable=unreadable)
+        plan = plan_cleanup(
+            listing,
+            expired,
+            pointed_to=hint,
+            pinned=pinned,
+            protected_below=protected_below,
+            unreadable=unreadable,
+        )
         defect = unreadable_because(store, plan.base) if plan.base is not None and plan.paths else None
         if plan.base is None or defect is None:
             return plan

@@ -88,6 +88,19 @@ class CleanupResult(OperationResult):
 
 
 @dataclass(frozen=True)
+class PinResult(OperationResult):
+    """The result of pinning or releasing a version, which commits nothing.
+
+    Attributes:
+        name: of the pin.
+        pinned_version: the version that it keeps, or kept.
+    """
+
+    name: str
+    pinned_version: int
+
+
+@dataclass(frozen=True)
 class RepairResult(OperationResult):
     """The findings of a repair. With ``dry_run`` they are still to be repaired.
 

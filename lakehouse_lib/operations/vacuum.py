@@ -25,9 +25,9 @@ from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreErro
 from lakehouse_lib.log import clock, latest_version
 from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.file_names import LOG
+from lakehouse_lib.log.file_records import recorded_paths
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.log.tombstones import are_expired, retention, unexpired
-from lakehouse_lib.operations.clone.records import cloned_paths
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.operations.results import VacuumResult
 from lakehouse_lib.operations.symbolic_links import SymbolicLinks
@@ -68,8 +68,8 @@ def vacuum(
 
     The latest version counts, even if ``snapshot`` is older. Vacuum never deletes hidden folders (``_x``, ``.x``),
     tables in subfolders, the ``metadata`` of an Iceberg table in the same folder, files outside the folder, symbolic
-    links or files behind them. Empty folders are kept, because a writer may be about to use them. A run that deletes
-    files adds ``VACUUM START`` and ``VACUUM END`` to the history.
+    links or files behind them, and files of shallow clones and pinned versions. Empty folders are kept, because a
+    writer may be about to use them. A run that deletes files adds ``VACUUM START`` and ``VACUUM END`` to the history.
 
     Args:
         retention_hours: keep files that were removed or written within these hours; None: the table's
@@ -119,7 +119,7 @@ def vacuum(
         store=latest.store,
         full=full,
         links=listing.links,
-        spared=cloned_paths(latest.store),
+        spared=recorded_paths(latest.store),
         partition_columns=list(latest.layout.partition_keys.values()),
     )
     paths: list[str] = plan["path"].to_pylist()
@@ -183,15 +183,15 @@ def plan_vacuum(
         store: gives the log's paths their canonical form.
         full: delete objects that the log does not know, too.
         links: the table's symbolic links; a file to which the log refers through a link is kept.
-        spared: store paths of files that are kept because clones refer to them; None: no file.
+        spared: store paths of files that clones and pins keep; None: no file.
         partition_columns: columns whose folders hold data even if they start with ``_`` or ``.``, by physical names.
     """
     limit = literal(cutoff, pa.int64())
     expired = are_expired(tombstones, cutoff)
     recent = tombstones.filter(pc.invert(expired))
-    kept_by_clones = [] if spared is None else spared.chunks
+    kept_by_records = [] if spared is None else spared.chunks
     protected_paths = pa.chunked_array(
-        [*_referenced(files, store), *_referenced(recent, store), *kept_by_clones], type=pa.string()
+        [*_referenced(files, store), *_referenced(recent, store), *kept_by_records], type=pa.string()
     )
     expired_paths = pa.chunked_array(_referenced(tombstones.filter(expired), store), type=pa.string())
 
@@ -215,9 +215,9 @@ def plan_vacuum(
 
 
 def _still_unneeded(plan: pa.Table, started: Snapshot, *, is_changed: bool) -> list[str]:
-    """The paths of a plan without those that are needed again, by a restore (if other commits came) or by a clone."""
+    """The paths of a plan without those that are needed again, by a restore (after other commits), a clone or a pin."""
     live = _referenced(started.files, started.store) if is_changed else []
-    needed = pa.chunked_array([*live, *cloned_paths(started.store).chunks], type=pa.string())
+    needed = pa.chunked_array([*live, *recorded_paths(started.store).chunks], type=pa.string())
     paths: list[str] = plan["path"].filter(pc.invert(pc.is_in(plan["path"], value_set=needed))).to_pylist()
     return paths
 

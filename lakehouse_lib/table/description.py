@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse_lib.engine.base import check_engine
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.log.history import history
+from lakehouse_lib.log.pins import list_pins
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
@@ -85,13 +86,23 @@ class DescribedTable:
         """The commits still in the log, newest first: commitInfo with ``version`` and ``timestamp``.
 
         The timestamp (ms since the epoch) is the commit time that time travel uses. The commitInfo in the log may have
-        another time.
+        another time. A pinned version has ``pins``, the names of its pins.
 
         Raises:
             TableNotFoundError: the table was deleted, or deleted and created again, after it was opened.
         """
         self._snapshot.check_same_table()
-        return history(self.store, limit)
+        names: dict[int, list[str]] = {}
+        for pin in list_pins(self.store):
+            names.setdefault(pin.version, []).append(pin.name)
+        return [
+            {**entry, "pins": names[entry["version"]]} if entry["version"] in names else entry
+            for entry in history(self.store, limit)
+        ]
+
+    def pins(self) -> dict[str, int]:
+        """The versions that are kept by name, by the names of their pins."""
+        return {pin.name: pin.version for pin in list_pins(self.store)}
 
     def transaction_version(self, app_id: str) -> int | None:
         """The last version that an application has committed (``CommitProperties.app_transactions``), or None."""

@@ -1,8 +1,9 @@
-"""The verbs that maintain a table: vacuum, manifests, checkpoint, log compaction, log cleanup and repair."""
+"""The verbs that maintain a table: vacuum, pins, manifests, checkpoint, log compaction, log cleanup and repair."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.table.arguments.positional import also_by_position
@@ -49,6 +50,25 @@ class UpkeepTable(VersionedTable):
         )
         self._move_on(result.version)
         return list(result.files)
+
+    def pin(self, name: str, version: int | str | datetime | None = None) -> int:
+        """Keep a version by name, and return the version; see ``operations.pins``.
+
+        Vacuum and log cleanup of this library spare the version until ``release(name)``. Nothing is committed.
+
+        Args:
+            version: the version; or the version at a time: a datetime or ISO 8601 text, without a zone: UTC. None: the
+                open version.
+        """
+        from lakehouse_lib.operations.pins import pin_version
+
+        return pin_version(self._snapshot, name, version).pinned_version
+
+    def release(self, name: str) -> int:
+        """Delete a pin, so that vacuum and log cleanup no longer spare its version; returns the version."""
+        from lakehouse_lib.operations.pins import release_version
+
+        return release_version(self._snapshot, name).pinned_version
 
     def generate(self, *, mode: str = "symlink_format_manifest") -> None:
         """Write manifests of the latest version, for programs that read Parquet only; see ``operations.generate``."""

@@ -15,6 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 import lakehouse_lib
 from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
 from lakehouse_airflow.operators.metadata.generate import LakehouseGenerateOperator
+from lakehouse_airflow.operators.metadata.pins import LakehousePinVersionOperator, LakehouseReleaseVersionOperator
 from lakehouse_airflow.operators.metadata.properties import LakehouseSetPropertiesOperator
 from lakehouse_airflow.operators.metadata.restore import LakehouseRestoreOperator
 from lakehouse_lib.catalogue import TableOperation
@@ -168,3 +169,23 @@ def test_registered_only_refuses_locations(
     with pytest.raises(AirflowFailException, match=r"\[DELTA_TABLE_NOT_REGISTERED\]"):
         operator(task_id="t", table=str(orders), registered_only=True, **arguments).execute({})
     assert files(orders) == before
+
+
+def test_a_version_is_pinned_and_released(orders: Path) -> None:
+    pin = LakehousePinVersionOperator(
+        task_id="t", table="orders", name="model-{{ ds }}", version="{{ params.version }}"
+    )
+    pin.render_template_fields({"ds": "2026-11-25", "params": {"version": 1}})
+    expected = {"table": "orders", "read_version": 2, "version": None, "name": "model-2026-11-25", "pinned_version": 1}
+    assert pin.execute({}) == pin.execute({}) == expected
+    table = lakehouse_lib.DeltaTable(orders)
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    assert sorted(DeltaTable(orders, version=1).to_pyarrow_table()["o_custkey"].to_pylist()) == [0, 1]
+    latest = LakehousePinVersionOperator(task_id="t", table="orders", name="latest").execute({})
+    assert latest["pinned_version"] == latest["read_version"]
+
+    release = LakehouseReleaseVersionOperator(task_id="t", table="orders", name="model-2026-11-25")
+    assert release.execute({})["pinned_version"] == 1
+    assert table.pins() == {"latest": latest["pinned_version"]}
+    with pytest.raises(AirflowFailException, match=r"\[DELTA_INVALID_PIN\]"):
+        release.execute({})

@@ -81,8 +81,12 @@ def test_a_result_survives_json(operation: TableOperation, tmp_path: Path) -> No
         "update_rows": {"updates": {"a": "a + 1"}, "predicate": "a = 1"},
         "add_constraint": {"constraints": {"c": "a >= 0"}},
         "restore": {"target": "0"},
+        "pin_version": {"name": "a", "version": "0"},
+        "release_version": {"name": "a"},
         "set_properties": {"properties": {"delta.appendOnly": "true"}},
     }.get(operation.name, {})
+    if operation.name == "release_version":
+        DeltaTable(tmp_path).pin("a")
     snapshot = DeltaTable(tmp_path).snapshot
     result = operation.run(snapshot, ArrowEngine() if operation.moves_bytes else None, **arguments)
     assert type(result) is operation.result

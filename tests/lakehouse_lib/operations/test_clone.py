@@ -15,7 +15,6 @@ from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidArgumentError, ObjectNotFoundError, PathOutsideTableError, StoreError
 from lakehouse_lib.operations.clone.clone import clone
-from lakehouse_lib.operations.clone.records import FOLDER
 from lakehouse_lib.operations.vacuum import vacuum
 from lakehouse_lib.snapshot import load_snapshot
 from tests.fault_store import FaultStore
@@ -120,7 +119,7 @@ def test_vacuum_of_the_source_spares_files_of_clones(tmp_path: Path) -> None:
     assert all(path.exists() for path in shared)
     assert plain(copy.to_pyarrow_table()).equals(expected)
     # Without the record the files go.
-    (record,) = (tmp_path / "source" / FOLDER).iterdir()
+    (record,) = (tmp_path / "source" / "_lakehouse/clones").iterdir()
     record.write_bytes(b"")
     with pytest.raises(StoreError, match="the record"):
         source.vacuum(0, dry_run=True, enforce_retention_duration=False)
@@ -166,7 +165,7 @@ def test_what_is_refused_leaves_nothing(tmp_path: Path, is_shallow: bool) -> Non
     path.unlink()
     with pytest.raises(ObjectNotFoundError, match="1 of 6 files of version 1 do not exist"):
         source.clone(tmp_path / "copy", is_shallow=is_shallow)
-    assert not list((tmp_path / "source" / FOLDER).glob("*"))
+    assert not list((tmp_path / "source" / "_lakehouse/clones").glob("*"))
     assert not (tmp_path / "copy").exists()
 
 
@@ -185,7 +184,7 @@ def test_a_lost_race_deletes_the_copies(tmp_path: Path, is_shallow: bool) -> Non
         clone(source.snapshot, store, source.engine, is_shallow=is_shallow)
     assert len(parquet_files(tmp_path / "copy")) == 1
     assert parquet_files(tmp_path / "source") == before
-    assert not list((tmp_path / "source" / FOLDER).glob("*"))
+    assert not list((tmp_path / "source" / "_lakehouse/clones").glob("*"))
 
 
 def test_an_interrupt_after_the_commit_keeps_the_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,97 @@
+"""Records of files that vacuum keeps although the latest version does not need them.
+
+A record is an Arrow file ``_lakehouse/KIND/NAME.arrow`` in the folder of the table. It has the store paths of the
+files, and in the schema a description as JSON. Vacuum deletes nothing in ``_lakehouse``, because hidden folders hold no
+data. A record protects its files until it is deleted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from lakehouse_lib.arrow.values import strings
+from lakehouse_lib.errors import ObjectNotFoundError, StoreError
+from lakehouse_lib.protocol import deletion_vector, file_paths
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.store.concurrent import at_once
+
+_FOLDER = "_lakehouse"
+#: The kinds of records, which are folders: shallow clones and pins.
+KINDS = ("clones", "pins")
+_SUFFIX = ".arrow"
+
+_Answer = TypeVar("_Answer")
+
+
+def record_path(kind: str, name: str) -> str:
+    """The store path of a record."""
+    return f"{_FOLDER}/{kind}/{name}{_SUFFIX}"
+
+
+def put_record(store: ObjectStore, path: str, files: pa.Table, key: bytes, description: Mapping[str, Any]) -> bool:
+    """Write the record of these files, unless its path exists; whether it was written.
+
+    Args:
+        files: a files table.
+        key: the key of the description in the metadata of the schema.
+    """
+    paths = pa.concat_arrays(
+        [file_paths.canonical(files["path"], store), deletion_vector.paths_of(store, files["deletionVector"])]
+    )
+    schema = pa.schema([pa.field("path", pa.string())], {key: json.dumps(description).encode()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(pa.table([paths], schema=schema))
+    return store.put_if_absent(path, sink.getvalue().to_pybytes())
+
+
+def recorded_paths(store: ObjectStore) -> pa.ChunkedArray:
+    """The store paths of the files in the records that exist now.
+
+    Raises:
+        StoreError: a record cannot be read.
+    """
+
+    def files(reader: pa.RecordBatchFileReader) -> pa.Array:
+        return reader.read_all()["path"].combine_chunks()
+
+    every = [array for kind in KINDS for array in _each(store, kind, files)]
+    return pa.chunked_array([strings([]), *every], pa.string())
+
+
+def descriptions(store: ObjectStore, kind: str, key: bytes) -> list[dict[str, Any]]:
+    """The descriptions of the records of a kind.
+
+    Raises:
+        StoreError: a record cannot be read.
+    """
+
+    def describe(reader: pa.RecordBatchFileReader) -> dict[str, Any]:
+        description: dict[str, Any] = json.loads(reader.schema.metadata[key])
+        return description
+
+    return _each(store, kind, describe)
+
+
+def _each(store: ObjectStore, kind: str, ask: Callable[[pa.RecordBatchFileReader], _Answer]) -> list[_Answer]:
+    """The results of ``ask`` for each record of a kind."""
+
+    def read(path: str) -> _Answer | None:
+        try:
+            with store.open_input(path) as source, pa.ipc.open_file(source) as reader:
+                return ask(reader)
+        except ObjectNotFoundError:  # deleted after it was listed
+            return None
+        except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
+            raise StoreError(
+                f"the record {path} of files that vacuum keeps cannot be read: {error}",
+                table=store.root,
+                hint="Restore it from a backup, or delete it if the clone or the pin is not needed any more",
+            ) from error
+
+    paths = [meta.path for meta in store.walk(f"{_FOLDER}/{kind}") if meta.path.endswith(_SUFFIX)]
+    return [answer for answer in at_once(store, read, paths) if answer is not None]

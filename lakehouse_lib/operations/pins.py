@@ -1,0 +1,138 @@
+"""Keep versions by name: vacuum and log cleanup spare a pinned version until it is released."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pyarrow.compute as pc
+
+from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, VersionNotFoundError
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.log import clock
+from lakehouse_lib.log.commits.commit_file import read_commit
+from lakehouse_lib.log.history import moment_of
+from lakehouse_lib.log.pins import NAME, Pin, delete_pin, list_pins, put_pin
+from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
+from lakehouse_lib.log.segment import Commit, list_commits
+from lakehouse_lib.operations.missing_files import missing_files_error, unavailable
+from lakehouse_lib.operations.results import PinResult
+from lakehouse_lib.operations.vacuum import newest
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.store.concurrent import at_once
+
+_DAY = 86_400_000
+
+
+def pin_version(snapshot: Snapshot, name: str, version: int | str | datetime | None = None) -> PinResult:
+    """Keep a version by name: vacuum spares its files, and log cleanup this version and all later ones.
+
+    Nothing is committed. If the name has this version already, it is only checked. The checks run after the pin is
+    written, because a vacuum or a cleanup may have read the pins before; if one fails, a new pin is deleted again.
+
+    Args:
+        name: letters, digits, ``.``, ``_`` and ``-``, at most 100 characters.
+        version: the version; or the version at a time: a datetime or ISO 8601 text, without a zone: UTC. None: the
+            version of ``snapshot``.
+
+    Raises:
+        InvalidArgumentError: the name is not valid, or has another version.
+        VersionNotFoundError: the version does not exist, or was cleaned up.
+        ObjectNotFoundError: files of the version do not exist, for example because vacuum has deleted them.
+        CommitFailedError: a vacuum is running, or was killed less than a day ago, and the latest version does not have
+            all files of the version.
+    """
+    store = snapshot.store
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InvalidArgumentError(
+            f"the name of a pin is {excerpt(name)}; expected up to 100 letters, digits, '.', '_' and '-'",
+            table=store.root,
+            hint="Begin it with a letter or a digit, as in model-2026-11",
+            code="DELTA_INVALID_PIN",
+        )
+    pinned = _version_to_pin(snapshot, version)
+    is_new = put_pin(store, Pin(name, pinned.version, clock.now()), pinned.files)
+    if not is_new:
+        other = next((pin for pin in list_pins(store) if pin.name == name), None)
+        if other is None or other.version != pinned.version:
+            raise InvalidArgumentError(
+                f"the pin {name} has {'no version' if other is None else f'version {other.version}'}; "
+                f"expected version {pinned.version}",
+                table=store.root,
+                hint="Release the pin first, or use another name",
+                code="DELTA_INVALID_PIN",
+            )
+    try:
+        _check_kept(snapshot, pinned)
+    except BaseException:
+        if is_new:
+            delete_pin(store, name)
+        raise
+    return PinResult(store.root, snapshot.version, None, name, pinned.version)
+
+
+def release_version(snapshot: Snapshot, name: str) -> PinResult:
+    """Delete a pin, so that vacuum and log cleanup may delete what its version needs.
+
+    Raises:
+        InvalidArgumentError: there is no pin with this name.
+    """
+    store = snapshot.store
+    pins = list_pins(store)
+    pin = next((pin for pin in pins if pin.name == name), None)
+    if pin is None:
+        raise InvalidArgumentError(
+            f"the pin {excerpt(name)} does not exist",
+            table=store.root,
+            hint=f"The pins are {', '.join(pin.name for pin in pins) or 'none'}",
+            code="DELTA_INVALID_PIN",
+        )
+    delete_pin(store, name)
+    return PinResult(store.root, snapshot.version, None, name, pin.version)
+
+
+def _version_to_pin(snapshot: Snapshot, version: int | str | datetime | None) -> Snapshot:
+    store = snapshot.store
+    if version is None:
+        return snapshot
+    if isinstance(version, str | datetime):
+        return load_snapshot(store, timestamp=moment_of(version, store.root))
+    return load_snapshot(store, version)
+
+
+def _check_kept(snapshot: Snapshot, pinned: Snapshot) -> None:
+    """Check that nothing of a version was deleted, and that no vacuum that has not read the pin may delete its files.
+
+    A vacuum reads the pins after it has committed VACUUM START.
+    """
+    store = pinned.store
+    latest = newest(snapshot)
+    live = file_keys(latest.file_columns(KEY_COLUMNS), store)
+    are_live = pc.is_in(file_keys(pinned.file_columns(KEY_COLUMNS), store), value_set=live)
+    if not pc.all(are_live, min_count=0).as_py():
+        _check_no_vacuum(store, latest)
+    missing = unavailable(pinned.files, store)
+    if len(missing):
+        raise missing_files_error(missing, pinned, "Nothing was pinned. Pin a later version")
+    load_snapshot(store, pinned.version)
+
+
+def _check_no_vacuum(store: ObjectStore, latest: Snapshot) -> None:
+    """Refuse a pin while a vacuum runs: since yesterday more vacuums have started than ended."""
+
+    def operation(commit: Commit) -> str:
+        try:
+            return str(read_commit(store, commit.version, size=commit.size).info.get("operation"))
+        except VersionNotFoundError:  # cleaned up meanwhile
+            return ""
+
+    since = latest.modified - _DAY
+    operations = at_once(store, operation, [commit for commit in list_commits(store) if commit.modified >= since])
+    if operations.count("VACUUM START") > operations.count("VACUUM END"):
+        raise CommitFailedError(
+            "a vacuum is running, and the latest version does not have all files of the version to pin",
+            table=store.root,
+            version=latest.version,
+            hint="Nothing was pinned. Try again when the vacuum has ended, or a day after it was killed",
+            code="DELTA_VACUUM_RUNNING",
+        )

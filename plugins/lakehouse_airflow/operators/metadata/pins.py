@@ -1,0 +1,48 @@
+"""Operators that keep a version of a table by name, and release it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
+from lakehouse_lib.catalogue import PIN_VERSION, RELEASE_VERSION
+
+
+class LakehousePinVersionOperator(LakehouseTableOperator):
+    """Keeps a version of a table by name, so that vacuum and log cleanup spare it.
+
+    Args:
+        name: of the pin (templated).
+        version: a version, or a time as ISO 8601 text (templated). Text of digits is a version. None: the latest.
+    """
+
+    template_fields: Sequence[str] = ("table", "name", "version")
+
+    def __init__(self, *, name: str, version: int | str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.name = name
+        self.version = version
+
+    def run(self, hook: LakehouseHook) -> dict[str, Any]:
+        result = PIN_VERSION.run(hook.table(self.table).snapshot, name=self.name, version=self.version)
+        return {**result.to_dict(), "table": self.table}
+
+
+class LakehouseReleaseVersionOperator(LakehouseTableOperator):
+    """Deletes the pin of a version, so that vacuum and log cleanup no longer spare it.
+
+    Args:
+        name: of the pin (templated).
+    """
+
+    template_fields: Sequence[str] = ("table", "name")
+
+    def __init__(self, *, name: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.name = name
+
+    def run(self, hook: LakehouseHook) -> dict[str, Any]:
+        result = RELEASE_VERSION.run(hook.table(self.table).snapshot, name=self.name)
+        return {**result.to_dict(), "table": self.table}
