@@ -54,7 +54,8 @@ def write_deltalake(
         name, description, configuration: the values of a table that this call creates. An existing table keeps its own
             values, as in delta-rs; ``DeltaTable.alter`` changes them.
         schema_mode: None: the data must fit; "merge": new columns and nested fields are added, nullable;
-            "overwrite" (with mode "overwrite"): the data's schema becomes the table's.
+            "overwrite" (with mode "overwrite"): the data's schema becomes the table's; with a predicate, the data must
+            have all columns of the table in their types.
         storage_options: the options of the store; ignored for an open table.
         predicate: SQL, with mode "overwrite": only the rows for which it is true are replaced. It must be true for all
             rows of the data. Rows of the table for which it is NULL stay.

@@ -23,7 +23,7 @@ from lakehouse_lib.operations.files import partition_codes, record_count
 from lakehouse_lib.operations.write.create import MODE_NAMES
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
 from lakehouse_lib.protocol.partition_values import partition_column, to_strings
-from lakehouse_lib.schema import PrimitiveType
+from lakehouse_lib.schema import PrimitiveType, Schema, merge
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 
@@ -117,7 +117,8 @@ def check_partial_overwrite(
 
     Raises:
         InvalidArgumentError: ``predicate`` is not text; ``partition_overwrite_mode`` is not valid; or one of them is
-            given without mode "overwrite", together with the other, or with ``schema_mode`` "overwrite".
+            given without mode "overwrite" or together with the other; or partitions are overwritten with
+            ``schema_mode`` "overwrite".
     """
     if predicate is not None and not isinstance(predicate, str):
         raise InvalidArgumentError(
@@ -145,12 +146,34 @@ def check_partial_overwrite(
         raise _refusal(
             f"{option} and mode is {mode!r}; expected mode 'overwrite'", 'Use mode "overwrite", or leave it out', store
         )
-    if schema_mode == "overwrite":
+    if schema_mode == "overwrite" and is_dynamic:
         raise _refusal(
             f"{option} and schema_mode is 'overwrite'; expected 'merge' or None",
             'The remaining rows keep the table\'s columns: add columns by schema_mode "merge", or overwrite all rows',
             store,
         )
+
+
+def check_columns_are_kept(snapshot: Snapshot, incoming: pa.Schema) -> None:
+    """Refuse an overwrite by a predicate with ``schema_mode`` "overwrite" that drops or changes a column of the table.
+
+    The remaining rows are in files with the old columns, and other engines read a file only if the types agree.
+
+    Raises:
+        InvalidArgumentError: the data lacks a column of the table, or has another type.
+        SchemaMismatchError: the data has a type that does not fit.
+    """
+    data = Schema.from_arrow(incoming)
+    for field in merge(snapshot.schema, incoming, table=snapshot.store.root).fields:
+        new = data.get(field.name)
+        if new is None or new.type != field.type:
+            change = "lacks it" if new is None else f"has the type {new.type}; expected {field.type}"
+            raise _refusal(
+                f"schema_mode is 'overwrite' with a predicate, and for the column {field.name} the data {change}",
+                "The remaining rows keep the table's columns. Change the columns by DeltaTable.alter, or overwrite all "
+                "rows",
+                snapshot.store,
+            )
 
 
 def check_is_partitioned(metadata: Metadata, store: ObjectStore) -> None:

@@ -43,6 +43,7 @@ from lakehouse_lib.operations.write.create import (
 from lakehouse_lib.operations.write.overwrite import (
     PartitionOverwriteMode,
     ReplaceWhere,
+    check_columns_are_kept,
     check_is_partitioned,
     check_partial_overwrite,
     files_of_partitions,
@@ -74,7 +75,7 @@ class Write:
     Attributes:
         mode: for a table that exists: "error", "append", "overwrite", "ignore".
         schema_mode: None: the data must fit the table; "merge": new columns and fields are added; "overwrite" (with
-            mode "overwrite"): the table gets the data's schema.
+            mode "overwrite"): the table gets the data's schema, which keeps all columns if a predicate is given.
         partition_by: partition columns of a new table, or of a table whose schema is overwritten. In other cases it is
             None or names the table's partition columns.
         name, description, configuration: the values of a new table; an existing table keeps its own values.
@@ -251,7 +252,7 @@ def _metadata(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:
     """The table's metadata after this write."""
     table = snapshot.store.root
     before = snapshot.metadata
-    if what.schema_mode == "overwrite":
+    if what.schema_mode == "overwrite" and what.predicate is None:
         partition_by = snapshot.partition_columns if what.partition_by is None else what.partition_by
         schema = Schema.from_arrow(incoming)
         check_usable(schema, table=table)
@@ -269,7 +270,9 @@ def _metadata(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:
             hint="Omit partition_by",
             code="DELTA_PARTITIONING_MISMATCH",
         )
-    if what.schema_mode == "merge":
+    if what.schema_mode == "overwrite":
+        check_columns_are_kept(snapshot, incoming)
+    if what.schema_mode is not None:
         return with_new_columns(snapshot, incoming)
     enforce(snapshot.schema, incoming, table=table)
     return before

@@ -195,7 +195,6 @@ def test_rows_that_do_not_satisfy_the_predicate_are_refused(tmp_path: Path, engi
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"predicate": "id = 0", "mode": "append"}, "DELTA_INVALID_WRITE_MODE"),
     ({"predicate": "id = 0", "mode": "ignore"}, "DELTA_INVALID_WRITE_MODE"),
-    ({"predicate": "id = 0", "schema_mode": "overwrite"}, "DELTA_INVALID_WRITE_MODE"),
     ({"predicate": "id = 0", "partition_overwrite_mode": "dynamic"}, "DELTA_INVALID_WRITE_MODE"),
     ({"partition_overwrite_mode": "dynamic", "mode": "append"}, "DELTA_INVALID_WRITE_MODE"),
     ({"partition_overwrite_mode": "dynamic", "schema_mode": "overwrite"}, "DELTA_INVALID_WRITE_MODE"),
@@ -244,6 +243,35 @@ def test_new_columns_are_added(tmp_path: Path, engine: Engine) -> None:
     read = DeltaTable(tmp_path).to_pyarrow_table().sort_by("id")
     assert read["extra"].to_pylist() == ["x"] + [None] * (ROWS - 10)
     assert read["id"].to_pylist() == [0, *range(10, ROWS)]
+
+
+OVERWRITTEN: dict[str, tuple[pa.Table, str | None]] = {
+    "same columns": (pa.table({"id": [1, 1], "v": [7, 8]}), None),
+    "another order": (pa.table({"v": [7], "id": [1]}), None),
+    "a new column": (pa.table({"id": [1], "v": [7], "w": ["x"]}), None),
+    "a dropped column": (pa.table({"id": [1], "w": ["x"]}), "for the column v the data lacks it"),
+    "a wider type": (pa.table({"id": [1], "v": [7.5]}), "v"),
+    "a narrower type": (pa.table({"id": [1], "v": pa.array([7], pa.int32())}), "the data has the type integer"),
+}
+
+
+@pytest.mark.parametrize("case", OVERWRITTEN)
+def test_the_schema_is_overwritten_if_the_remaining_rows_fit_it(tmp_path: Path, case: str) -> None:
+    """delta-rs accepts all of them, and leaves files whose types contradict the schema."""
+    data, refusal = OVERWRITTEN[case]
+    arguments: dict[str, Any] = {"mode": "overwrite", "predicate": "id = 1", "schema_mode": "overwrite"}
+    for name, writer in (("ours", write_deltalake), ("theirs", deltalake.write_deltalake)):
+        writer(tmp_path / name, pa.table({"id": [1, 2], "v": [10, 20]}))
+        writer(tmp_path / name, pa.table({"id": [5], "v": [50]}), mode="append")
+    before = parquet_files(tmp_path / "ours")
+    if refusal is not None:
+        with pytest.raises(DeltaError, match=refusal):
+            write_deltalake(tmp_path / "ours", data, **arguments)
+        assert parquet_files(tmp_path / "ours") == before
+        return
+    write_deltalake(tmp_path / "ours", data, **arguments)
+    deltalake.write_deltalake(tmp_path / "theirs", data, **arguments)
+    assert read_by_all(tmp_path / "ours") == plain(read_delta_rs(tmp_path / "theirs"))
 
 
 def test_a_new_table(tmp_path: Path) -> None:
