@@ -30,22 +30,22 @@ def missing_files(files: pa.Table, stored_paths: pa.ChunkedArray, store: ObjectS
     return files.filter(pc.invert(pc.is_in(paths, value_set=pc.unique(stored_paths))))
 
 
-def confirmed(files: pa.Table, store: ObjectStore) -> pa.Table:
-    """The files that a request for their path does not find either."""
+def without_object(files: pa.Table, store: ObjectStore) -> pa.Table:
+    """The rows of ``files`` for which the store has no object. Asks the store for each path."""
     if not len(files):
         return files
-    present = _are_there(file_paths.canonical(files["path"], store).to_pylist(), store)
+    present = _exist(file_paths.canonical(files["path"], store).to_pylist(), store)
     return files.filter(bools([not is_there for is_there in present]))
 
 
 def without_vector(files: pa.Table, missing: pa.Table, store: ObjectStore) -> list[str]:
-    """Log paths of existing files whose deletion vector is in a missing file."""
+    """Log paths of existing files whose deletion vector file does not exist."""
     marked = files.filter(files["deletionVector"].is_valid())
     marked = marked.filter(pc.invert(pc.is_in(marked["path"], value_set=whole(missing["path"]))))
     if not len(marked):
         return []
     vectors = deletion_vector.paths_of(store, marked["deletionVector"]).to_pylist()
-    present = _are_there(vectors, store)
+    present = _exist(vectors, store)
     if all(present):
         return []
     gone = strings([path for path, is_there in zip(vectors, present, strict=True) if not is_there])
@@ -57,7 +57,7 @@ def without_vector(files: pa.Table, missing: pa.Table, store: ObjectStore) -> li
     return paths
 
 
-def _are_there(paths: Sequence[str], store: ObjectStore) -> list[bool]:
+def _exist(paths: Sequence[str], store: ObjectStore) -> list[bool]:
     """Whether each object exists; True for objects outside the table, which this library must not read."""
 
     def look(path: str) -> bool:
@@ -83,7 +83,7 @@ def unavailable(files: pa.Table, store: ObjectStore) -> pa.Array:
     if len(files) > _MOST_REQUESTS:
         # The listing does not show files behind a symbolic link or outside the table; those are requested.
         doubtful = missing_files(files, list_objects(store).objects["path"], store)
-    missing = confirmed(doubtful, store)
+    missing = without_object(doubtful, store)
     return pa.concat_arrays([whole(missing["path"]), strings(without_vector(files, missing, store))])
 
 

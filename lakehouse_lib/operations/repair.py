@@ -28,7 +28,7 @@ from lakehouse_lib.log.last_checkpoint_hint import read_hint
 from lakehouse_lib.log.replay.live_files import PathTwiceError
 from lakehouse_lib.log.replay.table_state import is_any_gone, load_state
 from lakehouse_lib.log.segment import Commit, sort_listing
-from lakehouse_lib.operations.missing_files import confirmed, missing_files, without_vector
+from lakehouse_lib.operations.missing_files import missing_files, without_object, without_vector
 from lakehouse_lib.operations.results import RepairResult
 from lakehouse_lib.operations.vacuum import list_objects, newest
 from lakehouse_lib.protocol import file_paths
@@ -97,7 +97,7 @@ def repair(
     objects = list_objects(store).objects
     # The listing does not show files behind a symbolic link, so each missing file is requested by its path.
     doubtful = [missing_files(files, objects["path"], store), files_of_other_sizes(files, objects, store)]
-    missing = confirmed(pa.concat_tables(doubtful), store)
+    missing = without_object(pa.concat_tables(doubtful), store)
     a_day_ago = cutoff(moment, timedelta(days=1))
     unreadable, needed = _checkpoints(store, listing, a_day_ago)
     result = RepairResult(

@@ -1,9 +1,9 @@
 """Restore the files, the schema, the properties and the partition columns of an earlier version, in a new commit.
 
-The plan is an anti-join of the two versions' files by path and deletion vector, and it is also the dry run. Files that
-both versions have stay as they are, and no data file is read or written. As in delta-spark, the protocol keeps the
-features of both versions, row ids and ids of columns are not assigned again, and domains and application transactions
-stay those of the latest version.
+The plan is an anti-join of the files of two versions by path and deletion vector. A dry run stops there. Files that
+both versions have stay, and no data file is read or written. As in delta-spark, the protocol keeps the features of both
+versions. No row id or column id is assigned twice. Domains and application transactions stay those of the latest
+version.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def restore(
     dry_run: bool = False,
     commit_properties: CommitProperties | None = None,
 ) -> RestoreResult:
-    """Make the latest version equal to an earlier one. If they are equal already, nothing is committed.
+    """Make the table equal to an earlier version. If it is equal already, nothing is committed.
 
     Args:
-        snapshot: any version; the latest one is restored from.
+        snapshot: any version of the table.
         target: the version; or the version at a time: a datetime or ISO 8601 text, without a zone: UTC.
         ignore_missing_files: leave out files of the version that do not exist any more, instead of refusing. A file is
             also left out if its deletion vector does not exist, because its deleted rows are not known.
@@ -73,7 +73,7 @@ def restore(
         InvalidArgumentError: the target is not a version or a time.
         ObjectNotFoundError: files of the version do not exist, for example because vacuum has deleted them.
         UnsupportedFeatureError: one of the versions, or both together, use a feature that this library cannot write.
-        DeltaProtocolError: the table is append-only or has a change data feed, and files would be removed.
+        DeltaProtocolError: the restore removes files, and the table is append-only or will have a change data feed.
         CommitFailedError: another writer committed first.
     """
     latest = newest(snapshot)

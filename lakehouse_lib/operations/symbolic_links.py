@@ -1,4 +1,4 @@
-"""Symbolic links in a table's folder. Reads and writes follow them; no verb deletes files behind a link."""
+"""The symbolic links in a table's folder. Reads and writes follow them. No verb deletes files behind a link."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SymbolicLinks:
 
     Attributes:
         root: the real path of the table's folder, without links.
-        ends: the store path of each link -> the real path of its target.
+        ends: the store path of each link -> the real path of its target; None: there are no links.
     """
 
     root: str = "/"

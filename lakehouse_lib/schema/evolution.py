@@ -47,7 +47,7 @@ def with_fields(schema: Schema, fields: Sequence[Field], *, table: str | None = 
         raise SchemaMismatchError(
             f"the table has columns of these names with other types: {'; '.join(map(str, mismatches))}",
             table=table,
-            hint="Use other names; the type of a column cannot change",
+            hint="Use other names, or change the type with alter.change_column_type",
         )
     return Schema(wider.fields)
 

@@ -60,7 +60,7 @@ _written_of = deleted_positions._Written.of
 
 
 def _only_known_files(self: Any, *arguments: Any) -> None:
-    if not len(self._looked_into):
+    if not len(self._read_keys):
         _look(self, *arguments)
 
 

@@ -1,4 +1,4 @@
-"""What uses a column: the partitioning, constraints and properties of its table."""
+"""The check that neither the partitioning nor a constraint nor a property of a table uses a column."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def plan_columns(snapshot: Snapshot, fields: Sequence[Field]) -> Metadata:
 def add_columns(
     snapshot: Snapshot, fields: Sequence[Field], *, commit_properties: CommitProperties | None = None
 ) -> OperationResult:
-    """Add columns at the end of the schema, and members at the end of structs. No file is read or written.
+    """Add columns at the end of the schema, and members at the end of structs. No data file is read or written.
 
     Existing rows have null in new columns. A field that the table has already, with the same type, changes nothing.
 
@@ -72,7 +72,7 @@ def add_columns(
     """
     snapshot.check_writable()
     metadata = plan_columns(snapshot, fields)
-    columns = [{"column": _described(field, field.name)} for field in fields]
+    columns = [{"column": _description(field, field.name)} for field in fields]
     return commit_change(
         snapshot, "ADD COLUMNS", {"columns": columns}, metadata=metadata, commit_properties=commit_properties
     )
@@ -85,7 +85,7 @@ def set_column_metadata(
     *,
     commit_properties: CommitProperties | None = None,
 ) -> OperationResult:
-    """Set entries in the metadata of a column, such as its comment; other entries stay.
+    """Set entries in the metadata of a column, such as its comment. Other entries stay.
 
     Raises:
         InvalidArgumentError: the column does not exist, or a key is not text or is set by engines.
@@ -159,7 +159,7 @@ def change_column_type(
     *,
     commit_properties: CommitProperties | None = None,
 ) -> OperationResult:
-    """Change the type of a column to a wider type. Old files keep the narrow type, and reads convert it.
+    """Change the type of a column to a wider type. Files keep the narrow type, and reads convert their values.
 
     Args:
         kind: a type that holds every value of the old type, by the rules of the protocol.
@@ -223,7 +223,7 @@ def move_column(
     return commit_change(
         snapshot,
         "CHANGE COLUMN",
-        {"column": _described(place.field, place.name), "position": position},
+        {"column": _description(place.field, place.name), "position": position},
         metadata=snapshot.metadata.with_schema(schema.to_json()),
         commit_properties=commit_properties,
     )
@@ -240,7 +240,7 @@ def _change_column(
     return commit_change(
         snapshot,
         "CHANGE COLUMN",
-        {"column": _described(changed, place.name)},
+        {"column": _description(changed, place.name)},
         metadata=snapshot.metadata.with_schema(place.replaced(changed).to_json()),
         features=() if changed.nullable else (invariants.FEATURE.name,),  # NOT NULL is an invariant in delta-spark
         reads=reads,
@@ -253,7 +253,7 @@ def _check_keys(column: str, metadata: Mapping[str, Any], table: str) -> None:
     for key, value in metadata.items():
         if not isinstance(key, str) or not _is_json(value):
             raise InvalidArgumentError(
-                f"the metadata of column {column!r} has {excerpt(key)} = {excerpt(value)}; expected text and JSON",
+                f"the metadata of column {column!r} has {excerpt(key)} = {excerpt(value)}; expected text = JSON",
                 table=table,
                 hint='Write {"comment": "price in EUR"}',
             )
@@ -274,7 +274,7 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-def _described(field: Field, name: str) -> dict[str, Any]:
+def _description(field: Field, name: str) -> dict[str, Any]:
     """A column or member as delta-spark describes it in commitInfo, with its dotted path as its name."""
     return {
         "name": name,

@@ -41,7 +41,7 @@ class ConstraintPlan:
 
 
 def plan_constraints(snapshot: Snapshot, constraints: Mapping[str, str]) -> ConstraintPlan:
-    """The metadata with new constraints. Reads no data.
+    """The plan of new constraints. Reads no data.
 
     Raises:
         InvalidArgumentError: ``constraints`` is empty, a name or a condition is not text, or the table has a

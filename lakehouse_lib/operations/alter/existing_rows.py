@@ -17,7 +17,7 @@ from lakehouse_lib.snapshot import Snapshot
 
 
 def check_existing_rows(snapshot: Snapshot, rule: RowRule, violation: Predicate, engine: Engine) -> None:
-    """Refuse a rule that rows of the table violate. Files whose statistics show that no row does are not read.
+    """Refuse a rule that rows of the table violate. Files whose statistics show that no row violates it are not read.
 
     Args:
         violation: true for rows that violate the rule.
@@ -36,7 +36,7 @@ def check_existing_rows(snapshot: Snapshot, rule: RowRule, violation: Predicate,
 
 
 def _first_rows(snapshot: Snapshot, files: pa.Table, matches: pa.Table) -> pa.Table:
-    """The first rows of matches."""
+    """The first matching rows."""
     reader = TableReader(snapshot.store, snapshot.layout, snapshot.schema)
     sources = files.take(pc.index_in(matches["source"].combine_chunks(), files["path"].combine_chunks()))
     rows: list[pa.Table] = []

@@ -112,7 +112,7 @@ def plan_drop(snapshot: Snapshot, columns: Sequence[str]) -> Metadata:
 def rename_column(
     snapshot: Snapshot, column: str, name: str, *, commit_properties: CommitProperties | None = None
 ) -> OperationResult:
-    """Rename a column or a member. No file is read or written.
+    """Rename a column or a member. No data file is read or written.
 
     Raises:
         DeltaError: as ``plan_rename``.

@@ -90,7 +90,7 @@ def set_table_properties(
             )
         if raise_if_not_exists and not key.lower().startswith("delta."):
             raise InvalidArgumentError(
-                f"the property {excerpt(key)} is not a property of Delta",
+                f"the property {excerpt(key)} is not a property of Delta; expected a name that begins with delta.",
                 table=table,
                 hint="Use raise_if_not_exists=False to store a property of your own",
                 code="DELTA_INVALID_TABLE_PROPERTY",
@@ -197,7 +197,7 @@ def _rename(
 
 
 def _with_mapping_mode(snapshot: Snapshot, after: Metadata) -> Metadata:
-    """The metadata with a new column mapping mode. As in delta-spark, only none can change, and only to name."""
+    """The metadata with a new column mapping mode. As in delta-spark, the mode can change only from none to name."""
     table = snapshot.store.root
     before_mode = COLUMN_MAPPING_MODE.of(snapshot.metadata.configuration, table)
     mode = COLUMN_MAPPING_MODE.of(after.configuration, table)
@@ -215,7 +215,7 @@ def _with_mapping_mode(snapshot: Snapshot, after: Metadata) -> Metadata:
 
 
 def _enables_row_tracking(before: Metadata, after: Metadata) -> bool:
-    """Whether the change enables row tracking. It then depends on every file, because all of them must have row ids."""
+    """Whether the change enables row tracking, so that every file must have row ids."""
     return ROW_TRACKING.is_on(after.configuration) and not ROW_TRACKING.is_on(before.configuration)
 
 

@@ -1,1 +1,1 @@
-"""Clones of tables: shallow and deep, and the records by which vacuum spares the files of shallow clones."""
+"""Shallow and deep clones of tables, and the records by which vacuum keeps the files of shallow clones."""

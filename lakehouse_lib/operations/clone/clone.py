@@ -1,7 +1,7 @@
-"""Clone a version of a table into a new table: shallow, whose files stay with the source, or deep, with copied files.
+"""Clone a version of a table into a new table.
 
-A shallow clone refers to the source's files by absolute paths. Its own commits write to its own folder only. A record
-in the source's folder keeps these files from the source's vacuum (``records``).
+A deep clone copies the files. A shallow clone refers to the files of the source by absolute paths. A record in the
+source's folder keeps vacuum from deleting these files (``records``).
 """
 
 from __future__ import annotations
@@ -43,7 +43,11 @@ _OTHER_STORE, _ABSOLUTE = r"^[A-Za-z][A-Za-z0-9+.-]*://", r"^/|^[A-Za-z][A-Za-z0
 
 @dataclass(frozen=True)
 class CopyTask:
-    """A task that copies objects; ``paths``: pairs of a store path in the source and one in the target."""
+    """A task that copies objects.
+
+    Attributes:
+        paths: pairs of a store path in the source and a store path in the target.
+    """
 
     source: ObjectStore
     target: ObjectStore
@@ -58,7 +62,7 @@ def clone(
     is_shallow: bool = False,
     commit_properties: CommitProperties | None = None,
 ) -> ChangeResult:
-    """Make a new table with the rows, the schema, the properties and the features of a version.
+    """Create a new table with the rows, the schema, the properties and the features of a version.
 
     Args:
         snapshot: the version of the source.
@@ -79,13 +83,13 @@ def clone(
     snapshot.check_writable()
     _check_target(target)
     _check_source(snapshot, files, target, is_shallow=is_shallow)
-    with _undo() as written:
+    with _deleted_on_error() as written:
         if is_shallow:
             written.append((source, [put_record(source, files, target.root, snapshot.version)]))
         missing = unavailable(files, source)
         if len(missing):
             raise missing_files_error(missing, snapshot, "Nothing was cloned. Clone a later version")
-        added = _referred(files, source) if is_shallow else _copied(files, source, target, engine, written)
+        added = _absolute_files(files, source) if is_shallow else _copy_files(files, source, target, engine, written)
         change = TableChange(
             "CLONE",
             {"source": source.root, "sourceVersion": snapshot.version, "isShallow": is_shallow},
@@ -121,7 +125,7 @@ def clone(
 
 
 def copy_objects(task: CopyTask) -> pa.Table:
-    """Run a copy task; returns an empty files table."""
+    """Run a copy task. Returns an empty files table, because an engine expects one."""
     for path, new_path in task.paths:
         with task.source.open_input(path) as opened:
             size, position = opened.size(), 0
@@ -141,8 +145,8 @@ def copy_objects(task: CopyTask) -> pa.Table:
 
 
 @contextmanager
-def _undo() -> Iterator[list[tuple[ObjectStore, list[str]]]]:
-    """A list of written objects; after an error they are deleted."""
+def _deleted_on_error() -> Iterator[list[tuple[ObjectStore, list[str]]]]:
+    """A list of objects, which are deleted if the block raises an error."""
     written: list[tuple[ObjectStore, list[str]]] = []
     try:
         yield written
@@ -158,7 +162,7 @@ def _check_target(target: ObjectStore) -> None:
         raise _exists(target)
     stored = next(iter(target.walk()), None)
     if stored is not None:
-        raise _refused(f"the target has the file {stored.path}; expected an empty folder", target, "Use another folder")
+        raise _refusal(f"the target has the file {stored.path}; expected an empty folder", target, "Use another folder")
 
 
 def _exists(target: ObjectStore) -> InvalidArgumentError:
@@ -169,13 +173,13 @@ def _check_source(snapshot: Snapshot, files: pa.Table, target: ObjectStore, *, i
     source = snapshot.store
     if is_shallow and target.schemes != source.schemes:
         hint = "Make a deep clone, or clone to the same kind of store"
-        raise _refused(f"a shallow clone of {source.root} cannot be in another kind of store", target, hint)
+        raise _refusal(f"the target is in another kind of store than {source.root}; expected the same", target, hint)
     paths = file_paths.canonical(files["path"], source)
     outside = pc.or_(file_paths.are_absolute(paths, source), pc.match_substring_regex(paths, _OTHER_STORE))
     kinds = pc.struct_field(files["deletionVector"], "storageType")
     if pc.any(outside).as_py() or pc.any(pc.equal(kinds, literal("p", pa.string()))).as_py():
         hint = "Clone its source, or write its rows to a new table"
-        raise _refused("the table has files of another folder, so it is itself a shallow clone", source, hint)
+        raise _refusal("the table has files of another folder, so it is itself a shallow clone", source, hint)
     if row_tracking.are_assigned(snapshot.protocol, snapshot.metadata) and files["baseRowId"].null_count:
         raise UnsupportedFeatureError(
             f"{files['baseRowId'].null_count} files have no row ids, although the table has rowTracking",
@@ -185,7 +189,7 @@ def _check_source(snapshot: Snapshot, files: pa.Table, target: ObjectStore, *, i
         )
 
 
-def _refused(problem: str, store: ObjectStore, hint: str) -> InvalidArgumentError:
+def _refusal(problem: str, store: ObjectStore, hint: str) -> InvalidArgumentError:
     return InvalidArgumentError(problem, table=store.root, hint=hint, code="DELTA_CANNOT_CLONE")
 
 
@@ -197,8 +201,8 @@ def _relative(files: pa.Table, source: ObjectStore) -> pa.Array:
     return pc.replace_with_mask(paths, is_absolute, strings([file_paths.encode(path) for path in own.to_pylist()]))
 
 
-def _referred(files: pa.Table, source: ObjectStore) -> pa.Table:
-    """The files with absolute paths, also of their deletion vectors."""
+def _absolute_files(files: pa.Table, source: ObjectStore) -> pa.Table:
+    """The files with absolute paths of data files and deletion vectors."""
     prefix = scheme_prefix(source.root)
     root = prefix + quote(source.root.removeprefix(prefix).rstrip("/")) if prefix else f"file://{quote(source.root)}"
     relative = pc.replace_substring_regex(_relative(files, source), r"^(\./)+", "")
@@ -206,17 +210,17 @@ def _referred(files: pa.Table, source: ObjectStore) -> pa.Table:
     vectors = deletion_vector.moved(
         files["deletionVector"], "p", lambda text: f"{root}/{quote(deletion_vector.file_of(text))}"
     )
-    return _changed(files, paths, vectors)
+    return _with_paths(files, paths, vectors)
 
 
-def _copied(
+def _copy_files(
     files: pa.Table,
     source: ObjectStore,
     target: ObjectStore,
     engine: Engine,
     written: list[tuple[ObjectStore, list[str]]],
 ) -> pa.Table:
-    """Copy the files and their deletion vectors; returns the files with their new names.
+    """Copy the files and their deletion vectors. Returns the files with their new names.
 
     The names are new, so that another clone into the same folder does not write to the same files.
     """
@@ -230,11 +234,11 @@ def _copied(
         )
     )
 
-    def renamed(text: str) -> str:
+    def new_name(text: str) -> str:
         pairs.append((deletion_vector.file_of(text), deletion_vector.file_of(f"{run}{text}")))
         return f"{run}{text}"
 
-    vectors = deletion_vector.moved(files["deletionVector"], "u", renamed)
+    vectors = deletion_vector.moved(files["deletionVector"], "u", new_name)
     tasks = [
         CopyTask(source, target, tuple(pairs[start : start + _FILES_A_TASK]))
         for start in range(0, len(pairs), _FILES_A_TASK)
@@ -243,10 +247,10 @@ def _copied(
     written.append((target, [new_path for _, new_path in pairs]))
     engine.run(copy_objects, tasks)
     target.sync([new_path for _, new_path in pairs])
-    return _changed(files, paths, vectors)
+    return _with_paths(files, paths, vectors)
 
 
-def _changed(files: pa.Table, paths: pa.Array, vectors: pa.Array) -> pa.Table:
+def _with_paths(files: pa.Table, paths: pa.Array, vectors: pa.Array) -> pa.Table:
     change = pa.repeat(literal(True, pa.bool_()), len(files))
     for name, values in (("path", paths), ("deletionVector", vectors), ("dataChange", change)):
         files = files.set_column(FILE_SCHEMA.get_field_index(name), FILE_SCHEMA.field(name), values)

@@ -1,6 +1,6 @@
-"""Records of shallow clones: which files of a table its clones refer to, so that vacuum spares them.
+"""Records of shallow clones: the files of a table that a clone refers to, so that vacuum keeps them.
 
-A record is written before the clone and stays until someone deletes it, because the source cannot see whether the clone
+A record is written before the clone and stays until a user deletes it, because the source cannot see whether the clone
 still exists.
 """
 
@@ -15,7 +15,7 @@ from lakehouse_lib.store import ObjectStore
 
 
 def put_record(source: ObjectStore, files: pa.Table, target: str, version: int) -> str:
-    """Record a clone of these files; returns the path of the record.
+    """Write the record of a clone. Returns its path.
 
     Args:
         files: a files table of the source.

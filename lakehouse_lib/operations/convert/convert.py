@@ -1,7 +1,7 @@
 """Convert a folder of Parquet files to a table, in place: one commit adds all files to a new log.
 
-No file is moved or rewritten. The schema is merged from the footers of all files, and files whose columns contradict
-each other are refused. Statistics come from the footers, and partition values from the names of the folders.
+No file is moved or rewritten. The schema is merged from the footers of all files. A column must have the same type in
+all files. Statistics come from the footers, and partition values from the names of the folders.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _EXISTS = 'Use mode "ignore" to leave it as it is'
 
 @dataclass(frozen=True)
 class Conversion:
-    """The table that a conversion makes.
+    """The table that a conversion creates.
 
     Attributes:
         partition_by: the partition columns, in the order of the folders; empty: the table is not partitioned.
@@ -79,7 +79,7 @@ def convert(
     Raises:
         InvalidArgumentError: the location has a table, no Parquet file, or a file that cannot be a file of the table;
             or a folder does not fit the partition columns.
-        SchemaMismatchError: the columns of two files contradict each other.
+        SchemaMismatchError: a column has different types in two files, or names differ only in case.
         ConstraintViolatedError: a partition value of a NOT NULL column is null.
         InvalidSchemaError: a table cannot have the columns of the files.
         StoreError: a file is not readable as Parquet.
@@ -90,7 +90,7 @@ def convert(
         raise unknown_mode(mode, store, _MODES)
     check_kinds(None, conversion.name, conversion.description, conversion.configuration, table=table)
     if latest_version(store) is not None:
-        return _existing(store, mode)
+        return _existing_table(store, mode)
     check_for_existing_files(conversion.configuration or {}, table)
     folder = open_folder(store, conversion.partition_by.names, conversion.partition_strategy)
     metadata = new_metadata(
@@ -117,42 +117,44 @@ def convert(
     )
     outcome = change.on(None, store).commit(commit_properties)
     if isinstance(outcome, Conflict):
-        return _existing(store, mode)
+        return _existing_table(store, mode)
     return ChangeResult(table, None, version_of(outcome), change.metrics)
 
 
-def _existing(store: ObjectStore, mode: str) -> ChangeResult:
+def _existing_table(store: ObjectStore, mode: str) -> ChangeResult:
     if mode == "error":
         raise table_exists(store, hint=_EXISTS)
     return ChangeResult(store.root, latest_version(store), None, {"numConvertedFiles": 0})
 
 
 def _schema(store: ObjectStore, paths: Sequence[str], partition_by: Schema) -> Schema:
-    """The columns of all files, nullable, and then the partition columns. A column of a file that has the name of a
-    partition column is left out, because its values are those of the folders."""
+    """The columns of all files, nullable, and then the partition columns.
+
+    A column of a file with the name of a partition column is left out, because the values in the folder names count.
+    """
     names = {name.lower() for name in partition_by.names}
 
     def columns(path: str) -> str:
         footer = read_footer(store, path)
         schema = with_int96_in_utc(footer.schema.to_arrow_schema(), footer)
-        with _naming(path, store):
+        with _errors_of(path, store):
             data_columns = pa.schema([field for field in schema if field.name.lower() not in names])
             return merge(Schema([]), nullable(data_columns)).to_json()
 
-    schemas: dict[str, str] = {}  # usually all files have the same
+    schemas: dict[str, str] = {}  # usually one
     for path, text in zip(paths, at_once(store, columns, paths), strict=True):
         schemas.setdefault(text, path)
     first = paths[0]
     merged = Schema([])
     for text, path in schemas.items():
-        with _naming(path, store):
-            merged = _merged(merged, Schema.from_json(text), first)
+        with _errors_of(path, store):
+            merged = _merge_columns(merged, Schema.from_json(text), first)
     return Schema([*merged.fields, *partition_by.fields])
 
 
 @contextmanager
-def _naming(path: str, store: ObjectStore) -> Iterator[None]:
-    """Name the file in an error about its columns."""
+def _errors_of(path: str, store: ObjectStore) -> Iterator[None]:
+    """Add the path of a file to an error about its columns."""
     try:
         yield
     except DeltaError as error:
@@ -161,34 +163,33 @@ def _naming(path: str, store: ObjectStore) -> Iterator[None]:
         ) from error
 
 
-def _merged(schema: Schema, incoming: Schema, first: str) -> Schema:
-    """The schema with the new columns of a file; types must be equal, because files are not rewritten."""
-    merged = merge(schema, incoming.to_arrow())
-    differences = list(_differences(merged, incoming, ""))
+def _merge_columns(schema: Schema, incoming: Schema, first: str) -> Schema:
+    """The schema with the new columns of a file. Types must be equal, because files are not rewritten."""
+    differences = list(_differences(schema, incoming, ""))
     if differences:
         raise SchemaMismatchError(
-            f"its columns contradict those of other files, such as {first}: {'; '.join(differences)}",
+            f"its columns do not fit those of other files, such as {first}: {'; '.join(differences)}",
             hint="Rewrite the file, or move it out of the folder",
         )
-    return merged
+    return merge(schema, incoming.to_arrow())
 
 
 def _differences(table: DataType, data: DataType, name: str) -> Iterator[str]:
-    """Texts for the columns of ``data`` that are not the same columns of ``table``."""
+    """Texts for the columns of ``data`` whose name in ``table`` differs in case, or whose type differs."""
     if isinstance(table, StructType) and isinstance(data, StructType):
         for member in data.fields:
             field = table.get(member.name)
             where = f"{name}.{member.name}" if name else member.name
-            if field is None or field.name != member.name:
-                yield f"{where} differs only in case from {'' if field is None else field.name}"
-            else:
+            if field is not None and field.name != member.name:
+                yield f"{where} differs only in case from {field.name}"
+            elif field is not None:
                 yield from _differences(field.type, member.type, where)
     elif isinstance(table, ArrayType) and isinstance(data, ArrayType):
         yield from _differences(table.element_type, data.element_type, f"{name}.element")
     elif isinstance(table, MapType) and isinstance(data, MapType):
         yield from _differences(table.key_type, data.key_type, f"{name}.key")
         yield from _differences(table.value_type, data.value_type, f"{name}.value")
-    elif table != data and data != PrimitiveType("void"):
+    elif table != data and PrimitiveType("void") not in (table, data):
         yield f"{name} is {data}; expected {table}"
 
 

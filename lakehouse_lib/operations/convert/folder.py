@@ -85,7 +85,7 @@ def open_folder(store: ObjectStore, columns: Sequence[str], strategy: PartitionS
 
 
 def _values(folder: str, columns: Sequence[str], strategy: PartitionStrategy, table: str) -> dict[str, str | None]:
-    """The text of each partition value in the name of a folder."""
+    """The text of each partition value in the path of a folder."""
     if strategy == "hive":
         values = partition_values.folders(folder)
         fits = set(values) == set(columns)

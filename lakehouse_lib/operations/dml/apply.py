@@ -1,4 +1,4 @@
-"""Remove rows from files: by deletion vectors, or by copies without them."""
+"""Remove rows from files, by deletion vectors or by copies of the other rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ APPLIED_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class CopyTask:
-    """A task that copies the rows of files that do not match.
+    """A task that copies files without their matching rows.
 
     Attributes:
         target: the table.
@@ -65,7 +65,7 @@ def copy_files(
     *,
     writer_properties: WriterProperties | None = None,
 ) -> pa.Table:
-    """Copy files, and leave out matching rows and rows that deletion vectors hide; returns APPLIED_SCHEMA.
+    """Copy files without matching rows and without rows that deletion vectors hide. Returns APPLIED_SCHEMA.
 
     Args:
         files: files table of the snapshot.
@@ -86,11 +86,11 @@ def copy_files(
 
 
 def copy_rows(task: CopyTask) -> pa.Table:
-    """Run a copy task; its result is a table of APPLIED_SCHEMA (RESULT_SCHEMA)."""
-    return result_of(lambda: _copied(task))
+    """Run a copy task. The result (RESULT_SCHEMA) holds a table of APPLIED_SCHEMA."""
+    return result_of(lambda: _copy(task))
 
 
-def _copied(task: CopyTask) -> pa.Table:
+def _copy(task: CopyTask) -> pa.Table:
     target, reader = task.target, copy_reader(task.target)
     ids = FileIds.of(task.files) if target.layout.row_ids is not None else [None] * len(task.files)
     results: list[pa.Table] = []
@@ -111,7 +111,7 @@ def _copied(task: CopyTask) -> pa.Table:
                 writer.abort()
                 delete_files(map(_copies, results), target.store)
                 raise
-        results.append(_applied([file["path"]], [live - remaining], [remaining], written if remaining else _NO_FILE))
+        results.append(_results([file["path"]], [live - remaining], [remaining], written if remaining else _NO_FILE))
     return pa.concat_tables(results)
 
 
@@ -138,7 +138,7 @@ def live_matches(files: pa.Table, matches: pa.Table, snapshot: Snapshot) -> tupl
 
 
 def mark_rows(files: pa.Table, matches: pa.Table, store: ObjectStore) -> pa.Table:
-    """Hide the matching rows by deletion vectors; returns APPLIED_SCHEMA, only for files with newly hidden rows.
+    """Hide the matching rows by deletion vectors. Returns APPLIED_SCHEMA for the files with newly hidden rows.
 
     Args:
         files: a files table.
@@ -162,10 +162,10 @@ def mark_rows(files: pa.Table, matches: pa.Table, store: ObjectStore) -> pa.Tabl
     after = after.set_column(after.column_names.index("dataChange"), FILE_SCHEMA.field("dataChange"), is_change)
     row_numbers = iter(range(len(after)))
     places = column([next(row_numbers) if rows else None for rows in remaining], pa.int64())
-    return _applied(before["path"].to_pylist(), deleted, remaining, after.take(places))
+    return _results(before["path"].to_pylist(), deleted, remaining, after.take(places))
 
 
-def _applied(sources: Sequence[str], deleted: Sequence[int], remaining: Sequence[int], files: pa.Table) -> pa.Table:
+def _results(sources: Sequence[str], deleted: Sequence[int], remaining: Sequence[int], files: pa.Table) -> pa.Table:
     columns = [strings(sources), int64s(deleted), int64s(remaining), *files.columns]
     return pa.Table.from_arrays(columns, schema=APPLIED_SCHEMA)
 

@@ -1,4 +1,4 @@
-"""Delete the rows for which a predicate is true; rows for which it is NULL stay.
+"""Delete the rows for which a predicate is true. Rows for which it is NULL stay.
 
 If the table enables deletion vectors, the delete hides the rows by deletion vectors and writes no data file. Otherwise,
 and for an erasure, it copies files without the rows. After such a copy, no file of the new version contains a matching
@@ -67,8 +67,8 @@ def delete(
 ) -> ChangeResult:
     """Delete matching rows in one commit. Files without a matching row are not changed.
 
-    If winning commits added, rewrote or removed files that may match, the delete is planned again and reads only new
-    files. So an append or a compaction does not make it fail.
+    If winning commits added, rewrote or removed files that may match, the delete is planned again, and reads only files
+    that it has not read before. So an append or a compaction does not make it fail.
 
     Args:
         rewrite: copy the remaining rows even if ``delta.enableDeletionVectors`` is true, so that no file of the new
@@ -94,7 +94,7 @@ def delete(
 
 @dataclass(frozen=True)
 class _Delete(PredicateOperation):
-    """A DELETE; a ``RowOperation``."""
+    """The ``RowOperation`` of a DELETE."""
 
     name = "DELETE"
     writes_rows = False
@@ -105,5 +105,5 @@ class _Delete(PredicateOperation):
     def match(self, snapshot: Snapshot, files: pa.Table, metadata: Metadata | None) -> MatchedRows:  # noqa: ARG002
         return MatchedRows(self.matches(snapshot, files))
 
-    def named(self, metrics: dict[str, Any]) -> dict[str, Any]:
+    def spark_metrics(self, metrics: dict[str, Any]) -> dict[str, Any]:
         return metrics

@@ -115,11 +115,11 @@ def merge(
 
 @dataclass(frozen=True)
 class _Merge:
-    """A MERGE; a ``RowOperation``.
+    """The ``RowOperation`` of a MERGE.
 
     Attributes:
         candidates: true for every target row that may match a row of the source; None: all rows.
-        new_columns: columns of the source whose names or nested fields the table gets; None: no such columns.
+        new_columns: columns of the source that the table gets, or whose nested fields it gets; None: no such columns.
     """
 
     source: pa.Table
@@ -139,9 +139,9 @@ class _Merge:
         merge_plan = self.plan_of_merge
         return {
             "predicate": [merge_plan.condition.text],
-            "matchedPredicates": _described(merge_plan.of("matched")),
-            "notMatchedPredicates": _described(merge_plan.of("not matched")),
-            "notMatchedBySourcePredicates": _described(merge_plan.of("not matched by source")),
+            "matchedPredicates": _clauses_json(merge_plan.of("matched")),
+            "notMatchedPredicates": _clauses_json(merge_plan.of("not matched")),
+            "notMatchedBySourcePredicates": _clauses_json(merge_plan.of("not matched by source")),
         }
 
     @property
@@ -164,7 +164,7 @@ class _Merge:
         }
         return MatchedRows(merged.matches, merged.new_files, counts)
 
-    def named(self, metrics: dict[str, Any]) -> dict[str, Any]:
+    def spark_metrics(self, metrics: dict[str, Any]) -> dict[str, Any]:
         named = {_METRIC_NAMES.get(name, name): value for name, value in metrics.items() if name != "numDeletedRows"}
         written = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsCopied")
         return named | {"numOutputRows": sum(named.get(name, 0) for name in written)}
@@ -190,7 +190,7 @@ def new_source_columns(
 
 
 def _refuse_opaque(condition: Predicate, clauses: tuple[MergeClause, ...], table: str) -> None:
-    """Refuse a condition or a value that Arrow cannot evaluate. On both engines, Arrow evaluates those of a merge."""
+    """Refuse a condition or a value that Arrow cannot evaluate, because Arrow evaluates a merge on both engines."""
     texts: list[Predicate | Value] = [condition]
     for clause in clauses:
         texts += [] if clause.condition is None else [clause.condition]
@@ -206,7 +206,7 @@ def _refuse_opaque(condition: Predicate, clauses: tuple[MergeClause, ...], table
                 )
 
 
-def _described(clauses: tuple[MergeClause, ...]) -> str:
+def _clauses_json(clauses: tuple[MergeClause, ...]) -> str:
     """Clauses as delta-spark writes them into the log."""
     entries = [
         {"actionType": clause.action} | ({} if clause.condition is None else {"predicate": clause.condition.text})
@@ -232,7 +232,8 @@ def _keys(condition: Predicate, target: Schema, source: pa.Schema) -> tuple[tupl
 def _target_predicate(plan: MergePlan, source: pa.Table, snapshot: Snapshot) -> Predicate | None:
     """A predicate on the target that is true for every row that a clause may change; None: every row.
 
-    It is the part of the condition on the target alone, and the values or ranges of the source's keys.
+    It is the conjunction of the part of the condition that names only the target, and of the values or the range of the
+    source's keys.
     """
     if plan.of("not matched by source"):
         return None

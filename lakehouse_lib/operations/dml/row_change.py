@@ -1,6 +1,6 @@
-"""The change of single rows of a table: match rows, apply the change to their files, commit.
+"""Change single rows of a table: match rows, apply the change to their files, commit.
 
-DELETE, UPDATE, MERGE and an overwrite by a predicate are such changes. The matching rows are removed from their files,
+DELETE, UPDATE, MERGE and an overwrite by a predicate use this module. The matching rows are removed from their files,
 by deletion vectors or by copies of the files without them. New rows and rows with new values are written to new files.
 """
 
@@ -80,7 +80,7 @@ class MatchedRows:
 
 
 class RowOperation(Protocol):
-    """What a DELETE, UPDATE or similar operation does with rows.
+    """The part of a row change that depends on the operation, such as DELETE or UPDATE.
 
     Attributes:
         name: commitInfo's operation.
@@ -129,7 +129,7 @@ class RowOperation(Protocol):
             metadata: that of the plan.
         """
 
-    def named(self, metrics: dict[str, Any]) -> dict[str, Any]:
+    def spark_metrics(self, metrics: dict[str, Any]) -> dict[str, Any]:
         """The metrics of ``change_rows`` under the names that delta-spark has for the operation."""
 
 
@@ -189,7 +189,7 @@ def change_rows(
 
 
 class RowChange:
-    """A row change that can be planned on several versions; a ``Change``.
+    """The ``Change`` of a row operation, which can be planned on several versions.
 
     Attributes:
         metrics: the metrics of the last plan.
@@ -212,7 +212,7 @@ class RowChange:
 
     def _forget(self) -> None:
         """Forget all matches, so that the next plan reads every candidate."""
-        self._looked_into = _NO_KEYS
+        self._read_keys = _NO_KEYS
         self._matches = _with_keys(pa.Table.from_batches([], MATCHES_SCHEMA), _NO_KEYS)
         self._applied = _with_keys(pa.Table.from_batches([], APPLIED_SCHEMA), _NO_KEYS)
         self._new = pa.Table.from_batches([], FILE_SCHEMA)
@@ -253,7 +253,7 @@ class RowChange:
 
     def _look(self, snapshot: Snapshot, plan: RowChangePlan, keys: pa.Array) -> None:
         """Match the rows of candidates that were not read before."""
-        is_new = pc.invert(pc.is_in(keys, value_set=self._looked_into))
+        is_new = pc.invert(pc.is_in(keys, value_set=self._read_keys))
         files, new = plan.candidates.filter(is_new), keys.filter(is_new)
         # A merge without candidates may still insert rows.
         if not len(files) and (self._has_matched or not self._operation.writes_rows):
@@ -262,7 +262,7 @@ class RowChange:
         self._has_matched = True
         places = pc.index_in(matched.matches["source"].combine_chunks(), files["path"].combine_chunks())
         self._matches = pa.concat_tables([self._matches, _with_keys(matched.matches, new.take(places))])
-        self._looked_into = pc.unique(pa.concat_arrays([self._looked_into, new]))
+        self._read_keys = pc.unique(pa.concat_arrays([self._read_keys, new]))
         self._new = pa.concat_tables([self._new, matched.new_files])
         self._written = pa.concat_tables([self._written, matched.new_files])
         for name, count in matched.counts.items():
@@ -315,7 +315,7 @@ class RowChange:
             "scanTimeMs": int(self._scanning * 1000),
             "rewriteTimeMs": int(self._rewriting * 1000),
         }
-        return self._operation.named(metrics)
+        return self._operation.spark_metrics(metrics)
 
     def _change(self, removed: pa.Table, metadata: Metadata | None) -> TableChange:
         return TableChange(

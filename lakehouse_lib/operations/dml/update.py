@@ -1,4 +1,4 @@
-"""Give columns new values in the rows for which a predicate is true; rows for which it is NULL stay."""
+"""Set columns to new values in the rows for which a predicate is true. Rows for which it is NULL stay."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def update(
     """
     table = snapshot.store.root
     if not values:
-        raise InvalidArgumentError("no column is updated", table=table, hint="Give a new value for at least one column")
+        raise InvalidArgumentError(
+            "the update assigns no column; expected at least one", table=table, hint='Write {"column": "expression"}'
+        )
     snapshot.check_writable()
     check_removal(snapshot.metadata, snapshot.metadata, table=table, version=snapshot.version)
     operation = _Update(predicate, engine, writer_properties, values)
@@ -67,7 +69,7 @@ def update(
 
 @dataclass(frozen=True)
 class _Update(PredicateOperation):
-    """An UPDATE; a ``RowOperation``."""
+    """The ``RowOperation`` of an UPDATE."""
 
     values: Mapping[str, Value]
 
@@ -92,12 +94,12 @@ class _Update(PredicateOperation):
                 f"the values give {rows} rows for {count} rows; expected one value for each row",
                 table=snapshot.store.root,
                 version=snapshot.version,
-                hint="Use no function that makes several rows or one row of several",
+                hint="Use no aggregates and no functions such as explode",
                 code="DELTA_INVALID_ASSIGNMENT",
             )
         return MatchedRows(matches, written, {"numUpdatedRows": count})
 
-    def named(self, metrics: dict[str, Any]) -> dict[str, Any]:
+    def spark_metrics(self, metrics: dict[str, Any]) -> dict[str, Any]:
         # The rows that leave their files are not deleted: they are in new files.
         return {name: value for name, value in metrics.items() if name != "numDeletedRows"}
 

@@ -12,7 +12,7 @@ from lakehouse_lib.engine.parquet.writer import logged_values
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
 from lakehouse_lib.errors import ConstraintViolatedError, DeltaError, InvalidArgumentError
 from lakehouse_lib.json_text import excerpt, parse_json
-from lakehouse_lib.operations.missing_files import confirmed
+from lakehouse_lib.operations.missing_files import without_object
 from lakehouse_lib.protocol import file_paths
 
 _INT64 = range(2**63)
@@ -52,7 +52,7 @@ def added_files(actions: Sequence[AddAction], target: WriteTarget) -> pa.Table:
     for action in actions:
         problem = _problem(action, target)
         if problem is not None:
-            raise _refused(problem, table)
+            raise _refusal(problem, table)
     values = values_of_existing([action.partition_values for action in actions], target)
     rows = [
         FileRow(
@@ -74,10 +74,10 @@ def added_files(actions: Sequence[AddAction], target: WriteTarget) -> pa.Table:
     )
     paths = file_paths.decode_all(files["path"], target.store)
     if len(paths.unique()) < len(paths):
-        raise _refused("two actions have the same path", table)
-    missing = confirmed(files, target.store)["path"].to_pylist()
+        raise _refusal("two actions have the same path", table)
+    missing = without_object(files, target.store)["path"].to_pylist()
     if missing:
-        raise _refused(f"{len(missing)} files do not exist: {', '.join(missing[:10])}", table)
+        raise _refusal(f"{len(missing)} files do not exist: {', '.join(missing[:10])}", table)
     return files
 
 
@@ -127,7 +127,7 @@ def _problem(action: AddAction, target: WriteTarget) -> str | None:
     return None
 
 
-def _refused(problem: str, table: str) -> InvalidArgumentError:
+def _refusal(problem: str, table: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"an add action is not valid: {problem}",
         table=table,

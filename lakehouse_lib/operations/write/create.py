@@ -1,6 +1,6 @@
 """Create a table with the metadata and the protocol that its schema and properties require.
 
-The table has no rows, or those of files that another program has written.
+The table has no rows, or the rows of files that another program has written.
 """
 
 from __future__ import annotations
@@ -179,8 +179,8 @@ def check_for_existing_files(configuration: Mapping[str, str | None], table: str
     """Refuse properties with which a table of existing files cannot be made.
 
     Raises:
-        InvalidArgumentError: the properties enable column mapping, because columns of existing files have no ids and
-            physical names; or they have a CHECK constraint, because the rows are not read.
+        InvalidArgumentError: the properties enable column mapping, but columns of existing files have no ids and
+            physical names; or they have a CHECK constraint, but the rows are not read.
     """
     mode = configuration.get(COLUMN_MAPPING_MODE.key)
     if mode is not None and mode.strip().lower() != "none":
@@ -261,13 +261,13 @@ def partition_columns(schema: Schema, names: Sequence[str], table: str | None) -
         field = schema.get(name)
         if field is None:
             raise InvalidArgumentError(
-                f"the partition column {name!r} is not in the schema",
+                f"partition_by has {name!r}; expected columns of the schema",
                 table=table,
                 hint=f"The columns are {', '.join(schema.names)}",
             )
         if not isinstance(field.type, PrimitiveType) or field.type == VariantType():
             raise InvalidArgumentError(
-                f"a table cannot be partitioned by {field.name!r} of type {field.type}",
+                f"partition_by has {field.name!r} of type {field.type}; expected columns of primitive types",
                 table=table,
                 hint="Partition by a column of a primitive type",
             )
@@ -276,7 +276,7 @@ def partition_columns(schema: Schema, names: Sequence[str], table: str | None) -
         raise InvalidArgumentError(f"partition_by is {list(names)}; expected different names", table=table)
     if columns and not TableLayout(schema, tuple(columns)).data_columns.fields:
         raise InvalidArgumentError(
-            f"every column is a partition column: {', '.join(columns)}",
+            f"every column is a partition column: {', '.join(columns)}; expected at least one other column",
             table=table,
             hint="Leave at least one column out of partition_by, so that data files have a column",
         )

@@ -34,7 +34,7 @@ PartitionOverwriteMode = Literal["static", "dynamic"]
 class ReplaceWhere(PredicateOperation):
     """The overwrite of the rows for which a predicate is true; a ``RowOperation``.
 
-    It is never planned again: rows that another writer has added since the read version would be lost.
+    It is never planned again, because a second plan would remove rows that another writer has added since the first.
 
     Attributes:
         write: writes the new rows, and returns their files table; called once.
@@ -67,7 +67,7 @@ class ReplaceWhere(PredicateOperation):
         written = self.write()
         return MatchedRows(matches, written, {"numNewRows": record_count(written) or 0})
 
-    def named(self, metrics: dict[str, Any]) -> dict[str, Any]:
+    def spark_metrics(self, metrics: dict[str, Any]) -> dict[str, Any]:
         names = {"numAddedFiles": "numFiles", "numAddedBytes": "numOutputBytes", "numNewRows": "numOutputRows"}
         rows = metrics["numNewRows"] + metrics["numCopiedRows"]
         return {names.get(name, name): value for name, value in (metrics | {"numNewRows": rows}).items()}

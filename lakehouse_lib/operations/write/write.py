@@ -79,8 +79,7 @@ class Write:
         partition_by: partition columns of a new table, or of a table whose schema is overwritten. In other cases it is
             None or names the table's partition columns.
         name, description, configuration: the values of a new table; an existing table keeps its own values.
-        target_file_size: size in bytes at which a file is closed. Each partition of a Spark DataFrame writes its own
-            files.
+        target_file_size: size in bytes at which a file is closed. Spark's own Parquet writer ignores it.
         writer_properties: how the Parquet files are written.
         predicate: SQL (with mode "overwrite"): only rows for which it is true are replaced, and it must be true for all
             rows of the data. Rows for which it is NULL stay.
@@ -146,7 +145,7 @@ def write(
         if what.mode == "error":
             raise table_exists(store)
         if what.mode == "ignore":
-            return _nothing(store, snapshot)
+            return _ignored_write(store, snapshot)
         snapshot.check_writable()
         metadata = _metadata(snapshot, rows.schema, what)
         if what.mode == "overwrite" and snapshot.file_count:  # refuse before rows are written
@@ -196,7 +195,7 @@ def _commit(
         raise table_exists(store)
     if what.mode == "ignore":
         discard(store, files)
-        return _nothing(store, load_snapshot(store))
+        return _ignored_write(store, load_snapshot(store))
     if what.predicate is not None:
         raise outcome.error
     winner = load_snapshot(store)
@@ -204,7 +203,7 @@ def _commit(
     return _commit(store, winner, files, winner.metadata, what, properties)
 
 
-def _nothing(store: ObjectStore, snapshot: Snapshot) -> ChangeResult:
+def _ignored_write(store: ObjectStore, snapshot: Snapshot) -> ChangeResult:
     """The result of mode "ignore" for a table that exists."""
     nothing = pa.Table.from_batches([], FILE_SCHEMA)
     return ChangeResult(store.root, snapshot.version, None, write_metrics(nothing, nothing))
@@ -217,7 +216,7 @@ def _change(snapshot: Snapshot | None, files: pa.Table, metadata: Metadata, what
         features = requested_features(what.configuration or {})
         created = {**mode, **describe(metadata)} | ({} if what.predicate is None else {"predicate": what.predicate})
         return TableChange("WRITE", created, files, metadata=metadata, features=features, metrics=metrics)
-    removed, reads = _removed(snapshot, files, what)
+    removed, reads = _files_to_remove(snapshot, files, what)
     if what.partition_overwrite_mode == "dynamic":
         mode |= {"isDynamicPartitionOverwrite": True}
     return TableChange(
@@ -231,7 +230,7 @@ def _change(snapshot: Snapshot | None, files: pa.Table, metadata: Metadata, what
     )
 
 
-def _removed(snapshot: Snapshot, files: pa.Table, what: Write) -> tuple[pa.Table, tuple[Predicate | None, ...]]:
+def _files_to_remove(snapshot: Snapshot, files: pa.Table, what: Write) -> tuple[pa.Table, tuple[Predicate | None, ...]]:
     """The files that a write without a predicate removes, and the predicates of the rows that it reads."""
     if what.partition_overwrite_mode == "dynamic":
         return files_of_partitions(snapshot, files)
@@ -264,7 +263,7 @@ def _metadata(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:
         name.lower() for name in snapshot.partition_columns
     ]:
         raise InvalidArgumentError(
-            f"the table is partitioned by {list(snapshot.partition_columns)}, not by {list(what.partition_by)}",
+            f"partition_by is {list(what.partition_by)}; expected the table's, {list(snapshot.partition_columns)}",
             table=table,
             version=snapshot.version,
             hint="Omit partition_by",
