@@ -1,4 +1,4 @@
-"""``DeltaStorageHandler``: the folder of a table as a file system of pyarrow, for programs that write files there."""
+"""``DeltaStorageHandler``: the folder of a table as a pyarrow file system, for programs that write files there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["DeltaStorageHandler"]
 class DeltaStorageHandler(StoreFileSystem):
     """The handler of a ``pyarrow.fs.PyFileSystem`` whose root is the table's folder.
 
-    Folders exist while they have files. Nothing of the log can be written or deleted.
+    A folder exists while it has files. Files of the log cannot be written or deleted.
 
     Args:
         table_uri: the table's location; it need not have a table.
@@ -57,13 +57,13 @@ class DeltaStorageHandler(StoreFileSystem):
         return path.strip("/")
 
     def get_file_info(self, paths: Sequence[str]) -> list[Any]:
-        return [self._described(path) for path in paths]
+        return [self._info_of(path) for path in paths]
 
     def get_file_info_selector(self, selector: pyarrow.fs.FileSelector) -> list[Any]:
         base = self.normalize_path(selector.base_dir)
         files = [meta for meta in self._store.walk(base) if not meta.link]
         if not files and not selector.allow_not_found and base:
-            raise self._missing(base)
+            raise self._missing_error(base)
         prefix = f"{base}/" if base else ""
         below = {meta.path: meta.path.removeprefix(prefix).split("/") for meta in files}
         folders = {
@@ -79,7 +79,7 @@ class DeltaStorageHandler(StoreFileSystem):
         try:
             return super().open_input_file(self.normalize_path(path))
         except ObjectNotFoundError as error:
-            raise self._missing(path) from error
+            raise self._missing_error(path) from error
 
     def open_input_stream(self, path: str) -> pa.NativeFile:
         return self.open_input_file(path)
@@ -93,12 +93,12 @@ class DeltaStorageHandler(StoreFileSystem):
         )
 
     def create_dir(self, path: str, recursive: bool = True) -> None:
-        """Does nothing, because folders exist while they have files."""
+        """Do nothing, because a folder exists while it has files."""
 
     def delete_file(self, path: str) -> None:
         target = self._writable(path)
         if self._store.head(target) is None:
-            raise self._missing(path)
+            raise self._missing_error(path)
         self._store.delete_many([target])
 
     def delete_dir(self, path: str) -> None:
@@ -107,7 +107,7 @@ class DeltaStorageHandler(StoreFileSystem):
     def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:
         paths = [self._writable(meta.path) for meta in self._store.walk(self._writable(path)) if not meta.link]
         if not paths and not missing_dir_ok:
-            raise self._missing(path)
+            raise self._missing_error(path)
         self._store.delete_many(paths)
 
     def delete_root_dir_contents(self) -> None:
@@ -128,7 +128,7 @@ class DeltaStorageHandler(StoreFileSystem):
         if source != self._writable(dest):
             self._store.delete_many([source])
 
-    def _described(self, path: str) -> Any:
+    def _info_of(self, path: str) -> Any:
         name = self.normalize_path(path)
         meta = self._store.head(name) if name else None
         if meta is not None:
@@ -148,7 +148,7 @@ class DeltaStorageHandler(StoreFileSystem):
         return name
 
     def _plain(self, path: str) -> str:
-        """The only name of a file: other spellings, such as ``./_delta_log``, are refused."""
+        """The path, if it is the only spelling of its file. Other spellings, such as ``./_delta_log``, are refused."""
         name = self.normalize_path(path)
         if name and not {"", ".", ".."}.isdisjoint(name.split("/")):
             raise InvalidArgumentError(
@@ -158,7 +158,7 @@ class DeltaStorageHandler(StoreFileSystem):
             )
         return name
 
-    def _missing(self, path: str) -> DataFileMissingError:
+    def _missing_error(self, path: str) -> DataFileMissingError:
         return DataFileMissingError(f"{path} is missing", table=self._store.root, hint="Check the path")
 
 

@@ -44,7 +44,7 @@ class QueryBuilder:
         self._tables: dict[str, Any] = {}
 
     def register(self, table_name: str, delta_table: DeltaTable) -> QueryBuilder:
-        """Give the open version of a table a name in queries. Later versions are not seen.
+        """Register the open version of a table under a name. Queries do not see later versions.
 
         A table that cannot be a pyarrow dataset, for example because it has deletion vectors, is read into memory.
         """
@@ -79,10 +79,10 @@ class QueryBuilder:
 
 
 def _register(connection: Any, name: str, rows: Any) -> None:
-    """Give rows a name in a connection.
+    """Register rows under a name in a connection.
 
-    DuckDB lets pyarrow filter columns, and pyarrow finds NaN neither greater than a number nor equal to NaN, as SQL
-    does. So columns with floating-point numbers are expressions, which DuckDB filters itself.
+    DuckDB lets pyarrow filter columns. In SQL, NaN is equal to NaN and greater than every number, but not in pyarrow.
+    So columns with floating-point numbers become expressions, which DuckDB filters itself.
     """
     columns = [_quoted(field.name) for field in rows.schema if _has_floats(field.type)]
     if not columns:

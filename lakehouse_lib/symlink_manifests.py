@@ -1,8 +1,8 @@
 """Manifests: text files that list a table's data files, for programs that read Parquet and not the Delta log.
 
-Each partition has a manifest, ``_symlink_format_manifest/day=2026-01-31/manifest``, with the absolute path of a file on
-each line. These programs read all rows of the listed files, by their stored names. So a table with deletion vectors or
-column mapping has no manifests. Names and format are delta-spark's.
+Each partition has a manifest, such as ``_symlink_format_manifest/day=2026-01-31/manifest``. Each line is the absolute
+path of a file. Programs read all rows of the listed files, and take the names of columns from the files. So a table
+with deletion vectors or column mapping has no manifests. Names and format are delta-spark's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lakehouse_lib.store import ObjectStore
 FOLDER = "_symlink_format_manifest"
 
 _COLUMNS = ("path", "partitionValues")
-#: A hook writes its partitions again after commits of other writers, at most so often.
+#: The maximum number of times that a hook writes its partitions again because other writers have committed.
 _MOST_ROUNDS = 10
 
 
@@ -46,11 +46,11 @@ def write_manifests(snapshot: Snapshot) -> None:
 def refresh_manifests(latest: Snapshot, commit: CommitActions) -> None:
     """Write the manifests of the partitions that a commit changed; all of them if it changed the metadata.
 
-    If another writer commits meanwhile, its hook may have written newer manifests first. So they are written again
-    until no later version exists.
+    If another writer commits meanwhile, its hook may have written newer manifests first. So the manifests are written
+    again until no later version exists.
 
     Args:
-        latest: a version from this commit on.
+        latest: the version of this commit or a later one.
 
     Raises:
         UnsupportedFeatureError: as ``write_manifests``.
@@ -82,21 +82,21 @@ def _readable_manifests(snapshot: Snapshot) -> Mapping[str, bytes]:
     files = snapshot.file_columns([*_COLUMNS, "deletionVector"])
     if files["deletionVector"].null_count < len(files):
         hint = "Rewrite these files with optimize.purge(), and set delta.enableDeletionVectors to false"
-        raise _unsupported("deletion vectors", hint, table, version)
+        raise _refusal("deletion vectors", hint, table, version)
     if snapshot.layout.mapping != "none":
-        raise _unsupported("column mapping", "Read the table with an engine that reads Delta", table, version)
+        raise _refusal("column mapping", "Read the table with an engine that reads Delta", table, version)
     return manifests(files, snapshot.layout, snapshot.store)
 
 
 def manifests(files: pa.Table, layout: TableLayout, store: ObjectStore) -> dict[str, bytes]:
-    """The manifests of files, by their store paths. A table without partitions has one, even if it has no file.
+    """The manifests of files, by store path. A table without partition columns has one manifest, even without files.
 
     Args:
         files: a files table, with the columns path and partitionValues.
     """
     paths = file_paths.absolute(file_paths.canonical(files["path"], store), store)
     if pc.any(pc.match_substring(paths, "\n"), min_count=0).as_py():
-        raise _unsupported("paths with line breaks", "Give the table another location", store.root, None)
+        raise _refusal("paths with line breaks", "Give the table another location", store.root, None)
     keys = layout.partition_keys
     columns = {
         str(number): partition_values.to_strings(
@@ -121,7 +121,7 @@ def manifests(files: pa.Table, layout: TableLayout, store: ObjectStore) -> dict[
     }
 
 
-def _unsupported(what: str, hint: str, table: str, version: int | None) -> UnsupportedFeatureError:
+def _refusal(what: str, hint: str, table: str, version: int | None) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
         f"the table has {what}, which programs that read manifests do not know",
         table=table,

@@ -34,7 +34,7 @@ def create_table_with_add_actions(
     """Create a table with data files that exist already, in one commit. No data file is read.
 
     Args:
-        schema: a Delta ``Schema`` or ``StructType``, or an Arrow schema. That the files fit it is not checked.
+        schema: a Delta ``Schema`` or ``StructType``, or an Arrow schema. The files are not compared with it.
         add_actions: the data files.
         mode: if the table exists, "error" and "append" raise, "ignore" does nothing, "overwrite" removes all rows.
         partition_by, name, description, configuration: as in ``write_deltalake``.

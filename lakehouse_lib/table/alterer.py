@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TableFeatures(Enum):
-    """Table features for ``alter.add_feature``, under the names of ``deltalake``; values are the protocol's names."""
+    """Table features for ``alter.add_feature``, with the names of ``deltalake`` and the protocol's names as values."""
 
     AppendOnly = "appendOnly"
     ChangeDataFeed = "changeDataFeed"
@@ -41,7 +41,7 @@ class TableFeatures(Enum):
 
 
 class TableAlterer:
-    """``table.alter``: change the metadata and the protocol of a table. Every verb makes one commit."""
+    """The verbs of ``table.alter``. Each of them changes the metadata or the protocol of a table in one commit."""
 
     def __init__(self, table: DeltaTable) -> None:
         self.table = table
@@ -103,7 +103,7 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
-        """Add columns, and members of structs, in which existing rows have null; see ``operations.alter.columns``."""
+        """Add columns and members of structs, which are NULL in existing rows; see ``operations.alter.columns``."""
         from lakehouse_lib.operations.alter.columns import add_columns
 
         latest, commit = self._begin(commit_properties, post_commithook_properties)
@@ -162,7 +162,7 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
-        """Refuse null in a column, if no row has null in it; see ``operations.alter.columns``."""
+        """Make a column NOT NULL, if no row has null in it; see ``operations.alter.columns``."""
         from lakehouse_lib.operations.alter.columns import set_column_not_null
 
         latest, commit = self._begin(commit_properties, post_commithook_properties)

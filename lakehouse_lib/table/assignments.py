@@ -1,4 +1,4 @@
-"""The assignments of an update or a merge: values by column. Users may write the names of columns as in SQL."""
+"""The assignments of an update or a merge: values by column. A column may be named as in SQL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def assigned_values(
     schema: Schema | None = None,
     alias: str | None = None,
 ) -> dict[str, Value]:
-    """The values by column. A column is named as in the schema, whatever the user's spelling.
+    """The values by column. The keys are spelled as in the schema, whatever the user's spelling is.
 
     Args:
         value: returns the value for an assignment to a column.
@@ -65,9 +65,9 @@ def parsed_assignments(updates: Mapping[Any, Any], snapshot: Snapshot) -> dict[s
 def check_assignments(updates: object, new_values: object, *, table: str) -> None:
     """Refuse the assignments of an update unless exactly one of the arguments is given, and is a mapping."""
     if (updates is None) == (new_values is None):
-        count = "both" if updates is not None else "neither"
+        given_names = "updates and new_values are" if updates is not None else "neither updates nor new_values is"
         raise InvalidArgumentError(
-            f"{count} of updates and new_values is given; expected one of them",
+            f"{given_names} given; expected one of them",
             table=table,
             hint="Give SQL expressions as updates, or Python values as new_values",
         )
@@ -93,7 +93,7 @@ def check_type_mismatch(error_on_type_mismatch: object, *, table: str) -> None:
 def update_values(
     updates: Mapping[str, str] | None, new_values: Mapping[str, Any] | None, snapshot: Snapshot
 ) -> dict[str, Value]:
-    """The values of an update by column; only one of the mappings is given."""
+    """The values of an update by column. Exactly one of the mappings is given."""
     from lakehouse_lib.expressions import value_of
 
     if updates is not None:

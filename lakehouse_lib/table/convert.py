@@ -1,4 +1,4 @@
-"""``convert_to_deltalake``: make a table of a folder of Parquet files, in place."""
+"""``convert_to_deltalake``: convert a folder of Parquet files to a table, in place."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def convert_to_deltalake(
         uri: the location of the folder.
         mode: if the location has a table, "error" raises and "ignore" does nothing.
         partition_by: the partition columns with their types, a Delta ``Schema`` or an Arrow schema, if the files are in
-            folders of partitions.
+            partition folders.
         partition_strategy: "hive" for folders such as ``year=2026/month=1``; "directory" for ``2026/1``, in the order
             of ``partition_by``. Required with ``partition_by``.
         name, description, configuration: of the new table.
@@ -45,7 +45,7 @@ def convert_to_deltalake(
 
     Raises:
         InvalidArgumentError: the location has a table or no Parquet file, or files or folders do not fit a table.
-        SchemaMismatchError: the columns of two files contradict each other; the message names a file.
+        SchemaMismatchError: a column has different types in two files; the message names a file.
         StoreError: a file is not readable as Parquet.
     """
     store = open_store(uri, storage_options)

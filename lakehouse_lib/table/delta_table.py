@@ -1,4 +1,4 @@
-"""``DeltaTable``: a table at one version, with the names of the ``deltalake`` package."""
+"""``DeltaTable``: a table at a version, with the methods of the ``deltalake`` package."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ logger = logging.getLogger(__name__)
 class DeltaTable(UpkeepTable):
     """A table, open at a version. Reads stay at that version; verbs that change the table move to the new one.
 
-    ``writer_properties`` of a verb say how its files are written, ``post_commithook_properties`` which hooks run after
-    its commit.
+    The argument ``writer_properties`` of a verb sets how its files are written. ``post_commithook_properties`` sets
+    which hooks run after its commit.
 
     Args:
         table_uri: a path, a ``file:`` URI, or a location of another store (docs/stores.md).
@@ -188,8 +188,9 @@ class DeltaTable(UpkeepTable):
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> dict[str, Any]:
-        """Give columns new values in the rows for which ``predicate`` is true (None: all rows); see
-        ``operations.dml.update``.
+        """Set columns to new values in the rows for which ``predicate`` is true (None: all rows).
+
+        See ``operations.dml.update``.
 
         Args:
             updates: column -> SQL expression, such as ``{"price": "price * 2"}``; it may use the old values of all
@@ -198,8 +199,8 @@ class DeltaTable(UpkeepTable):
             error_on_type_mismatch: False is refused.
 
         Returns:
-            ``deltalake``'s metrics, ``num_deletion_vectors`` (files that got one) and ``version``, the table's version
-            after it.
+            ``deltalake``'s metrics, ``num_deletion_vectors`` (the number of files that got a deletion vector) and
+            ``version``, the table's version after the update.
 
         Raises:
             InvalidArgumentError: neither or both of ``updates`` and ``new_values`` are given, a column does not exist
@@ -248,11 +249,11 @@ class DeltaTable(UpkeepTable):
 
         Args:
             source: the data of ``write_deltalake``; it is read into memory, a Spark DataFrame too.
-            predicate: SQL that is true for rows that match, such as ``target.id = source.id``.
+            predicate: the SQL condition for matching rows, such as ``target.id = source.id``.
             source_alias, target_alias: names of the sides in SQL; default ``source`` and ``target``.
             merge_schema: the table gets the columns and nested fields that a clause assigns and only the source has.
             error_on_type_mismatch: False is refused.
-            streamed_exec, max_spill_size, max_temp_directory_size: no effect: they tune how ``deltalake`` executes.
+            streamed_exec, max_spill_size, max_temp_directory_size: ignored. They tune how ``deltalake`` executes.
         """
         from lakehouse_lib.table.assignments import check_type_mismatch
         from lakehouse_lib.table.merger import TableMerger
@@ -282,7 +283,7 @@ class DeltaTable(UpkeepTable):
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> DeltaTable:
-        """Make a new table of the open version, and return it; see ``operations.clone.clone``.
+        """Create a new table with the rows of the open version, and return it; see ``operations.clone.clone``.
 
         Args:
             target: an empty location.

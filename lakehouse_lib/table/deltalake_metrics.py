@@ -79,13 +79,13 @@ def delete_metrics(result: ChangeResult) -> dict[str, Any]:
 
 
 def update_metrics(result: ChangeResult) -> dict[str, Any]:
-    """Of ``update``; ``num_deletion_vectors`` is our own."""
+    """The metrics of ``update``; ``deltalake`` does not have ``num_deletion_vectors``."""
     counts = {"numUpdatedRows": 0, **result.metrics}
     return {**{name: counts[spark_name] for name, spark_name in _UPDATE.items()}, "version": result.version_after}
 
 
 def merge_metrics(result: ChangeResult) -> dict[str, Any]:
-    """Of ``merge``; ``num_deletion_vectors`` is our own."""
+    """The metrics of ``merge``; ``deltalake`` does not have ``num_deletion_vectors``."""
     return {
         **{name: result.metrics.get(spark_name, 0) for name, spark_name in _MERGE.items()},
         "version": result.version_after,

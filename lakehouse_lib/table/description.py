@@ -74,8 +74,10 @@ class DescribedTable:
         return self._snapshot.schema
 
     def metadata(self) -> TableMetadata:
-        """Id, name, description, partition columns and properties (``configuration``), with the fields of
-        ``deltalake``'s Metadata. The action in the log, ``lakehouse_lib.Metadata``, is ``snapshot.metadata``."""
+        """The table's id, name, description, partition columns and properties (``configuration``), as in ``deltalake``.
+
+        ``snapshot.metadata`` is the metaData action of the log.
+        """
         return TableMetadata.of(self._snapshot.metadata)
 
     def protocol(self) -> ProtocolVersions:
@@ -116,7 +118,7 @@ class DescribedTable:
         return detail(self._snapshot)
 
     def health(self, *, target_file_size: int | None = None, clustered_by: Sequence[str] = ()) -> Health:
-        """Table health metrics, computed from the log only; see ``fleet.health``."""
+        """The health metrics of the table, computed from the log only; see ``fleet.health``."""
         from lakehouse_lib.fleet.health import health
 
         return health(self._snapshot, target_file_size=target_file_size, clustered_by=clustered_by)
@@ -161,7 +163,7 @@ class DescribedTable:
 
         condition = self._only_condition(partition_filters, file_pruning_predicate, "partition_filters")
 
-        def located(files: pa.Table) -> list[str]:
+        def uris_of(files: pa.Table) -> list[str]:
             uris: list[str] = []
             for paths in files["path"].chunks:
                 uris += file_paths.absolute(file_paths.decode_all(paths, self.store), self.store).to_pylist()
@@ -169,8 +171,8 @@ class DescribedTable:
 
         predicate = self._predicate(condition)
         if predicate is not None:
-            return located(self._snapshot.prune(predicate, ["path"]))
-        return list(chain.from_iterable(self._snapshot.map_files(["path"], located)))
+            return uris_of(self._snapshot.prune(predicate, ["path"]))
+        return list(chain.from_iterable(self._snapshot.map_files(["path"], uris_of)))
 
     def partitions(
         self,
@@ -191,8 +193,10 @@ class DescribedTable:
         return partitions(self._snapshot, files)
 
     def get_add_actions(self, flatten: bool = False) -> pa.Table:
-        """One row for each live file: path (as in the log), size_bytes, modification_time (ms since the epoch),
-        num_records, null_count, min, max, partition.
+        """One row for each live file, with the statistics of the log.
+
+        The columns are path (as in the log), size_bytes, modification_time (ms since the epoch), num_records,
+        null_count, min, max and partition.
 
         Args:
             flatten: return a column ``min.x`` instead of a member ``x`` of a struct ``min``.

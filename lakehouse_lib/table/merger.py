@@ -1,4 +1,4 @@
-"""``table.merge(...)``: the clauses of a MERGE, collected by the names of the ``deltalake`` package."""
+"""``table.merge(...)``: the clauses of a MERGE, with the methods of the ``deltalake`` package."""
 
 from __future__ import annotations
 
@@ -124,8 +124,8 @@ class TableMerger:
         """Run the merge in one commit; see ``operations.dml.merge``.
 
         Returns:
-            ``deltalake``'s metrics, ``num_deletion_vectors`` (files that got one) and ``version``, the table's version
-            after it.
+            ``deltalake``'s metrics, ``num_deletion_vectors`` (the number of files that got a deletion vector) and
+            ``version``, the table's version after the merge.
         """
         return merge_metrics(self.run())
 
@@ -156,7 +156,7 @@ class TableMerger:
         return result
 
     def add_clauses(self, clauses: Sequence[Mapping[str, Mapping[str, Any]]]) -> TableMerger:
-        """Add clauses that are data, such as ``[{"when_matched_update_all": {}}]``.
+        """Add clauses from JSON-like data, such as ``[{"when_matched_update_all": {}}]``.
 
         Args:
             clauses: for each clause, a mapping of the method's name to its arguments.
@@ -260,7 +260,7 @@ class TableMerger:
 
 
 def check_clauses(clauses: Any, *, table: str) -> None:
-    """Check the form of clauses that are data; see ``TableMerger.add_clauses``.
+    """Check the form of the argument of ``TableMerger.add_clauses``.
 
     Raises:
         InvalidArgumentError: a clause is not a mapping of one method's name to its arguments.

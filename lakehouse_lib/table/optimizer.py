@@ -1,4 +1,4 @@
-"""``table.optimize``: the verbs that rearrange the files of a table."""
+"""``table.optimize``: the verbs that rewrite the files of a table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TableOptimizer:
-    """``table.optimize``: rearrange the files of a table without changing its rows."""
+    """The verbs of ``table.optimize``. They rewrite the files of a table, and change no row."""
 
     def __init__(self, table: DeltaTable) -> None:
         self.table = table
@@ -42,14 +42,14 @@ class TableOptimizer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> dict[str, Any]:
-        """Merge small files; see ``operations.compact``.
+        """Merge small files; see ``operations.optimize.compact``.
 
         Args:
             partition_filters: filters or SQL on partition columns; only files of these partitions are merged.
             target_size: bytes.
-            max_concurrent_tasks, max_spill_size, max_temp_directory_size: no effect: they tune how ``deltalake``
+            max_concurrent_tasks, max_spill_size, max_temp_directory_size: ignored, because they tune how ``deltalake``
                 executes. ``ArrowEngine(parallelism=...)`` limits the threads.
-            min_commit_interval: no effect: there is one commit, at the end.
+            min_commit_interval: ignored, because there is one commit, at the end.
             writer_properties: how the Parquet files are written.
 
         Returns:

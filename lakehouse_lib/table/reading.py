@@ -108,7 +108,7 @@ class ReadableTable(DescribedTable):
         as_large_types: bool = False,
         file_pruning_predicate: str | Filters | None = None,
     ) -> pads.Dataset:
-        """The live files as a dataset with their partition values and bounds; pyarrow reads it.
+        """The live files as a pyarrow dataset, with their partition values and the bounds of their columns.
 
         Args:
             partitions: an older name of ``file_pruning_predicate``.
@@ -121,10 +121,11 @@ class ReadableTable(DescribedTable):
         Raises:
             UnsupportedFeatureError: pyarrow would read rows incorrectly (deletion vectors, column mapping, days before
                 1901 in the calendar of Spark before 3). ``scan`` and ``to_pyarrow_table`` can read them. To find such
-                days, the footers are read of files that may have them by the statistics in the log. Usually there is
-                no such file. All footers are read if the log has no statistics, or if dates are in lists or maps. The
-                error is raised later, when a file of the dataset is opened, if the case of a column's name differs from
-                the table, or if a column has nanoseconds, or integers that are too wide for the table's decimal.
+                days, this method reads the footers of the files that may have them by the statistics in the log.
+                Usually there is no such file. It reads all footers if the log has no statistics, or if dates are in
+                lists or maps. Three problems raise the error only when a file of the dataset is opened: the case of a
+                column's name differs from the table, a column has nanoseconds, or a column has integers that are too
+                wide for the table's decimal.
         """
         condition = self._only_condition(partitions, file_pruning_predicate, "partitions")
         files = self._snapshot.prune(self._predicate(condition), [name for name in FILE_SCHEMA.names if name != "tags"])
@@ -151,7 +152,7 @@ class ReadableTable(DescribedTable):
         return deletion_vectors(self._snapshot)
 
     def to_spark(self, spark: Any, columns: list[str] | None = None, *, filters: str | Filters | None = None) -> Any:
-        """This version as a DataFrame: Spark's own scan of exactly its files. Session settings are not changed.
+        """The rows of this version as a Spark DataFrame, read by Spark's own scan. Session settings are not changed.
 
         Args:
             columns: default all, in the schema's order.

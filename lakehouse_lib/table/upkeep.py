@@ -30,7 +30,9 @@ class UpkeepTable(VersionedTable):
         full: bool = False,
         keep_versions: Sequence[int] | None = None,
     ) -> list[str]:
-        """Delete files that no version in the retention needs, and return their paths; see ``operations.vacuum``.
+        """Delete files that neither the latest version nor a reader within the retention needs, and return their paths.
+
+        See ``operations.vacuum``.
 
         Args:
             full: delete old files without a log entry, too, such as those of killed writers.
@@ -111,7 +113,7 @@ class UpkeepTable(VersionedTable):
         post_commithook_properties: PostCommitHookProperties | None = None,
         before_repair: Callable[[dict[str, Any]], None] | None = None,
     ) -> dict[str, Any]:
-        """Find defects of the table and, unless ``dry_run``, repair them; see ``operations.repair``.
+        """Find problems of the table and, unless ``dry_run``, repair them; see ``operations.repair``.
 
         A dry run requires only that the open version can be read. The latest version may be damaged.
 

@@ -21,8 +21,9 @@ class VersionedTable(ReadableTable):
     """A table that can move to another version and restore one."""
 
     def load_as_version(self, version: int | str | datetime) -> None:
-        """Move to a version, or to the version at a time (a datetime, or ISO 8601 text; without a zone: UTC).
+        """Move to a version, or to the latest version at a time.
 
+        A time is a datetime or ISO 8601 text; without a zone it is UTC.
         A time in the future is the latest version, and a time before version 0 is version 0, as in ``deltalake``.
 
         Raises:
@@ -62,9 +63,9 @@ class VersionedTable(ReadableTable):
         Args:
             target: the version; or the version at a time: a datetime or ISO 8601 text, without a zone: UTC.
             ignore_missing_files: leave out files that do not exist any more, instead of refusing.
-            protocol_downgrade_allowed: only False. The protocol keeps all of its features, because versions between
-                need them.
-            dry_run: only return what would be done.
+            protocol_downgrade_allowed: only False. The protocol keeps all of its features, because the versions in
+                between need them.
+            dry_run: only return the metrics and the missing files.
 
         Returns:
             ``deltalake``'s metrics ``numRestoredFile`` and ``numRemovedFile``, ``missing_files`` (log paths of files
@@ -82,7 +83,7 @@ class VersionedTable(ReadableTable):
             raise InvalidArgumentError(
                 f"protocol_downgrade_allowed is {protocol_downgrade_allowed!r}; expected False",
                 table=self.table_uri,
-                hint="A restore keeps the protocol, because the versions between need its features",
+                hint="A restore keeps the protocol, because the versions in between need its features",
             )
         result = restore(
             self._latest(),

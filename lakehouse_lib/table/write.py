@@ -50,7 +50,7 @@ def write_deltalake(
             Spark infers NOT NULL from these rows only.
         partition_by: partition columns of a new table.
         mode: if the table exists: "error", "append", "overwrite" (removes all rows, or those that ``predicate`` or
-            ``partition_overwrite_mode`` say), "ignore" (does nothing).
+            ``partition_overwrite_mode`` selects), "ignore" (does nothing).
         name, description, configuration: the values of a table that this call creates. An existing table keeps its own
             values, as in delta-rs; ``DeltaTable.alter`` changes them.
         schema_mode: None: the data must fit; "merge": new columns and nested fields are added, nullable;
@@ -59,8 +59,8 @@ def write_deltalake(
         storage_options: the options of the store; ignored for an open table.
         predicate: SQL, with mode "overwrite": only the rows for which it is true are replaced. It must be true for all
             rows of the data. Rows of the table for which it is NULL stay.
-        target_file_size: bytes at which a file is closed; default ``delta.targetFileSize``, else 100 MiB. Spark writes
-            one file for each partition of the DataFrame instead.
+        target_file_size: bytes at which a file is closed; default ``delta.targetFileSize``, else 100 MiB. Spark's own
+            Parquet writer ignores it: each partition of the DataFrame writes its own files.
         writer_properties: how the Parquet files are written.
         commit_properties: custom metadata and application transactions for the commit.
         post_commithook_properties: which hooks run after the commit.

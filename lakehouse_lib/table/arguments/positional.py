@@ -30,7 +30,7 @@ def also_by_position(*names: str) -> Callable[[Callable[_Parameters, _Result]], 
         def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
             more = args[count:]
             if more:
-                named = _named(method.__name__, names, more, kwargs)
+                named = _keywords_of(method.__name__, names, more, kwargs)
                 return method(*args[:count], **named)  # type: ignore[arg-type]
             return method(*args, **kwargs)
 
@@ -39,7 +39,7 @@ def also_by_position(*names: str) -> Callable[[Callable[_Parameters, _Result]], 
     return decorate
 
 
-def _named(
+def _keywords_of(
     method: str, names: tuple[str, ...], values: tuple[object, ...], keywords: dict[str, object]
 ) -> dict[str, object]:
     if len(values) > len(names):
