@@ -53,14 +53,14 @@ _STORES: Mapping[str, Callable[[pa.DataType], bool]] = {
 
 @dataclass(frozen=True)
 class FileOptions:
-    """How new data files of a table are written.
+    """The options of new data files of a table.
 
     Attributes:
         suffix: the part of a file's name that shows the codec.
         arguments: arguments of ``pq.ParquetWriter`` that are the same for all files.
-        leaves: the properties of leaf columns; a leaf that is missing is written as without properties.
-        row_group_rows: rows of a row group, at most; None: the writer's default.
-        string_prefix: characters of a string in the statistics of the log.
+        leaves: the properties of leaf columns; a leaf that is not in it has the defaults.
+        row_group_rows: maximum rows of a row group; None: the writer's default.
+        string_prefix: maximum characters of a string in the statistics of the log.
     """
 
     suffix: str

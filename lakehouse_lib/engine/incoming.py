@@ -14,7 +14,7 @@ from lakehouse_lib.schema import Schema
 
 @dataclass(frozen=True)
 class Incoming:
-    """Rows and their columns.
+    """Rows that a caller passes to a write, and their columns.
 
     Attributes:
         rows: a ``pa.RecordBatchReader`` or a Spark DataFrame; None: no rows.
@@ -30,7 +30,7 @@ class Incoming:
 
 
 def incoming(data: Any) -> Incoming:
-    """The rows of a caller's data, which is not read yet.
+    """The rows of a caller's data. They are not read yet.
 
     Args:
         data: a Spark DataFrame, or an object with ``__arrow_c_stream__`` (pyarrow Table and RecordBatchReader, pandas
@@ -42,7 +42,7 @@ def incoming(data: Any) -> Incoming:
         InvalidSchemaError: a column's name contains NUL.
     """
     if is_spark_dataframe(data):
-        # All columns are nullable: Spark infers "not nullable" from these rows, and later rows may contain nulls.
+        # All columns become nullable: Spark infers "not nullable" from these rows, and later rows may contain nulls.
         return Incoming(data, Schema.from_json(data.schema.toNullable().json()).to_arrow())
     reader = _reader(data)
     return Incoming(reader, reader.schema)
@@ -69,7 +69,7 @@ def _reader(data: Any) -> pa.RecordBatchReader:
         # Polars would write the memory addresses of these objects as values.
         raise InvalidArgumentError(
             f"{kind} has a column of Python objects, which cannot be written",
-            hint="Cast the column of type Object",
+            hint="Cast the columns of type Object to a Polars type",
             code="DELTA_UNSUPPORTED_DATA",
         )
     name_with_nul = next((name for name in _names(data, polars_types) if "\0" in name), None)

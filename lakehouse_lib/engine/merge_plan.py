@@ -1,4 +1,4 @@
-"""A MERGE as a plain value, without the rows of its source."""
+"""The plan of a MERGE: its condition and clauses, without the rows of its source."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MergeAction = Literal["update", "delete", "insert"]
 
 @dataclass(frozen=True)
 class MergeClause:
-    """A clause: the first clause of its case whose condition is true decides about a row.
+    """A clause of a MERGE. The first clause of a case whose condition is true decides about a row.
 
     Attributes:
-        condition: on the columns of a ``MergeNamespace``; None: always.
+        condition: on the columns of a ``MergeNamespace``; None: true.
         values: the new values by column of the target, as its schema spells it. In an UPDATE, other columns keep their
             values; in an INSERT, they are NULL.
     """
@@ -49,6 +49,6 @@ class MergePlan:
 
     @property
     def deletes_every_match(self) -> bool:
-        """Whether all matched rows are deleted, so that several source rows may match a row."""
+        """Whether all matched rows are deleted, so that several source rows may match one target row."""
         matched = self.of("matched")
         return len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None

@@ -1,4 +1,4 @@
-"""A value that all tasks of a run need, such as the source of a merge."""
+"""Values that all tasks of a run share, such as the source of a merge."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Shared(Protocol):
     """A picklable reference to a shared value, for tasks to contain."""
 
     def load(self) -> Any:
-        """The value."""
+        """Return the value."""
 
 
 @dataclass(frozen=True)

@@ -63,10 +63,10 @@ class BloomFilterProperties:
 
 @dataclass(frozen=True)
 class ColumnProperties:
-    """How a column is written; for a nested column, how each of its leaves is written.
+    """Properties of a column in the Parquet files; those of a nested column apply to its leaves.
 
     Args:
-        dictionary_enabled: write the values by a dictionary; None: if a sample of the first rows repeats values.
+        dictionary_enabled: use dictionary encoding; None: use it if values repeat in a sample of the first rows.
         statistics_enabled: "NONE": no min, max and count of nulls, neither in the file nor in the log; "CHUNK": for
             each row group; "PAGE" (default): for each page, too.
         bloom_filter_properties: the Bloom filter; boolean columns have none.
@@ -106,20 +106,20 @@ class ColumnProperties:
 class WriterProperties:
     """Properties of the Parquet files that a verb writes.
 
-    Properties that are not given are as without ``WriterProperties``. So the codec is that of the table's property
-    ``delta.parquet.compression.codec``. ``deltalake`` writes uncompressed files then.
+    A property that is not given has its default. The default codec is that of the table property
+    ``delta.parquet.compression.codec``; ``deltalake`` writes uncompressed files by default.
 
     Args:
-        data_page_size_limit: bytes of a data page, about; default 1 MiB.
+        data_page_size_limit: approximate bytes of a data page; default 1 MiB.
         dictionary_page_size_limit: bytes of a dictionary. A column with a larger dictionary continues without it;
             default 1 MiB.
-        data_page_row_count_limit: rows of a data page, at most; default 20,000.
+        data_page_row_count_limit: maximum rows of a data page; default 20,000.
         write_batch_size: values that are encoded between two checks of the limits of a page; default 1,024.
-        max_row_group_size: rows of a row group, at most; default 1,048,576. A row group also ends at about 128 MiB.
+        max_row_group_size: maximum rows of a row group; default 1,048,576. A row group also ends at about 128 MiB.
         compression: UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD or LZ4_RAW, in any case. LZ4 means LZ4_RAW, because the
             older format of LZ4 is deprecated. The attribute has the level, too, such as ``GZIP(6)``.
         compression_level: GZIP: 0 to 9, default 6; BROTLI: 0 to 11, default 1; ZSTD: 1 to 22, default 1. Other codecs
-            have no levels, and it is ignored.
+            have no levels, and ignore it.
         statistics_truncate_length: characters to which strings are cut in the statistics of the log; default 32. The
             statistics in the file are not cut.
         default_column_properties: for all columns, unless the column has its own value of a property.

@@ -1,7 +1,7 @@
 """Equi-join of batches with the rows of a source, on any number of key columns.
 
 The key of a row becomes one number of 64 bits. Equal keys have equal numbers, so no pair is missed. Different keys may
-have equal numbers, so the caller evaluates the condition for each pair. A NULL is equal to nothing.
+have equal numbers, so the caller evaluates the condition for each pair. A row with a NULL key has no pair.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ENTRIES, _MOST_ENTRIES = 16, 1 << 24
 
 
 class KeyJoin:
-    """The join of batches with a source. Immutable, picklable, and shared by threads.
+    """The join of batches with a source. It is immutable and picklable, and threads can share it.
 
     Args:
         columns: the key columns of the source.
@@ -42,7 +42,7 @@ class KeyJoin:
         order = np.argsort(codes[rows], kind="stable")
         self._rows = rows[order]
         self._codes = codes[self._rows]
-        # Most rows of a batch have no partner. Usually the upper bits of the code show this without a search.
+        # Most rows of a batch have no pair. Usually the upper bits of the code show this without a search.
         bits = max(1, min(_MOST_ENTRIES, _ENTRIES * len(rows) + 1).bit_length() - 1)
         self._shift = np.uint64(64 - bits)
         self._is_used = np.zeros(1 << bits, np.bool_)
@@ -82,7 +82,7 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def _digits(kind: pa.DataType) -> tuple[int, int]:
-    """The digits before and after the point of a decimal or an integer type."""
+    """The numbers of digits before and after the point of a decimal or an integer type."""
     return (kind.precision - kind.scale, kind.scale) if pa.types.is_decimal(kind) else (_INTEGER_DIGITS, 0)
 
 
@@ -98,11 +98,11 @@ def _codes_of(columns: Sequence[pa.ChunkedArray], kinds: Sequence[pa.DataType]) 
             if values.null_count:
                 is_key[own] &= flags_of(values.is_valid())
             for words in _words(values):
-                codes[own] = _mixed(codes[own], words)
+                codes[own] = _mix(codes[own], words)
     return codes, is_key
 
 
-def _mixed(codes: _Codes, words: _Codes) -> _Codes:
+def _mix(codes: _Codes, words: _Codes) -> _Codes:
     mixed = (codes ^ words) * _WEIGHT
     mixed ^= mixed >> np.uint64(29)
     result: _Codes = mixed * _WEIGHT
@@ -159,5 +159,5 @@ def _text_codes(texts: pa.Array) -> _Codes:
         rows = rows[lengths[rows] > position]
         rest = np.minimum(lengths[rows] - position, _WORD)
         word = words[starts[rows] + position] << (8 * (_WORD - rest)).astype(np.uint64)
-        codes[rows] = _mixed(codes[rows], word)
+        codes[rows] = _mix(codes[rows], word)
     return codes

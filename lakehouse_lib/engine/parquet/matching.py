@@ -54,7 +54,7 @@ def match_tasks(snapshot: Snapshot, files: pa.Table, predicate: Predicate, paral
 
 
 def match_rows(task: MatchTask) -> pa.Table:
-    """Run a match task; returns MATCHES_SCHEMA. Row groups that cannot match by their statistics are not read."""
+    """Run a match task. Returns MATCHES_SCHEMA. Row groups that cannot match by their statistics are not read."""
     reader, predicate = task.reader, task.predicate
     constants = reader.constants(task.files)
     sources, counts, positions = [], [], []

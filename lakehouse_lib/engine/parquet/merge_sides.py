@@ -1,4 +1,4 @@
-"""Rows of the target and of the source as a table with a struct for each side; the clauses that decide about them."""
+"""Pairs of target and source rows as a table with a struct column for each side, and the clauses that apply to them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def first_clauses(clauses: Sequence[MergeClause], rows: pa.Table) -> Rows:
     for number, clause in enumerate(clauses):
         is_free = chosen < 0
         if clause.condition is not None:
-            # Only rows that no earlier clause has taken: a condition may fail for the others.
+            # Evaluate only the rows that no earlier clause has decided: a condition may fail for the others.
             free = np.flatnonzero(is_free)
             is_true = flags_of(matches(clause.condition, rows.take(int64s(free)))) if len(free) else is_free[free]
             chosen[free[is_true]] = number
@@ -59,7 +59,7 @@ def pairs_of_rows(
 
 
 def row_sizes(rows: pa.Table) -> Rows:
-    """About the bytes of each row: exact for texts and binary values, the average for other columns."""
+    """The approximate bytes of each row: exact for texts and binary values, the average for other columns."""
     sizes = np.full(len(rows), _LEAST_ROW_BYTES, np.int64)
     for column in rows.columns:
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
@@ -84,6 +84,6 @@ def one_side(side: str, rows: pa.Table) -> pa.Table:
 
 
 def structs_of(rows: pa.Table) -> pa.StructArray:
-    """Rows as an array of structs; there must be a column."""
+    """Rows as an array of structs. The table must have at least one column."""
     columns = [column.combine_chunks() for column in rows.columns]
     return pa.StructArray.from_arrays(columns, names=rows.column_names)

@@ -80,8 +80,8 @@ class TaskResult(NamedTuple):
 
 
 def run_merge_task(task: MergeTask) -> pa.Table:
-    """Run a merge task; the result is a ``TaskResult`` (RESULT_SCHEMA)."""
-    return result_of(_Merging(task).run)
+    """Run a merge task. The result (RESULT_SCHEMA) holds a ``TaskResult``."""
+    return result_of(_MergeRun(task).run)
 
 
 @dataclass
@@ -92,7 +92,7 @@ class _Changes:
     clauses: list[Rows] = field(default_factory=list)
     sources: list[Rows] = field(default_factory=list)
 
-    def ordered(self) -> tuple[Rows, Rows, Rows]:
+    def by_position(self) -> tuple[Rows, Rows, Rows]:
         """Positions, clauses and source rows, by ascending position."""
         no_rows = np.zeros(0, np.int64)
         columns = [np.concatenate([no_rows, *parts]) for parts in (self.positions, self.clauses, self.sources)]
@@ -100,7 +100,7 @@ class _Changes:
         return columns[0][order], columns[1][order], columns[2][order]
 
 
-class _Merging:
+class _MergeRun:
     """A merge task while it runs."""
 
     def __init__(self, task: MergeTask) -> None:
@@ -119,11 +119,11 @@ class _Merging:
         self._counts: dict[str, int] = {}
 
     def run(self) -> TaskResult:
-        """Decide about all rows, and write those with new values."""
+        """Decide about all rows, and write the rows with new values."""
         self._decide_matched()
         if self._plan.of("not matched by source"):
             self._decide_unmatched()
-        decided = [changes.ordered() for changes in self._changes]
+        decided = [changes.by_position() for changes in self._changes]
         for index, (positions, _, _) in enumerate(decided):
             self._check_once(index, positions)
         new_files = write_checked(self._new_rows(decided), self._target)
@@ -192,7 +192,7 @@ class _Merging:
     def _decide(
         self, index: int, positions: Rows, chosen: Rows, source_rows: Rows, clauses: Sequence[MergeClause]
     ) -> None:
-        """Note the rows about which a clause decides.
+        """Record the rows about which a clause decides.
 
         Args:
             chosen: for each row the number of its clause in ``clauses``; -1: no clause.
@@ -226,7 +226,7 @@ class _Merging:
                 yield np.repeat(target_rows, len(source_rows)), np.tile(source_rows, len(target_rows))
 
     def _scan(self, names: list[str]) -> Iterator[tuple[int, Rows, pa.Table]]:
-        """For each row group: the file's number, the positions of its live rows, and these columns of them."""
+        """For each row group: the file's number, the positions of its live rows, and these columns of the live rows."""
         # A row group without columns has no rows, so at least one column is read.
         schema = self._layout.columns(names or self._layout.data_columns.names[:1])
         reader = TableReader(self._target.store, self._layout, schema)
@@ -260,9 +260,9 @@ class _Merging:
 
     def _new_rows(self, decided: Sequence[tuple[Rows, Rows, Rows]]) -> Iterator[pa.RecordBatch]:
         for index, (positions, clauses, sources) in enumerate(decided):
-            yield from self._updated(index, positions, clauses, sources)
+            yield from self._update(index, positions, clauses, sources)
 
-    def _updated(self, index: int, positions: Rows, clauses: Rows, sources: Rows) -> Iterator[pa.RecordBatch]:
+    def _update(self, index: int, positions: Rows, clauses: Rows, sources: Rows) -> Iterator[pa.RecordBatch]:
         """The updated rows of a file. Also counts the updated and the deleted rows."""
         actions = np.array([clause.action for clause in self._plan.clauses])
         for number, clause in enumerate(self._plan.clauses):

@@ -1,4 +1,4 @@
-"""MERGE: a source joined with the files of a target by tasks, and the rows that match no file inserted at the end."""
+"""Merge a source into a target: tasks join it with the files, then the source rows without a match are inserted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MergedRows(NamedTuple):
     """The result of a MERGE.
 
     Attributes:
-        matches: the rows that leave their files (MATCHES_SCHEMA).
+        matches: the rows to remove from their files (MATCHES_SCHEMA).
         new_files: files table of the files with updated and inserted rows.
         counts: the number of rows by action (``updated``, ``deleted``, ``inserted``), and by case and action
             (``matched: updated``).
@@ -94,7 +94,7 @@ def _join(plan: MergePlan, source: pa.Table, target: WriteTarget) -> KeyJoin | N
 def _insert(
     plan: MergePlan, source: pa.Table, is_matched: NDArray[np.bool_], target: WriteTarget
 ) -> tuple[pa.Table, int]:
-    """Write the rows of the source that match no row; returns the files table and the number of rows."""
+    """Write the rows of the source that match no row. Returns the files table and the number of rows."""
     clauses = plan.of("not matched")
     count = 0
 
