@@ -1,4 +1,4 @@
-"""Conditions on rows: SQL parsed once into an intermediate representation, evaluated on Arrow, rendered for Spark."""
+"""Conditions and values in SQL: parsed once into nodes, which are evaluated on Arrow or rendered for Spark."""
 
 from lakehouse_lib.expressions.evaluate_arrow import matches, values_of
 from lakehouse_lib.expressions.parsing.parser import from_filters, parse, parse_value, predicate_of, value_of

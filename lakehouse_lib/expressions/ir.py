@@ -1,4 +1,4 @@
-"""The intermediate representation of a predicate: typed nodes, which are evaluated or rendered.
+"""The intermediate representation of a predicate or a value: typed nodes.
 
 The parser resolves names against a schema, and gives a literal the type of the expression that it is compared with.
 So evaluation and rendering do not choose the types of literals. Values of a ``Literal``, by type: int for integers,
@@ -43,8 +43,12 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """``operator`` is +, -, *, / (of doubles; dividing by 0 is an error) or % (of integers, by a literal that is not
-    0, with the dividend's sign)."""
+    """An arithmetic operation.
+
+    Attributes:
+        operator: +, -, *, / (of doubles; dividing by 0 is an error) or % (of integers, by a literal that is not 0, with
+            the dividend's sign).
+    """
 
     operator: str
     left: Node
@@ -54,10 +58,11 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A call of the function ``name``.
+    """A call of a function.
 
-    It is length, year, month, day, coalesce, substring (start and length are literals, the first character has the
-    position 1), trim, ltrim, rtrim (of spaces) or concat.
+    Attributes:
+        name: length, year, month, day, coalesce, substring (start and length are literals, the first character has the
+            position 1), trim, ltrim, rtrim (of spaces) or concat.
     """
 
     name: str
@@ -67,7 +72,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The value of the first branch whose condition is true, else ``otherwise``. All values have the type."""
+    """The value of the first branch whose condition is true, else ``otherwise``. All values have one type."""
 
     branches: tuple[tuple[Node, Node], ...]
     otherwise: Node
@@ -100,7 +105,11 @@ class Opaque:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``operator`` is =, !=, <, <=, >, >= or <=>. NaN equals itself and is above every other number."""
+    """A comparison. NaN equals itself and is greater than every other number.
+
+    Attributes:
+        operator: =, !=, <, <=, >, >= or <=>.
+    """
 
     operator: str
     left: Node
@@ -113,7 +122,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """``operand IN (values)``: at least one value, of the operand's type; ``has_null``: the list also has NULL."""
+    """``operand IN (values)``.
+
+    Attributes:
+        values: at least one value, of the operand's type.
+        has_null: whether the list also has NULL.
+    """
 
     operand: Node
     values: tuple[Any, ...]
@@ -218,7 +232,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def depth(node: Node) -> int:
-    """The number of levels of a tree, counted without recursion, so that any depth is possible."""
+    """The number of levels of a tree. It is counted without recursion, so a tree may have any depth."""
     levels, level = 0, [node]
     while level:
         levels += 1

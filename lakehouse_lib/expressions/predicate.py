@@ -11,7 +11,7 @@ from lakehouse_lib.expressions.render_spark import render
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition on rows of one table. Immutable and picklable; made by ``parse`` and ``from_filters``.
+    """A condition on rows of one table. It is immutable and picklable. ``parse`` and ``from_filters`` create it.
 
     Attributes:
         sql: the condition as SQL in Spark's dialect, as the user wrote it if it was SQL.
@@ -42,7 +42,7 @@ class Predicate:
         return self.columns <= set(partition_columns)
 
     def split(self, partition_columns: Iterable[str]) -> tuple[Predicate | None, Predicate | None]:
-        """Split the predicate into a part that reads partition columns only, and the rest; None: that part is empty.
+        """Split the predicate into a part that reads only partition columns, and the rest; None: the part is empty.
 
         The conjunction of both parts is this predicate.
         """
@@ -64,7 +64,7 @@ EVERY_ROW = Predicate("TRUE", TRUE)
 
 
 def conjoin(first: Predicate | None, second: Predicate | None) -> Predicate | None:
-    """The conjunction of two predicates; None stands for every row."""
+    """The conjunction of two predicates; None: every row."""
     if first is None or second is None:
         return first or second
     return Predicate(f"({first.sql}) AND ({second.sql})", conjunction([first.root, second.root]))

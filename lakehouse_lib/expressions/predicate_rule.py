@@ -1,4 +1,4 @@
-"""A row rule that a predicate is true for each row."""
+"""The row rule that a predicate is true."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakehouse_lib.expressions.predicate import Predicate, shown, to_spark_sql
 
 @dataclass(frozen=True)
 class PredicateRule:
-    """A rule that a predicate is true; rows for which it is false or NULL violate the rule. A ``RowRule``.
+    """The ``RowRule`` that a predicate is true. Rows for which it is false or NULL violate the rule.
 
     Attributes:
         predicate: on the columns of the table.

@@ -41,7 +41,7 @@ _UNKNOWN = null(pa.bool_())
 
 
 class ArrowRendering:
-    """Arrow expressions for nodes, except CASE: Arrow evaluates every branch for every row."""
+    """Arrow expressions for all nodes except CASE, because Arrow evaluates every branch for every row."""
 
     def boolean(self, node: Node) -> Any:
         """A condition as a boolean Arrow expression, null where SQL has NULL."""
@@ -49,7 +49,7 @@ class ArrowRendering:
             case And() | Or():
                 parts = [self.boolean(operand) for operand in node.operands]
                 # As a balanced tree, because Arrow walks expressions recursively.
-                return _balanced(parts, isinstance(node, And))
+                return _balanced_tree(parts, isinstance(node, And))
             case Not():
                 return ~self.boolean(node.operand)
             case IsNull():
@@ -79,7 +79,7 @@ class ArrowRendering:
         return self.boolean(node)
 
     def _assignment(self, node: Assignment) -> Any:
-        """A number converted to another type of number, or NULL; fails for a value that the type cannot hold."""
+        """A number converted to another type of number, or NULL. It fails for a value that the type cannot hold."""
         if isinstance(node.operand, Literal):
             return _null_of(node.type)
         source, kind = node.operand.type, node.type
@@ -212,7 +212,7 @@ class ArrowRendering:
         return function(left, right)
 
 
-def _balanced(parts: list[Any], conjunction: bool) -> Any:
+def _balanced_tree(parts: list[Any], conjunction: bool) -> Any:
     while len(parts) > 1:
         pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
         parts = [(a[0] & a[1] if conjunction else a[0] | a[1]) if len(a) == 2 else a[0] for a in pairs]
@@ -278,7 +278,7 @@ def _as_double(value: Any, data_type: DataType | None) -> Any:
 
 
 def _as_decimal(value: Any, data_type: DataType | None) -> Any:
-    """An integer as the decimal that Spark makes of it; decimals stay."""
+    """An integer as the decimal to which Spark converts it. Decimals stay."""
     digits = {"byte": 3, "short": 5, "integer": 10, "long": 20}.get(str(data_type))
     return value if digits is None else value.cast(pa.decimal128(max(digits, 19), 0)).cast(pa.decimal128(digits, 0))
 

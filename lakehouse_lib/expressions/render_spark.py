@@ -50,7 +50,7 @@ def render(node: Node) -> str:
                 return f"({_micros(node.left)} {node.operator} {_micros(node.right)})"
             if _passes_38_digits(node.left.type, node.right.type):
                 return _by_parts(node)
-            return f"({_compared(node.left)} {node.operator} {_compared(node.right)})"
+            return f"({_comparison_operand(node.left)} {node.operator} {_comparison_operand(node.right)})"
         case Arithmetic() if _type_name(node).startswith("decimal"):
             return f"({render(node.left)} {node.operator} {render(node.right)})"
         case Case():
@@ -68,7 +68,7 @@ def render(node: Node) -> str:
             return f"({node.sql})"
         case In():
             values = [_literal(value, node.operand.type) for value in node.values] + ["NULL"] * node.has_null
-            return f"({_compared(node.operand)} IN ({', '.join(values)}))"
+            return f"({_comparison_operand(node.operand)} IN ({', '.join(values)}))"
         case Like():
             return f"({render(node.operand)} LIKE {_string(node.pattern)} ESCAPE {_string(node.escape)})"
         case IsNull():
@@ -82,7 +82,7 @@ def render(node: Node) -> str:
 
 
 def _wide(node: Node, kind: DataType) -> str:
-    """An operand, cast to the type of the arithmetic; Spark would calculate in the narrower type of its operands."""
+    """An operand, cast to the type of the arithmetic. Spark would calculate in the narrower type of its operands."""
     text = render(node)
     return text if node.type == kind else f"CAST({text} AS {_sql_type(kind)})"
 
@@ -133,7 +133,7 @@ def _passes_38_digits(left: DataType | None, right: DataType | None) -> bool:
 
 
 def _digits(kind: DataType | None) -> tuple[int, int] | None:
-    """The digits before and after the point of a decimal or an integer type; None for other types."""
+    """The numbers of digits before and after the point of a decimal or an integer type; None for other types."""
     if not isinstance(kind, PrimitiveType):
         return None
     if kind.decimal is not None:
@@ -162,11 +162,11 @@ def _by_parts(node: Comparison) -> str:
     return f"(({a} {node.operator[0]} {b}) OR (({a} = {b}) AND ({x} {node.operator} {y})))"
 
 
-def _compared(node: Node) -> str:
-    """An operand of a comparison; a bare float column gets zero added.
+def _comparison_operand(node: Node) -> str:
+    """An operand of a comparison. Zero is added to a floating-point column.
 
-    Spark would compare a bare column with a Parquet file's statistics. These leave NaN out, although NaN is the
-    greatest number, so matching rows would be skipped.
+    Without it, Spark compares the column with the statistics of Parquet files. The statistics leave out NaN, although
+    NaN is the greatest number, so Spark would skip matching rows.
     """
     text = render(node)
     if isinstance(node, Column) and isinstance(node.type, PrimitiveType) and node.type.type in ("float", "double"):

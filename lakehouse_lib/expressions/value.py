@@ -10,7 +10,7 @@ from lakehouse_lib.expressions.render_spark import render
 
 @dataclass(frozen=True)
 class Value:
-    """An expression on rows of a table, in the type of the column to which it is assigned. Immutable and picklable.
+    """An expression on rows of a table, in the type of its target column. It is immutable and picklable.
 
     Attributes:
         sql: the expression in Spark's dialect, as the user wrote it.

@@ -20,9 +20,11 @@ if TYPE_CHECKING:  # sensors import this module, and importing pyarrow takes lon
 
 @dataclass(frozen=True)
 class ObjectMeta:
-    """One stored object: ``size`` in bytes, ``modified`` in ms since the epoch.
+    """A stored object.
 
     Attributes:
+        size: in bytes.
+        modified: ms since the epoch.
         tag: changes if the content of the object changes, as far as the store can detect it (an ETag, or inode and
             time); "" if the store has only the size and the time.
         link: the real path that a symbolic link leads to, set by ``walk`` only; "" for anything else.
@@ -75,7 +77,7 @@ class SparkAccess:
 
 
 class ObjectStore(Protocol):
-    """The folder of a table in a store. Implementations are picklable, so that tasks take them to the cluster.
+    """The folder of a table in a store. Implementations are picklable, because tasks on a cluster contain them.
 
     Every method raises ``StoreError`` if the store itself fails.
     """
@@ -101,7 +103,7 @@ class ObjectStore(Protocol):
 
     @property
     def is_remote(self) -> bool:
-        """Whether requests wait for a network, so that concurrent requests are faster."""
+        """Whether requests use a network, so that concurrent requests are faster."""
 
     def read(self, path: str) -> bytes:
         """The bytes of an object; ``ObjectNotFoundError`` if it does not exist."""
@@ -110,16 +112,16 @@ class ObjectStore(Protocol):
         """Create or replace the object atomically: a reader sees the old bytes or the new ones."""
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Create the object, complete and durable, unless it exists; True if this call created it.
+        """Create the object, complete and durable, if it does not exist. True if this call created it.
 
         A disk links a complete file to the name (``os.link`` fails if it exists), S3 puts with ``If-None-Match: *``,
-        and S3 with ``single_writer`` looks first and then puts, because no other process writes.
+        and S3 with ``single_writer`` first asks for the object and then puts it, because no other process writes.
         If the answer is lost, the store repeats the put and may return False although the first put has created the
         object. The caller has to read the object to know. ``StoreRefusedError``: the object was certainly not stored.
         """
 
     def put_if_match(self, path: str, data: bytes, expected: bytes | None) -> bool:
-        """Replace the object if its bytes are ``expected`` (None: if it does not exist); False if they are not."""
+        """Replace the object if its bytes are ``expected`` (None: if it does not exist). True if it was replaced."""
 
     def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
         """Objects directly in ``folder`` with a name from ``start`` on, sorted by name; empty if it does not exist."""
@@ -156,7 +158,7 @@ class ObjectStore(Protocol):
         """The access of Spark to ``root`` or one of ``allowed_roots``."""
 
     def make_root(self) -> None:
-        """Make the table's folder for another program that writes there; does nothing in a store without folders.
+        """Create the table's folder for another program that writes there. A store without folders does nothing.
 
         ``StoreError``: a file is in its place, or the permission is missing.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 _PERMISSION = "Let this user write to the table's folder"
-_SPACE = "Make room: nothing was committed, and vacuum deletes the files that were written"
+_SPACE = "Free some space: nothing was committed, and vacuum deletes the files that were written"
 #: Errors if a folder or object cannot be made because a file is in its place.
 NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
 NO_FOLDER_HINT = "Choose another location for the table, or move the obstacle away"

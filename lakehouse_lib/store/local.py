@@ -342,7 +342,7 @@ def _meta(path: str, status: os.stat_result) -> ObjectMeta:
 
 
 def _tag(status: os.stat_result) -> str:
-    """The inode and time of a file; "" if another content could have the same.
+    """The inode and time of a file; "" if a file with other content could have the same.
 
     The tag is not empty only if the file system has times finer than a millisecond, and the kernel's clock has ticked
     since the file was written. A later replacement then has another time, and most likely another inode.

@@ -45,7 +45,7 @@ def register(kind: StoreKind) -> None:
 
 
 def kinds() -> list[StoreKind]:
-    """All registered kinds, each once."""
+    """All registered kinds, without duplicates."""
     _import_folders()
     return list({id(kind): kind for kind in _by_scheme.values()}.values())
 

@@ -60,10 +60,10 @@ def scheme_of(location: str) -> str:
 
 
 def parse(location: str, table: str | None = None) -> Uri:
-    """The parts of a location. A part that a location must not have is an error; it is not dropped.
+    """The parts of a location. A part that a location must not have is an error.
 
     Args:
-        table: the table concerned, for errors.
+        table: the table's location, for errors.
 
     Raises:
         InvalidArgumentError: the location has credentials, a query or a fragment (even if empty), a control character
