@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lakehouse_lib.errors import InvalidArgumentError, UnsupportedFeatureError
-from lakehouse_lib.features import changed_configuration, column_mapping, requested_features
+from lakehouse_lib.features import changed_configuration, column_mapping, requested_features, row_tracking
 from lakehouse_lib.features.constraints import check_constraints
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.operations.alter.metadata_change import commit_change
+from lakehouse_lib.operations.alter.row_id_backfill import backfill_row_ids
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.table_properties import (
@@ -49,8 +50,6 @@ def plan_properties(snapshot: Snapshot, change: Mapping[str, str | None]) -> Met
     after = replace(before, configuration=configuration)
     if CHANGE_DATA_FEED.is_on(configuration) and not CHANGE_DATA_FEED.is_on(before.configuration):
         check_feed_names(snapshot.schema, table=table)
-    if _enables_row_tracking(before, after):
-        _check_row_ids(snapshot)
     return _with_mapping_mode(snapshot, after) if COLUMN_MAPPING_MODE.key in change else after
 
 
@@ -62,6 +61,8 @@ def set_table_properties(
     commit_properties: CommitProperties | None = None,
 ) -> OperationResult:
     """Set table properties. A property that enables a feature adds the feature to the protocol.
+
+    If row tracking is enabled for a table with rows, commits before this one give row ids to its files.
 
     Args:
         properties: ``delta.feature.NAME = supported`` adds a feature without a property.
@@ -97,13 +98,19 @@ def set_table_properties(
             )
     snapshot.check_writable()
     after = plan_properties(snapshot, properties)
+    reads: tuple[None, ...] = ()
+    if ROW_TRACKING.is_on(after.configuration) and not ROW_TRACKING.is_on(snapshot.configuration):
+        snapshot = backfill_row_ids(snapshot, commit_properties=commit_properties)
+        after = plan_properties(snapshot, properties)
+        # Without the feature in the protocol, a concurrent commit may add a file that has no row ids.
+        reads = () if row_tracking.are_assigned(snapshot.protocol, snapshot.metadata) else (None,)
     return commit_change(
         snapshot,
         "SET TBLPROPERTIES",
         {"properties": dict(properties)},
         metadata=after,
         features=requested_features(properties, table=table),
-        reads=(None,) if _enables_row_tracking(snapshot.metadata, after) else (),
+        reads=reads,
         commit_properties=commit_properties,
     )
 
@@ -212,21 +219,3 @@ def _with_mapping_mode(snapshot: Snapshot, after: Metadata) -> Metadata:
         version=snapshot.version,
         hint="Copy the rows into a table that is created with this mode",
     )
-
-
-def _enables_row_tracking(before: Metadata, after: Metadata) -> bool:
-    """Whether the change enables row tracking, so that every file must have row ids."""
-    return ROW_TRACKING.is_on(after.configuration) and not ROW_TRACKING.is_on(before.configuration)
-
-
-def _check_row_ids(snapshot: Snapshot) -> None:
-    """Refuse row tracking for a table with a file without row ids."""
-    count = snapshot.file_columns(["baseRowId"])["baseRowId"].null_count
-    if count:
-        raise UnsupportedFeatureError(
-            f"{ROW_TRACKING.key} cannot be set (rowTracking): {count} of {snapshot.file_count} files have no row ids",
-            table=snapshot.store.root,
-            version=snapshot.version,
-            hint="Set it with delta-spark, which gives ids to the rows of existing files, or copy the rows into a new "
-            "table",
-        )

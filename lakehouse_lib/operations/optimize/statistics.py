@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,14 +12,12 @@ from lakehouse_lib.arrow.values import bools, flags_of, strings
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.parquet.footer import FooterStatistics
 from lakehouse_lib.engine.parquet.writer import indexed_leaves
-from lakehouse_lib.errors import CommitFailedError, ConcurrentDeleteReadError
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.json_text import parse_json
-from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
+from lakehouse_lib.operations.file_update import FileUpdate
 from lakehouse_lib.operations.optimize.compact import check_partition_predicate
 from lakehouse_lib.operations.replanning import commit_change
 from lakehouse_lib.operations.results import ChangeResult
-from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import Field, PrimitiveType, StructType
@@ -35,7 +31,6 @@ from lakehouse_lib.statistics import (
     with_missing,
 )
 from lakehouse_lib.store.concurrent import at_once
-from lakehouse_lib.transaction import OptimisticTransaction
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 _MOST_FILES = 1_000
@@ -102,9 +97,13 @@ def compute_statistics(
     chosen = files.select(["path", "stats", "deletionVector"])
     share = max(1, min(_MOST_FILES, -(-len(files) // (4 * engine.parallelism))))
     tasks = [FooterTask(reader, chosen.slice(start, share)) for start in range(0, len(files), share)]
-    change = _NewStatistics(files, predicate, started)
-    if tasks:
-        change.current = _with_statistics(files, engine.run(read_statistics, tasks))
+    change = FileUpdate(
+        "COMPUTE STATS",
+        {"predicate": "[]" if predicate is None else [predicate.text]},
+        _with_statistics(files, engine.run(read_statistics, tasks)) if tasks else files,
+        predicate,
+        started,
+    )
     committed = commit_change(snapshot, change, commit_properties)
     metrics = {
         **change.metrics(),
@@ -132,53 +131,12 @@ def _complete(old: str | None, new: str, *, is_marked: bool) -> str:
     return with_loose_bounds(stats, parse_json(new)["numRecords"]) if is_marked else stats
 
 
-@dataclass
-class _NewStatistics:
-    """The commit of new statistics; a ``Change``.
-
-    Attributes:
-        files: the planned files.
-        current: the files with new statistics that can still be committed.
-    """
-
-    files: pa.Table
-    predicate: Predicate | None
-    started: float
-    current: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], FILE_SCHEMA))
-
-    replans = (ConcurrentDeleteReadError,)
-
-    def plan(self, snapshot: Snapshot, lost: CommitFailedError | None) -> OptimisticTransaction | None:
-        if lost is not None:
-            alive = file_keys(snapshot.file_columns(KEY_COLUMNS), snapshot.store)
-            keys = file_keys(self.current.select(KEY_COLUMNS), snapshot.store)
-            self.current = self.current.filter(pc.is_in(keys, value_set=alive))
-        if not len(self.current):
-            return None
-        return TableChange(
-            "COMPUTE STATS",
-            {"predicate": "[]" if self.predicate is None else [self.predicate.text]},
-            added=self.current,
-            reads=(self.predicate,),
-            keeps_row_ids=True,
-            metrics=self.metrics(),
-        ).on(snapshot, snapshot.store)
-
-    def discard(self, *, committed: bool) -> None:
-        """No file was written."""
-
-    def metrics(self) -> Mapping[str, Any]:
-        elapsed = int((time.monotonic() - self.started) * 1000)
-        return {"numUpdatedFiles": len(self.current), "executionTimeMs": elapsed}
-
-
 def _with_statistics(files: pa.Table, results: pa.Table) -> pa.Table:
-    """The files whose statistics differ from those in the log, with the new ones and without a change of rows."""
+    """The files whose statistics differ from those in the log, with the new ones."""
     order = pc.index_in(files["path"], value_set=results["path"].combine_chunks())
     stats = results["stats"].combine_chunks().take(order.combine_chunks())
     is_new = pc.fill_null(pc.not_equal(files["stats"], stats), True)
-    for name, values in (("stats", stats), ("dataChange", bools([False] * len(files)))):
-        files = files.set_column(files.column_names.index(name), FILE_SCHEMA.field(name), values)
+    files = files.set_column(files.column_names.index("stats"), FILE_SCHEMA.field("stats"), stats)
     return files.filter(is_new)
 
 

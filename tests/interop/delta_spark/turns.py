@@ -307,6 +307,23 @@ def test_ids_that_we_gave_are_kept_once_delta_spark_keeps_them(tmp_path: Path, p
 
 
 @pytest.mark.timeout(900)
+def test_delta_spark_keeps_the_ids_that_we_gave_to_existing_rows(tmp_path: Path, peer: Peer) -> None:
+    path, table = tmp_path / "t", f"delta.`{tmp_path / 't'}`"
+    write_deltalake(path, rows(0), configuration={"delta.enableDeletionVectors": "true"})
+    peer.sql(f"INSERT INTO {table} SELECT id, 1 FROM range(10, 20)")
+    peer.sql(f"DELETE FROM {table} WHERE id IN (3, 14)")
+    DeltaTable(path).alter.set_table_properties({"delta.enableRowTracking": "true"})
+    ids = peer.row_ids(table)
+    assert len({row for row, _ in ids.values()}) == len(ids) == 18
+    peer.sql(f"UPDATE {table} SET part = 7 WHERE id < 12")
+    peer.sql(f"OPTIMIZE {table}")
+    write_deltalake(path, rows(20), mode="append")
+    after = peer.row_ids(table)
+    assert {key: after[key][0] for key in ids} == {key: row for key, (row, _) in ids.items()}
+    assert len({row for row, _ in after.values()}) == len(after) == 28
+
+
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "properties",
     [

@@ -311,7 +311,6 @@ def test_constraints_that_are_refused(tmp_path: Path, constraints: Any, error: t
         ({"delta.minReaderVersion": "3"}, InvalidArgumentError, "cannot be set"),
         ({"delta.checkpointInterval": "often"}, InvalidArgumentError, "expected a whole number"),
         ({"delta.enableIcebergCompatV2": "true"}, UnsupportedFeatureError, "icebergCompatV2"),
-        ({"delta.enableRowTracking": "true"}, UnsupportedFeatureError, "1 of 1 files have no row ids"),
         ({"delta.columnMapping.mode": "id"}, UnsupportedFeatureError, "from none to id"),
         ({"delta.appendOnly": None}, InvalidArgumentError, "unset_table_properties"),
         ("delta.appendOnly", InvalidArgumentError, "expected a dictionary"),
@@ -329,28 +328,6 @@ def test_a_feed_is_refused_where_columns_have_its_names(tmp_path: Path) -> None:
     write_deltalake(tmp_path, pa.table({"_change_type": [1]}))
     with pytest.raises(InvalidSchemaError, match="_change_type"):
         DeltaTable(tmp_path).alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
-
-
-def test_row_tracking_of_a_table_whose_files_have_ids(tmp_path: Path) -> None:
-    write_deltalake(tmp_path, ROWS, configuration={"delta.enableRowTracking": "true"})
-    table = DeltaTable(tmp_path)
-    table.alter.set_table_properties({"delta.enableRowTracking": "false"})
-    write_deltalake(table, ROWS, mode="append")
-    table.alter.set_table_properties({"delta.enableRowTracking": "true"})
-    table.update({"name": "'x'"}, predicate="id = 1")
-    ids = table.scan(row_ids=True).read_all()["_metadata.row_id"].to_pylist()
-    assert sorted(ids) == list(range(6))
-
-
-def test_row_tracking_is_not_enabled_beside_an_append(tmp_path: Path) -> None:
-    """The file of the append has no row ids."""
-    write_deltalake(tmp_path, ROWS.slice(0, 0))
-    snapshot = load_snapshot(open_store(tmp_path))
-    write_deltalake(tmp_path, ROWS, mode="append")
-    with pytest.raises(ConcurrentAppendError):
-        set_table_properties(snapshot, {"delta.enableRowTracking": "true"})
-    with pytest.raises(UnsupportedFeatureError, match="1 of 1 files have no row ids"):
-        DeltaTable(tmp_path).alter.set_table_properties({"delta.enableRowTracking": "true"})
 
 
 def test_names_in_double_quotes_are_stored_as_spark_reads_them(tmp_path: Path) -> None:

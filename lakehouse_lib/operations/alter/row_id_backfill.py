@@ -1,0 +1,72 @@
+"""Give row ids to the rows of a table that has none (PROTOCOL.md, Row Tracking: Enablement)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+
+import pyarrow.compute as pc
+
+from lakehouse_lib.errors import UnsupportedFeatureError
+from lakehouse_lib.features import row_tracking
+from lakehouse_lib.features.protocol_upgrade import with_features
+from lakehouse_lib.operations import replanning
+from lakehouse_lib.operations.alter.metadata_change import commit_change
+from lakehouse_lib.operations.file_update import FileUpdate
+from lakehouse_lib.protocol.table_properties import ROW_TRACKING
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.statistics import num_records
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+_FILES_IN_A_COMMIT = 100_000
+
+
+def backfill_row_ids(
+    snapshot: Snapshot, *, commit_properties: CommitProperties | None = None, batch: int = _FILES_IN_A_COMMIT
+) -> Snapshot:
+    """Give row ids to all files without them, and return the version after it. No file is read or written.
+
+    The first commit adds the feature rowTracking to the protocol, so that every later commit of any writer assigns row
+    ids. The next ones add the files again, with ids. Files that winning commits add meanwhile have ids already. If the
+    run ends early, another run continues.
+
+    Args:
+        commit_properties: of each commit, except for its application transactions.
+        batch: files in a commit.
+
+    Raises:
+        UnsupportedFeatureError: a file has no row count in its statistics.
+        CommitFailedError: a concurrent change of metadata or protocol.
+    """
+    if not _without_ids(snapshot):
+        return snapshot
+    uncounted = num_records(snapshot.files).null_count
+    if uncounted:
+        raise UnsupportedFeatureError(
+            f"{ROW_TRACKING.key} cannot be set (rowTracking): {uncounted} of {snapshot.file_count} files have no row "
+            "count",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="First call optimize.statistics(), which reads it from the files",
+        )
+    properties = None if commit_properties is None else replace(commit_properties, app_transactions=None)
+    protocol = with_features(snapshot.protocol, [row_tracking.FEATURE.name])
+    if protocol != snapshot.protocol:
+        versions = {"minReaderVersion": protocol.min_reader_version, "minWriterVersion": protocol.min_writer_version}
+        commit_change(
+            snapshot, "UPGRADE PROTOCOL", {"newProtocol": versions}, protocol=protocol, commit_properties=properties
+        )
+        snapshot = snapshot.update()
+    for number in count():
+        if not _without_ids(snapshot):
+            return snapshot
+        files = snapshot.files
+        rest = files.filter(pc.is_null(files["baseRowId"])).slice(0, batch)
+        change = FileUpdate("ROW TRACKING BACKFILL", {"batchId": number}, rest)
+        replanning.commit_change(snapshot, change, properties)
+        snapshot = snapshot.update()
+    raise AssertionError("count() does not end")
+
+
+def _without_ids(snapshot: Snapshot) -> int:
+    return int(snapshot.file_columns(["baseRowId"])["baseRowId"].null_count)

@@ -1,0 +1,69 @@
+"""Add files again with other fields of their actions, such as statistics or row ids. No row changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.values import bools
+from lakehouse_lib.errors import CommitFailedError, ConcurrentDeleteReadError
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
+from lakehouse_lib.operations.table_change import TableChange
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.transaction import OptimisticTransaction
+
+
+@dataclass
+class FileUpdate:
+    """The commit that adds files again; a ``Change``. A file that a winning commit removes or changes is left out.
+
+    Attributes:
+        operation, parameters: as in commitInfo.
+        files: the files (FILE_SCHEMA) with their new fields; after a conflict, those that are left.
+        predicate: true for all rows of the files; None: all rows of the table.
+        started: by ``time.monotonic``.
+    """
+
+    operation: str
+    parameters: Mapping[str, Any]
+    files: pa.Table
+    predicate: Predicate | None = None
+    started: float = field(default_factory=time.monotonic)
+
+    replans = (ConcurrentDeleteReadError,)
+
+    def plan(self, snapshot: Snapshot, lost: CommitFailedError | None) -> OptimisticTransaction | None:
+        if lost is not None:
+            alive = file_keys(snapshot.file_columns(KEY_COLUMNS), snapshot.store)
+            keys = file_keys(self.files.select(KEY_COLUMNS), snapshot.store)
+            self.files = self.files.filter(pc.is_in(keys, value_set=alive))
+        if not len(self.files):
+            return None
+        return TableChange(
+            self.operation,
+            self.parameters,
+            added=without_data_change(self.files),
+            reads=(self.predicate,),
+            keeps_row_ids=True,
+            metrics=self.metrics(),
+        ).on(snapshot, snapshot.store)
+
+    def discard(self, *, committed: bool) -> None:
+        """No file was written."""
+
+    def metrics(self) -> Mapping[str, Any]:
+        elapsed = int((time.monotonic() - self.started) * 1000)
+        return {"numUpdatedFiles": len(self.files), "executionTimeMs": elapsed}
+
+
+def without_data_change(files: pa.Table) -> pa.Table:
+    """The files with ``dataChange`` false."""
+    index = files.column_names.index("dataChange")
+    return files.set_column(index, FILE_SCHEMA.field("dataChange"), bools([False] * len(files)))
