@@ -7,7 +7,7 @@ legacy protocol version implies.
 from lakehouse_lib.features.change_data_feed import has_change_data_feed
 from lakehouse_lib.features.column_mapping import with_physical_names
 from lakehouse_lib.features.feature import Feature
-from lakehouse_lib.features.property_validation import changed_configuration, requested_features
+from lakehouse_lib.features.property_validation import changed_configuration, requested_features, requested_versions
 from lakehouse_lib.features.protocol_upgrade import (
     listing,
     protocol_for,
@@ -33,6 +33,7 @@ __all__ = [
     "protocol_for",
     "reader_features",
     "requested_features",
+    "requested_versions",
     "row_rules",
     "with_features",
     "with_physical_names",

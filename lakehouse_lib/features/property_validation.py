@@ -14,8 +14,9 @@ from lakehouse_lib.schema import Schema
 
 #: ``delta.feature.NAME = supported`` adds a feature to the protocol; it is not stored as a property.
 FEATURE_PREFIX = "delta.feature."
-_KEYS = {key.lower(): key for key in PROPERTIES}
-_PROTOCOL_VERSIONS = ("delta.minreaderversion", "delta.minwriterversion")
+#: These raise the versions of the protocol; they are not stored as properties. The values are the highest versions.
+_PROTOCOL_VERSIONS = {"delta.minReaderVersion": 3, "delta.minWriterVersion": 7}
+_KEYS = {key.lower(): key for key in (*PROPERTIES, *_PROTOCOL_VERSIONS)}
 
 
 def changed_configuration(
@@ -49,7 +50,9 @@ def changed_configuration(
     names = {feature.name for feature in FEATURES.values() if feature.enabled(values, schema)}
     _check_written(names | requested_features(change, table=table), table)
     rest = {key: value for key, value in current.items() if key not in change}
-    configuration = rest | {key: value for key, value in values.items() if not key.startswith(FEATURE_PREFIX)}
+    requested_versions(change, table=table)
+    stored = {key: value for key, value in values.items() if not key.startswith(FEATURE_PREFIX)}
+    configuration = rest | {key: value for key, value in stored.items() if key not in _PROTOCOL_VERSIONS}
     _check_manifests(configuration, table)
     if row_tracking.PROPERTIES & values.keys():
         return row_tracking.with_columns(configuration, table=table)
@@ -72,6 +75,26 @@ def requested_features(change: Mapping[str, str | None], *, table: str | None = 
                 code="DELTA_INVALID_TABLE_PROPERTY",
             )
     return frozenset(key.removeprefix(FEATURE_PREFIX) for key in entries)
+
+
+def requested_versions(change: Mapping[str, str | None], *, table: str | None = None) -> tuple[int, int]:
+    """The reader version and the writer version that a change requests for the protocol; 1 if it requests none.
+
+    Raises:
+        InvalidArgumentError: a value is not a version of the protocol.
+    """
+    versions = []
+    for key, highest in _PROTOCOL_VERSIONS.items():
+        text = str(change.get(key) or 1).strip()
+        if not text.isdecimal() or not 1 <= int(text) <= highest:
+            raise InvalidArgumentError(
+                f"{key} = {excerpt(text)} is not valid; expected a whole number from 1 to {highest}",
+                table=table,
+                hint="Leave it out: a table gets the lowest protocol that its schema and properties require",
+                code="DELTA_INVALID_TABLE_PROPERTY",
+            )
+        versions.append(int(text))
+    return versions[0], versions[1]
 
 
 def _check_manifests(configuration: Mapping[str, str], table: str | None) -> None:
@@ -104,13 +127,6 @@ def _check_written(names: Iterable[str], table: str | None) -> None:
 
 def _check_name(key: str, known_only: bool, table: str | None) -> None:
     lower = key.lower()
-    if lower in _PROTOCOL_VERSIONS:
-        raise InvalidArgumentError(
-            f"{key} cannot be set as a property",
-            table=table,
-            hint="Leave it out: a table gets the lowest protocol that its schema and properties require",
-            code="DELTA_INVALID_TABLE_PROPERTY",
-        )
     prefix = next((start for start in (check_constraints.PREFIX, FEATURE_PREFIX) if lower.startswith(start)), None)
     if key in PROPERTIES and not PROPERTIES[key].settable:
         raise InvalidArgumentError(
@@ -119,7 +135,7 @@ def _check_name(key: str, known_only: bool, table: str | None) -> None:
             hint="Leave it out",
             code="DELTA_INVALID_TABLE_PROPERTY",
         )
-    if not lower.startswith("delta.") or key in PROPERTIES or (prefix is not None and key.startswith(prefix)):
+    if not lower.startswith("delta.") or key in _KEYS.values() or (prefix is not None and key.startswith(prefix)):
         return
     spelling = _KEYS.get(lower) if prefix is None else prefix + key[len(prefix) :]
     if spelling is None and not known_only:

@@ -26,7 +26,12 @@ def writer_features(protocol: Protocol) -> frozenset[str]:
 
 
 def protocol_for(
-    metadata: Metadata, current: Protocol | None = None, *, has_files: bool = True, extra: Iterable[str] = ()
+    metadata: Metadata,
+    current: Protocol | None = None,
+    *,
+    has_files: bool = True,
+    extra: Iterable[str] = (),
+    versions: tuple[int, int] = (1, 1),
 ) -> Protocol:
     """The lowest protocol that has all features of ``current`` and those that the metadata requires.
 
@@ -35,6 +40,7 @@ def protocol_for(
         has_files: whether the existing table has files. If it has files, metadata alone does not add a feature that
             needs a backfill, and the property that enables the feature has no effect.
         extra: names of further features.
+        versions: the least reader version and writer version.
     """
     schema = Schema.from_json(metadata.schema_string)
     is_empty = current is None or not has_files
@@ -45,7 +51,20 @@ def protocol_for(
         and feature.enabled(metadata.configuration, schema)
         and (is_empty or not feature.needs_backfill)
     }
-    return with_features(current or _BASE, names.union(extra))
+    return with_features(with_versions(current or _BASE, versions), names.union(extra))
+
+
+def with_versions(protocol: Protocol, versions: tuple[int, int]) -> Protocol:
+    """The protocol with at least this reader version and writer version. Reader version 3 needs writer version 7.
+
+    Version 7 implies no feature, so the protocol then gets lists of the features that its versions implied.
+    """
+    reader, writer = max(protocol.min_reader_version, versions[0]), max(protocol.min_writer_version, versions[1])
+    if (reader, writer) == (protocol.min_reader_version, protocol.min_writer_version):
+        return protocol
+    if reader < 3 and writer < 7:
+        return Protocol(reader, writer)
+    return Protocol(reader, 7, reader_features(protocol) if reader >= 3 else None, writer_features(protocol))
 
 
 def listing(protocol: Protocol, names: Iterable[str]) -> Protocol:

@@ -28,6 +28,7 @@ class TableChange:
         change_files: files of the change data feed (CHANGE_FILE_SCHEMA).
         metadata: the table's new metadata, with the protocol that it requires; None: unchanged.
         features: names of further features that the protocol gets with the metadata.
+        versions: the least reader version and writer version that the protocol gets with the metadata.
         protocol: the table's new protocol, if the metadata does not change.
         reads: the predicates that the change read; None among them stands for the whole table. Empty: a blind write.
         moves_rows: ``added`` has the rows of ``removed``, so no row changes (``dataChange`` is false).
@@ -43,6 +44,7 @@ class TableChange:
     change_files: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], CHANGE_FILE_SCHEMA))
     metadata: Metadata | None = None
     features: frozenset[str] = frozenset()
+    versions: tuple[int, int] = (1, 1)
     protocol: Protocol | None = None
     reads: tuple[Predicate | None, ...] = ()
     moves_rows: bool = False
@@ -56,7 +58,9 @@ class TableChange:
         if self.metadata is not None:
             before = None if snapshot is None else snapshot.protocol
             has_files = snapshot is not None and len(self.removed) < snapshot.file_count
-            protocol = protocol_for(self.metadata, before, has_files=has_files, extra=self.features)
+            protocol = protocol_for(
+                self.metadata, before, has_files=has_files, extra=self.features, versions=self.versions
+            )
             if protocol != before:
                 transaction.set_protocol(protocol)
             transaction.set_metadata(self.metadata)

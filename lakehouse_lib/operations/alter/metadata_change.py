@@ -22,6 +22,7 @@ def commit_change(
     metadata: Metadata | None = None,
     protocol: Protocol | None = None,
     features: Iterable[str] = (),
+    versions: tuple[int, int] = (1, 1),
     reads: Iterable[Predicate | None] = (),
     commit_properties: CommitProperties | None = None,
 ) -> OperationResult:
@@ -30,6 +31,7 @@ def commit_change(
     Args:
         operation, parameters: as in commitInfo.
         features: further features that the protocol gets with the metadata.
+        versions: the least reader version and writer version that it gets.
         reads: the rows that the change depends on; None: all rows.
 
     Raises:
@@ -43,6 +45,7 @@ def commit_change(
         metadata=metadata,
         protocol=protocol,
         features=frozenset(features),
+        versions=versions,
         reads=tuple(reads),
     )
     outcome = change.on(snapshot, snapshot.store).commit(commit_properties)

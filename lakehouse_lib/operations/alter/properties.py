@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lakehouse_lib.errors import InvalidArgumentError, UnsupportedFeatureError
-from lakehouse_lib.features import changed_configuration, column_mapping, requested_features, row_tracking
+from lakehouse_lib.features import (
+    changed_configuration,
+    column_mapping,
+    requested_features,
+    requested_versions,
+    row_tracking,
+)
 from lakehouse_lib.features.constraints import check_constraints
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.operations.alter.metadata_change import commit_change
@@ -65,7 +71,8 @@ def set_table_properties(
     If row tracking is enabled for a table with rows, commits before this one give row ids to its files.
 
     Args:
-        properties: ``delta.feature.NAME = supported`` adds a feature without a property.
+        properties: ``delta.feature.NAME = supported`` adds a feature without a property. ``delta.minReaderVersion`` and
+            ``delta.minWriterVersion`` raise the versions of the protocol.
         raise_if_not_exists: refuse names that do not begin with ``delta.``, as ``deltalake`` does. Unknown names that
             begin with ``delta.`` are always refused.
 
@@ -110,6 +117,7 @@ def set_table_properties(
         {"properties": dict(properties)},
         metadata=after,
         features=requested_features(properties, table=table),
+        versions=requested_versions(properties, table=table),
         reads=reads,
         commit_properties=commit_properties,
     )

@@ -12,7 +12,7 @@ from lakehouse_lib.features import row_tracking
 from lakehouse_lib.features.protocol_upgrade import with_features
 from lakehouse_lib.operations import replanning
 from lakehouse_lib.operations.alter.metadata_change import commit_change
-from lakehouse_lib.operations.file_update import FileUpdate
+from lakehouse_lib.operations.optimize.file_update import FileUpdate
 from lakehouse_lib.protocol.table_properties import ROW_TRACKING
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import num_records

@@ -18,7 +18,7 @@ from lakehouse_lib.engine.parquet.footer import FooterStatistics, read_footer, w
 from lakehouse_lib.engine.parquet.writer import indexed_leaves
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
 from lakehouse_lib.errors import DeltaError, SchemaMismatchError
-from lakehouse_lib.features import requested_features
+from lakehouse_lib.features import requested_features, requested_versions
 from lakehouse_lib.log import latest_version
 from lakehouse_lib.operations.convert.folder import ConversionFolder, PartitionStrategy, open_folder
 from lakehouse_lib.operations.results import ChangeResult
@@ -113,6 +113,7 @@ def convert(
         added=_files(folder, target, collect_stats=conversion.collect_stats),
         metadata=metadata,
         features=requested_features(conversion.configuration or {}),
+        versions=requested_versions(conversion.configuration or {}),
         metrics={"numConvertedFiles": len(folder.paths)},
     )
     outcome = change.on(None, store).commit(commit_properties)

@@ -7,13 +7,20 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, TableNotFoundError
-from lakehouse_lib.features import changed_configuration, requested_features, row_rules, with_physical_names
+from lakehouse_lib.features import (
+    changed_configuration,
+    requested_features,
+    requested_versions,
+    row_rules,
+    with_physical_names,
+)
 from lakehouse_lib.features.constraints.check_constraints import PREFIX as CONSTRAINT_PREFIX
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
@@ -145,20 +152,16 @@ def create_table(
     if snapshot is not None and mode != "overwrite":
         raise table_exists(store, hint='Use mode "ignore" to open it, "overwrite" to empty it, or another location')
     parameters = {"mode": MODE_NAMES[mode], **describe(metadata)}
-    features = requested_features(configuration or {})
-    added = _added_files(add_actions, metadata, store)
-    if snapshot is None:
-        change = TableChange("CREATE TABLE", parameters, added=added, metadata=metadata, features=features)
-    else:
-        change = TableChange(
-            "CREATE OR REPLACE TABLE",
-            parameters,
-            added=added,
-            removed=snapshot.files,
-            metadata=metadata,
-            features=features,
-            reads=(None,),
-        )
+    change = TableChange(
+        "CREATE TABLE",
+        parameters,
+        added=_added_files(add_actions, metadata, store),
+        metadata=metadata,
+        features=requested_features(configuration or {}),
+        versions=requested_versions(configuration or {}),
+    )
+    if snapshot is not None:
+        change = replace(change, operation="CREATE OR REPLACE TABLE", removed=snapshot.files, reads=(None,))
     outcome = change.on(snapshot, store).commit(commit_properties)
     if snapshot is None and isinstance(outcome, Conflict):
         if mode == "ignore":

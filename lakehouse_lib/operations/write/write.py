@@ -23,6 +23,7 @@ from lakehouse_lib.features import (
     check_removal,
     has_change_data_feed,
     requested_features,
+    requested_versions,
     row_rules,
     with_physical_names,
 )
@@ -213,9 +214,16 @@ def _change(snapshot: Snapshot | None, files: pa.Table, metadata: Metadata, what
     mode: dict[str, object] = {"mode": MODE_NAMES[what.mode]}
     if snapshot is None:
         metrics = write_metrics(files, files.slice(0, 0))
-        features = requested_features(what.configuration or {})
         created = {**mode, **describe(metadata)} | ({} if what.predicate is None else {"predicate": what.predicate})
-        return TableChange("WRITE", created, files, metadata=metadata, features=features, metrics=metrics)
+        return TableChange(
+            "WRITE",
+            created,
+            files,
+            metadata=metadata,
+            features=requested_features(what.configuration or {}),
+            versions=requested_versions(what.configuration or {}),
+            metrics=metrics,
+        )
     removed, reads = _files_to_remove(snapshot, files, what)
     if what.partition_overwrite_mode == "dynamic":
         mode |= {"isDynamicPartitionOverwrite": True}

@@ -308,7 +308,9 @@ def test_constraints_that_are_refused(tmp_path: Path, constraints: Any, error: t
     ("properties", "error", "message"),
     [
         ({"delta.constraints.c": "id > 0"}, InvalidArgumentError, "alter.add_constraint"),
-        ({"delta.minReaderVersion": "3"}, InvalidArgumentError, "cannot be set"),
+        ({"delta.minReaderVersion": "4"}, InvalidArgumentError, "expected a whole number from 1 to 3"),
+        ({"delta.minWriterVersion": "x"}, InvalidArgumentError, "expected a whole number from 1 to 7"),
+        ({"delta.minwriterversion": "5"}, InvalidArgumentError, "expected delta.minWriterVersion"),
         ({"delta.checkpointInterval": "often"}, InvalidArgumentError, "expected a whole number"),
         ({"delta.enableIcebergCompatV2": "true"}, UnsupportedFeatureError, "icebergCompatV2"),
         ({"delta.columnMapping.mode": "id"}, UnsupportedFeatureError, "from none to id"),
@@ -322,6 +324,25 @@ def test_properties_that_are_refused(tmp_path: Path, properties: Any, error: typ
     with pytest.raises(error, match=message):
         DeltaTable(tmp_path).alter.set_table_properties(properties, raise_if_not_exists=False)
     assert DeltaTable(tmp_path).version() == 0
+
+
+@pytest.mark.parametrize("versions", [(2, 5), (1, 4), (1, 2), (3, 7), (1, 7)], ids=str)
+@pytest.mark.parametrize("created", [True, False], ids=["a new table", "an existing table"])
+def test_versions_of_the_protocol(tmp_path: Path, versions: tuple[int, int], created: bool) -> None:
+    properties = {"delta.minReaderVersion": str(versions[0]), "delta.minWriterVersion": str(versions[1])}
+    write_deltalake(tmp_path, ROWS, configuration=properties if created else None)
+    table = DeltaTable(tmp_path)
+    if not created:
+        table.alter.set_table_properties(properties)
+    protocol = table.protocol()
+    assert (protocol.min_reader_version, protocol.min_writer_version) == versions
+    assert (protocol.writer_features is not None) == (versions[1] == 7)
+    assert (protocol.reader_features is not None) == (versions[0] == 3)
+    assert table.metadata().configuration == {}
+    write_deltalake(tmp_path, ROWS, mode="append")
+    assert len(read_by_all(tmp_path)) == 6
+    deltalake.write_deltalake(tmp_path, ROWS, mode="append")
+    assert DeltaTable(tmp_path).count() == 9
 
 
 def test_a_feed_is_refused_where_columns_have_its_names(tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ def test_compression_is_the_tables(tmp_path: Path) -> None:
         ({"delta.appendOnly": "yes"}, InvalidArgumentError),
         ({"delta.enableExpiredLogCleanup": ""}, InvalidArgumentError),
         ({"delta.logRetentionDuration": "a month"}, InvalidArgumentError),
-        ({"delta.minReaderVersion": "3"}, InvalidArgumentError),
+        ({"delta.minReaderVersion": "4"}, InvalidArgumentError),
     ],
 )
 def test_properties_that_cannot_be_kept(tmp_path: Path, properties: dict[str, str], error: type[Exception]) -> None:
