@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.snapshot import Snapshot
 
 #: The kind of a parameter's value: ``condition`` is SQL text, ``assignments`` a mapping of columns to SQL, ``clauses``
-#: a list of mappings of a method of ``TableMerger`` to its arguments, ``file`` and ``folder`` are paths, ``inputs`` are
+#: a list of mappings of a method to its arguments, ``file`` and ``folder`` are paths, ``inputs`` are
 #: pairs of a name and a location, ``names`` is a tuple of columns, ``texts`` a mapping of names to texts, ``version`` a
 #: version or a time, ``bytes`` and ``count`` are at least 1.
 Kind = Literal[
@@ -223,6 +223,19 @@ MERGE_ROWS = Operation(
     ChangeResult,
     moves_bytes=True,
 )
+CLONE = Operation(
+    "clone",
+    "Make a new Delta table of a version of another one.",
+    (
+        Parameter("table", "location", "the location of the table to clone", required=True),
+        Parameter("target", "location", "the location of the new table; an empty folder", required=True),
+        Parameter("version", "version", "the version, or a time in ISO 8601; default: the latest version"),
+        Parameter("is_shallow", "flag", "refer to the files of the table instead of copying them", default=False),
+    ),
+    "operations.clone.clone:clone",
+    ChangeResult,
+    moves_bytes=True,
+)
 INGEST = Operation(
     "ingest",
     "Load source files from a landing folder into a Delta table, exactly once, even if the job is killed. Rows that "
@@ -366,40 +379,16 @@ GENERATE = TableOperation(
     OperationResult,
     moves_bytes=False,
 )
-SET_PROPERTIES = TableOperation(
-    "set_properties",
-    "Set properties of a Delta table, and add the features that they enable.",
-    (
-        _TABLE,
-        Parameter("properties", "texts", """the values as JSON: {"name": "value", ...}""", required=True),
-        Parameter("raise_if_not_exists", "flag", "refuse names that do not begin with delta.", default=True),
-    ),
-    "operations.alter.properties:set_table_properties",
+ALTER = Operation(
+    "alter",
+    "Change columns, constraints, properties and features of a Delta table, without reading rows.",
+    (_TABLE, Parameter("changes", "clauses", """the changes as JSON: [{"verb": {arguments}}, ...]""", required=True)),
+    "table.alterer:TableAlterer.apply",
     OperationResult,
     moves_bytes=False,
 )
 
 #: Every operation by its name.
 OPERATIONS: dict[str, Operation] = {
-    operation.name: operation
-    for operation in (
-        COMPACT,
-        Z_ORDER,
-        COMPUTE_STATISTICS,
-        DELETE_ROWS,
-        UPDATE_ROWS,
-        ADD_CONSTRAINT,
-        MERGE_ROWS,
-        INGEST,
-        ERASE,
-        CHECKPOINT,
-        VACUUM,
-        PIN_VERSION,
-        RELEASE_VERSION,
-        CLEANUP,
-        REPAIR,
-        RESTORE,
-        GENERATE,
-        SET_PROPERTIES,
-    )
+    value.name: value for value in list(globals().values()) if isinstance(value, Operation)
 }

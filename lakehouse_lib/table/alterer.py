@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.schema import Field, PrimitiveType
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.table.arguments.positional import also_by_position
+from lakehouse_lib.table.changes import check_changes, parsed
 from lakehouse_lib.transaction.commit_properties import CommitProperties, commit_properties_of
 
 if TYPE_CHECKING:
@@ -45,6 +46,39 @@ class TableAlterer:
 
     def __init__(self, table: DeltaTable) -> None:
         self.table = table
+        self._versions: list[int | None] = []
+
+    def apply(self, changes: Sequence[Mapping[str, Mapping[str, Any]]]) -> OperationResult:
+        """Make changes that are data, such as ``[{"drop_columns": {"column_names": ["note"]}}]``, in their order.
+
+        Every change makes its own commit. If a change fails, the earlier ones stay.
+
+        Args:
+            changes: for each change, a mapping of the verb's name to its arguments. A field is a mapping with its
+                ``name`` and ``type``, as in the JSON form of a schema.
+
+        Raises:
+            InvalidArgumentError: a change is not such a mapping, has an unknown verb or argument, or may read rows.
+                Nothing is changed.
+        """
+        check_changes(changes, TableAlterer, table=self.table.table_uri)
+        read_version = self.table._latest().version
+        for number, change in enumerate(changes, 1):
+            ((verb, arguments),) = change.items()
+            try:
+                getattr(self, verb)(**parsed(arguments))
+            except DeltaError as error:
+                if number == 1:
+                    raise
+                raise type(error)(
+                    f"change {number} of {len(changes)}, {verb}, failed after the first {number - 1}: {error.message}",
+                    table=error.table,
+                    version=error.version,
+                    hint=f"The changes before it are committed. {error.hint or 'Repeat the others'}",
+                    code=error.code,
+                ) from error
+        committed = [version for version in self._versions if version is not None]
+        return OperationResult(self.table.store.root, read_version, max(committed, default=None))
 
     @also_by_position("commit_properties", "post_commithook_properties")
     def add_feature(
@@ -316,4 +350,5 @@ class TableAlterer:
         return self.table._latest(), properties
 
     def _end(self, result: OperationResult) -> None:
+        self._versions.append(result.version)
         self.table._move_on(result.version)

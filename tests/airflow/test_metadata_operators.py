@@ -1,4 +1,4 @@
-"""Operators that restore a table, write its manifests and set its properties; delta-rs reads the results."""
+"""Operators that restore a table, write its manifests and alter it; delta-rs reads the results."""
 
 import os
 from collections.abc import Callable
@@ -14,9 +14,9 @@ from deltalake import DeltaTable, write_deltalake
 
 import lakehouse_lib
 from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
+from lakehouse_airflow.operators.metadata.alter import LakehouseAlterOperator
 from lakehouse_airflow.operators.metadata.generate import LakehouseGenerateOperator
 from lakehouse_airflow.operators.metadata.pins import LakehousePinVersionOperator, LakehouseReleaseVersionOperator
-from lakehouse_airflow.operators.metadata.properties import LakehouseSetPropertiesOperator
 from lakehouse_airflow.operators.metadata.restore import LakehouseRestoreOperator
 from lakehouse_lib.catalogue import TableOperation
 from tests.table_builder import longs
@@ -127,30 +127,97 @@ def test_a_table_whose_files_are_not_plain_parquet_gets_no_manifest(registry_fil
     assert not (table / "_symlink_format_manifest").exists()
 
 
-def test_properties_are_set_and_have_templates(orders: Path) -> None:
-    setting = LakehouseSetPropertiesOperator(
-        task_id="t", table="orders", properties={"delta.logRetentionDuration": "interval {{ params.days }} days"}
+def alter(*changes: Any) -> dict[str, Any]:
+    result: dict[str, Any] = LakehouseAlterOperator(task_id="t", table="orders", changes=list(changes)).execute({})
+    return result
+
+
+def test_a_table_is_altered_in_the_order_of_the_changes(orders: Path) -> None:
+    altering = LakehouseAlterOperator(
+        task_id="t",
+        table="orders",
+        changes=[
+            {"add_columns": {"fields": [{"name": "note", "type": "string"}, {"name": "n", "type": "integer"}]}},
+            {"set_table_properties": {"properties": {"delta.columnMapping.mode": "name"}}},
+            {"rename_column": {"column_name": "note", "new_name": "{{ params.name }}"}},
+            {"drop_columns": {"column_names": ["n"]}},
+            {"set_table_properties": {"properties": {"owner": "sales"}, "raise_if_not_exists": False}},
+        ],
     )
-    setting.render_template_fields({"params": {"days": 90}})
-    assert setting.execute({}) == {"table": "orders", "read_version": 2, "version": 3}
-    own = LakehouseSetPropertiesOperator(
-        task_id="t", table="orders", properties={"owner": "sales"}, raise_if_not_exists=False
+    altering.render_template_fields({"params": {"name": "remark"}})
+    assert altering.execute({}) == {"table": "orders", "read_version": 2, "version": 7}
+    assert altering.made_version == ("orders", 7)
+    assert [commit["operation"] for commit in DeltaTable(orders).history(5)][::-1] == [
+        "ADD COLUMNS",
+        "SET TBLPROPERTIES",
+        "RENAME COLUMN",
+        "DROP COLUMNS",
+        "SET TBLPROPERTIES",
+    ]
+    assert lakehouse_lib.DeltaTable(orders).schema().names == ["o_custkey", "remark"]
+    assert DeltaTable(orders).metadata().configuration["owner"] == "sales"
+
+
+def test_constraints_properties_and_features_are_dropped(orders: Path) -> None:
+    lakehouse_lib.DeltaTable(orders).alter.add_constraint({"positive": "o_custkey >= 0"})
+    alter(
+        {"set_table_properties": {"properties": {"delta.appendOnly": "true"}}},
+        {"drop_constraint": {"name": "positive"}},
+        {"unset_table_properties": {"names": ["delta.appendOnly"]}},
+        {"add_feature": {"feature": "changeDataFeed", "allow_protocol_versions_increase": True}},
+        {"drop_feature": {"feature": "checkConstraints"}},
     )
-    own.execute({})
-    assert own.made_version == ("orders", 4)
-    assert DeltaTable(orders).metadata().configuration == {
-        "delta.logRetentionDuration": "interval 90 days",
-        "owner": "sales",
-    }
+    table = DeltaTable(orders)
+    assert table.metadata().configuration == {}
+    assert "checkConstraints" not in (table.protocol().writer_features or [])
+    assert alter({"drop_constraint": {"name": "positive", "raise_if_not_exists": False}})["version"] is None
+
+
+def test_a_type_is_widened(orders: Path) -> None:
+    alter({"add_columns": {"fields": {"name": "n", "type": "integer"}}})
+    widening = {"properties": {"delta.enableTypeWidening": "true"}}
+    alter({"set_table_properties": widening}, {"change_column_type": {"column_name": "n", "type": "long"}})
+    table = lakehouse_lib.DeltaTable(orders)
+    assert table.schema().get("n").type.type == "long"
+    assert table.to_pyarrow_table().num_rows == 1
+
+
+def test_changes_before_a_change_that_fails_stay(orders: Path) -> None:
+    with pytest.raises(AirflowFailException, match=r"change 2 of 2, drop_constraint, failed after the first 1"):
+        alter({"set_table_description": {"description": "orders"}}, {"drop_constraint": {"name": "positive"}})
+    assert (DeltaTable(orders).version(), DeltaTable(orders).metadata().description) == (3, "orders")
+    with DAG("upkeep", default_args={"retries": 3}):
+        assert LakehouseAlterOperator(task_id="alter", table="orders", changes=[]).retries == 0
 
 
 @pytest.mark.parametrize(
-    "properties",
-    [{"owner": "sales"}, {"delta.appendOnly": "perhaps"}, {"delta.nothing": "1"}, {"delta.appendOnly": None}],
+    "change",
+    [
+        {"rename": {"a": "b"}},
+        {"rename_column": {"column_name": "o_custkey"}},
+        {"rename_column": ["o_custkey", "key"]},
+        {"add_columns": {"fields": [{"name": "note"}]}},
+        {"apply": {"changes": []}},
+        {"set_table_name": {"name": "orders", "commit_properties": None}},
+        {"add_constraint": {"constraints": {"positive": "o_custkey > 0"}}},
+        {"set_column_not_null": {"column_name": "o_custkey"}},
+        {"set_table_name": {"name": "a"}, "set_table_description": {"description": "b"}},
+        {"set_table_properties": {"properties": {"owner": "sales"}}},
+        {"set_table_properties": {"properties": {"delta.appendOnly": "perhaps"}}},
+        "drop_columns",
+        None,
+    ],
 )
-def test_a_property_that_is_not_valid_fails_the_task(orders: Path, properties: dict[str, Any]) -> None:
-    with pytest.raises(AirflowFailException, match=r"\[DELTA_INVALID_TABLE_PROPERTY\]"):
-        LakehouseSetPropertiesOperator(task_id="t", table="orders", properties=properties).execute({})
+def test_a_change_that_is_not_valid_fails_the_task(orders: Path, change: Any) -> None:
+    with pytest.raises(AirflowFailException, match=r"\[DELTA_INVALID_"):
+        alter(change)
+    assert DeltaTable(orders).version() == 2
+
+
+def test_all_changes_are_checked_before_the_first_one(orders: Path) -> None:
+    for changes in ([{"set_table_name": {"name": "a"}}, {"rename": {}}], []):
+        with pytest.raises(AirflowFailException, match=r"expected one verb with its arguments"):
+            alter(*changes)
     assert DeltaTable(orders).version() == 2
 
 
@@ -159,7 +226,7 @@ def test_a_property_that_is_not_valid_fails_the_task(orders: Path, properties: d
     [
         (LakehouseRestoreOperator, {"target": 0}),
         (LakehouseGenerateOperator, {}),
-        (LakehouseSetPropertiesOperator, {"properties": {"delta.appendOnly": "true"}}),
+        (LakehouseAlterOperator, {"changes": [{"set_table_name": {"name": "a"}}]}),
     ],
 )
 def test_registered_only_refuses_locations(

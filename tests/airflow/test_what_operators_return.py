@@ -13,8 +13,8 @@ from lakehouse_airflow.operators.checkpoint import LakehouseCheckpointOperator
 from lakehouse_airflow.operators.cleanup import LakehouseCleanupOperator
 from lakehouse_airflow.operators.health import LakehouseHealthOperator
 from lakehouse_airflow.operators.history import LakehouseHistoryOperator
+from lakehouse_airflow.operators.metadata.alter import LakehouseAlterOperator
 from lakehouse_airflow.operators.metadata.generate import LakehouseGenerateOperator
-from lakehouse_airflow.operators.metadata.properties import LakehouseSetPropertiesOperator
 from lakehouse_airflow.operators.metadata.restore import LakehouseRestoreOperator
 from lakehouse_airflow.operators.repair import LakehouseRepairOperator
 from lakehouse_airflow.operators.report import LakehouseReadCursorOperator
@@ -47,7 +47,7 @@ def table(registry_file: Path) -> str:
         (LakehouseRepairOperator, {}),
         (LakehouseRestoreOperator, {"target": 0}),
         (LakehouseGenerateOperator, {}),
-        (LakehouseSetPropertiesOperator, {"properties": {"delta.appendOnly": "true"}}),
+        (LakehouseAlterOperator, {"changes": [{"set_table_name": {"name": "a"}}]}),
     ],
 )
 def test_the_page_has_the_keys_of_a_result(table: str, operator: Any, arguments: dict[str, Any]) -> None:

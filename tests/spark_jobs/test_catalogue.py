@@ -83,7 +83,6 @@ def test_a_result_survives_json(operation: TableOperation, tmp_path: Path) -> No
         "restore": {"target": "0"},
         "pin_version": {"name": "a", "version": "0"},
         "release_version": {"name": "a"},
-        "set_properties": {"properties": {"delta.appendOnly": "true"}},
     }.get(operation.name, {})
     if operation.name == "release_version":
         DeltaTable(tmp_path).pin("a")
@@ -91,7 +90,7 @@ def test_a_result_survives_json(operation: TableOperation, tmp_path: Path) -> No
     result = operation.run(snapshot, ArrowEngine() if operation.moves_bytes else None, **arguments)
     assert type(result) is operation.result
     assert (result.table, result.read_version) == (snapshot.store.root, 1)
-    commits = operation.moves_bytes or operation.name in ("restore", "set_properties")
+    commits = operation.moves_bytes or operation.name == "restore"
     commits = commits and operation.name != "compute_statistics"  # the log has all statistics of these files
     assert result.version == (2 if commits else None)
     values = result.to_dict()

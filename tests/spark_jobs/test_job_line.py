@@ -14,6 +14,7 @@ import pytest
 from spark_jobs import (
     add_constraint,
     aggregate,
+    clone,
     compact,
     compute_statistics,
     delete_rows,
@@ -31,6 +32,7 @@ JOBS = {
     for job in (
         add_constraint,
         aggregate,
+        clone,
         compact,
         compute_statistics,
         delete_rows,
@@ -75,6 +77,7 @@ def test_missing_arguments_are_an_error_line(capsys: pytest.CaptureFixture[str],
         ("delete_rows", ["--predicate", "a = 1"]),
         ("update_rows", ["--updates", '{"a": "1"}']),
         ("add_constraint", ["--constraints", '{"c": "a > 1"}']),
+        ("clone", ["--target", "t"]),
         ("merge_rows", ["--source", "s", "--predicate", "target.a = source.a", "--clauses", "[]"]),
     ],
 )

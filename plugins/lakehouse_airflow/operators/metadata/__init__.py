@@ -1,1 +1,1 @@
-"""Operators that change a table, or describe it to other programs, and write no data files."""
+"""Operators that change a table as a whole, or describe it to other programs."""

@@ -1,0 +1,62 @@
+"""Changes of a table that are data: mappings of a verb of ``table.alter`` to its arguments."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.schema import Field
+
+#: The verbs that may read rows. They need an engine, so they are operations of their own.
+_READING_VERBS = ("add_constraint", "set_column_not_null")
+
+
+def check_changes(changes: Any, alterer: type, *, table: str) -> None:
+    """Check the form of changes, before the first one is made.
+
+    Args:
+        alterer: the class whose methods are the verbs, ``TableAlterer``.
+
+    Raises:
+        InvalidArgumentError: there is no change, or a change is not a mapping of one verb to its arguments.
+    """
+    verbs = {
+        name: [p for p in inspect.signature(verb).parameters.values() if not p.name.endswith("_properties")]
+        for name, verb in vars(alterer).items()
+        if inspect.isfunction(verb) and not name.startswith("_") and name != "apply"
+    }
+    for change in changes if isinstance(changes, (list, tuple)) and changes else [changes]:
+        try:
+            ((verb, arguments),) = change.items()
+            inspect.Signature(verbs[verb]).bind(None, **parsed(arguments))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"the change of the table is {excerpt(change)}; expected one verb with its arguments ({error})",
+                table=table,
+                hint=f'Give a list such as [{{"drop_columns": {{"column_names": ["note"]}}}}]; the verbs are '
+                f"{', '.join(name for name in verbs if name not in _READING_VERBS)}",
+            ) from error
+        if verb in _READING_VERBS:
+            raise InvalidArgumentError(
+                f"the change of the table is {verb}, which may read rows; expected a change that reads only the log",
+                table=table,
+                hint="Run the operation add_constraint; a column without null is the constraint x IS NOT NULL",
+            )
+
+
+def parsed(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with the fields of ``add_columns`` as fields."""
+    if "fields" not in arguments:
+        return dict(arguments)
+    fields = arguments["fields"]
+    return {**arguments, "fields": [_field(value) for value in fields] if isinstance(fields, list) else _field(fields)}
+
+
+def _field(value: Any) -> Any:
+    return (
+        Field.from_json(json.dumps({"nullable": True, "metadata": {}, **value})) if isinstance(value, dict) else value
+    )

@@ -1,0 +1,54 @@
+"""The operator that clones a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.links import made_version
+from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
+from lakehouse_airflow.registry import require_registered
+from lakehouse_lib.catalogue import CLONE
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class LakehouseCloneOperator(LakehouseJobOperator):
+    """Makes a new table of a version of a table. The link "Table version" leads to the new table.
+
+    Args:
+        target: the new table, in an empty folder: a name in the registry, or a location (templated).
+        version: a version, or a time as ISO 8601 text (templated); None: the latest version.
+        is_shallow: refer to the files of the table instead of copying them.
+    """
+
+    job = CLONE.name
+    job_parameters = CLONE.parameters
+    template_fields = ("table", "target", "version")
+
+    def __init__(
+        self, *, target: str, version: int | str | None = None, is_shallow: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.target = target
+        self.version = version
+        self.is_shallow = is_shallow
+
+    def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
+        if self.registered_only:
+            require_registered(self.target)
+        return {
+            "table": hook.uri(self.table),
+            "target": hook.uri(self.target),
+            "version": self.version,
+            "is_shallow": self.is_shallow,
+        }
+
+    def locations(self, hook: LakehouseHook) -> list[str]:
+        return [*super().locations(hook), hook.uri(self.target)]
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        result = super().execute(context)
+        self.made_version = made_version(self.target, result)
+        return result

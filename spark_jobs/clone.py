@@ -1,0 +1,50 @@
+"""Make a new table of a version of another table: deep, with copied files, or shallow."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lakehouse_lib.catalogue import CLONE
+from spark_jobs.command_line import Arguments
+from spark_jobs.job import Result, run_job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def arguments() -> Arguments:
+    return Arguments(CLONE.name, CLONE.description, CLONE.parameters)
+
+
+def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
+    from lakehouse_lib.log.history import moment_of
+    from lakehouse_lib.snapshot import load_snapshot
+    from lakehouse_lib.store import open_store
+    from lakehouse_lib.store.schemes import with_allowed_root
+
+    version, settings = options.version, options.storage_options
+    source = open_store(options.table, settings.get(options.table))
+    if version is None or version.isdecimal():
+        snapshot = load_snapshot(source, None if version is None else int(version))
+    else:
+        snapshot = load_snapshot(source, timestamp=moment_of(version, options.table))
+    target_options = settings.get(options.target)
+    if options.is_shallow:
+        target_options = with_allowed_root(options.target, target_options, source.root)
+    target = open_store(options.target, target_options)
+
+    def run(spark: SparkSession) -> Result:
+        from lakehouse_lib.engine.spark.engine import SparkEngine
+
+        result = CLONE.load()(snapshot, target, SparkEngine(spark), is_shallow=options.is_shallow)
+        names = {"table": options.target, "source": options.table, "source_version": snapshot.version}
+        return {**result.to_dict(), **names}
+
+    return run
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(arguments(), prepare))
