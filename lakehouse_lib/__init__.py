@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.table.convert import convert_to_deltalake
     from lakehouse_lib.table.delta_table import DeltaTable
     from lakehouse_lib.table.write import write_deltalake
-    from lakehouse_lib.transaction import engine_info
+    from lakehouse_lib.transaction import commit_metadata, engine_info
     from lakehouse_lib.transaction.commit_properties import CommitProperties
     from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties
 
@@ -61,6 +61,7 @@ _HOMES = {
     "Transaction": "protocol.actions",
     "VariantType": "schema",
     "WriterProperties": "engine.writer_properties",
+    "commit_metadata": "transaction",
     "convert_to_deltalake": "table.convert",
     "create_table_with_add_actions": "table.add_actions",
     "engine_info": "transaction",

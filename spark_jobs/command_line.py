@@ -16,15 +16,15 @@ from lakehouse_lib.catalogue import Kind, Parameter
 from lakehouse_lib.errors import InvalidArgumentError
 from spark_jobs.private_files import is_private, read_private
 
-_STORAGE_OPTIONS = "storage_options_file"
+_STORAGE_OPTIONS, _COMMIT_METADATA = "storage_options_file", "commit_metadata_file"
 
 
 class Arguments(argparse.ArgumentParser):
     """The parser of a job. It raises the job's errors.
 
     A parameter ``target_file_size`` is the option ``--target-file-size``. Conditions, assignments, clauses and mappings
-    of texts have two options, for the text and for a file with the text. Every job has the option
-    ``--storage-options-file``.
+    of texts have two options, for the text and for a file with the text. Every job has the options
+    ``--storage-options-file`` and ``--commit-metadata-file``.
     """
 
     def __init__(self, job: str, description: str, parameters: Sequence[Parameter]) -> None:
@@ -38,6 +38,14 @@ class Arguments(argparse.ArgumentParser):
             metavar="FILE",
             help="storage options as JSON: {location: {option: value}}; in a file, because every user of the machine "
             "sees command lines",
+        )
+        self.add_argument(
+            option(_COMMIT_METADATA),
+            dest="commit_metadata",
+            type=_commit_metadata,
+            default={},
+            metavar="FILE",
+            help="fields for the commitInfo of every commit of the job as JSON, such as who has started it",
         )
         for parameter in parameters:
             _add(self, parameter)
@@ -84,15 +92,16 @@ def file_option(parameters: Sequence[Parameter], name: str) -> str:
 
     Args:
         name: a parameter of the kind ``file``; the name of a condition, of assignments, of clauses or of a mapping of
-            texts with the suffix ``_file``; or ``storage_options_file``.
+            texts with the suffix ``_file``; ``storage_options_file`` or ``commit_metadata_file``.
 
     Raises:
         InvalidArgumentError: the job does not read this file.
     """
     files = [parameter.name for parameter in parameters if parameter.kind == "file"]
     files += [f"{parameter.name}_file" for parameter in parameters if parameter.kind in _LONG_KINDS]
-    if name not in [*files, _STORAGE_OPTIONS]:
-        raise InvalidArgumentError(f"the file is {name!r}; expected one of {', '.join([*files, _STORAGE_OPTIONS])}")
+    files += [_STORAGE_OPTIONS, _COMMIT_METADATA]
+    if name not in files:
+        raise InvalidArgumentError(f"the file is {name!r}; expected one of {', '.join(files)}")
     return option(name)
 
 
@@ -173,6 +182,17 @@ def _storage_options(path: str) -> dict[str, dict[str, str]]:
             f'{path} is not a valid JSON object of objects; expected {{"LOCATION": {{"OPTION": "text"}}}}'
         )
     return {location: options for location, options in options_by_location.items() if options}
+
+
+def _commit_metadata(path: str) -> dict[str, Any]:
+    """An argparse type: fields of commitInfo, from a JSON file."""
+    try:
+        fields = read_json_file(path, "the file of commit metadata")
+    except InvalidArgumentError as error:
+        raise argparse.ArgumentTypeError(error.message) from None
+    if not isinstance(fields, dict):
+        raise argparse.ArgumentTypeError(f'{path} is not a valid JSON object; expected {{"FIELD": VALUE, ...}}')
+    return fields
 
 
 def _texts(text: str) -> dict[str, str]:

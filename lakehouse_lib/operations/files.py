@@ -94,6 +94,16 @@ def size_summary(files: pa.Table) -> dict[str, float | int]:
     }
 
 
+def size_quantiles(files: pa.Table) -> dict[str, int]:
+    """The quartiles of the sizes in bytes, under delta-spark's names; empty without files."""
+    sizes = np.sort(numbers_of(files["size"], np.int64))
+    last = len(sizes) - 1
+    names = ("minFileSize", "p25FileSize", "p50FileSize", "p75FileSize", "maxFileSize")
+    return (
+        {name: int(sizes[min(last, len(sizes) * part // 4)]) for part, name in enumerate(names)} if len(sizes) else {}
+    )
+
+
 def discard(store: ObjectStore, files: pa.Table) -> None:
     """Delete data files that no commit refers to. Files that cannot be deleted are left to vacuum."""
     discard_paths(store, file_paths.canonical(files["path"], store))

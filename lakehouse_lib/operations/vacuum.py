@@ -131,6 +131,8 @@ def vacuum(
 
     if dry_run or not paths:
         return result(None, 0)
+    parents = pc.replace_substring_regex(listing.objects["path"], "[^/]*$", "")
+    folders = {"numVacuumedDirectories": pc.count_distinct(parents).as_py()}
     local_time = max(moment, clock.now())
     version = _log(
         latest,
@@ -151,11 +153,11 @@ def vacuum(
             else:  # the store's listing does not show the commit yet
                 clock.check_by_commit(started.store, local_time, version)
         except RetentionError:
-            _log(started, "VACUUM END", {"status": "FAILED"}, {"numDeletedFiles": 0}, commit_properties)
+            _log(started, "VACUUM END", {"status": "FAILED"}, {"numDeletedFiles": 0, **folders}, commit_properties)
             raise
     paths = _still_unneeded(plan, started, is_changed=version > latest.version + 1)
     started.store.delete_many(paths)
-    metrics = {"numDeletedFiles": len(paths)}
+    metrics = {"numDeletedFiles": len(paths), **folders}
     end = _log(started.update(), "VACUUM END", {"status": "COMPLETED"}, metrics, commit_properties)
     return result(end, len(paths))
 

@@ -4,7 +4,10 @@ Information)."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any
 
 from lakehouse_lib import distribution
@@ -26,6 +29,28 @@ _FIELDS = {
     "userName": "text",
 }
 
+_METADATA: ContextVar[Mapping[str, Any]] = ContextVar("commit_metadata", default=MappingProxyType({}))
+
+
+@contextmanager
+def commit_metadata(fields: Mapping[str, Any]) -> Iterator[None]:
+    """Add fields to the commitInfo of every commit that this thread makes in the block, such as who makes them.
+
+    The custom metadata of a commit has precedence. A block in another one adds its fields to those of the other.
+
+    Args:
+        fields: as ``custom_metadata`` of ``CommitProperties``.
+
+    Raises:
+        InvalidArgumentError: the fields are not valid.
+    """
+    check_custom_metadata(fields)
+    before = _METADATA.set({**_METADATA.get(), **fields})
+    try:
+        yield
+    finally:
+        _METADATA.reset(before)
+
 
 def commit_info(
     custom_metadata: Mapping[str, Any],
@@ -39,14 +64,15 @@ def commit_info(
     txn_id: str,
     timestamp: int,
 ) -> dict[str, Any]:
-    """The commitInfo of a commit. Parameters and metrics become text, as in delta-spark.
+    """The commitInfo of a commit. Parameters and metrics become text, as delta-spark reads them; None stays null.
 
     Args:
-        custom_metadata: more fields; a field of the commit itself has precedence.
+        custom_metadata: more fields, beside those of ``commit_metadata``; a field of the commit itself has precedence.
         read_version: None for the first commit of a table.
         timestamp: ms since the epoch.
     """
     info: dict[str, Any] = {
+        **_METADATA.get(),
         **custom_metadata,
         "timestamp": timestamp,
         "operation": operation,
@@ -104,8 +130,10 @@ def _is_of(kind: str, value: object) -> bool:
     return isinstance(value, dict) and (kind == "a dictionary" or all(isinstance(item, str) for item in value.values()))
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, default=str, separators=(",", ":"), ensure_ascii=False)
 
 
 def engine_info() -> str:

@@ -78,7 +78,7 @@ def answer_to(option: str, by: Any) -> dict[str, Any]:
 class Run:
     """A run of the DAG for customer 2, triggered by bob. It is also the task instance in the context."""
 
-    map_index = -1
+    dag_id, task_id, map_index, try_number = "lakehouse_erasure_customer", "delete", -1, 1
 
     def __init__(
         self, customer: Any = 2, *, erase_mentions: Any = False, run_id: str = "", user: str | None = "bob"
@@ -87,6 +87,7 @@ class Run:
         run = SimpleNamespace(
             dag_id="lakehouse_erasure_customer", run_id=run_id or f"manual__{uuid.uuid4()}", triggering_user_name=user
         )
+        self.run_id = run.run_id
         params = {"customer_id": customer, "erase_mentions": erase_mentions}
         self.context: Any = {"ti": self, "task_instance": self, "dag_run": run, "params": params}
 

@@ -208,6 +208,8 @@ def test_what_was_done_before_failing_is_kept(spark_submit: Any, registry_file: 
     pushed = {}
 
     class TaskInstance:
+        dag_id, run_id, task_id, map_index, try_number = "upkeep", "manual__1", "t", -1, 1
+
         def xcom_push(self, key: str, value: Any) -> None:
             pushed[key] = value
 

@@ -24,6 +24,8 @@ DAY = 86_400
 class TaskInstance:
     """A task's outputs, and the outputs of earlier tasks."""
 
+    dag_id, run_id, task_id, map_index, try_number = "upkeep", "manual__1", "t", -1, 1
+
     def __init__(self, left: dict[tuple[str, int], Any] | None = None) -> None:
         self.left = left or {}
         self.pushed: dict[str, Any] = {}

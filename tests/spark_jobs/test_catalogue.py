@@ -115,11 +115,19 @@ def test_a_job_reads_what_an_operator_writes(name: str) -> None:
     parameters = PARAMETERS[name]
     parser = Arguments(name, "", parameters)
     values = {parameter.name: value_of(parameter) for parameter in parameters}
-    assert vars(parser.parse_args(command_line(parameters, values))) == {**values, "storage_options": {}}
+    assert vars(parser.parse_args(command_line(parameters, values))) == {
+        **values,
+        "storage_options": {},
+        "commit_metadata": {},
+    }
     required = {parameter.name: value_of(parameter) for parameter in parameters if parameter.required}
     defaults = {parameter.name: parameter.default for parameter in parameters} | required
     for settings in (required, defaults, {**dict.fromkeys(values), **required}):
-        assert vars(parser.parse_args(command_line(parameters, settings))) == {**defaults, "storage_options": {}}
+        assert vars(parser.parse_args(command_line(parameters, settings))) == {
+            **defaults,
+            "storage_options": {},
+            "commit_metadata": {},
+        }
     for parameter in required:
         with pytest.raises(InvalidArgumentError, match="required"):
             parser.parse_args(command_line(parameters, {**required, parameter: None}))

@@ -76,10 +76,10 @@ def delete(
 
     Returns:
         Metrics: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes, numDeletedRows (None if files that are
-        removed whole have no statistics), numCopiedRows, numDeletionVectorsAdded, numDeletionVectorsRemoved,
-        executionTimeMs, scanTimeMs, rewriteTimeMs. A file that only gets a new deletion vector counts as neither added
-        nor removed. If no row matches, all counts are 0 and nothing is committed, unless ``rewrite`` removes matching
-        rows that deletion vectors hid.
+        removed whole have no statistics), numCopiedRows, numDeletionVectorsAdded, numDeletionVectorsUpdated,
+        numDeletionVectorsRemoved, executionTimeMs, scanTimeMs, rewriteTimeMs. A file that only gets a new deletion
+        vector counts as neither added nor removed. If no row matches, all counts are 0 and nothing is committed, unless
+        ``rewrite`` removes matching rows that deletion vectors hid.
 
     Raises:
         DeltaProtocolError: the table is append-only, or has a change data feed, or has row tracking and no property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -45,6 +44,7 @@ _METRIC_NAMES = {
     "numCopiedRows": "numTargetRowsCopied",
     "numDeletionVectorsAdded": "numTargetDeletionVectorsAdded",
     "numDeletionVectorsRemoved": "numTargetDeletionVectorsRemoved",
+    "numDeletionVectorsUpdated": "numTargetDeletionVectorsUpdated",
 }
 _COUNTS = {
     "inserted": "numTargetRowsInserted",
@@ -139,9 +139,9 @@ class _Merge:
         merge_plan = self.plan_of_merge
         return {
             "predicate": [merge_plan.condition.text],
-            "matchedPredicates": _clauses_json(merge_plan.of("matched")),
-            "notMatchedPredicates": _clauses_json(merge_plan.of("not matched")),
-            "notMatchedBySourcePredicates": _clauses_json(merge_plan.of("not matched by source")),
+            "matchedPredicates": _clause_entries(merge_plan.of("matched")),
+            "notMatchedPredicates": _clause_entries(merge_plan.of("not matched")),
+            "notMatchedBySourcePredicates": _clause_entries(merge_plan.of("not matched by source")),
         }
 
     @property
@@ -206,13 +206,12 @@ def _refuse_opaque(condition: Predicate, clauses: tuple[MergeClause, ...], table
                 )
 
 
-def _clauses_json(clauses: tuple[MergeClause, ...]) -> str:
+def _clause_entries(clauses: tuple[MergeClause, ...]) -> list[dict[str, str]]:
     """Clauses as delta-spark writes them into the log."""
-    entries = [
+    return [
         {"actionType": clause.action} | ({} if clause.condition is None else {"predicate": clause.condition.text})
         for clause in clauses
     ]
-    return json.dumps(entries)
 
 
 def _keys(condition: Predicate, target: Schema, source: pa.Schema) -> tuple[tuple[str, str], ...]:

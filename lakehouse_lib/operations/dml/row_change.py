@@ -175,8 +175,9 @@ def change_rows(
     Returns:
         Metrics, under the operation's names: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes,
         numDeletedRows (None if files that are removed whole have no statistics), numCopiedRows,
-        numDeletionVectorsAdded, numDeletionVectorsRemoved, executionTimeMs, scanTimeMs, rewriteTimeMs, and the
-        operation's counts. A file that only gets a new deletion vector counts as neither added nor removed. If no row
+        numDeletionVectorsAdded, numDeletionVectorsUpdated, numDeletionVectorsRemoved, executionTimeMs, scanTimeMs,
+        rewriteTimeMs, and the operation's counts. A vector that replaces another one counts as added, updated and
+        removed. A file that only gets a new deletion vector counts as neither added nor removed. If no row
         matches, all counts are 0 and nothing is committed.
 
     Raises:
@@ -309,7 +310,8 @@ class RowChange:
             "numDeletedRows": None if gone is None else gone + (pc.sum(results["deleted"]).as_py() or 0),
             "numCopiedRows": pc.sum(results.filter(pc.invert(is_marked))["remaining"]).as_py() or 0,
             "numDeletionVectorsAdded": marked,
-            "numDeletionVectorsRemoved": len(removed) - removed["deletionVector"].null_count,
+            "numDeletionVectorsUpdated": _with_vectors(removed, among=results.filter(is_marked)["source"]),
+            "numDeletionVectorsRemoved": _with_vectors(removed),
             **self._counts,
             "executionTimeMs": int((time.monotonic() - self._started) * 1000),
             "scanTimeMs": int(self._scanning * 1000),
@@ -341,6 +343,13 @@ def _with_keys(results: pa.Table, keys: pa.Array) -> pa.Table:
 def _files(applied: pa.Table) -> pa.Table:
     """The files table of the files that replace changed files."""
     return applied.filter(pc.is_valid(applied["path"])).select(FILE_SCHEMA.names).cast(FILE_SCHEMA)
+
+
+def _with_vectors(files: pa.Table, *, among: pa.ChunkedArray | None = None) -> int:
+    """The number of files with a deletion vector; only files with these paths."""
+    vectors = files["deletionVector"].is_valid()
+    flags = vectors if among is None else pc.and_(vectors, pc.is_in(files["path"], value_set=among.combine_chunks()))
+    return pc.sum(flags).as_py() or 0
 
 
 def _is_marked(applied: pa.Table) -> pa.ChunkedArray:

@@ -21,7 +21,7 @@ from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import CommitFailedError, ConcurrentDeleteDeleteError, DeltaError
 from lakehouse_lib.features import row_tracking
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
-from lakehouse_lib.operations.files import discard, size_summary, total_size
+from lakehouse_lib.operations.files import discard, size_quantiles, size_summary, total_size
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup, Places, marked_groups
 from lakehouse_lib.operations.replanning import CommittedChange, commit_change
 from lakehouse_lib.operations.table_change import TableChange
@@ -235,6 +235,8 @@ def _commit_metrics(removed: pa.Table, added: pa.Table, started: float) -> dict[
         "numRemovedFiles": len(removed),
         "numAddedBytes": total_size(added),
         "numRemovedBytes": total_size(removed),
+        "numDeletionVectorsRemoved": len(removed) - removed["deletionVector"].null_count,
+        **size_quantiles(added),
         "executionTimeMs": int((time.monotonic() - started) * 1000),
     }
 

@@ -8,7 +8,6 @@ curve.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -132,8 +131,8 @@ def z_order(
     written = engine.exchange(scatter, gather, plan.tasks, plan.outputs)
     added = with_tags(written.select(FILE_SCHEMA.names), physical_names(snapshot, key_columns), size)
     parameters = {
-        "predicate": json.dumps([] if predicate is None else [predicate.sql]),
-        "zOrderBy": json.dumps(list(key_columns)),
+        "predicate": [] if predicate is None else [predicate.sql],
+        "zOrderBy": list(key_columns),
         "auto": False,
         "targetSize": size,
     }

@@ -16,6 +16,7 @@ from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.jobs.submission import JobSubmission
 from lakehouse_airflow.links import TableVersionLink, made_version
 from lakehouse_airflow.registry import require_registered
+from lakehouse_airflow.task_metadata import task_metadata
 from lakehouse_lib.catalogue import Parameter
 from spark_jobs.command_line import command_line, file_option
 
@@ -88,6 +89,7 @@ class SubmitOperator(BaseOperator):
             options = {uri: hook.storage_options(uri) for uri in self.locations(hook)}
             if any(options.values()):
                 files["storage_options_file"] = json.dumps(options)
+            files["commit_metadata_file"] = json.dumps(task_metadata(context))
             private_files = {file_option(self.job_parameters, name): text for name, text in files.items()}
             self._submission = JobSubmission(
                 self.job,

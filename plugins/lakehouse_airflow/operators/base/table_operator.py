@@ -12,6 +12,7 @@ from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.links import TableVersionLink, made_version
 from lakehouse_airflow.registry import require_registered
+from lakehouse_airflow.task_metadata import task_metadata
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -55,8 +56,10 @@ class LakehouseTableOperator(BaseOperator):
     def run(self, hook: LakehouseHook) -> Any:
         """Run the verb. It may raise the library's errors."""
 
-    def execute(self, context: Context) -> Any:  # noqa: ARG002
-        with as_task_failure():
+    def execute(self, context: Context) -> Any:
+        from lakehouse_lib import commit_metadata
+
+        with as_task_failure(), commit_metadata(task_metadata(context)):
             if self.registered_only:
                 require_registered(self.table)
             hook = LakehouseHook(self.lakehouse_conn_id)

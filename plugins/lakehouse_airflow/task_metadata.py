@@ -1,0 +1,22 @@
+"""The fields of commitInfo by which a commit shows the task that has made it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+def task_metadata(context: Context) -> dict[str, Any]:
+    """The fields for the commits of a task: ``airflow`` and, if a user has triggered the run, ``userName``.
+
+    ``airflow`` has ``dag_id``, ``run_id``, ``task_id``, ``map_index`` (-1: the task is not mapped) and ``try_number``.
+    A context without a task instance gives no fields.
+    """
+    task: Any = context.get("ti")
+    if task is None:
+        return {}
+    names = ("dag_id", "run_id", "task_id", "map_index", "try_number")
+    user = getattr(context.get("dag_run"), "triggering_user_name", None)
+    return {"airflow": {name: getattr(task, name) for name in names}, **({"userName": user} if user else {})}
