@@ -51,14 +51,14 @@ def run_job(arguments: Arguments, prepare: Prepare, argv: Sequence[str] | None =
     if _SUBMITTED in os.environ:
         # The job must not commit after its JVM was killed. If the JVM is gone already, no session starts.
         die_with_parent()
-    from lakehouse_lib import commit_metadata
-
     # Libraries may print, but standard output must have only the line.
     with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as stack:
         try:
             # --help prints to the real standard output and exits here.
             with contextlib.redirect_stdout(sys.__stdout__):
                 parsed = arguments.parse_args(argv)
+            from lakehouse_lib import commit_metadata  # after --help, because it imports pyarrow
+
             stack.enter_context(commit_metadata(parsed.commit_metadata))
             todo = prepare(parsed)
             result = todo(stack.enter_context(_session(arguments.job))) if callable(todo) else todo

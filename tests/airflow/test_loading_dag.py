@@ -22,6 +22,9 @@ def load_orders(registry_file: Path) -> int:
     assert loaded.xcom("tables") == ["orders"]
     assert sorted(read_delta_rs(tables / "orders")["o_orderkey"].to_pylist()) == [1, 2, 3]
     assert len(read_delta_rs(tables / "orders_quarantine")) == 1
+    run = {"dag_id": "lakehouse_ingest", "run_id": loaded.run_id, "task_id": "ingest", "map_index": 0, "try_number": 1}
+    for name in ("orders", "orders_quarantine"):
+        assert [commit["airflow"] for commit in DeltaTable(str(tables / name)).history()] == [run]
     latest: int = DeltaTable(str(tables / "orders")).version()
     assert loaded.xcom("ingest", 0)["version"] == latest
     change = {"table": "orders", "from_version": -1, "to_version": latest}
