@@ -1,6 +1,7 @@
 """Write transactions.md's tables by running every pair of operations: ``python -m docs.conflict_table``.
 
-A table of two partitions; one operation is planned, another one is committed, then the first one commits.
+A table of two partitions; one operation is planned, another one is committed, then the first one commits. The outcomes
+of delta-spark are those of this library except for ``DIFFERENCES``, which ``make interop`` compares with delta-spark.
 """
 
 from __future__ import annotations
@@ -36,22 +37,32 @@ class Operation:
         name: commitInfo's operation.
         reads: conditions of the rows it depends on; None: the whole table.
         removes, adds: partitions; of the first all files, of the second a new one each.
+        ids: the lowest and the highest id in the new files; None: those of the partition.
         data_change: False for a rearrangement of rows.
         application: also writes this application's first version.
         properties: sets these on the table.
+        writes_metadata: writes the table's metadata even if it does not change.
         column: adds a column of this name.
         writer_version: upgrades the protocol.
+        is_exclusive: any other commit conflicts.
     """
 
     name: str
     reads: tuple[str | None, ...] = ()
     removes: tuple[str, ...] = ()
     adds: tuple[str, ...] = ()
+    ids: tuple[int, int] | None = None
     data_change: bool = True
     application: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    writes_metadata: bool = False
     column: str | None = None
     writer_version: int | None = None
+    is_exclusive: bool = False
+
+    @property
+    def has_metadata(self) -> bool:
+        return bool(self.properties) or self.column is not None or self.writes_metadata
 
     def begin(self, snapshot: Snapshot, label: str) -> OptimisticTransaction:
         """The transaction on ``snapshot``, not committed yet; ``label`` tells its files and columns from others'."""
@@ -62,14 +73,19 @@ class Operation:
             chosen = snapshot.prune(parse(f"part = '{part}'", snapshot.schema))
             transaction.remove(chosen, data_change=self.data_change)
         for part in self.adds:
-            transaction.add(_files(new_file(label, part, data_change=self.data_change)))
+            transaction.add(_files(self.new_file(label, part)))
         if self.application is not None:
             transaction.set_transaction(self.application, 1)
-        if self.properties or self.column is not None:
+        if self.has_metadata:
             transaction.set_metadata(self.metadata(snapshot.metadata, label))
         if self.writer_version is not None:
             transaction.set_protocol(replace(snapshot.protocol, min_writer_version=self.writer_version))
+        transaction.is_exclusive = self.is_exclusive
         return transaction
+
+    def new_file(self, label: str, part: str) -> dict[str, Any]:
+        """The add action of its file in a partition; no data is ever read."""
+        return _add_action(label, part, self.ids or _BOUNDS[part], data_change=self.data_change)
 
     def metadata(self, before: Metadata, label: str) -> Metadata:
         """The table's metadata after it."""
@@ -89,20 +105,69 @@ OPERATIONS: Mapping[str, Operation] = {
     "update *a*": Operation("UPDATE", reads=("part = 'a'",), removes=("a",), adds=("a",)),
     "update *b*": Operation("UPDATE", reads=("part = 'b'",), removes=("b",), adds=("b",)),
     "update id > 10": Operation("UPDATE", reads=("id > 10",), removes=("b",), adds=("b",)),
+    "merge ids 1 to 5": Operation("MERGE", reads=("id >= 1 AND id <= 5",), removes=("a",), adds=("a",)),
+    "merge new ids": Operation("MERGE", reads=("id >= 21 AND id <= 25",), adds=("b",), ids=(21, 25)),
     "replaceWhere *a*": Operation("WRITE", reads=("part = 'a'",), removes=("a",), adds=("a",)),
+    "replacePartitions *a*": Operation("WRITE", reads=("part = 'a'",), removes=("a",), adds=("a",)),
     "overwrite": Operation("WRITE", reads=(None,), removes=("a", "b"), adds=("a",)),
+    "restore": Operation(
+        "RESTORE", reads=(None,), removes=("b",), adds=("a",), writes_metadata=True, is_exclusive=True
+    ),
     "compact *a*": Operation("OPTIMIZE", removes=("a",), adds=("a",), data_change=False),
     "stream's batch": Operation("STREAMING UPDATE", adds=("b",), application="stream"),
     "set upkeep": Operation("SET TBLPROPERTIES", properties={"delta.checkpointInterval": "20"}),
     "set appendOnly": Operation("SET TBLPROPERTIES", properties={"delta.appendOnly": "true"}),
     "add a column": Operation("ADD COLUMNS", column="more"),
+    "add a constraint": Operation(
+        "ADD CONSTRAINT", reads=("id = 7",), properties={"delta.constraints.no_7": "id <> 7"}, writer_version=3
+    ),
     "upgrade protocol": Operation("UPGRADE PROTOCOL", writer_version=3),
 }
 
 
-def new_file(label: str, part: str, *, data_change: bool = True) -> dict[str, Any]:
-    """The add action of a file of partition ``part``; no data is ever read."""
-    low, high = _BOUNDS[part]
+_READERS = (
+    "append from a query of *a*",
+    "update *a*",
+    "merge ids 1 to 5",
+    "replaceWhere *a*",
+    "replacePartitions *a*",
+    "overwrite",
+)
+_CHANGES_OF_A = (*_READERS[:5], "compact *a*")
+_CHANGES_OF_B = ("update *b*", "update id > 10")
+#: Operations whose conflicts ``make interop`` does not compare: delta-spark commits a restore without a check of
+#: conflicts, and fails with ConcurrentWriteException after any other commit.
+UNCHECKED = ("restore",)
+
+
+def _differences(level: str) -> dict[tuple[str, str], str]:
+    """The outcomes of delta-spark that differ from those of this library, by the first and the second operation."""
+    others = tuple(name for name in OPERATIONS if name not in UNCHECKED)
+    ours = "set upkeep", "set appendOnly", "add a column", "add a constraint"
+    appends = ("append", "stream's batch") if level == "Serializable" else ()
+    append, metadata = "ConcurrentAppendError", "MetadataChangedError"
+    return {
+        (winner, loser): spark_outcome
+        for winners, losers, spark_outcome in (
+            # A change of a maintenance property does not change what a concurrent transaction writes, and neither do
+            # the properties of a restored version if they are those of the table.
+            (("set upkeep", "restore"), [name for name in others if name not in ours], metadata),
+            # The files' statistics show that no such id was added or removed; delta-spark compares partitions.
+            ((*_CHANGES_OF_A, *appends[:1]), ["update id > 10", "merge new ids"], append),
+            ((*_CHANGES_OF_B, "overwrite", *appends[1:]), ["merge new ids"], append),
+            ((*_CHANGES_OF_B, "merge new ids", *appends[1:]), ["merge ids 1 to 5"], append),
+            ((*_CHANGES_OF_B, "merge new ids", "stream's batch"), ["add a constraint"], append),
+            # The same conflict: a file that was read is removed, and its replacement may be found first.
+            (("overwrite",), ["update id > 10"], append),
+            (("compact *a*",), [*_READERS, "add a constraint"], append),
+        )
+        for winner in winners
+        for loser in losers
+    }
+
+
+def _add_action(label: str, part: str, ids: tuple[int, int], *, data_change: bool = True) -> dict[str, Any]:
+    low, high = ids
     stats = {"numRecords": 10, "minValues": {"id": low}, "maxValues": {"id": high}, "nullCount": {"id": 0}}
     return {
         "path": f"part={part}/{label}.parquet",
@@ -129,7 +194,7 @@ def create(folder: Path, level: str) -> Snapshot:
         )
     )
     for part in _BOUNDS:
-        first.add(_files(new_file("first", part)))
+        first.add(_files(_add_action("first", part, _BOUNDS[part])))
     assert isinstance(first.commit(), Committed)
     return load_snapshot(store)
 
@@ -142,6 +207,10 @@ def outcome(folder: Path, level: str, winner: Operation, loser: Operation) -> st
     assert isinstance(won, Committed), won
     result = late.commit()
     return type(result.error).__name__ if isinstance(result, Conflict) else ""
+
+
+#: Level -> first and second operation -> delta-spark's outcome, if this library has another.
+DIFFERENCES = {level: _differences(level) for level in LEVELS}
 
 
 def _files(add: Mapping[str, Any]) -> pa.Table:
@@ -159,17 +228,26 @@ def tables() -> str:
         for name, winner in OPERATIONS.items():
             with tempfile.TemporaryDirectory() as folder:
                 cells = [
-                    _SHORT[outcome(Path(folder, str(number)), level, winner, loser)]
-                    for number, loser in enumerate(OPERATIONS.values())
+                    _cell(
+                        outcome(Path(folder, str(number)), level, winner, loser), DIFFERENCES[level].get((name, then))
+                    )
+                    for number, (then, loser) in enumerate(OPERATIONS.items())
                 ]
             rows.append(f"| **{name}** | " + " | ".join(cells) + " |")
         parts.append("\n".join(rows) + "\n")
     return "".join(parts)
 
 
+def _cell(outcome_here: str, spark_outcome: str | None) -> str:
+    """The short name of an outcome, with delta-spark's in parentheses if it is another."""
+    other = "" if spark_outcome is None else f"({_SHORT[spark_outcome]})"
+    return " ".join(filter(None, (_SHORT[outcome_here], other)))
+
+
 #: What a cell says.
 _SHORT = {
     "": "",
+    "CommitFailedError": "any",
     "ConcurrentAppendError": "append",
     "ConcurrentDeleteReadError": "read",
     "ConcurrentDeleteDeleteError": "delete",

@@ -1,6 +1,7 @@
 """Which concurrent commits conflict: isolation levels, overlap by statistics, resolved conflicts, and the docs page."""
 
 import itertools
+import re
 from dataclasses import replace
 from importlib import import_module
 
@@ -34,6 +35,19 @@ pages = import_module("docs.conflict_table")
 @pytest.mark.slow
 def test_the_page_is_what_the_code_does():
     assert pages.PAGE.read_text() == pages.page(), "run `make docs`"
+
+
+def test_the_pages_count_the_pairs_and_the_differences():
+    losers = [name for name in pages.OPERATIONS if name not in pages.UNCHECKED]
+    pairs = len(pages.LEVELS) * len(pages.OPERATIONS) * len(losers)
+    differences = sum(map(len, pages.DIFFERENCES.values()))
+    text = " ".join(pages.PAGE.read_text().split())
+    assert f"the same {pairs} pairs" in text
+    assert f"exactly these {differences} cells differ" in text
+    assert sum(map(int, re.findall(r"- (\d+) cells:", text))) == differences
+    interop = " ".join(pages.PAGE.with_name("interop.md").read_text().split())
+    assert f"{pairs} pairs in all. {pairs - differences} pairs have the same outcome." in interop
+    assert f"lists the other {differences}." in interop
 
 
 @pytest.mark.slow
