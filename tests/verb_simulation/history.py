@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -17,9 +17,10 @@ from lakehouse_lib.log import file_names
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.protocol.table_properties import ROW_TRACKING
 from lakehouse_lib.store import ObjectStore
+from tests.verb_simulation.plans import Properties, Rows, breaks_a_rule
 
-#: id -> key and part.
-Rows = Mapping[int, tuple[int, int]]
+#: Names under which ``Version.properties`` has the columns and the description.
+COLUMNS, DESCRIPTION = "columns", "description"
 #: ``add`` actions by their path and deletion vector.
 Files = dict[tuple[str, str], dict[str, Any]]
 _COLUMNS = ("delta.rowTracking.materializedRowIdColumnName", "delta.rowTracking.materializedRowCommitVersionColumnName")
@@ -29,31 +30,6 @@ class Violation(Exception):
     """A guarantee that was broken."""
 
 
-@dataclass(frozen=True)
-class OperationPlan:
-    """The plan of an actor's operation.
-
-    Attributes:
-        adds: rows of an append or an overwrite, and those of a merge's source, which replace rows with their ids.
-        goes: whether a row is to be deleted or replaced, or updated if there is ``becomes``; None: no row is.
-        becomes: the new key and part of an updated row, at least one of which is another.
-    """
-
-    verb: str
-    adds: Rows = field(default_factory=dict)
-    goes: Callable[[int, int, int], bool] | None = None
-    becomes: Callable[[int, int], tuple[int, int]] | None = None
-
-    def done_to(self, rows: Rows) -> Rows:
-        if self.verb == "overwrite":
-            return self.adds
-        goes = self.goes or (lambda *_: False)
-        becomes = self.becomes
-        if becomes is not None:
-            return {number: becomes(*row) if goes(number, *row) else row for number, row in rows.items()}
-        return {row_number: row for row_number, row in rows.items() if not goes(row_number, *row)} | dict(self.adds)
-
-
 @dataclass
 class Version:
     """The content of a version.
@@ -61,12 +37,18 @@ class Version:
     Attributes:
         name: the name of its operation, "" for version 0.
         ids: row id and row commit version of each row, if the table has row tracking.
+        properties: the table's properties, its columns and its description.
+        writes_metadata: whether its commit has metadata.
+        moved: the lowest and the highest key in each file that its commit added or removed.
     """
 
     name: str
     files: Files
     rows: Rows
     ids: dict[int, tuple[int, int]]
+    properties: Properties
+    writes_metadata: bool
+    moved: list[tuple[int, int]]
 
 
 class Reading:
@@ -81,6 +63,7 @@ class Reading:
         self._objects = objects
         self._store = store
         self._columns: dict[str, str] = {}
+        self._properties: Properties = {}
         self._highest = -1
         self._used_ids: set[int] = set()  # all row ids, those of deleted rows included
         self._files: dict[str, Any] = {}
@@ -90,7 +73,8 @@ class Reading:
 
         Raises:
             Violation: a commit removes a file that is not live, or adds a live file; a file is missing; statistics have
-                another number of rows; a row exists twice; a row's id changes, or is used twice.
+                another number of rows; a row exists twice or violates a constraint; a row's id changes, or is used
+                twice.
         """
         versions: list[Version] = []
         files: Files = {}
@@ -101,20 +85,39 @@ class Reading:
                 return versions
             actions = _actions(data)
             self._remember(actions)
-            files = replayed(files, data, version)
-            name = next(
-                (action["commitInfo"].get("userMetadata") for action in actions if "commitInfo" in action), None
-            )
+            before, files = files, replayed(files, data, version)
+            info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
             rows, ids = self._rows(files, version)
-            new = Version(name or "", files, rows, ids)
-            self._check_ids(versions[-1] if versions else new, new, version)
+            new = Version(
+                info.get("userMetadata") or "",
+                files,
+                rows,
+                ids,
+                self._properties,
+                any("metaData" in action for action in actions),
+                [_keys_of((before | files)[key]) for key in before.keys() ^ files.keys()],
+            )
+            if breaks_a_rule(rows, self._properties):
+                raise Violation(f"version {version} has rows that violate a constraint: {rows}, {self._properties}")
+            if info.get("operation") == "RESTORE":
+                restored = versions[int(info["operationParameters"]["version"])]
+                if ids != restored.ids:
+                    raise Violation(f"version {version} has the row ids {ids}; expected {restored.ids} as restored")
+            else:
+                self._check_ids(versions[-1] if versions else new, new, version)
             versions.append(new)
 
     def _remember(self, actions: list[dict[str, Any]]) -> None:
-        """Remember the names of the row tracking columns, and the high water mark."""
+        """Remember the properties, the names of the row tracking columns, and the high water mark."""
         for action in actions:
             if "metaData" in action:
                 properties = action["metaData"]["configuration"]
+                fields = json.loads(action["metaData"]["schemaString"])["fields"]
+                self._properties = {
+                    **properties,
+                    COLUMNS: ",".join(field["name"] for field in fields),
+                    DESCRIPTION: action["metaData"].get("description") or "",
+                }
                 tracked = ROW_TRACKING.is_on(properties)
                 self._columns = {name: properties[name] for name in _COLUMNS} if tracked else {}
             if "domainMetadata" in action and action["domainMetadata"]["domain"] == "delta.rowTracking":
@@ -196,6 +199,11 @@ def replayed(files: Files, data: bytes, version: int) -> Files:
                 raise Violation(f"version {version} adds {key[0]}, which is live already")
             files[key] = action["add"]
     return files
+
+
+def _keys_of(add: Mapping[str, Any]) -> tuple[int, int]:
+    stats = json.loads(add["stats"])
+    return stats["minValues"]["key"], stats["maxValues"]["key"]
 
 
 def _actions(data: bytes) -> list[dict[str, Any]]:

@@ -7,10 +7,11 @@ from itertools import pairwise
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.snapshot import load_snapshot
 from tests.simulation.store import Bucket
-from tests.verb_simulation.actors import Stories
 from tests.verb_simulation.archive import Archive
-from tests.verb_simulation.history import Reading, Version, Violation
+from tests.verb_simulation.history import COLUMNS, Reading, Version, Violation
+from tests.verb_simulation.plans import Properties, constraints_of, may_be_broken
 from tests.verb_simulation.store import ParquetStore
+from tests.verb_simulation.stories import Stories
 
 
 def judge(archive: Archive, store: ParquetStore, stories: Stories) -> list[Version]:
@@ -32,11 +33,15 @@ def judge(archive: Archive, store: ParquetStore, stories: Stories) -> list[Versi
 
 def _check_rows(versions: list[Version], stories: Stories) -> None:
     for version, (before, after) in enumerate(pairwise(versions), start=1):
-        expected = stories.plans[after.name].done_to(before.rows) if after.name else before.rows
+        plan, history = stories.plans.get(after.name), versions[:version]
+        expected = before.rows if plan is None else plan.rows_after(history)
         if after.rows != expected:
             lost = {row_number: row for row_number, row in expected.items() if after.rows.get(row_number) != row}
             more = {row_number: row for row_number, row in after.rows.items() if expected.get(row_number) != row}
             raise Violation(f"version {version}, {after.name}: lacks {lost}, and has {more}")
+        properties = before.properties if plan is None else plan.properties_after(history)
+        if after.properties != properties and after.name:
+            raise Violation(f"version {version}, {after.name}: has {after.properties}; expected {properties}")
         gone = stories.gone.get(after.name)
         if gone is not None and gone != len(before.rows) - len(after.rows):
             raise Violation(f"{after.name} returned {gone} deleted rows; expected {len(before.rows) - len(after.rows)}")
@@ -60,26 +65,47 @@ def _check_answers(versions: list[Version], stories: Stories) -> None:
     for name, base in stories.lost.items():
         if not _has_lost(name, stories, versions[base], versions[base + 1 :]):
             raise Violation(f"{name} got a conflict without a winning commit after version {base}")
+    for name in stories.against_a_rule:
+        plan = stories.plans[name]
+        if not any(plan.breaks_a_rule(versions[:number]) for number in range(1, len(versions) + 1)):
+            raise Violation(f"{name} was refused because of a constraint that its rows do not violate in any version")
     for name, version in stories.idle.items():
-        rows = versions[version].rows
-        if stories.plans[name].done_to(rows) != rows:
+        plan, history = stories.plans[name], versions[: version + 1]
+        if (plan.rows_after(history), plan.properties_after(history)) != (history[-1].rows, history[-1].properties):
             raise Violation(f"{name} found nothing to do, but there was in version {version}")
 
 
 def _has_lost(name: str, stories: Stories, base: Version, later: list[Version]) -> bool:
     """Whether commits explain the conflict.
 
-    Any commit explains that of an overwrite, whole or by a predicate. For a rewrite, commits must have removed a file
-    of each group; rows that were deleted by vectors are deleted in its files too. For a delete by vectors, another
-    vector of a file is enough.
+    Any commit explains that of an overwrite, whole, by a predicate or of partitions, and that of a restore. A change of
+    constraints or columns explains every conflict, and a change of any metadata that of another such change. Rows that
+    may violate a new constraint explain that of the constraint. For a rewrite, commits must have removed a file of each
+    group; rows that were deleted by vectors are deleted in its files too. For a delete by vectors, another vector of a
+    file is enough.
     """
-    verb = stories.plans[name].verb
-    if verb in ("overwrite", "replace"):
+    plan = stories.plans[name]
+    if plan.verb in ("overwrite", "replace", "replace partitions", "restore"):
         return bool(later)
-    if verb in ("compact", "z_order"):
+    if any(_affects_rows(before.properties, after.properties) for before, after in pairwise([base, *later])):
+        return True
+    if plan.verb in ("constrain", "unconstrain", "alter"):
+        new = {name: condition for name, condition in plan.sets.items() if condition and plan.verb == "constrain"}
+        return any(version.writes_metadata for version in later) or any(
+            may_be_broken(condition, *bounds)
+            for version in later
+            for bounds in version.moved
+            for condition in new.values()
+        )
+    if plan.verb in ("compact", "z_order"):
         paths = [{path for path, _ in version.files} for version in later]
         return all(any(not group <= live_paths for live_paths in paths) for group in stories.groups[name])
     return any(not base.files.keys() <= version.files.keys() for version in later)
+
+
+def _affects_rows(before: Properties, after: Properties) -> bool:
+    """Whether the columns or the constraints have changed, not only other properties or the description."""
+    return before[COLUMNS] != after[COLUMNS] or constraints_of(before) != constraints_of(after)
 
 
 def left_over(archive: Archive, bucket: Bucket) -> list[str]:

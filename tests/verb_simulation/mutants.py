@@ -16,6 +16,8 @@ from lakehouse_lib.engine.merge_plan import MergePlan
 from lakehouse_lib.engine.parquet.matching import positions_of
 from lakehouse_lib.errors import StoreError
 from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.operations import replanning, restore
+from lakehouse_lib.operations.alter import constraints
 from lakehouse_lib.operations.deletion_vector_writer import with_vectors
 from lakehouse_lib.operations.dml import apply, merge, row_change, update
 from lakehouse_lib.operations.dml.merge import _Merge
@@ -26,13 +28,16 @@ from lakehouse_lib.operations.optimize import compact, rewrite
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup
 from lakehouse_lib.operations.optimize.rewrite import Rewrite
 from lakehouse_lib.operations.optimize.z_order import deleted_positions
+from lakehouse_lib.operations.results import OperationResult
+from lakehouse_lib.operations.table_change import TableChange
+from lakehouse_lib.operations.write import write
 from lakehouse_lib.operations.write.overwrite import ReplaceWhere
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.deletion_vector import load
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.transaction import Committed, OptimisticTransaction, Outcome
-from tests.simulation.hunting import Mutant, instead
+from lakehouse_lib.transaction import Committed, OptimisticTransaction, Outcome, conflict_checker
+from tests.simulation.hunting import Mutant, Patch, instead
 from tests.verb_simulation.runs import plan_of, run
 
 
@@ -109,8 +114,8 @@ def _with_hidden_rows(_files: pa.Table, matches: pa.Table, _snapshot: Snapshot) 
     return matches, sum(map(len, positions_of(matches)))
 
 
-def _without_row_ids(snapshot: Snapshot, metadata: Metadata | None = None) -> WriteTarget:
-    target = _target(snapshot, metadata)
+def _without_row_ids(snapshot: Snapshot, *arguments: Any) -> WriteTarget:
+    target = _target(snapshot, *arguments)
     return replace(target, layout=replace(target.layout, row_ids=None))
 
 
@@ -132,6 +137,80 @@ def _reported_as_error(self: OptimisticTransaction, *arguments: Any) -> Outcome:
 
 
 _commit = OptimisticTransaction.commit
+
+
+def _without_new_files_to_merge(self: _Merge, snapshot: Snapshot, *, marks: bool) -> RowChangePlan:
+    plan = _plan_merge(self, snapshot, marks=marks)
+    paths = _first_files.setdefault(id(self), (self, plan.candidates["path"].combine_chunks()))[1]
+    return replace(plan, candidates=plan.candidates.filter(pc.is_in(plan.candidates["path"], value_set=paths)))
+
+
+_plan_merge = _Merge.plan
+_first_files: dict[int, tuple[_Merge, pa.Array]] = {}
+
+
+def _by_the_first_rules(
+    self: _Update, snapshot: Snapshot, files: pa.Table, _metadata: Metadata | None
+) -> row_change.MatchedRows:
+    metadata = _first_metadata.setdefault(id(self), (self, snapshot.metadata))[1]
+    return _match(self, snapshot, files, metadata)
+
+
+_match = _Update.match
+_first_metadata: dict[int, tuple[_Update, Metadata]] = {}
+
+
+def _rules_skipped_on_retry() -> list[Patch]:
+    return [(replanning, "find_change", lambda *_: None), (_Update, "match", _by_the_first_rules)]
+
+
+def _or_a_new_constraint(before: Metadata, after: Metadata) -> bool:
+    def without_constraints(metadata: Metadata) -> Metadata:
+        others = {name: value for name, value in metadata.configuration.items() if "constraints" not in name}
+        return replace(metadata, configuration=others)
+
+    return _is_harmless(without_constraints(before), without_constraints(after))
+
+
+_is_harmless = conflict_checker.is_harmless
+
+
+def _without_reads(*arguments: Any, reads: object = (), **named: Any) -> OperationResult:
+    return _commit_change(*arguments, **named)
+
+
+_commit_change = constraints.commit_change
+
+
+def _without_reads_of_partitions(snapshot: Snapshot, written: pa.Table) -> tuple[pa.Table, tuple[()]]:
+    return _files_of_partitions(snapshot, written)[0], ()
+
+
+_files_of_partitions = write.files_of_partitions
+
+
+def _without_metadata(self: OptimisticTransaction, snapshot: Snapshot) -> conflict_checker.Attempt:
+    return replace(_attempt(self, snapshot), writes_metadata=False, writes_protocol=False)
+
+
+_attempt = OptimisticTransaction._attempt
+
+
+def _beside_others(*arguments: Any, **named: Any) -> TableChange:
+    return TableChange(*arguments, **{**named, "reads": (), "is_exclusive": False})
+
+
+def _with_restored_rows_lost(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
+    """The places of deleted rows, also if rows that were not copied are live again."""
+    places = {}
+    for number, group in groups.items():
+        marks, start = BitMap64(), 0
+        for (old, new), count in zip(group.vectors, live_records(group.copied).to_pylist(), strict=True):
+            was, now = load(store, old), load(store, new)
+            marks |= BitMap64([start + place - was.rank(place) for place in now - was])
+            start += count
+        places[number] = [marks][: len(group.added)]
+    return places
 
 
 MUTANTS = (
@@ -245,6 +324,46 @@ MUTANTS = (
         "an overwrite by a predicate is planned again, but its rows are not",
         instead(ReplaceWhere, "replans", row_change.FILE_CONFLICTS),
         ("replace", "compact", "append"),
+    ),
+    Mutant(
+        "a merge does not read files that were added since its plan, so it inserts a key twice",
+        instead(_Merge, "plan", _without_new_files_to_merge),
+        ("insert", "insert", "delete"),
+    ),
+    Mutant(
+        "an overwrite of partitions reads nothing, so it does not conflict with an append to them",
+        instead(write, "files_of_partitions", _without_reads_of_partitions),
+        ("replace partitions", "append"),
+    ),
+    Mutant(
+        "a restore does not conflict with concurrent commits",
+        instead(restore, "TableChange", _beside_others),
+        ("restore", "append", "delete"),
+    ),
+    Mutant(
+        "compaction loses the rows that a concurrent restore has brought back by an older deletion vector",
+        instead(compact, "places_in_order", _with_restored_rows_lost),
+        ("restore", "mark", "compact"),
+    ),
+    Mutant(
+        "an update that is planned again follows the constraints of its first plan",
+        _rules_skipped_on_retry,
+        ("constrain", "update", "append", "delete"),
+    ),
+    Mutant(
+        "a new constraint does not conflict with concurrent writes",
+        instead(conflict_checker, "is_harmless", _or_a_new_constraint),
+        ("constrain", "append", "update"),
+    ),
+    Mutant(
+        "a new constraint reads nothing, so it does not conflict with rows that violate it",
+        instead(constraints, "commit_change", _without_reads),
+        ("constrain", "append", "update"),
+    ),
+    Mutant(
+        "changes of metadata do not conflict with each other",
+        instead(OptimisticTransaction, "_attempt", _without_metadata),
+        ("constrain", "alter", "unconstrain"),
     ),
     Mutant(
         "a successful commit is reported as an error after a fault of the store",

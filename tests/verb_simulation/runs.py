@@ -22,23 +22,13 @@ from tests.simulation.hooks import hooks_watched
 from tests.simulation.shortcuts import remembered
 from tests.simulation.store import Bucket
 from tests.simulation.world import Step, World
-from tests.verb_simulation.actors import SCHEMA, VERBS, Actor, Stories
+from tests.verb_simulation.actors import SCHEMA, Actor
 from tests.verb_simulation.archive import Archive
 from tests.verb_simulation.history import Violation
 from tests.verb_simulation.judge import judge, left_over
 from tests.verb_simulation.store import ParquetStore
-
-_MEETING = (
-    ["mark", "compact"],
-    ["mark", "z_order"],
-    ["mark", "delete"],
-    ["delete", "compact", "append"],
-    ["update", "compact", "append"],
-    ["update", "mark", "delete"],
-    ["merge", "delete", "compact"],
-    ["merge", "append", "merge"],
-    ["replace", "append", "mark"],
-)
+from tests.verb_simulation.stories import Stories
+from tests.verb_simulation.verbs import ACTS, MEETINGS, WEIGHTS
 
 
 @dataclass(frozen=True)
@@ -54,6 +44,7 @@ class Plan:
         forgets_places: z_order has no memory to keep the places of rows.
         interval: commits between checkpoints.
         founding: the verbs before the actors begin, without faults.
+        latest: the same, an hour later, so that actors can restore their versions.
         weather: the faults while the actors work.
         actors: the verbs of each actor.
     """
@@ -66,6 +57,7 @@ class Plan:
     forgets_places: bool
     interval: int
     founding: tuple[str, ...]
+    latest: tuple[str, ...]
     weather: Weather
     actors: tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -90,11 +82,11 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
     """The world of a seed, whose actors run only ``verbs`` if there are any."""
     dice = random.Random(f"{seed} verbs")
     # With all verbs, the few verbs that must meet seldom do.
-    some = dice.sample(list(VERBS), dice.randint(2, 4))
-    drawn = dice.choices((list(VERBS), some, *_MEETING), (1, 2, *[1] * len(_MEETING)))[0]
+    some = dice.sample(list(ACTS), dice.randint(2, 4))
+    drawn = dice.choices((list(ACTS), some, *MEETINGS), (2, 4, *[1] * len(MEETINGS)))[0]
     verbs = verbs or drawn
-    weights = [VERBS[verb] for verb in verbs]
-    founding = ["append"] * dice.randint(1, 4) + ["mark"] * dice.choice((0, 0, 1, 2))
+    weights = [WEIGHTS[verb] for verb in verbs]
+    latest = ["append"] + ["mark"] * dice.choice((0, 0, 1, 2))
     people = [f"actor{number}" for number in range(1, 1 + dice.choice((2, 2, 3, 3, 4)))]
     return Plan(
         seed,
@@ -104,7 +96,8 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         has_vector_files=dice.random() < 0.5,
         forgets_places=dice.random() < 0.3,
         interval=dice.choice((1, 2, 3, 100, 100)),
-        founding=tuple(founding),
+        founding=("append",) * dice.randint(1, 3),
+        latest=tuple(latest),
         weather=dice.choices([weather for _, weather in WEATHERS], [weight for weight, _ in WEATHERS])[0],
         actors=tuple((name, tuple(dice.choices(verbs, weights, k=dice.randint(1, 3)))) for name in people),
     )
@@ -142,6 +135,7 @@ def run(plan: Plan | int) -> Report:
         try:
             world.run({"founder": prepare})
             world.sleep_for_hours(1)  # so that no stale listing shows the table without the properties of this plan
+            world.run({"founder": lambda: _work(founder, plan.latest, f"{plan.seed} latest")})
             chooser.weather = plan.weather
             world.run(
                 {person.name: live(person, verbs) for person, (_, verbs) in zip(people, plan.actors, strict=True)}
@@ -179,6 +173,6 @@ def _create(store: ParquetStore, plan: Plan) -> None:
     assert isinstance(transaction.commit(), Committed)
 
 
-def _work(actor: Actor, verbs: Sequence[str], seed: int) -> None:
+def _work(actor: Actor, verbs: Sequence[str], seed: int | str) -> None:
     for number, verb in enumerate(verbs):
-        actor.do(verb, f"{seed} {actor.name} {number}")
+        actor.do(verb, ACTS[verb], f"{seed} {actor.name} {number}")
