@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.engine.arrow.engine import ArrowEngine
     from lakehouse_lib.engine.spark.engine import SparkEngine
     from lakehouse_lib.engine.writer_properties import BloomFilterProperties, ColumnProperties, WriterProperties
+    from lakehouse_lib.operations.write.file_actions import RemoveAction
     from lakehouse_lib.protocol.actions import Metadata, Protocol, Transaction
     from lakehouse_lib.query import QueryBuilder
     from lakehouse_lib.schema import (
@@ -54,6 +55,7 @@ _HOMES = {
     "PrimitiveType": "schema",
     "Protocol": "protocol.actions",
     "QueryBuilder": "query",
+    "RemoveAction": "operations.write.file_actions",
     "Schema": "schema",
     "SparkEngine": "engine.spark.engine",
     "StructType": "schema",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,10 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties, commit
 if TYPE_CHECKING:
     from lakehouse_lib.engine.base import Engine
     from lakehouse_lib.engine.writer_properties import WriterProperties
+    from lakehouse_lib.operations.write.add_actions import AddAction
+    from lakehouse_lib.operations.write.file_actions import RemoveAction
     from lakehouse_lib.operations.write.write import Mode
+    from lakehouse_lib.table.description import Filters
     from lakehouse_lib.table.merger import TableMerger
     from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties
 
@@ -263,6 +266,42 @@ class DeltaTable(UpkeepTable):
         properties = commit_properties_of(commit_properties, post_commithook_properties, table=self.table_uri)
         aliases = (target_alias or "target", source_alias or "source")
         return TableMerger(self, source, predicate, aliases, merge_schema, writer_properties, properties)
+
+    @also_by_position("commit_properties", "post_commithook_properties")
+    def create_write_transaction(
+        self,
+        actions: Sequence[AddAction | RemoveAction],
+        mode: str,
+        schema: Any,
+        partition_by: list[str] | str | None = None,
+        partition_filters: Filters | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> None:
+        """Commit files that another program has written, in one commit. No data file is read.
+
+        Args:
+            actions: ``AddAction`` for each new file. ``RemoveAction`` removes a file, with mode "append" only.
+            mode: "append"; or "overwrite", which removes all other files, or those of ``partition_filters``.
+            schema: a Delta ``Schema`` or ``StructType``, or an Arrow schema, of the new files. That the files fit it is
+                not checked. An overwrite of all rows makes it the schema of the table.
+            partition_by: None, or the partition columns of the table.
+            partition_filters: filters or SQL on partition columns, which are true for the new files.
+        """
+        from lakehouse_lib.operations.write.file_actions import commit_actions
+
+        properties = commit_properties_of(commit_properties, post_commithook_properties, table=self.table_uri)
+        result = commit_actions(
+            self._latest(),
+            actions,
+            mode,
+            Schema(schema.fields) if isinstance(schema, StructType) else Schema.from_arrow(schema),
+            partition_by=[partition_by] if isinstance(partition_by, str) else partition_by,
+            predicate=self._predicate(partition_filters),
+            commit_properties=properties,
+        )
+        self._move_on(result.version)
 
     @property
     def optimize(self) -> TableOptimizer:

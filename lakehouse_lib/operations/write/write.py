@@ -148,7 +148,7 @@ def write(
         if what.mode == "ignore":
             return _ignored_write(store, snapshot)
         snapshot.check_writable()
-        metadata = _metadata(snapshot, rows.schema, what)
+        metadata = metadata_after(snapshot, rows.schema, what)
         if what.mode == "overwrite" and snapshot.file_count:  # refuse before rows are written
             check_removal(snapshot.metadata, metadata, table=store.root, version=snapshot.version)
     if what.partition_overwrite_mode == "dynamic":
@@ -255,7 +255,7 @@ def _predicate(store: ObjectStore, snapshot: Snapshot | None, metadata: Metadata
     return parse(what.predicate, schema, table=store.root)
 
 
-def _metadata(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:
+def metadata_after(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Metadata:
     """The table's metadata after this write."""
     table = snapshot.store.root
     before = snapshot.metadata

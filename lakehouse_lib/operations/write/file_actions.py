@@ -1,0 +1,216 @@
+"""Commit files that another program has written to a table that exists, and remove files of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.types import nullable
+from lakehouse_lib.arrow.values import strings, whole
+from lakehouse_lib.data_skipping.file_pruning import evaluate_partitions
+from lakehouse_lib.engine.base import WriteTarget
+from lakehouse_lib.errors import (
+    ConstraintViolatedError,
+    InvalidArgumentError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.features import row_rules
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.operations.optimize.compact import check_partition_predicate
+from lakehouse_lib.operations.results import ChangeResult
+from lakehouse_lib.operations.table_change import TableChange, write_metrics
+from lakehouse_lib.operations.write.add_actions import AddAction, added_files
+from lakehouse_lib.operations.write.create import MODE_NAMES, unknown_mode
+from lakehouse_lib.operations.write.write import Write, metadata_after
+from lakehouse_lib.protocol import file_paths
+from lakehouse_lib.protocol.actions import Metadata
+from lakehouse_lib.schema import Schema, TableLayout
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.transaction import version_of
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+_MODES = ("append", "overwrite")
+
+
+@dataclass
+class RemoveAction:
+    """A data file that is removed from a table.
+
+    Attributes:
+        path: as in the log, or without percent-encoding.
+        data_change: whether rows are removed; False: added files have the same rows.
+        deletion_timestamp: no effect: the time of the commit is the time of the removal.
+        size, partition_values: no effect: the log has them.
+    """
+
+    path: str
+    data_change: bool
+    deletion_timestamp: int
+    size: int | None = None
+    partition_values: dict[str, str | None] | None = None
+
+
+def commit_actions(
+    snapshot: Snapshot,
+    actions: Sequence[AddAction | RemoveAction],
+    mode: str,
+    schema: Schema,
+    *,
+    partition_by: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    commit_properties: CommitProperties | None = None,
+) -> ChangeResult:
+    """Commit file actions in one commit. No data file is read.
+
+    Args:
+        mode: "append" adds and removes the files of the actions; "overwrite" adds files and removes all others, or
+            those of the partitions of ``predicate``.
+        schema: of the added files. Its columns are columns of the table in their types. An overwrite of the whole table
+            may have another schema, which the table gets.
+        partition_by: None, or the partition columns of the table.
+        predicate: on partition columns, with mode "overwrite"; it is true for the added files.
+
+    Raises:
+        InvalidArgumentError: an argument or an action is not valid, a file to add does not exist or is in the table, or
+            a file to remove is not in the table.
+        SchemaMismatchError: the schema does not fit the table.
+        ConstraintViolatedError: the predicate is not true for an added file, or a partition value of a NOT NULL column
+            is null.
+        UnsupportedFeatureError: the table uses a feature that this library cannot write.
+        DeltaProtocolError: the table is append-only or has a change data feed, and rows would be removed.
+        CommitFailedError: a concurrent commit conflicts with this one.
+    """
+    store, table = snapshot.store, snapshot.store.root
+    if mode not in _MODES:
+        raise unknown_mode(mode, store, _MODES)
+    snapshot.check_writable()
+    adds, removes = _by_kind(actions, table)
+    if removes and mode != "append":
+        raise _refused("mode is 'overwrite', which removes files by itself; expected no RemoveAction", table)
+    if predicate is not None and mode != "overwrite":
+        raise _refused(f"partition_filters are given and mode is {mode!r}; expected mode 'overwrite'", table)
+    check_partition_predicate(snapshot, predicate)
+    metadata = _metadata(snapshot, schema, partition_by, may_change=mode == "overwrite" and predicate is None)
+    added = _added(snapshot, adds, metadata, predicate)
+    if mode == "append":
+        removed = _removed(snapshot, removes)
+    else:
+        removed = snapshot.files
+        if predicate is not None:
+            removed = removed.filter(evaluate_partitions(predicate, removed, snapshot.layout))
+    change = TableChange(
+        "WRITE",
+        {"mode": MODE_NAMES[mode], "partitionBy": list(metadata.partition_columns)},
+        added,
+        removed,
+        metadata=None if metadata == snapshot.metadata else metadata,
+        reads=(predicate,) if mode == "overwrite" else (),
+        moves_rows=bool(removes) and not removes[0].data_change,
+        metrics=write_metrics(added, removed),
+    )
+    outcome = change.on(snapshot, store).commit(commit_properties)
+    return ChangeResult(table, snapshot.version, version_of(outcome), change.metrics)
+
+
+def _by_kind(actions: Sequence[AddAction | RemoveAction], table: str) -> tuple[list[AddAction], list[RemoveAction]]:
+    adds: list[Any] = []
+    removes: list[Any] = []
+    for action in actions:  # classes of the deltalake package have the same attributes
+        if hasattr(action, "deletion_timestamp"):
+            removes.append(action)
+        elif hasattr(action, "modification_time"):
+            adds.append(action)
+        else:
+            raise _refused(f"it is {excerpt(action)}; expected an AddAction or a RemoveAction", table)
+    for action in removes:
+        if not isinstance(action.path, str) or not isinstance(action.data_change, bool):
+            raise _refused(f"its path is {excerpt(action.path)}; expected text, and data_change True or False", table)
+    if len({action.data_change for action in removes}) > 1:
+        raise _refused("data_change of the removes is True and False; expected the same of all", table)
+    return adds, removes
+
+
+def _metadata(snapshot: Snapshot, schema: Schema, partition_by: Sequence[str] | None, *, may_change: bool) -> Metadata:
+    """The metadata after the commit: with another schema if it ``may_change`` and the schema has other columns."""
+    metadata = metadata_after(snapshot, pa.schema([]), Write("append", "merge", partition_by))
+    columns, data = (_types(side) for side in (snapshot.schema, schema))
+    if may_change and columns != data:
+        return metadata_after(snapshot, schema.to_arrow(), Write("overwrite", "overwrite"))
+    wrong = sorted(name for name, kind in data.items() if columns.get(name) != kind)
+    if wrong:
+        raise SchemaMismatchError(
+            f"the schema of the files has {', '.join(f'{name}: {data[name]}' for name in wrong)}; "
+            f"expected columns of the table in their types: {columns}",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Add columns by alter.add_columns first, or rewrite the files",
+        )
+    return metadata
+
+
+def _types(schema: Schema) -> dict[str, str]:
+    """The types of the columns without NOT NULL, by their names."""
+    return {field.name: str(field.type) for field in nullable(schema.to_arrow())}
+
+
+def _added(
+    snapshot: Snapshot, actions: Sequence[AddAction], metadata: Metadata, predicate: Predicate | None
+) -> pa.Table:
+    """The files table of the added files, which satisfy the predicate."""
+    store, table = snapshot.store, snapshot.store.root
+    rules = [rule for rule in row_rules(metadata, table) if not rule.name.startswith("NOT NULL")] if actions else []
+    if actions and (rules or snapshot.layout.mapping != "none"):
+        reason = rules[0].name if rules else "column mapping (columnMapping)"
+        raise UnsupportedFeatureError(
+            f"the table has {reason}; expected no such feature, because added files are not read",
+            table=table,
+            version=snapshot.version,
+            hint="Write the rows by write_deltalake",
+        )
+    layout = TableLayout(Schema.from_json(metadata.schema_string), metadata.partition_columns)
+    added = added_files(actions, WriteTarget(store, layout, metadata.configuration))
+    live = file_paths.canonical(snapshot.file_columns(["path"])["path"], store)
+    present = added.filter(pc.is_in(file_paths.canonical(added["path"], store), value_set=pc.unique(live)))
+    if len(present):
+        raise _refused(f"the file {present['path'][0]} is in the table", table)
+    if predicate is not None:
+        matches = pc.fill_null(evaluate_partitions(predicate, added, layout), False)
+        if not pc.all(matches, min_count=0).as_py():
+            raise ConstraintViolatedError(
+                f"the partition values of {added.filter(pc.invert(matches))['path'][0]} violate the partition filters",
+                table=table,
+                hint="Add only files of the partitions that are replaced",
+                code="DELTA_REPLACE_WHERE_MISMATCH",
+            )
+    return added
+
+
+def _removed(snapshot: Snapshot, actions: Sequence[RemoveAction]) -> pa.Table:
+    """The live files that the actions name."""
+    if not actions:
+        return snapshot.files.slice(0, 0)
+    files, store = snapshot.files, snapshot.store
+    paths = strings([action.path for action in actions])
+    # A path may be spelled as in the log, or without percent-encoding.
+    spellings = (files["path"], file_paths.decode_all(files["path"], store))
+    rows = pc.coalesce(*(pc.index_in(paths, value_set=whole(spelling)) for spelling in spellings))
+    if rows.null_count:
+        raise _refused(f"the file {paths.filter(rows.is_null())[0]} is not in the table", store.root)
+    if len(rows.unique()) < len(rows):
+        raise _refused("two actions have the same path", store.root)
+    return files.take(rows)
+
+
+def _refused(problem: str, table: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"a file action is not valid: {problem}",
+        table=table,
+        hint="Nothing was committed. Correct the actions",
+        code="DELTA_INVALID_ADD_ACTION",
+    )
