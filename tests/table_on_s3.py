@@ -36,7 +36,7 @@ def delta_rs_ids(uri: str, options: Mapping[str, str], version: int | None = Non
 
 
 def every_verb(uri: str, options: dict[str, str]) -> None:
-    """Create, append, delete, compact, z-order, checkpoint, time travel and vacuum; delta-rs reads each version and
+    """Create, append, delete, compact, z-order, checkpoint, time travel, vacuum, pin; delta-rs reads each version and
     writes."""
     expected: dict[int, list[int]] = {}
 
@@ -98,3 +98,10 @@ def every_verb(uri: str, options: dict[str, str]) -> None:
     write_deltalake(table, rows(0, 10), mode="overwrite")
     check(table)
     assert expected[table.version()] == list(range(10))
+
+    pinned = sorted(expected)[-2]
+    assert table.pin("before-the-overwrite", pinned) == pinned
+    table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    assert delta_rs_ids(uri, options, pinned) == expected[pinned]
+    assert table.release("before-the-overwrite") == pinned
+    assert table.vacuum(retention_hours=0, enforce_retention_duration=False)

@@ -8,7 +8,7 @@ data. A record protects its files until it is deleted.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -59,8 +59,7 @@ def recorded_paths(store: ObjectStore) -> pa.ChunkedArray:
     def files(reader: pa.RecordBatchFileReader) -> pa.Array:
         return reader.read_all()["path"].combine_chunks()
 
-    every = [array for kind in KINDS for array in _each(store, kind, files)]
-    return pa.chunked_array([strings([]), *every], pa.string())
+    return pa.chunked_array([strings([]), *_each(store, KINDS, files)], pa.string())
 
 
 def descriptions(store: ObjectStore, kind: str, key: bytes) -> list[dict[str, Any]]:
@@ -74,11 +73,13 @@ def descriptions(store: ObjectStore, kind: str, key: bytes) -> list[dict[str, An
         description: dict[str, Any] = json.loads(reader.schema.metadata[key])
         return description
 
-    return _each(store, kind, describe)
+    return _each(store, (kind,), describe)
 
 
-def _each(store: ObjectStore, kind: str, ask: Callable[[pa.RecordBatchFileReader], _Answer]) -> list[_Answer]:
-    """The results of ``ask`` for each record of a kind."""
+def _each(
+    store: ObjectStore, kinds: Sequence[str], ask: Callable[[pa.RecordBatchFileReader], _Answer]
+) -> list[_Answer]:
+    """The results of ``ask`` for each record of these kinds."""
 
     def read(path: str) -> _Answer | None:
         try:
@@ -93,5 +94,6 @@ def _each(store: ObjectStore, kind: str, ask: Callable[[pa.RecordBatchFileReader
                 hint="Restore it from a backup, or delete it if the clone or the pin is not needed any more",
             ) from error
 
-    paths = [meta.path for meta in store.walk(f"{_FOLDER}/{kind}") if meta.path.endswith(_SUFFIX)]
+    folders = tuple(f"{_FOLDER}/{kind}/" for kind in kinds)
+    paths = [meta.path for meta in store.walk(_FOLDER) if meta.path.startswith(folders) and meta.path.endswith(_SUFFIX)]
     return [answer for answer in at_once(store, read, paths) if answer is not None]

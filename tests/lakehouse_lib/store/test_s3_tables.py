@@ -124,7 +124,7 @@ REQUESTS = {
     "compact": {"GET": 4, "HEAD": 2, "LIST": 1, "PUT": 3},
     "z_order": {"GET": 3, "HEAD": 2, "LIST": 1, "PUT": 3},
     "checkpoint": {"GET": 1, "HEAD": 1, "PUT": 2},
-    "history": {"GET": 9, "HEAD": 2, "LIST": 2},
+    "history": {"GET": 9, "HEAD": 2, "LIST": 3},
     "is_deltatable": {"GET": 1, "LIST": 1},
     "vacuum, dry": {"GET": 1, "LIST": 6},
     "vacuum": {"DELETE": 1, "GET": 5, "HEAD": 2, "LIST": 9, "PUT": 4},
