@@ -42,7 +42,7 @@ def _run(table: Any, verb: str, arguments: dict[str, Any]) -> object:
     if verb == "update":
         return table.update(**arguments)
     if verb == "merge":
-        source = pq.read_table(arguments["source"])
+        source = pq.ParquetFile(arguments["source"]).read()  # ``read_table`` would import pandas
         merger = table.merge(source, "t.order_id = s.order_id", source_alias="s", target_alias="t")
         return merger.when_matched_update_all().when_not_matched_insert_all().execute()
     return table.delete(**arguments)

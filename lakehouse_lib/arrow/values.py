@@ -22,19 +22,26 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """An array of values that have the right types; None becomes null.
 
     Args:
-        kind: string, bool, an integer, a list of these, a map of strings, or a struct of them (values are mappings).
+        kind: string, binary, bool, an integer, a floating-point number, a list of these, a map of strings, or a struct
+            of them (values are mappings).
 
     Raises:
-        OverflowError: an integer is out of the range of ``kind``, or a column has too much text.
+        OverflowError: an integer is out of the range of ``kind``, or a column has more than 2 GiB of text.
         ValueError: a text is not valid UTF-8.
     """
     if pa.types.is_string(kind):
         return strings(values)
+    if pa.types.is_binary(kind):
+        texts = [b"" if value is None else value for value in values]
+        return pa.Array.from_buffers(kind, len(values), [_validity(values), *binaries(texts).buffers()[1:]])
     if pa.types.is_boolean(kind):
         return pa.Array.from_buffers(kind, len(values), [_validity(values), _bitmap(values)])
     if pa.types.is_integer(kind):
         integers = [0 if value is None else value for value in values]
         numbers = np.array(integers, dtype=f"{'i' if pa.types.is_signed_integer(kind) else 'u'}{kind.bit_width // 8}")
+        return pa.Array.from_buffers(kind, len(values), [_validity(values), pa.py_buffer(numbers)])
+    if pa.types.is_floating(kind):
+        numbers = np.array([0.0 if value is None else value for value in values], dtype=f"f{kind.bit_width // 8}")
         return pa.Array.from_buffers(kind, len(values), [_validity(values), pa.py_buffer(numbers)])
     if pa.types.is_map(kind):
         return _maps(values, kind)

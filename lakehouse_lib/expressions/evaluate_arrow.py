@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import _acero as acero  # ``pyarrow.acero`` imports pandas, which takes a quarter of a second
 
 from lakehouse_lib.arrow.types import nullable
 from lakehouse_lib.arrow.values import bools, flags_of, int64s, whole
@@ -110,9 +111,6 @@ def _project(
     table = data.select(names) if names else pa.table({"": pa.nulls(count, pa.bool_())})
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
-    # ``acero`` imports pandas, which takes a second in a new Spark worker, so the import is not at the top.
-    from pyarrow import acero
-
     plan = acero.Declaration.from_sequence(
         [
             acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),

@@ -126,7 +126,7 @@ class ArrowRendering:
             }[operator]
         number = self._float_scalar(operand, [literal])
         if number is None:
-            value, number = value.cast(pa.float64()), pa.scalar(literal, pa.float64())
+            value, number = value.cast(pa.float64()), column([literal], pa.float64())[0]
         else:
             number = number[0]
         compared = _null_safe(operator, value, pc.scalar(number), literal=True)
@@ -135,12 +135,12 @@ class ArrowRendering:
     def _float_scalar(self, operand: Node, values: list[float]) -> pa.Array | None:
         """The values in the operand's own type; None if a float32 cannot represent them, so a cast is needed."""
         if operand.type == PrimitiveType("double"):
-            return pa.array(values, pa.float64())
+            return column(values, pa.float64())
         with np.errstate(over="ignore"):
             narrow = np.asarray(values, dtype=np.float64).astype(np.float32)
         if not np.array_equal(narrow.astype(np.float64), np.asarray(values), equal_nan=True):
             return None
-        return pa.array(narrow)
+        return column(narrow.tolist(), pa.float32())
 
     def _in(self, node: In) -> Any:
         operand = self.value(node.operand)
@@ -158,7 +158,7 @@ class ArrowRendering:
         listed = [*numbers, *([-0.0] if 0 in numbers else [])]
         values = self._float_scalar(node.operand, listed)
         if values is None:
-            operand, values = operand.cast(pa.float64()), pa.array(listed, pa.float64())
+            operand, values = operand.cast(pa.float64()), column(listed, pa.float64())
         membership = operand.isin(values)
         return membership if len(numbers) == len(node.values) else membership | pc.is_nan(operand)
 
@@ -298,9 +298,9 @@ def array_of(values: Iterable[Any], data_type: DataType | None) -> pa.Array:
         return column(list(values), pa.int32()).cast(kind)
     if pa.types.is_timestamp(kind):
         return column(list(values), pa.int64()).cast(pa.timestamp("us")).cast(kind)
-    if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind):
-        return column(list(values), kind)  # ``pa.array`` of Python values imports pandas
-    return pa.array(values, kind)
+    if pa.types.is_decimal(kind) or pa.types.is_null(kind):
+        return pa.array(values, kind)
+    return column(list(values), kind)  # ``pa.array`` of Python values imports pandas
 
 
 def scalar_of(literal: Literal) -> pa.Scalar:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from lakehouse_lib.arrow.values import column, int64s, strings
 from lakehouse_lib.protocol import deletion_vector
+from lakehouse_lib.protocol.actions import DELETION_VECTOR
 from lakehouse_lib.statistics import with_loose_bounds
 from lakehouse_lib.store import ObjectStore
 
@@ -21,12 +23,17 @@ def with_vectors(files: pa.Table, vectors: Sequence[BitMap64], rows: Sequence[in
         rows: the number of rows in each file, hidden rows included.
     """
     hidden = (vector for vector, count in zip(vectors, rows, strict=True) if 0 < len(vector) < count)
-    descriptors = iter(deletion_vector.save(store, hidden))
-    entries = []
-    for file, vector, count in zip(files.to_pylist(), vectors, rows, strict=True):
-        if not vector:
-            entries.append(file)
-        elif len(vector) < count:
-            stats = with_loose_bounds(file["stats"], count)
-            entries.append({**file, "stats": stats, "deletionVector": next(descriptors)})
-    return pa.Table.from_pylist(entries, schema=files.schema)
+    saved = iter(deletion_vector.save(store, hidden))
+    remaining, stats, descriptors = [], [], []
+    old = zip(files["stats"].to_pylist(), files["deletionVector"].to_pylist(), strict=True)
+    for index, ((text, descriptor), vector, count) in enumerate(zip(old, vectors, rows, strict=True)):
+        if vector and len(vector) >= count:
+            continue
+        remaining.append(index)
+        stats.append(with_loose_bounds(text, count) if vector else text)
+        descriptors.append(next(saved) if vector else descriptor)
+    columns = {"stats": strings(stats), "deletionVector": column(descriptors, DELETION_VECTOR)}
+    left = files.take(int64s(remaining))
+    return pa.Table.from_arrays(
+        [columns.get(field.name, left[field.name]) for field in files.schema], schema=files.schema
+    )

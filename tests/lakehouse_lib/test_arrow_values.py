@@ -25,7 +25,10 @@ INTEGERS = {
 }
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.string(): TEXT,
+    pa.binary(): st.binary(max_size=5),
     pa.bool_(): st.booleans(),
+    pa.float32(): st.floats(width=32, allow_nan=False),
+    pa.float64(): st.floats(allow_nan=False),
     STRING_MAP: st.dictionaries(TEXT, st.none() | TEXT, max_size=3),
     DELETION_VECTOR: st.fixed_dictionaries(
         {},

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakehouse_lib.arrow.values import column
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.store import ObjectStore
@@ -26,7 +27,7 @@ def result_of(run: Callable[[], Any]) -> pa.Table:
         if not isinstance(raised, DeltaError):
             raised.add_note(traceback.format_exc())  # the traceback itself cannot be pickled
         result, error = None, pickle.dumps(raised)
-    return pa.Table.from_arrays([pa.array([result], pa.binary()), pa.array([error], pa.binary())], schema=RESULT_SCHEMA)
+    return pa.Table.from_arrays([column([each], pa.binary()) for each in (result, error)], schema=RESULT_SCHEMA)
 
 
 def results_of(answers: pa.Table, files_of: Callable[[Any], pa.Table], store: ObjectStore) -> list[Any]:
