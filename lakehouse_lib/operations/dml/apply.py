@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +14,14 @@ from lakehouse_lib.arrow.values import binaries, bools, column, int64s, literal,
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS, copy_reader
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, positions_of, shares
+from lakehouse_lib.engine.parquet.merge_sides import portions
 from lakehouse_lib.engine.parquet.task_results import delete_files, result_of, results_of
 from lakehouse_lib.engine.parquet.writer import DataFileWriter
 from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.features.row_tracking import FileIds
 from lakehouse_lib.operations.deletion_vector_writer import with_vectors
+from lakehouse_lib.operations.files import discard_paths
 from lakehouse_lib.operations.optimize.rewrite import rewrite_target
 from lakehouse_lib.operations.optimize.z_order.tags import copy_tags
 from lakehouse_lib.protocol import deletion_vector
@@ -29,6 +31,8 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.threads import in_order
 
 _THREADS = 8
+#: About the bytes of an open bitmap without its positions, and of the other Python objects of a file.
+_BITMAP_BYTES = 16 << 10
 
 #: One row per changed file: its log path, the number of rows that were deleted now, the number of remaining rows, and
 #: the add action of its replacement (path null: no row remains).
@@ -128,22 +132,47 @@ def live_matches(files: pa.Table, matches: pa.Table, snapshot: Snapshot) -> tupl
     vectors = files["deletionVector"].take(
         pc.index_in(matches["source"].combine_chunks(), files["path"].combine_chunks())
     )
-    live = positions_of(matches)
-    if vectors.null_count < len(vectors):
-        hidden = in_order(lambda vector: deletion_vector.load(snapshot.store, vector), vectors.to_pylist(), _THREADS)
-        live = [positions - gone for positions, gone in zip(live, hidden, strict=True)]
-        matches = matches.set_column(2, MATCHES_SCHEMA.field(2), binaries([each.serialize() for each in live]))
-        matches = matches.filter(bools([bool(each) for each in live]))
-    return matches, sum(map(len, live))
+    count, results = 0, [pa.Table.from_batches([], MATCHES_SCHEMA)]
+    for start, rows in _portions(matches):
+        part, hidden = matches.slice(start, rows), vectors.slice(start, rows)
+        live = positions_of(part)
+        if hidden.null_count < len(hidden):
+            gone = in_order(lambda vector: deletion_vector.load(snapshot.store, vector), hidden.to_pylist(), _THREADS)
+            live = [positions - deleted for positions, deleted in zip(live, gone, strict=True)]
+            part = part.set_column(2, MATCHES_SCHEMA.field(2), binaries([each.serialize() for each in live]))
+            part = part.filter(bools([bool(each) for each in live]))
+        count += sum(map(len, live))
+        results.append(part)
+    return pa.concat_tables(results), count
 
 
 def mark_rows(files: pa.Table, matches: pa.Table, store: ObjectStore) -> pa.Table:
     """Hide the matching rows by deletion vectors. Returns APPLIED_SCHEMA for the files with newly hidden rows.
 
+    The bitmaps of some thousand files are in memory at a time. After an error, the vectors are deleted.
+
     Args:
         files: a files table.
         matches: a table of MATCHES_SCHEMA with the same files in the same order.
     """
+    results = [pa.Table.from_batches([], APPLIED_SCHEMA)]
+    try:
+        for part in _portions(matches):
+            results.append(_marked(files.slice(*part), matches.slice(*part), store))
+    except BaseException:
+        discard_paths(store, deletion_vector.paths_of(store, pa.concat_tables(results)["deletionVector"]))
+        raise
+    return pa.concat_tables(results)
+
+
+def _portions(matches: pa.Table) -> Iterator[tuple[int, int]]:
+    """The offset and the number of matches of each portion, with about 64 MiB of bitmaps."""
+    sizes = numbers_of(pc.binary_length(matches["positions"]), np.int32).astype(np.int64) + _BITMAP_BYTES
+    for part in portions(sizes):
+        yield part.start, part.stop - part.start
+
+
+def _marked(files: pa.Table, matches: pa.Table, store: ObjectStore) -> pa.Table:
     old_vectors = in_order(
         lambda vector: deletion_vector.load(store, vector), files["deletionVector"].to_pylist(), _THREADS
     )
