@@ -25,6 +25,8 @@ _WORD = 8
 _WEIGHT = np.uint64(0x9E3779B97F4A7C15)
 #: The entries of the filter table for each row of the source, and its most entries; an entry has one byte.
 _ENTRIES, _MOST_ENTRIES = 16, 1 << 24
+#: The rows of a batch whose codes are computed at a time, so that they fit into the processor's cache.
+_SLICE = 1 << 15
 
 
 class KeyJoin:
@@ -47,21 +49,39 @@ class KeyJoin:
         self._shift = np.uint64(64 - bits)
         self._is_used = np.zeros(1 << bits, np.bool_)
         self._is_used[self._codes >> self._shift] = True
+        # The upper bits are also the number of a bucket. A bucket has about one code, so its codes are compared one by
+        # one. A binary search would take several times as long.
+        bits = max(1, len(rows).bit_length())
+        self._bucket_shift = np.uint64(64 - bits)
+        sizes = np.bincount((self._codes >> self._bucket_shift).astype(np.int64), minlength=1 << bits)
+        self._bucket_starts = np.concatenate([[0], np.cumsum(sizes)])
 
     def pairs(self, columns: Sequence[pa.ChunkedArray], limit: int) -> Iterator[tuple[Rows, Rows]]:
         """The pairs of rows with equal codes: row numbers of batch and source, at most ``limit`` at a time."""
-        codes, is_key = _codes_of(columns, self._kinds)
-        candidates = np.flatnonzero(is_key & self._is_used[codes >> self._shift])
-        batch_codes = codes[candidates]
-        starts = np.searchsorted(self._codes, batch_codes, side="left")
-        counts = np.searchsorted(self._codes, batch_codes, side="right") - starts
-        has_partner = counts > 0
-        batch_rows, starts, counts = candidates[has_partner], starts[has_partner], counts[has_partner]
-        ends = np.cumsum(counts)
-        for first in range(0, int(ends[-1]) if len(ends) else 0, limit):
-            numbers = np.arange(first, min(first + limit, int(ends[-1])))
-            entries = np.searchsorted(ends, numbers, side="right")
-            yield batch_rows[entries], self._rows[starts[entries] + numbers - (ends - counts)[entries]]
+        candidates, codes = self._candidates(columns)
+        buckets = (codes >> self._bucket_shift).astype(np.int64)
+        starts = self._bucket_starts[buckets]
+        sizes = self._bucket_starts[buckets + 1] - starts
+        ends = np.cumsum(sizes)
+        offsets = starts - (ends - sizes)
+        total = int(ends[-1]) if len(ends) else 0
+        for first in range(0, total, limit):
+            last = min(first + limit, total)
+            part = slice(np.searchsorted(ends, first, side="right"), np.searchsorted(ends, last) + 1)
+            counts = np.minimum(ends[part], last) - np.maximum((ends - sizes)[part], first)
+            entries = np.arange(first, last) + np.repeat(offsets[part], counts)
+            is_equal = np.repeat(codes[part], counts) == self._codes[entries]
+            yield np.repeat(candidates[part], counts)[is_equal], self._rows[entries[is_equal]]
+
+    def _candidates(self, columns: Sequence[pa.ChunkedArray]) -> tuple[Rows, _Codes]:
+        """The rows of a batch that may have a partner, and their codes."""
+        rows, codes = [np.zeros(0, np.int64)], [np.zeros(0, np.uint64)]
+        for start in range(0, len(columns[0]), _SLICE):
+            slice_codes, is_key = _codes_of([column.slice(start, _SLICE) for column in columns], self._kinds)
+            is_candidate = is_key & self._is_used[slice_codes >> self._shift]
+            rows.append(np.flatnonzero(is_candidate) + start)
+            codes.append(slice_codes[is_candidate])
+        return np.concatenate(rows), np.concatenate(codes)
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:

@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from lakehouse_lib.arrow.values import binaries, flags_of, int64s, numbers_of, strings
+from lakehouse_lib.arrow.values import binaries, bools, flags_of, int64s, numbers_of, strings
 from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.protocol.deletion_vector import bitmap_of
+from lakehouse_lib.protocol.deletion_vector import positions as positions_in
 from lakehouse_lib.snapshot import Snapshot
 
 _TASK_BYTES = 128 << 20
@@ -81,12 +82,14 @@ def rows_at(reader: TableReader, files: pa.Table, positions: Sequence[bytes]) ->
         positions: the positions in each file, as in MATCHES_SCHEMA.
     """
     for (file, constants), bitmap in zip(reader.files(files), positions, strict=True):
-        others = BitMap64()
-        others.add_range(0, file.metadata.num_rows)
-        file.deleted = (file.deleted or BitMap64()) | (others - BitMap64.deserialize(bitmap))
-        for group in range(file.num_row_groups):
-            if file.live_rows_of(group):
-                yield reader.row_group(file, group, constants)
+        places = positions_in(BitMap64.deserialize(bitmap) - (file.deleted or BitMap64()))
+        ends = [*file.starts[1:], file.metadata.num_rows]
+        for group, (start, end) in enumerate(zip(file.starts, ends, strict=True)):
+            own = places[slice(*np.searchsorted(places, (start, end)))]
+            if len(own):
+                is_at = np.zeros(end - start, np.bool_)
+                is_at[own - start] = True
+                yield reader.row_group(file, group, constants, mask=bools(is_at))
 
 
 def matches_table(sources: Sequence[str], rows: Sequence[int], positions: Sequence[bytes]) -> pa.Table:

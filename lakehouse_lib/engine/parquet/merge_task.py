@@ -1,14 +1,14 @@
 """A task of a MERGE: joins files of a target with the source, and writes the rows with new values.
 
-A task reads its files in row groups, so its memory grows with the source and with the number of changed rows, not with
-the target. The first pass reads the columns of the conditions and decides about each row. The second pass reads the
-rows to update.
+A task reads the columns of the conditions for one or several row groups at a time, decides about their rows, and reads
+and writes those that it updates. So its memory grows with the source and with the size of a row group, not with the
+target or with the number of changed rows. Of a changed row, only its bit in a bitmap stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from lakehouse_lib.arrow.values import bools, flags_of, int64s
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.merge_plan import MergeCase, MergeClause, MergePlan
 from lakehouse_lib.engine.parquet.key_join import KeyJoin
-from lakehouse_lib.engine.parquet.matching import matches_table, rows_at
+from lakehouse_lib.engine.parquet.matching import matches_table
 from lakehouse_lib.engine.parquet.merge_sides import (
     columns_of_sides,
     first_clauses,
@@ -30,14 +30,14 @@ from lakehouse_lib.engine.parquet.merge_sides import (
     row_sizes,
     structs_of,
 )
-from lakehouse_lib.engine.parquet.reader import TableReader
+from lakehouse_lib.engine.parquet.reader import DataFile, TableReader
 from lakehouse_lib.engine.parquet.task_results import result_of
 from lakehouse_lib.engine.parquet.writer import write_checked
 from lakehouse_lib.engine.shared import Shared
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.expressions import matches, values_of
+from lakehouse_lib.expressions import Value, matches, values_of
 from lakehouse_lib.expressions.namespace import SOURCE, TARGET
-from lakehouse_lib.protocol import deletion_vector
+from lakehouse_lib.features.row_tracking import FileIds
 from lakehouse_lib.protocol.deletion_vector import bitmap_of
 
 Rows = NDArray[np.int64]
@@ -84,20 +84,36 @@ def run_merge_task(task: MergeTask) -> pa.Table:
     return result_of(_MergeRun(task).run)
 
 
-@dataclass
-class _Changes:
-    """The rows of one file about which a clause decides: positions, numbers of clauses, source rows (-1: none)."""
+class _RowGroup(NamedTuple):
+    """A row group: the place of its file in the task, the file, its own number, and the positions of its live rows."""
 
-    positions: list[Rows] = field(default_factory=list)
-    clauses: list[Rows] = field(default_factory=list)
-    sources: list[Rows] = field(default_factory=list)
+    place: int
+    file: DataFile
+    number: int
+    positions: Rows
 
-    def by_position(self) -> tuple[Rows, Rows, Rows]:
-        """Positions, clauses and source rows, by ascending position."""
-        no_rows = np.zeros(0, np.int64)
-        columns = [np.concatenate([no_rows, *parts]) for parts in (self.positions, self.clauses, self.sources)]
-        order = np.argsort(columns[0], kind="stable")
-        return columns[0][order], columns[1][order], columns[2][order]
+
+class _Decisions(NamedTuple):
+    """The rows of a batch about which a clause decides, in ascending order.
+
+    Attributes:
+        rows: the numbers of the rows in the batch.
+        clauses: the numbers of their clauses in the plan.
+        sources: the numbers of their rows in the source; -1: a row matches none.
+    """
+
+    rows: Rows
+    clauses: Rows
+    sources: Rows
+
+    def between(self, first: int, end: int) -> _Decisions:
+        """The decisions about the rows ``first`` to ``end``."""
+        part = slice(*np.searchsorted(self.rows, (first, end)))
+        return _Decisions(*(column[part] for column in self))
+
+    def where(self, mask: NDArray[np.bool_]) -> _Decisions:
+        """The decisions for which the mask is true."""
+        return _Decisions(*(column[mask] for column in self))
 
 
 class _MergeRun:
@@ -110,104 +126,110 @@ class _MergeRun:
         self._source: pa.Table = source
         self._join: KeyJoin | None = join
         self._target = task.target
-        self._layout = replace(task.target.layout, row_ids=None)
         self._schema = task.target.layout.schema
-        self._changes = [_Changes() for _ in range(len(task.files))]
+        rows = [clause.condition for clause in task.plan.clauses if clause.case != "not matched"]
+        conditions = [task.plan.condition, *(condition for condition in rows if condition is not None)]
+        names, self._source_names = columns_of_sides(conditions)
+        self._condition_names = sorted(names | {target for target, _ in task.plan.keys})
         self._row_counts = [0] * len(task.files)
-        self._matched = [BitMap64() for _ in range(len(task.files))]
+        self._removed = [BitMap64() for _ in range(len(task.files))]
         self._matched_sources = np.zeros(len(source), np.bool_)
         self._counts: dict[str, int] = {}
 
     def run(self) -> TaskResult:
         """Decide about all rows, and write the rows with new values."""
-        self._decide_matched()
-        if self._plan.of("not matched by source"):
-            self._decide_unmatched()
-        decided = [changes.by_position() for changes in self._changes]
-        for index, (positions, _, _) in enumerate(decided):
-            self._check_once(index, positions)
-        new_files = write_checked(self._new_rows(decided), self._target)
-        changed = [index for index, (positions, _, _) in enumerate(decided) if len(positions)]
+        new_files = write_checked(self._new_rows(), self._target)
+        changed = [index for index, positions in enumerate(self._removed) if positions]
         paths = self._files["path"].to_pylist()
         removed_rows = matches_table(
             [paths[index] for index in changed],
             [self._row_counts[index] for index in changed],
-            [bitmap_of(np.unique(decided[index][0])).serialize() for index in changed],
+            [self._removed[index].serialize() for index in changed],
         )
         return TaskResult(removed_rows, new_files, self._counts, bitmap_of(np.flatnonzero(self._matched_sources)))
 
-    # First pass: which clause decides about a row.
+    def _new_rows(self) -> Iterator[pa.RecordBatch]:
+        """The updated rows. Also records and counts the rows that leave their files."""
+        is_update = np.array([clause.action == "update" for clause in self._plan.clauses])
+        for groups, rows in self._batches():
+            decisions = self._decisions_about(rows)
+            start = 0
+            for group in groups:
+                own = decisions.between(start, start + len(group.positions))
+                positions = group.positions[own.rows - start]
+                start += len(group.positions)
+                self._check_once(group, positions)
+                for number, clause in enumerate(self._plan.clauses):
+                    if clause.action != "insert":
+                        self._count(clause, len(_distinct_positions(positions[own.clauses == number])))
+                self._removed[group.place] |= bitmap_of(positions)
+                is_updated = is_update[own.clauses]
+                if is_updated.any():
+                    yield from self._update(group, positions[is_updated], own.where(is_updated))
 
-    def _decide_matched(self) -> None:
-        clauses = self._plan.of("matched")
-        conditions = [self._plan.condition, *(clause.condition for clause in clauses if clause.condition is not None)]
-        target_names, source_names = columns_of_sides(conditions)
-        target_names |= {target for target, _ in self._plan.keys}
-        for files, positions, rows in self._batches(sorted(target_names)):
-            for target_rows, source_rows in self._portions(rows, source_names):
-                pairs = pairs_of_rows(rows, target_rows, self._source, source_rows, source_names)
-                is_match = flags_of(matches(self._plan.condition, pairs))
-                target_rows, source_rows = target_rows[is_match], source_rows[is_match]
-                self._matched_sources[source_rows] = True
-                chosen = first_clauses(clauses, pairs.filter(bools(is_match)))
-                matched_files, matched_positions = files[target_rows], positions[target_rows]
-                for index in np.unique(matched_files).tolist():
-                    own = matched_files == index
-                    self._matched[index] |= bitmap_of(np.unique(matched_positions[own]))
-                    self._decide(index, matched_positions[own], chosen[own], source_rows[own], clauses)
+    # Which clause decides about a row.
 
-    def _decide_unmatched(self) -> None:
-        clauses = self._plan.of("not matched by source")
-        names, _ = columns_of_sides([clause.condition for clause in clauses if clause.condition is not None])
-        for index, positions, rows in self._scan(sorted(names)):
-            first, last = int(positions[0]), int(positions[-1])
-            is_unmatched = deletion_vector.kept_rows(self._matched[index], first, last - first + 1)
-            is_selected = flags_of(is_unmatched)[positions - first]
-            chosen = first_clauses(clauses, one_side(TARGET, rows.filter(bools(is_selected))))
-            unmatched_positions = positions[is_selected]
-            self._decide(index, unmatched_positions, chosen, np.full(len(unmatched_positions), -1), clauses)
-
-    def _batches(self, names: list[str]) -> Iterator[tuple[Rows, Rows, pa.Table]]:
-        """For one or several row groups: the file's number and the position of each live row, and these columns.
+    def _batches(self) -> Iterator[tuple[list[_RowGroup], pa.Table]]:
+        """One or several row groups, and the columns of the conditions for their live rows.
 
         Each join costs at least a pass over the source's keys, so small row groups are joined together.
         """
-        pending: list[tuple[int, Rows, pa.Table]] = []
-
-        def batch() -> tuple[Rows, Rows, pa.Table]:
-            files = np.concatenate([np.full(len(positions), index) for index, positions, _ in pending])
-            return files, np.concatenate([entry[1] for entry in pending]), pa.concat_tables(e[2] for e in pending)
-
+        pending: list[tuple[_RowGroup, pa.Table]] = []
         pending_rows = 0
-        for entry in self._scan(names):
-            pending.append(entry)
-            pending_rows += len(entry[1])
+        for group, rows in self._scan():
+            pending.append((group, rows))
+            pending_rows += len(rows)
             if pending_rows >= _BATCH:
-                yield batch()
-                pending.clear()
-                pending_rows = 0
+                yield [entry[0] for entry in pending], pa.concat_tables(entry[1] for entry in pending)
+                pending, pending_rows = [], 0
         if pending:
-            yield batch()
+            yield [entry[0] for entry in pending], pa.concat_tables(entry[1] for entry in pending)
 
-    def _decide(
-        self, index: int, positions: Rows, chosen: Rows, source_rows: Rows, clauses: Sequence[MergeClause]
-    ) -> None:
-        """Record the rows about which a clause decides.
+    def _scan(self) -> Iterator[tuple[_RowGroup, pa.Table]]:
+        """Each row group with a live row, and the columns of the conditions for its live rows."""
+        layout = replace(self._target.layout, row_ids=None)
+        # A row group without columns has no rows, so at least one column is read.
+        schema = layout.columns(self._condition_names or layout.data_columns.names[:1])
+        reader = TableReader(self._target.store, layout, schema)
+        for index, (file, constants) in enumerate(reader.files(self._files)):
+            self._row_counts[index] = file.metadata.num_rows
+            for number in range(file.num_row_groups):
+                if file.live_rows_of(number):
+                    rows = reader.row_group(file, number, constants)
+                    live = file.live_mask(number)
+                    places = np.arange(len(rows)) if live is None else np.flatnonzero(flags_of(live))
+                    yield _RowGroup(index, file, number, file.starts[number] + places), rows
 
-        Args:
-            chosen: for each row the number of its clause in ``clauses``; -1: no clause.
-        """
+    def _decisions_about(self, rows: pa.Table) -> _Decisions:
+        """The decisions about the rows of a batch."""
+        parts = [_Decisions(*[np.zeros(0, np.int64)] * 3)]
+        is_matched = np.zeros(len(rows), np.bool_)
+        for target_rows, source_rows in self._portions(rows):
+            pairs = pairs_of_rows(rows, target_rows, self._source, source_rows, self._source_names)
+            is_match = flags_of(matches(self._plan.condition, pairs))
+            target_rows, source_rows = target_rows[is_match], source_rows[is_match]
+            is_matched[target_rows] = True
+            self._matched_sources[source_rows] = True
+            parts.append(self._decisions_of("matched", pairs.filter(bools(is_match)), target_rows, source_rows))
+        if self._plan.of("not matched by source"):
+            unmatched = np.flatnonzero(~is_matched)
+            sides = one_side(TARGET, rows.filter(bools(~is_matched)))
+            parts.append(self._decisions_of("not matched by source", sides, unmatched, np.full(len(unmatched), -1)))
+        decisions = _Decisions(*map(np.concatenate, zip(*parts, strict=True)))
+        order = np.argsort(decisions.rows, kind="stable")
+        return _Decisions(*(column[order] for column in decisions))
+
+    def _decisions_of(self, case: MergeCase, sides: pa.Table, rows: Rows, sources: Rows) -> _Decisions:
+        """The decisions of the clauses of a case about these rows."""
+        clauses = self._plan.of(case)
+        chosen = first_clauses(clauses, sides)
         # The numbers of the clauses in the plan. Without clauses, ``chosen`` has only -1, which needs an entry, too.
         numbers = np.array([self._plan.clauses.index(clause) for clause in clauses] or [0])
-        is_decided = chosen >= 0
-        changes = self._changes[index]
-        changes.positions.append(positions[is_decided])
-        changes.clauses.append(numbers[chosen[is_decided]])
-        changes.sources.append(source_rows[is_decided])
+        return _Decisions(rows, numbers[chosen], sources).where(chosen >= 0)
 
-    def _portions(self, rows: pa.Table, source_names: set[str]) -> Iterator[tuple[Rows, Rows]]:
+    def _portions(self, rows: pa.Table) -> Iterator[tuple[Rows, Rows]]:
         """The pairs of ``_candidates`` in portions that fit into memory as tables."""
-        sizes, source_sizes = row_sizes(rows), row_sizes(self._source.select(sorted(source_names)))
+        sizes, source_sizes = row_sizes(rows), row_sizes(self._source.select(sorted(self._source_names)))
         for target_rows, source_rows in self._candidates(rows):
             for part in portions(sizes[target_rows] + source_sizes[source_rows]):
                 yield target_rows[part], source_rows[part]
@@ -225,30 +247,13 @@ class _MergeRun:
                 source_rows = np.arange(first, min(first + _PAIRS, count))
                 yield np.repeat(target_rows, len(source_rows)), np.tile(source_rows, len(target_rows))
 
-    def _scan(self, names: list[str]) -> Iterator[tuple[int, Rows, pa.Table]]:
-        """For each row group: the file's number, the positions of its live rows, and these columns of the live rows."""
-        # A row group without columns has no rows, so at least one column is read.
-        schema = self._layout.columns(names or self._layout.data_columns.names[:1])
-        reader = TableReader(self._target.store, self._layout, schema)
-        for index, (file, constants) in enumerate(reader.files(self._files)):
-            self._row_counts[index] = file.metadata.num_rows
-            for group in range(file.num_row_groups):
-                if file.live_rows_of(group):
-                    rows = reader.row_group(file, group, constants)
-                    live = file.live_mask(group)
-                    places = np.arange(len(rows)) if live is None else np.flatnonzero(flags_of(live))
-                    yield index, file.starts[group] + places, rows
-
-    def _check_once(self, index: int, positions: Rows) -> None:
+    def _check_once(self, group: _RowGroup, positions: Rows) -> None:
         """Refuse several source rows for one target row, unless all matched rows are deleted."""
-        if self._plan.deletes_every_match or not len(positions):
-            return
-        repeated_positions = np.unique(positions[1:][positions[1:] == positions[:-1]])
-        if not len(repeated_positions):
+        repeated_positions = _distinct_positions(positions[1:][positions[1:] == positions[:-1]])
+        if self._plan.deletes_every_match or not len(repeated_positions):
             return
         names = [target for target, _ in self._plan.keys] or self._schema.names[:3]
-        reader = TableReader(self._target.store, self._layout, self._schema)
-        rows = next(rows_at(reader, self._files.slice(index, 1), [bitmap_of(repeated_positions[:_SHOWN]).serialize()]))
+        rows = self._rows_at(group, repeated_positions[:_SHOWN], names)
         raise InvalidArgumentError(
             f"several rows of the source match one row of the target: {rows.select(names).to_pylist()}",
             table=self._target.store.root,
@@ -256,51 +261,67 @@ class _MergeRun:
             code="DELTA_MULTIPLE_SOURCE_ROWS_MATCH",
         )
 
-    # Second pass: the rows to write.
+    def _count(self, clause: MergeClause, rows: int) -> None:
+        for name in (f"{clause.action}d", f"{clause.case}: {clause.action}d"):
+            self._counts[name] = self._counts.get(name, 0) + rows
 
-    def _new_rows(self, decided: Sequence[tuple[Rows, Rows, Rows]]) -> Iterator[pa.RecordBatch]:
-        for index, (positions, clauses, sources) in enumerate(decided):
-            yield from self._update(index, positions, clauses, sources)
+    # The rows to write.
 
-    def _update(self, index: int, positions: Rows, clauses: Rows, sources: Rows) -> Iterator[pa.RecordBatch]:
-        """The updated rows of a file. Also counts the updated and the deleted rows."""
-        actions = np.array([clause.action for clause in self._plan.clauses])
-        for number, clause in enumerate(self._plan.clauses):
-            distinct = len(np.unique(positions[clauses == number]))
-            if clause.action != "insert":
-                self._count(clause.case, f"{clause.action}d", distinct)
-        is_update = actions[clauses] == "update"
-        positions, clauses, sources = positions[is_update], clauses[is_update], sources[is_update]
-        if not len(positions):
-            return
-        reader = TableReader(self._target.store, self._target.layout, self._schema)
-        start = 0
-        for rows in rows_at(reader, self._files.slice(index, 1), [bitmap_of(positions).serialize()]):
-            part = slice(start, start + len(rows))
-            start += len(rows)
-            for number in np.unique(clauses[part]):
-                is_own = clauses[part] == number
-                own = rows.filter(bools(is_own))
-                yield from self._with_values(self._plan.clauses[number], own, sources[part][is_own])
+    def _rows_at(self, group: _RowGroup, positions: Rows, names: Iterable[str]) -> pa.Table:
+        """Some columns and the row ids of the rows of a row group at ascending positions."""
+        layout = self._target.layout
+        reader = TableReader(self._target.store, layout, layout.columns(sorted(names)))
+        if not reader.schema.fields and layout.row_ids is None:
+            return pa.table({"": pa.nulls(len(positions))})  # a table without columns would have no rows
+        own = self._files.slice(group.place, 1)
+        constants = {name: values[0] for name, values in reader.constants(own).items()}
+        with reader.reopened(group.file) as file:
+            file.ids = FileIds.of(own)[0] if layout.row_ids is not None else None
+            is_at = np.zeros(file.metadata.row_group(group.number).num_rows, np.bool_)
+            is_at[positions - file.starts[group.number]] = True
+            return reader.row_group(file, group.number, constants, mask=bools(is_at))
+
+    def _update(self, group: _RowGroup, positions: Rows, decisions: _Decisions) -> Iterator[pa.RecordBatch]:
+        """The updated rows of a row group. Columns that get all their values from the source are not read."""
+        numbers = np.flatnonzero(np.bincount(decisions.clauses)).tolist()
+        clauses = [self._plan.clauses[number] for number in numbers]
+        names = [columns_of_sides([*_values(clause).values()])[0] | self._other_columns(clause) for clause in clauses]
+        rows = self._rows_at(group, positions, set().union(*names))
+        for number, clause in zip(numbers, clauses, strict=True):
+            is_own = decisions.clauses == number
+            own = rows if is_own.all() else rows.filter(bools(is_own))
+            yield from self._with_values(clause, own, decisions.sources[is_own])
+
+    def _other_columns(self, clause: MergeClause) -> set[str]:
+        """The columns to which a clause assigns no value."""
+        return {*self._schema.names} - {*_values(clause)}
 
     def _with_values(self, clause: MergeClause, rows: pa.Table, source_rows: Rows) -> Iterator[pa.RecordBatch]:
         """Rows of the target with the values of a clause."""
-        assert clause.values is not None
-        _, names = columns_of_sides([*clause.values.values()])
-        source = self._source.select(sorted(names))
+        target_names, source_names = columns_of_sides([*_values(clause).values()])
+        source = self._source.select(sorted(source_names))
         # If the clause reads no column of the source, its rows may match no row of the source (-1).
-        sizes = row_sizes(source)[source_rows] if names else np.zeros(len(rows), np.int64)
+        sizes = row_sizes(source)[source_rows] if source_names else np.zeros(len(rows), np.int64)
+        row_ids = self._target.layout.row_ids
         for part in portions(sizes):
             own = rows.slice(part.start, part.stop - part.start)
-            sides = one_side(TARGET, own.select(self._schema.names))
-            if names:
+            sides = pa.table({"": pa.nulls(len(own))})
+            if target_names:
+                sides = sides.append_column(TARGET, structs_of(own.select(sorted(target_names))))
+            if source_names:
                 sides = sides.append_column(SOURCE, structs_of(source.take(int64s(source_rows[part]))))
-            columns = dict(zip(own.column_names, own.columns, strict=True))
-            columns |= values_of(clause.values, sides, self._schema, table=self._target.store.root)
-            if self._target.layout.row_ids is not None:
-                columns[self._target.layout.row_ids.versions] = pa.nulls(len(own), pa.int64())
+            columns = {name: own[name] for name in self._other_columns(clause)}
+            columns |= values_of(_values(clause), sides, self._schema, table=self._target.store.root)
+            if row_ids is not None:
+                columns |= {row_ids.ids: own[row_ids.ids], row_ids.versions: pa.nulls(len(own), pa.int64())}
             yield from pa.table(columns).to_batches()
 
-    def _count(self, case: MergeCase, kind: str, rows: int) -> None:
-        for name in (kind, f"{case}: {kind}"):
-            self._counts[name] = self._counts.get(name, 0) + rows
+
+def _values(clause: MergeClause) -> Mapping[str, Value]:
+    assert clause.values is not None
+    return clause.values
+
+
+def _distinct_positions(ascending: Rows) -> Rows:
+    """Ascending positions, each once. NumPy's ``unique`` would take longer, because it hashes them."""
+    return ascending[np.flatnonzero(np.diff(ascending, prepend=-1))]

@@ -109,6 +109,10 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
         return starts
 
 
+#: Rows of a row group that are decoded at a time if only some of them are returned.
+_BATCH_ROWS = 1 << 16
+
+
 @dataclass(frozen=True)
 class TableReader:
     """A picklable reader of a table's data files that converts values to the table's types.
@@ -182,13 +186,20 @@ class TableReader:
         }
 
     def row_group(
-        self, file: DataFile, index: int, constants: dict[str, pa.Scalar], *, deleted_too: bool = False
+        self,
+        file: DataFile,
+        index: int,
+        constants: dict[str, pa.Scalar],
+        *,
+        deleted_too: bool = False,
+        mask: pa.BooleanArray | None = None,
     ) -> pa.Table:
         """The rows of one row group that are not deleted, with the columns of ``schema``.
 
         Args:
             constants: the file's partition values.
             deleted_too: whether deleted rows are included.
+            mask: which rows of the row group are returned instead, deleted or not.
 
         Raises:
             StoreError: the file is damaged.
@@ -205,19 +216,14 @@ class TableReader:
             if field.name not in constants and (place := members.index(field)) is not None
         }
         places = sorted(set(place_by_name.values()))
+        if mask is None and not deleted_too:
+            mask = file.live_mask(index)
         try:
             numbers = [number for place in places for number in file.leaves[place]]
-            table = file.reader.read_row_group(index, column_indices=numbers, use_threads=False)
-            table.validate()
-            if places and len(table) != file.metadata.row_group(index).num_rows:
-                raise pa.ArrowInvalid(f"row group {index} has {len(table)} rows; expected the number in the footer")
+            table = _columns_of(file, index, numbers, mask)
         except (pa.ArrowException, OSError) as error:
             raise unreadable_file(file.path, error, self.store) from error
-        live_mask = None if deleted_too else file.live_mask(index)
-        if live_mask is not None:
-            plain = pa.schema([field.with_type(without_views(field.type)) for field in table.schema])
-            table = as_types(table, plain).filter(live_mask)
-        count = file.metadata.row_group(index).num_rows if deleted_too else file.live_rows_of(index)
+        count = file.metadata.row_group(index).num_rows if mask is None else mask.true_count
         read = {place: table.column(position) for position, place in enumerate(places)}
         # Nullable, because files of other writers may have nulls in NOT NULL columns.
         nullable = pa.schema([field.to_arrow().with_nullable(True) for field in fields])
@@ -231,9 +237,7 @@ class TableReader:
             else:
                 columns.append(pa.chunked_array([pa.nulls(count, arrow.type)], arrow.type))
         if row_ids is not None:
-            positions = file.starts[index] + (
-                np.arange(count) if live_mask is None else np.flatnonzero(flags_of(live_mask))
-            )
+            positions = file.starts[index] + (np.arange(count) if mask is None else np.flatnonzero(flags_of(mask)))
             ids, versions = columns[-2:]
             columns[-2:] = self._ids(file).complete(ids, versions, positions)
         if not columns:  # the result has no columns, but it has the number of rows
@@ -335,6 +339,30 @@ class TableReader:
                 table=self.store.root,
                 hint="Rewrite the file with the engine that wrote it",
             ) from error
+
+
+def _columns_of(file: DataFile, group: int, columns: list[int], mask: pa.BooleanArray | None) -> pa.Table:
+    """The rows of a row group for which a mask is true, with these Parquet columns.
+
+    Rows are decoded in batches and filtered at once, so that the memory of a batch is used again for the next.
+    """
+    count = file.metadata.row_group(group).num_rows
+    if mask is None or not columns or not count:
+        table = file.reader.read_row_group(group, column_indices=columns, use_threads=False)
+        table.validate()
+        read, parts = len(table), [table]
+    else:
+        read, parts = 0, []
+        for batch in file.reader.iter_batches(_BATCH_ROWS, [group], column_indices=columns, use_threads=False):
+            batch.validate()
+            own = mask.slice(read, len(batch))
+            read += len(batch)
+            if own.true_count or not parts:
+                plain = pa.schema([field.with_type(without_views(field.type)) for field in batch.schema])
+                parts.append(as_types(pa.Table.from_batches([batch]), plain).filter(own))
+    if columns and read != count:
+        raise pa.ArrowInvalid(f"row group {group} has {read} rows; expected the number in the footer")
+    return pa.concat_tables(parts)
 
 
 def _leaf_types(arrow: pa.DataType) -> Iterator[pa.DataType]:

@@ -158,7 +158,7 @@ def mark_rows(files: pa.Table, matches: pa.Table, store: ObjectStore) -> pa.Tabl
     results = [pa.Table.from_batches([], APPLIED_SCHEMA)]
     try:
         for part in _portions(matches):
-            results.append(_marked(files.slice(*part), matches.slice(*part), store))
+            results.append(_mark_portion(files.slice(*part), matches.slice(*part), store))
     except BaseException:
         discard_paths(store, deletion_vector.paths_of(store, pa.concat_tables(results)["deletionVector"]))
         raise
@@ -172,7 +172,7 @@ def _portions(matches: pa.Table) -> Iterator[tuple[int, int]]:
         yield part.start, part.stop - part.start
 
 
-def _marked(files: pa.Table, matches: pa.Table, store: ObjectStore) -> pa.Table:
+def _mark_portion(files: pa.Table, matches: pa.Table, store: ObjectStore) -> pa.Table:
     old_vectors = in_order(
         lambda vector: deletion_vector.load(store, vector), files["deletionVector"].to_pylist(), _THREADS
     )
