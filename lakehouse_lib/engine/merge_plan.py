@@ -37,11 +37,14 @@ class MergePlan:
         condition: the join condition, on the columns of a ``MergeNamespace``.
         keys: pairs of a column of the target and a column of the source that are equal where the condition is true.
         clauses: in the order of the user.
+        candidates: true for every row of the target that a clause may change, on the columns of the target; None: every
+            row may change.
     """
 
     condition: Predicate
     keys: tuple[tuple[str, str], ...]
     clauses: tuple[MergeClause, ...]
+    candidates: Predicate | None = None
 
     def of(self, case: MergeCase) -> tuple[MergeClause, ...]:
         """The clauses of a case."""

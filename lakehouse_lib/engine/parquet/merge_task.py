@@ -193,7 +193,7 @@ class _MergeRun:
         reader = TableReader(self._target.store, layout, schema)
         for index, (file, constants) in enumerate(reader.files(self._files)):
             self._row_counts[index] = file.metadata.num_rows
-            for number in range(file.num_row_groups):
+            for number in reader.candidates(file, self._plan.candidates):
                 if file.live_rows_of(number):
                     rows = reader.row_group(file, number, constants)
                     live = file.live_mask(number)

@@ -109,7 +109,8 @@ def merge(
         check_removal(snapshot.metadata, snapshot.metadata, table=table, version=snapshot.version)
     plan = MergePlan(condition, _keys(condition, snapshot.schema, source.schema), clauses)
     new_columns = new_source_columns(snapshot.schema, source.schema, assigned=clauses) if merges_schema else None
-    operation = _Merge(source, plan, engine, _target_predicate(plan, source, snapshot), new_columns, writer_properties)
+    plan = replace(plan, candidates=_target_predicate(plan, source, snapshot))
+    operation = _Merge(source, plan, engine, new_columns, writer_properties)
     return change_rows(snapshot, operation, engine, commit_properties=commit_properties)
 
 
@@ -118,14 +119,12 @@ class _Merge:
     """The ``RowOperation`` of a MERGE.
 
     Attributes:
-        candidates: true for every target row that may match a row of the source; None: all rows.
         new_columns: columns of the source that the table gets, or whose nested fields it gets; None: no such columns.
     """
 
     source: pa.Table
     plan_of_merge: MergePlan
     engine: Engine
-    candidates: Predicate | None
     new_columns: pa.Schema | None
     writer_properties: WriterProperties | None
 
@@ -146,10 +145,11 @@ class _Merge:
 
     @property
     def reads(self) -> tuple[Predicate | None, ...]:
-        return (self.candidates,)
+        return (self.plan_of_merge.candidates,)
 
     def plan(self, snapshot: Snapshot, *, marks: bool) -> RowChangePlan:  # noqa: ARG002 - hidden rows do not match
-        files = snapshot.files if self.candidates is None else snapshot.prune(self.candidates)
+        candidates = self.plan_of_merge.candidates
+        files = snapshot.files if candidates is None else snapshot.prune(candidates)
         after = None if self.new_columns is None else with_new_columns(snapshot, self.new_columns)
         return RowChangePlan(files.slice(0, 0), files, None if after == snapshot.metadata else after)
 

@@ -61,26 +61,33 @@ def test_columns_that_the_source_gives_are_not_read(tmp_path: Path, reads: list[
     data = rows(301).slice(150).set_column(1, "name", pa.array(["new"] * 151))
     merger = made(tmp_path).merge(data, "t.id = s.id", "s", "t").when_matched_update_all().when_not_matched_insert_all()
     merger.execute()
-    assert reads == [["id"]] * 3
+    assert reads == [["id"]] * 2  # the first row group has no key of the source
     left = read_duckdb(tmp_path).sort_by("id")
     assert left["id"].to_pylist() == list(range(301))
     assert left["name"].to_pylist() == [str(number) if number < 150 else "new" for number in range(301)]
 
 
+def test_row_groups_without_a_key_of_the_source_are_not_read(tmp_path: Path, reads: list[list[str]]) -> None:
+    data = pa.table({"id": [150, 160, 1000]})
+    table = made(tmp_path)
+    merger = table.merge(data, "t.id = s.id and t.id < 155", "s", "t").when_matched_delete()
+    assert merger.execute()["num_target_rows_deleted"] == 1
+    assert reads == [["id"]]
+    merger = table.merge(data, "t.id = s.id", "s", "t").when_not_matched_by_source_delete()
+    assert merger.execute()["num_target_rows_deleted"] == 298
+    assert len(reads) == 4
+    assert read_duckdb(tmp_path)["id"].to_pylist() == [160]
+
+
 def test_no_file_is_left_if_a_later_row_group_matches_twice(tmp_path: Path, reads: list[list[str]]) -> None:
     table = made(tmp_path)
     before = parquet_files(tmp_path)
-    data = pa.table({"id": [1, 290, 290], "amount": [0.0, 1.0, 2.0]})
+    data = pa.table({"id": [1, 150, 290, 290], "amount": [0.0, 1.0, 2.0, 3.0]})
     merger = table.merge(data, "t.id = s.id", "s", "t", writer_properties=WriterProperties(max_row_group_size=1))
     with pytest.raises(InvalidArgumentError, match="290"):
         merger.when_matched_update({"amount": "s.amount"}).execute()
-    assert reads == [
-        ["id"],
-        ["id", "name"],
-        ["id"],
-        ["id"],
-        ["id"],
-    ]  # row 1 was written before; the last read shows 290
+    # The rows 1 and 150 are written before. The last read is for the message.
+    assert reads == [["id"], ["id", "name"], ["id"], ["id", "name"], ["id"], ["id"]]
     assert parquet_files(tmp_path) == before
 
 
