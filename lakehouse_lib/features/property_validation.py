@@ -30,7 +30,8 @@ def changed_configuration(
     """A table's properties after a change, in a spelling that every engine reads.
 
     ``True`` becomes "true", because delta-rs reads "True" as false. Spaces around a value are removed, because
-    delta-spark fails on them. If row tracking is enabled, the names of its materialized columns are added.
+    delta-spark fails on them. In a constraint, names in double quotes get backquotes. If row tracking is enabled, the
+    names of its materialized columns are added.
 
     Args:
         current: the properties before the change; empty for a new table.
@@ -40,6 +41,7 @@ def changed_configuration(
 
     Raises:
         InvalidArgumentError: a name or a value is not valid, or a property is set that only engines write.
+        InvalidPredicateError: a constraint does not parse, or names a column that does not exist.
         UnsupportedFeatureError: the change or the schema enables a feature that this library does not write.
     """
     values = {key: str(value).strip() for key, value in change.items() if value is not None}
@@ -47,6 +49,10 @@ def changed_configuration(
         _check_name(key, known_only, table)
     for key in values.keys() & PROPERTIES.keys():
         values[key] = PROPERTIES[key].spell(values[key], table)
+    for key in values:
+        if key.startswith(check_constraints.PREFIX):
+            name = key.removeprefix(check_constraints.PREFIX)
+            values[key] = check_constraints.spark_condition(name, values[key], schema, table=table)
     names = {feature.name for feature in FEATURES.values() if feature.enabled(values, schema)}
     _check_written(names | requested_features(change, table=table), table)
     rest = {key: value for key, value in current.items() if key not in change}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lakehouse_lib.expressions import PredicateRule
+from lakehouse_lib.expressions.parsing.quoted_names import with_backquotes
 from lakehouse_lib.features.constraints.condition_rule import condition_rule
 from lakehouse_lib.features.feature import Feature, property_prefix
 from lakehouse_lib.schema import Schema
@@ -35,6 +36,16 @@ def rule_of(
         InvalidPredicateError: the condition does not parse, or names a column that does not exist.
     """
     return condition_rule(f"CHECK {name} ({condition})", condition, schema, table=table, way_out=way_out)
+
+
+def spark_condition(name: str, condition: str, schema: Schema, *, table: str | None = None) -> str:
+    """The text of a new constraint, as the table stores it: delta-spark reads text in double quotes as a string.
+
+    Raises:
+        InvalidPredicateError: as ``rule_of``.
+    """
+    rule_of(name, condition, schema, table=table)
+    return with_backquotes(condition, schema.names)
 
 
 def rules(configuration: Mapping[str, str], schema: Schema, table: str | None) -> Sequence[PredicateRule]:

@@ -11,7 +11,6 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.expressions import Predicate, PredicateRule
 from lakehouse_lib.expressions.negation import not_true
-from lakehouse_lib.expressions.parsing.quoted_names import with_backquotes
 from lakehouse_lib.features.constraints import check_constraints
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.operations.alter.existing_rows import check_existing_rows
@@ -67,7 +66,7 @@ def plan_constraints(snapshot: Snapshot, constraints: Mapping[str, str]) -> Cons
             )
         key = name.lower()
         rule = check_constraints.rule_of(key, condition, snapshot.schema, table=table)
-        in_spark = with_backquotes(condition, snapshot.schema.names)  # delta-spark reads "a" as text
+        in_spark = check_constraints.spark_condition(key, condition, snapshot.schema, table=table)
         taken = existing[key][1] if key in existing else added.get(key)
         if taken not in (None, condition, in_spark):
             raise InvalidArgumentError(

@@ -16,6 +16,7 @@ from lakehouse_lib.errors import (
     ConstraintViolatedError,
     DeltaProtocolError,
     InvalidArgumentError,
+    InvalidPredicateError,
     InvalidSchemaError,
     UnsupportedFeatureError,
 )
@@ -46,6 +47,7 @@ def test_values_are_spelled_as_others_read_them() -> None:
         "delta.checkpointInterval": " 5 ",
         "delta.isolationLevel": "writeserializable ",
         "delta.checkpointPolicy": " v2",
+        "delta.constraints.quoted": '"a" > 0 AND "A" < 9',
         "owner": " me ",
         "gone": None,
     }
@@ -53,6 +55,7 @@ def test_values_are_spelled_as_others_read_them() -> None:
         "delta.checkpointInterval": "5",
         "delta.isolationLevel": "WriteSerializable",
         "delta.checkpointPolicy": "v2",
+        "delta.constraints.quoted": "`a` > 0 AND `A` < 9",
         "owner": "me",
     }
 
@@ -68,6 +71,7 @@ def test_values_are_spelled_as_others_read_them() -> None:
         ({"delta.feature.clustering": "supported"}, UnsupportedFeatureError, "would use clustering"),
         ({"delta.feature.neverHeardOf": "supported"}, UnsupportedFeatureError, "would use neverHeardOf"),
         ({"delta.enableIcebergCompatV2": "true"}, UnsupportedFeatureError, "would use icebergCompatV2"),
+        ({"delta.constraints.c": "a > '"}, InvalidPredicateError, "CHECK c .* is not valid"),
         ({"delta.columnMapping.mode": "ids"}, InvalidArgumentError, "expected none, name or id"),
         ({"delta.neverHeardOf": "1"}, InvalidArgumentError, "'delta.neverHeardOf' is not known"),
         ({"delta.columnMapping.maxColumnId": "4"}, InvalidArgumentError, "maxColumnId cannot be set by users"),
