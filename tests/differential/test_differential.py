@@ -32,7 +32,7 @@ def test_a_lost_row_is_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             update.live_matches(files, self.matches(snapshot, files), snapshot)[0]
         ),
     )
-    assert any("only in delta-rs' table" in outcome_of(seed, tmp_path / str(seed)).difference for seed in range(12))
+    assert any("only in table 1" in outcome_of(seed, tmp_path / str(seed)).difference for seed in range(12))
 
 
 def outcome_of(seed: int, folder: Path, engine: Engine | None = None) -> Outcome:

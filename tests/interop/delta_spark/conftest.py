@@ -1,11 +1,14 @@
-"""The matrix of `make interop`: one line for each table, printed at the end of the run."""
+"""A process of delta-spark, and the results of `make interop`: one line for each table, printed at the end."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from tests.interop.delta_spark.peer import Peer, delta_spark
 
 #: table -> reader -> the results of its versions
 OUTCOMES: dict[str, dict[str, str]] = defaultdict(dict)
@@ -15,6 +18,16 @@ READERS = ("arrow", "spark", "conditions", "changes", "duckdb")
 @pytest.fixture
 def outcomes() -> dict[str, dict[str, str]]:
     return OUTCOMES
+
+
+@pytest.fixture(scope="session")
+def peer() -> Iterator[Peer]:
+    with delta_spark() as process:
+        yield process
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record", action="store_true", help="replace the record of the matrix of docs/interop.md")
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

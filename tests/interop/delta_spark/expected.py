@@ -43,10 +43,11 @@ class Written:
 def written(folder: Path) -> list[Written]:
     """The tables below ``folder``, by name, in the layout of ``write.py``."""
     manifests = sorted((folder / "expected").rglob("manifest.json"))
-    return [_written(folder, str(manifest.parent.relative_to(folder / "expected"))) for manifest in manifests]
+    return [written_table(folder, str(manifest.parent.relative_to(folder / "expected"))) for manifest in manifests]
 
 
-def _written(folder: Path, name: str) -> Written:
+def written_table(folder: Path, name: str) -> Written:
+    """The table ``folder/tables/NAME``."""
     expected = folder / "expected" / name
     manifest = json.loads((expected / "manifest.json").read_text())
     changes = manifest.get("changes")

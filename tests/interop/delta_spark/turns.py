@@ -6,13 +6,11 @@ The comparison with delta-spark shows what other readers cannot show: the time i
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import deltalake
 import numpy as np
@@ -32,54 +30,12 @@ from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
 from tests.faults.scenes import clock_off_by
+from tests.interop.delta_spark.peer import Peer
 from tests.peers import read_delta_rs, read_duckdb
 
-PEERS = Path(".peers").resolve()
 TIMED = {"delta.enableInCommitTimestamps": "true"}
 HOUR = 3600.0
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class Peer:
-    """delta-spark in a separate process."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
-
-    def sql(self, statement: str) -> list[dict[str, Any]]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(statement) + "\n")
-        self._process.stdin.flush()
-        for line in self._process.stdout:
-            if line.startswith("answer: "):
-                answer = json.loads(line.removeprefix("answer: "))
-                assert isinstance(answer, list), f"{statement}: {answer}"
-                return answer
-        raise AssertionError(f"delta-spark died over {statement}")
-
-    def ids(self, table: str) -> list[int]:
-        return sorted(row["id"] for row in self.sql(f"SELECT id FROM {table}"))
-
-    def times(self, table: str) -> list[int]:
-        return [row["timestamp"] for row in self.sql(f"DESCRIBE HISTORY {table}")]
-
-    def row_ids(self, table: str) -> dict[int, tuple[int, int]]:
-        """The row id and the row commit version of each row, by its id."""
-        columns = "id, _metadata.row_id AS row, _metadata.row_commit_version AS version"
-        answer = self.sql(f"SELECT {columns} FROM {table}")
-        return {row["id"]: (row["row"], row["version"]) for row in answer}
-
-
-@pytest.fixture(scope="module")
-def peer() -> Iterator[Peer]:
-    command = [PEERS / "delta-spark/bin/python", Path(__file__).with_name("answer.py"), PEERS / "delta-spark-tables"]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
-        yield Peer(process)
-        assert process.stdin is not None
-        process.stdin.close()
 
 
 def rows(first: int, count: int = 10) -> pa.Table:

@@ -1,0 +1,103 @@
+"""The libraries that run the verbs of a sequence: this library and delta-rs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import deltalake
+import pyarrow as pa
+
+import lakehouse_lib
+from lakehouse_lib.engine.base import Engine
+from tests.differential.verbs import Verb
+from tests.peers import plain, read_delta_rs
+
+
+@dataclass
+class SequenceTable:
+    """A table of a sequence, and its versions that can be restored."""
+
+    root: Path
+    states: list[int] = field(default_factory=list)
+
+
+class Program(Protocol):
+    """A library that writes and reads tables."""
+
+    name: str
+
+    def create(
+        self, root: Path, rows: pa.Table, partition_by: list[str] | None, properties: dict[str, str]
+    ) -> None: ...
+
+    def run(self, verb: Verb, table: SequenceTable) -> None: ...
+
+    def read(self, root: Path) -> pa.Table:
+        """The rows, plain and sorted."""
+
+
+class ThisLibrary:
+    """This library, on one of its engines."""
+
+    name = "this library"
+
+    def __init__(self, engine: Engine | None = None) -> None:
+        self._engine = engine
+
+    def create(self, root: Path, rows: pa.Table, partition_by: list[str] | None, properties: dict[str, str]) -> None:
+        options: dict[str, Any] = {"partition_by": partition_by, "configuration": properties, "engine": self._engine}
+        lakehouse_lib.write_deltalake(root, rows, **options)
+
+    def run(self, verb: Verb, table: SequenceTable) -> None:
+        opened = lakehouse_lib.DeltaTable(table.root, engine=self._engine)
+        _run(lakehouse_lib, opened, verb, table, {"engine": self._engine})
+
+    def read(self, root: Path) -> pa.Table:
+        return plain(lakehouse_lib.DeltaTable(root, engine=self._engine).to_pyarrow_table())
+
+
+class DeltaRs:
+    """The package ``deltalake``. It writes tables without features."""
+
+    name = "delta-rs"
+
+    def create(self, root: Path, rows: pa.Table, partition_by: list[str] | None, properties: dict[str, str]) -> None:
+        deltalake.write_deltalake(root, rows, partition_by=partition_by)
+
+    def run(self, verb: Verb, table: SequenceTable) -> None:
+        _run(deltalake, deltalake.DeltaTable(table.root), verb, table, {})
+
+    def read(self, root: Path) -> pa.Table:
+        return read_delta_rs(root)
+
+
+def _run(package: Any, opened: Any, verb: Verb, table: SequenceTable, options: dict[str, Any]) -> None:
+    """Run a verb by the calls that this library and ``deltalake`` both have."""
+    if verb.name in ("append", "overwrite"):
+        package.write_deltalake(table.root, verb.data, mode=verb.name, **options)
+    elif verb.name == "wider append":
+        package.write_deltalake(table.root, verb.data, mode="append", schema_mode="merge", **options)
+    elif verb.name == "replace":
+        package.write_deltalake(table.root, verb.data, mode="overwrite", predicate=verb.condition, **options)
+    elif verb.name == "delete":
+        opened.delete(verb.condition)
+    elif verb.name == "update":
+        opened.update(dict(verb.values), predicate=verb.condition)
+    elif verb.name == "merge":
+        merger = opened.merge(verb.data, verb.condition, source_alias="source", target_alias="target")
+        for method, arguments in verb.clauses:
+            merger = getattr(merger, method)(**arguments)
+        merger.execute()
+    elif verb.name == "compact":
+        opened.optimize.compact()
+    elif verb.name == "z_order":
+        opened.optimize.z_order(["id"])
+    elif verb.name == "checkpoint":
+        opened.create_checkpoint()
+    elif verb.name == "restore":
+        opened.restore(opened.version() if verb.state is None else table.states[verb.state])
+    else:
+        assert verb.name == "vacuum", verb.name
+        opened.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
