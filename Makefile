@@ -16,6 +16,7 @@ interpreter := $(or $(wildcard $(python)),$(PYTHON))
 # delta-spark needs another Spark version than the project, so it has its own environment. Spark downloads its jars.
 delta_spark := .peers/delta-spark
 peer_tables := .peers/delta-spark-tables
+interop_with_spark := $(addprefix tests/interop/delta_spark/, our_tables.py sequences_by_turns.py conflicts.py turns.py)
 
 # One process per processor, at most four.
 in_parallel := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
@@ -96,8 +97,8 @@ test-install: prerequisites $(installed) ## Install the wheel beside Airflow 3.3
 fuzz: $(installed) ## Read 100,000 corrupted tables and predicates (INPUTS=..., SEED=..., FIRST=... to continue)
 	@$(python) -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(FIRST),--first $(FIRST))
 
-interop: prerequisites $(installed) $(peer_tables)/.written ## Read tables that delta-spark writes, feature by feature (twenty minutes)
-	@$(python) -m pytest -m '' tests/interop/delta_spark/conflicts.py tests/interop/delta_spark/turns.py > .peers/interop.log 2>&1 & \
+interop: prerequisites $(installed) $(peer_tables)/.written ## Compare with delta-spark: its tables, ours, conflicts, sequences (half an hour; RECORD=1 replaces the record of the matrix)
+	@$(python) -m pytest -m '' $(if $(RECORD),--record) $(interop_with_spark) > .peers/interop.log 2>&1 & \
 	    beside=$$!; failed=0; \
 	    $(python) -m pytest -m '' tests/interop/delta_spark/matrix.py || failed=1; \
 	    wait $$beside || failed=1; cat .peers/interop.log; exit $$failed
@@ -137,6 +138,7 @@ format: $(installed) ## Rewrite the code in the project's style
 docs: $(installed) ## Write the pages that are generated from the code
 	@$(python) -m docs.protocol_support
 	@$(python) -m docs.conflict_table
+	@$(python) -m docs.interop_matrix
 
 bench: prerequisites $(installed) ## Time compact, z_order and delete, compared with delta-rs
 	@$(python) -m benchmarks

@@ -1,0 +1,81 @@
+"""What other programs do with the tables of the matrix, and its record, from which docs/interop.md is generated."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from tests.interop.delta_spark.expected import difference
+from tests.interop.matrix.lines import LINES
+from tests.interop.matrix.our_table import OurTable
+from tests.peers import plain, read_delta_rs, read_duckdb
+
+#: The outcomes of each line: a reason for each reader or statement that fails, and the number of versions.
+RECORD = Path(__file__).with_name("record.json")
+READERS = ("delta-spark", "delta-rs", "DuckDB")
+WRITES = ("append", "delete", "update", "merge", "optimize")
+OTHER_ROWS = "reads other rows"
+
+Outcomes = dict[str, dict[str, str]]
+
+
+def recorded() -> Outcomes:
+    """The record, by the titles of the lines."""
+    record: Outcomes = json.loads(RECORD.read_text(encoding="utf-8"))
+    return {title: dict.fromkeys((*READERS, *WRITES), "") | line for title, line in record.items()}
+
+
+def record(title: str, outcome: Mapping[str, str]) -> None:
+    """Replace a line of the record; lines that do not exist any more are left out."""
+    outcomes = recorded() | {title: dict(outcome)}
+    lines = {line: {k: v for k, v in outcomes[line].items() if v} for line in LINES if line in outcomes}
+    RECORD.write_text(json.dumps(lines, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def other_readers(table: OurTable, connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """The outcomes of delta-rs and DuckDB."""
+    return {
+        "delta-rs": reading(table, lambda version: read_delta_rs(table.root, version)),
+        "DuckDB": reading(table, lambda version: read_duckdb(table.root, version, connection)),
+    }
+
+
+def reading(table: OurTable, read: Callable[[int], pa.Table]) -> str:
+    """Read every version of a table.
+
+    Args:
+        read: the plain rows of a version, as another program reads them.
+
+    Returns:
+        "" if each version has the rows that this library wrote; else the first reason, with the number of versions.
+    """
+    reasons = []
+    for version, expected in table.versions.items():
+        try:
+            rows = read(version)
+        except Exception as error:  # every program has its own classes
+            reasons.append(shortened(str(error), table))
+            continue
+        if problem := difference(rows, plain(expected)):
+            reasons.append(f"{OTHER_ROWS}: {problem}")
+    if not reasons:
+        return ""
+    share = "" if len(reasons) == len(table.versions) else f"{len(reasons)} of {len(table.versions)} versions: "
+    return share + reasons[0]
+
+
+def shortened(error: str, table: OurTable) -> str:
+    """The reason in an error, without Java's stack, paths and ids, so that two runs have the same text."""
+    lines = error.splitlines()
+    coded = [line for line in lines if re.search(r"\[[A-Z_.]{8,}\]", line)]
+    text = next((line for line in coded if "[DELTA_" in line), [*coded, *lines][0])
+    text = text.replace(str(table.root), "TABLE")
+    text = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32}", "ID", text)
+    text = re.sub(r"\S*TABLE.*?\.parquet|\S*TABLE\S*", "PATH", text)
+    text = re.sub(r"\{('\w+'(, )?)+\}", lambda names: ", ".join(sorted(re.findall(r"\w+", names[0]))), text)
+    return re.sub(r"^.*?(?=\[[A-Z_.]{8,}\])", "", text)[:160].strip()
