@@ -13,7 +13,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from lakehouse_lib import features
-from lakehouse_lib.data_skipping import file_pruning
+from lakehouse_lib.data_skipping import file_pruning, with_generated_partitions
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, VersionNotFoundError
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features import column_mapping, row_tracking
@@ -210,8 +210,7 @@ class Snapshot:
     def prune(self, predicate: Predicate | None, columns: Sequence[str] | None = None) -> pa.Table:
         """The files that may hold a row for which ``predicate`` is true; all files for None. No data file is read.
 
-        Of a checkpoint, the columns that the predicate needs are read and kept. The other columns are read only if
-        some file may match.
+        Of a checkpoint, columns that the predicate needs are read and kept, others only if some file may match.
 
         Args:
             columns: the columns of ``FILE_SCHEMA`` to return; None: all of them.
@@ -220,13 +219,14 @@ class Snapshot:
         if predicate is None:
             return self.files if columns is None else self.file_columns(names)
         layout = self.layout
-        needs = file_pruning.needs(predicate, layout)
+        condition = with_generated_partitions(predicate, layout, self.protocol)
+        needs = file_pruning.needs(condition, layout)
 
         def decide(values: file_pruning.FileValues) -> pa.Array:
-            return file_pruning.decide(predicate, values, layout)
+            return file_pruning.decide(condition, values, layout)
 
         def may_match(files: pa.Table) -> pa.Array:
-            return file_pruning.may_match(predicate, files, layout)
+            return file_pruning.may_match(condition, files, layout)
 
         return self.ask(lambda state: state.files.select(needs, decide, may_match, names))
 

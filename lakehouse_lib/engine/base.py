@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.features.computed_columns.computed_columns import ComputedColumns
 from lakehouse_lib.json_text import excerpt
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class WriteTarget:
         data_change: ``dataChange`` of the files; False if rows are only rearranged.
         rules: the rules for each row, checked in this order; empty if rows of the table are only moved.
         writer_properties: how the Parquet files are written; None: by the table's properties and defaults.
+        computed: the columns that are computed if rows lack them.
     """
 
     store: ObjectStore
@@ -80,6 +82,7 @@ class WriteTarget:
     data_change: bool = True
     rules: tuple[RowRule, ...] = ()
     writer_properties: WriterProperties | None = None
+    computed: ComputedColumns = field(default_factory=ComputedColumns)
 
 
 class Engine(Protocol):

@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import TableProperty
-from lakehouse_lib.schema import Field, PrimitiveType, RowRule, Schema, StructType, all_types
+from lakehouse_lib.schema import Field, PrimitiveType, RowRule, Schema, StructType, TableLayout, all_types
 
 #: A test of a table's metadata: its properties and its schema.
 MetadataTest = Callable[[Mapping[str, str], Schema], bool]
-#: The rules of a feature for rows of a table with these properties and this schema, at this location (for errors).
-RulesOf = Callable[[Mapping[str, str], Schema, str | None], Sequence[RowRule]]
+#: The rules of a feature for rows of a table with these properties and this layout, at this location (for errors).
+RulesOf = Callable[[Mapping[str, str], TableLayout, str | None], Sequence[RowRule]]
 #: The origin of a feature's name. Released features are in PROTOCOL.md; some engines add the others to tables.
 Status = Literal["released", "preview", "proposal"]
 
@@ -25,7 +25,7 @@ def always(_configuration: Mapping[str, str], _schema: Schema) -> bool:
     return True
 
 
-def no_rules(_configuration: Mapping[str, str], _schema: Schema, _table: str | None) -> Sequence[RowRule]:
+def no_rules(_configuration: Mapping[str, str], _layout: TableLayout, _table: str | None) -> Sequence[RowRule]:
     """No rules, for a feature that does not restrict rows."""
     return ()
 

@@ -19,11 +19,14 @@ def row_rules(metadata: Metadata, table: str | None = None) -> tuple[RowRule, ..
         InvalidPredicateError: the condition of a constraint does not parse, or names a column that does not exist.
         UnsupportedFeatureError: an invariant is not a SQL condition.
     """
-    layout = TableLayout(Schema.from_json(metadata.schema_string), metadata.partition_columns)
-    return (*not_null_rules(layout), *feature_rules(metadata, table))
+    return (*not_null_rules(_layout(metadata)), *feature_rules(metadata, table))
 
 
 def feature_rules(metadata: Metadata, table: str | None = None) -> tuple[RowRule, ...]:
     """The rules of features; arguments and errors as of ``row_rules``."""
-    schema = Schema.from_json(metadata.schema_string)
-    return tuple(rule for feature in FEATURES.values() for rule in feature.rules(metadata.configuration, schema, table))
+    layout = _layout(metadata)
+    return tuple(rule for feature in FEATURES.values() for rule in feature.rules(metadata.configuration, layout, table))
+
+
+def _layout(metadata: Metadata) -> TableLayout:
+    return TableLayout(Schema.from_json(metadata.schema_string), metadata.partition_columns)

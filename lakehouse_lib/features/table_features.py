@@ -18,6 +18,7 @@ from lakehouse_lib.features import (
     type_widening,
     v2_checkpoint,
 )
+from lakehouse_lib.features.computed_columns import generated_columns
 from lakehouse_lib.features.constraints import check_constraints, invariants
 from lakehouse_lib.features.feature import (
     Feature,
@@ -53,15 +54,7 @@ FEATURES: Mapping[str, Feature] = {
         invariants.FEATURE,
         check_constraints.FEATURE,
         change_data_feed.FEATURE,
-        Feature(
-            "generatedColumns",
-            False,
-            True,
-            False,
-            field_metadata("delta.generationExpression"),
-            "not computed yet",
-            legacy=(1, 4),
-        ),
+        generated_columns.FEATURE,
         column_mapping.FEATURE,
         Feature(
             "identityColumns", False, True, False, field_metadata("delta.identity."), "not generated yet", legacy=(1, 6)

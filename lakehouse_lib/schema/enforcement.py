@@ -19,6 +19,7 @@ from lakehouse_lib.arrow.nested import entries, unfolded
 from lakehouse_lib.arrow.types import nullable, without_views
 from lakehouse_lib.errors import SchemaMismatchError
 from lakehouse_lib.schema.arrow import type_from_arrow
+from lakehouse_lib.schema.computed_columns import is_computed
 from lakehouse_lib.schema.types import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType, VariantType
 
 _INTEGRAL_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
@@ -44,7 +45,7 @@ class Mismatch:
 
 
 def enforce(schema: Schema, incoming: pa.Schema, *, table: str | None = None) -> None:
-    """Refuse data with columns that do not fit; a nullable column may be missing.
+    """Refuse data with columns that do not fit; a nullable or computed column may be missing.
 
     Raises:
         SchemaMismatchError: lists every column of ``incoming`` that does not fit.
@@ -130,7 +131,7 @@ def _struct_mismatches(table: StructType, data: StructType, above: str) -> Itera
         other = data.get(field.name)
         if other is not None:
             yield from type_mismatches(field.type, other.type, above + field.name, field.nullable)
-        elif not field.nullable:
+        elif not field.nullable and (above or not is_computed(field)):
             yield Mismatch(above + field.name, f"{field.type} not null", "no such column")
     for other in data.fields:
         if other.name not in table:

@@ -211,7 +211,6 @@ def _schema(noted):
 @pytest.mark.parametrize(
     ("protocol", "metadata", "feature"),
     [
-        ((1, 4, None), {"schemaString": _schema({"delta.generationExpression": "1"})}, "generatedColumns"),
         ((1, 6, None), {"schemaString": _schema({"delta.identity.start": 1})}, "identityColumns"),
         ((1, 7, ["clustering", "domainMetadata"]), {}, "clustering"),
         ((1, 7, ["neverHeardOf"]), {}, "neverHeardOf"),

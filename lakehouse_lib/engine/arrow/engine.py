@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from lakehouse_lib.engine.base import Piece, WriteTarget
+from lakehouse_lib.engine.computing import with_computed
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, match_rows, match_tasks
 from lakehouse_lib.engine.parquet.scan import Scan
@@ -95,7 +96,8 @@ class ArrowEngine:
                 hint="Write it with SparkEngine(dataframe.sparkSession), or pass dataframe.toArrow()",
                 code="DELTA_UNSUPPORTED_DATA",
             )
-        return write_checked(align_batches(rows.rows, target.layout.schema, table=target.store.root), target)
+        aligned = align_batches(rows.rows, target.layout.schema, table=target.store.root)
+        return write_checked(with_computed(aligned, target.computed.without(rows.schema.names), target), target)
 
     def match(self, snapshot: Snapshot, files: pa.Table, predicate: Predicate) -> pa.Table:
         tasks = match_tasks(snapshot, files, predicate, self.parallelism)

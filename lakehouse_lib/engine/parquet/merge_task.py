@@ -18,6 +18,7 @@ from pyroaring import BitMap64
 
 from lakehouse_lib.arrow.values import bools, flags_of, int64s
 from lakehouse_lib.engine.base import WriteTarget
+from lakehouse_lib.engine.computing import with_computed
 from lakehouse_lib.engine.merge_plan import MergeCase, MergeClause, MergePlan
 from lakehouse_lib.engine.parquet.key_join import KeyJoin
 from lakehouse_lib.engine.parquet.matching import matches_table
@@ -290,7 +291,8 @@ class _MergeRun:
         for number, clause in zip(numbers, clauses, strict=True):
             is_own = decisions.clauses == number
             own = rows if is_own.all() else rows.filter(bools(is_own))
-            yield from self._with_values(clause, own, decisions.sources[is_own])
+            values = self._with_values(clause, own, decisions.sources[is_own])
+            yield from with_computed(values, self._target.computed.recomputed(_values(clause)), self._target)
 
     def _other_columns(self, clause: MergeClause) -> set[str]:
         """The columns to which a clause assigns no value."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import bools, int64s, numbers_of
 from lakehouse_lib.engine.base import Engine, WriteTarget
+from lakehouse_lib.engine.computing import with_computed
 from lakehouse_lib.engine.merge_plan import MergePlan
 from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS
 from lakehouse_lib.engine.parquet.key_join import KeyJoin, common_type
@@ -117,7 +118,8 @@ def _insert(
                 }
                 row_ids = () if target.layout.row_ids is None else target.layout.row_ids.fields
                 columns |= {column.name: pa.nulls(len(own), pa.int64()) for column in row_ids}
-                yield from pa.table(columns).to_batches()
+                missing = target.computed.without(clause.values)
+                yield from with_computed(pa.table(columns).to_batches(), missing, target)
 
     if not clauses:
         return pa.Table.from_batches([], FILE_SCHEMA), 0

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakehouse_lib.arrow.values import int64s, numbers_of
 from lakehouse_lib.engine.base import Engine, WriteTarget
+from lakehouse_lib.engine.computing import with_computed
 from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS
 from lakehouse_lib.engine.parquet.matching import rows_at, shares
 from lakehouse_lib.engine.parquet.reader import TableReader
@@ -69,7 +70,8 @@ def update_rows(task: UpdateTask) -> pa.Table:
     as row commit version.
     """
     target = task.target
-    return result_of(lambda: write_checked(_updated(task), target))
+    recomputed = target.computed.recomputed(task.values)
+    return result_of(lambda: write_checked(with_computed(_updated(task), recomputed, target), target))
 
 
 def _updated(task: UpdateTask) -> Iterator[pa.RecordBatch]:

@@ -18,6 +18,7 @@ from lakehouse_lib.arrow.nested import NullMemberError, with_types
 from lakehouse_lib.arrow.types import nullable
 from lakehouse_lib.arrow.values import int64s
 from lakehouse_lib.engine.base import WriteTarget
+from lakehouse_lib.engine.computing import with_null_texts
 from lakehouse_lib.engine.file_options import file_options
 from lakehouse_lib.engine.parquet.stored_schema import column_names, stored_schema
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
@@ -243,18 +244,7 @@ def write_checked(batches: Iterable[pa.RecordBatch], target: WriteTarget) -> pa.
         ConstraintViolatedError: rows violate a rule. A rule sees null for empty text in a partition column, because
             the log stores it as null.
     """
-    return write_stream(check_rows(_with_null_texts(batches, target), target.rules, table=target.store.root), target)
-
-
-def _with_null_texts(batches: Iterable[pa.RecordBatch], target: WriteTarget) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for name in target.layout.text_partition_columns:
-            index = batch.schema.get_field_index(name)
-            values = batch.column(index)
-            is_empty = pc.equal(pc.binary_length(values), 0)
-            if pc.any(is_empty).as_py():
-                batch = batch.set_column(index, batch.schema.field(index), pc.if_else(is_empty, None, values))
-        yield batch
+    return write_stream(check_rows(with_null_texts(batches, target), target.rules, table=target.store.root), target)
 
 
 def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:

@@ -29,7 +29,7 @@ from lakehouse_lib.engine.spark.disk_exchange import ScatterToDisk, by_group, ga
 from lakehouse_lib.engine.spark.read import matching, reading
 from lakehouse_lib.engine.spark.session_settings import session_settings
 from lakehouse_lib.engine.spark.tasks import PIECES, RESULTS, gather_pieces, group_rows, run_tasks, scatter_pieces
-from lakehouse_lib.engine.spark.write import row_checks, spark_writer, updating, worker_writer
+from lakehouse_lib.engine.spark.write import computing, row_checks, spark_writer, updating, worker_writer
 from lakehouse_lib.errors import DeltaError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.expressions import Predicate, Value
 from lakehouse_lib.expressions.evaluate_arrow import is_renderable
@@ -135,9 +135,11 @@ class SparkEngine:
         checks = row_checks.row_checks(target)
         with spark_failures():
             shaped = spark_writer.shaped(frame, target)
+            shaped = computing.with_computed(shaped, target.computed.without(rows.schema.names), target)
         try:
             with spark_failures():
-                checked = row_checks.checked(shaped, checks, target)
+                with session_settings(self.spark, updating.SETTINGS if target.computed.names else {}):
+                    checked = row_checks.checked(shaped, checks, target)
                 if target.store.spark_access(target.store.root).renames and spark_writer.can_write(target):
                     return spark_writer.write_frame(checked, target, self)
                 workers.make_ready(self.spark)
@@ -170,7 +172,9 @@ class SparkEngine:
                 hint="Use values and constraints of columns, literals, + - * / %, CASE, coalesce and concat",
             )
         with spark_failures(), session_settings(self.spark, updating.SETTINGS):
-            return self.write(updating.updated_frame(self.spark, snapshot, files, matches, values), target)
+            frame = updating.updated_frame(self.spark, snapshot, files, matches, values)
+            frame = frame.drop(*target.computed.recomputed(values).names)  # the write computes them anew
+            return self.write(frame, target)
 
     def read(self, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:
         scan = Scan.of(snapshot, columns, predicate)

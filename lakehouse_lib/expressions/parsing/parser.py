@@ -15,6 +15,7 @@ from lakehouse_lib.expressions.predicate import Predicate, shown
 from lakehouse_lib.expressions.render_spark import render
 from lakehouse_lib.expressions.value import Value
 from lakehouse_lib.schema import Field, PrimitiveType, Schema
+from lakehouse_lib.schema.nesting import equal_except_nullability
 
 #: One condition of a filter: column, operator, value.
 Filter = tuple[str, str, Any]
@@ -84,6 +85,24 @@ def parse_value(sql: str, column: Field, schema: Schema, *, table: str | None = 
         return Value(sql, translate_value(sql, schema, column.type), table)
     except InvalidPredicateError as error:
         raise _invalid_value(sql, column, error, table) from error.__cause__
+
+
+def check_generation(value: Value, column: Field, schema: Schema) -> None:
+    """Refuse the expression of a generated column if its value may change, or has another type than the column.
+
+    Raises:
+        InvalidPredicateError: the expression is refused.
+    """
+    from lakehouse_lib.expressions.parsing.generation import check_deterministic, type_of_generation
+
+    check_deterministic(value.sql, schema)
+    kind = type_of_generation(value.sql, schema)
+    if kind is not None and not equal_except_nullability(kind, column.type):
+        raise InvalidPredicateError(
+            f"it has the type {kind}; expected {column.type}",
+            hint="Cast it to the type of the column, or change the type of the column",
+            code="DELTA_INVALID_ASSIGNMENT",
+        )
 
 
 def value_of(constant: Any, column: Field, *, table: str | None = None) -> Value:

@@ -79,6 +79,11 @@ def translate_value(sql: str, schema: Schema, kind: DataType) -> Node:
     return _read(sql, "one SQL expression in Spark's dialect, such as price * 2", partial(_assigned, kind=kind), schema)
 
 
+def translate_operand(sql: str, schema: Schema) -> Node:
+    """The node of a SQL expression in its own type; arguments and errors as of ``translate_value``."""
+    return _read(sql, "one SQL expression in Spark's dialect", _node, schema)
+
+
 def name_parts(text: str) -> list[str]:
     """The parts of a column's name in SQL, such as ``t.x``; empty: the text is not a name."""
     try:

@@ -12,7 +12,7 @@ from lakehouse_lib.expressions import PredicateRule
 from lakehouse_lib.expressions.parsing.quoted_names import with_backquotes
 from lakehouse_lib.features.constraints.condition_rule import condition_rule
 from lakehouse_lib.features.feature import Feature, property_prefix
-from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema import Schema, TableLayout
 
 #: The prefix of the properties that define constraints.
 PREFIX = "delta.constraints."
@@ -48,7 +48,7 @@ def spark_condition(name: str, condition: str, schema: Schema, *, table: str | N
     return with_backquotes(condition, schema.names)
 
 
-def rules(configuration: Mapping[str, str], schema: Schema, table: str | None) -> Sequence[PredicateRule]:
+def rules(configuration: Mapping[str, str], layout: TableLayout, table: str | None) -> Sequence[PredicateRule]:
     """The rules of the constraints of a table.
 
     Raises:
@@ -58,7 +58,7 @@ def rules(configuration: Mapping[str, str], schema: Schema, table: str | None) -
         rule_of(
             name,
             condition,
-            schema,
+            layout.schema,
             table=table,
             way_out=f"Drop the constraint first: alter.drop_constraint({name!r})",
         )

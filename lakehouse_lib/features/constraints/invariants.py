@@ -9,12 +9,12 @@ from lakehouse_lib.expressions import PredicateRule
 from lakehouse_lib.features.constraints.condition_rule import condition_rule
 from lakehouse_lib.features.feature import Feature, field_metadata
 from lakehouse_lib.json_text import excerpt, parse_json
-from lakehouse_lib.schema import Field, Schema, StructType
+from lakehouse_lib.schema import Field, StructType, TableLayout
 
 _KEY = "delta.invariants"
 
 
-def rules(_configuration: Mapping[str, str], schema: Schema, table: str | None) -> Sequence[PredicateRule]:
+def rules(_configuration: Mapping[str, str], layout: TableLayout, table: str | None) -> Sequence[PredicateRule]:
     """The rules of the invariants of a table.
 
     As in delta-spark, columns and members of structs have invariants, but not the members of structs in lists and maps.
@@ -27,11 +27,11 @@ def rules(_configuration: Mapping[str, str], schema: Schema, table: str | None) 
         condition_rule(
             f"the invariant of {path} ({sql})",
             sql,
-            schema,
+            layout.schema,
             table=table,
             way_out="Change the metadata delta.invariants of the column with the engine that wrote it",
         )
-        for path, sql in _invariants(schema, "", table)
+        for path, sql in _invariants(layout.schema, "", table)
     ]
 
 

@@ -1,8 +1,9 @@
-"""The check that neither the partitioning nor a constraint nor a property of a table uses a column."""
+"""The check that the partitioning, constraints, generated columns and properties of a table do not use a column."""
 
 from __future__ import annotations
 
 from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.expressions import ValueRule
 from lakehouse_lib.features.row_rules import feature_rules
 from lakehouse_lib.operations.alter.column_place import ColumnPlace
 from lakehouse_lib.protocol.table_properties import STATS_COLUMNS
@@ -21,7 +22,13 @@ def check_unused(snapshot: Snapshot, place: ColumnPlace, verb: str) -> None:
         InvalidArgumentError: lists what uses the column.
     """
     column, path = place.path[0], tuple(name.lower() for name in place.path)
-    users = [rule.name for rule in feature_rules(snapshot.metadata, snapshot.store.root) if column in rule.columns]
+    rules = feature_rules(snapshot.metadata, snapshot.store.root)
+    # The rule of a generated column names this column first, and does not prevent a change of it.
+    users = [
+        rule.name
+        for rule in rules
+        if column in (rule.value.columns if isinstance(rule, ValueRule) else rule.columns)
+    ]
     statistics_columns = STATS_COLUMNS.of(snapshot.configuration, snapshot.store.root) or ()
     if any(tuple(name.lower() for name in other[: len(path)]) == path for other in statistics_columns):
         users.append(STATS_COLUMNS.key)
@@ -32,6 +39,7 @@ def check_unused(snapshot: Snapshot, place: ColumnPlace, verb: str) -> None:
             f"the column {place.name!r} cannot be {verb}: it is in {', '.join(users)}",
             table=snapshot.store.root,
             version=snapshot.version,
-            hint="Drop the constraint or change the property first; the partitioning of a table cannot change",
+            hint="Drop the constraint or the generated column, or change the property first; the partitioning of a "
+            "table cannot change",
             code="DELTA_COLUMN_IN_USE",
         )

@@ -14,6 +14,7 @@ from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError
 from lakehouse_lib.expressions import Predicate, Value
 from lakehouse_lib.features import check_removal, row_rules, row_tracking
+from lakehouse_lib.features.computed_columns.computed_columns import ComputedColumns
 from lakehouse_lib.operations.dml.apply import live_matches
 from lakehouse_lib.operations.dml.row_change import MatchedRows, PredicateOperation, RowChangePlan, change_rows
 from lakehouse_lib.operations.files import discard, record_count
@@ -122,5 +123,10 @@ def update_target(
         layout = replace(layout, schema=Schema.from_json(metadata.schema_string))
     after = metadata or snapshot.metadata
     return WriteTarget(
-        snapshot.store, layout, after.configuration, rules=row_rules(after, table), writer_properties=writer_properties
+        snapshot.store,
+        layout,
+        after.configuration,
+        rules=row_rules(after, table),
+        writer_properties=writer_properties,
+        computed=ComputedColumns.of(layout.schema, table),
     )

@@ -27,6 +27,7 @@ from lakehouse_lib.features import (
     row_rules,
     with_physical_names,
 )
+from lakehouse_lib.features.computed_columns.computed_columns import ComputedColumns
 from lakehouse_lib.operations.dml.row_change import change_rows
 from lakehouse_lib.operations.files import discard
 from lakehouse_lib.operations.results import ChangeResult
@@ -325,6 +326,7 @@ def _target(store: ObjectStore, metadata: Metadata, what: Write, predicate: Pred
         what.target_file_size,
         rules=rules,
         writer_properties=what.writer_properties,
+        computed=ComputedColumns.of(schema, store.root),
     )
     check_rows_are_kept(target)
     return target
@@ -346,7 +348,15 @@ def _check_fits(snapshot: Snapshot, metadata: Metadata) -> None:
     same_types = all(winner_types.get(field.name) == field.type for field in schema.fields)
     is_mapped = {snapshot.layout.mapping, COLUMN_MAPPING_MODE.of(metadata.configuration)} != {"none"}
     has_checked = set(row_rules(metadata)) >= set(row_rules(snapshot.metadata))
-    if not is_mapped and same_types and has_checked and snapshot.partition_columns == metadata.partition_columns:
+    # Columns that the winner computes would be null in the files, or would not be unique.
+    computes_same = ComputedColumns.of(schema) == ComputedColumns.of(snapshot.schema)
+    if (
+        not is_mapped
+        and same_types
+        and has_checked
+        and computes_same
+        and snapshot.partition_columns == metadata.partition_columns
+    ):
         return
     enforce(snapshot.schema, schema.to_arrow(), table=snapshot.store.root)
     raise InvalidArgumentError(

@@ -45,7 +45,7 @@ def updated_frame(
     matched = files.set_column(index, field, pa.array(hidden, field.type))
     frame = read_frame(spark, snapshot, Scan.of(snapshot, None, None), matched)
     for name, value in values.items():
-        _check_types(frame, value, snapshot.schema.field(name))
+        check_types(frame, value, snapshot.schema.field(name))
     columns = [
         F.expr(values[name].spark_sql).alias(name) if name in values else F.col(quoted(name))
         for name in snapshot.schema.names
@@ -56,7 +56,7 @@ def updated_frame(
     )
 
 
-def _check_types(frame: Any, value: Value, column: Field) -> None:
+def check_types(frame: Any, value: Value, column: Field) -> None:
     """Refuse a part that only Spark evaluates, if Spark cannot, or its type does not assign to that of the column.
 
     Raises:

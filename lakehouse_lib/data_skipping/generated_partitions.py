@@ -1,0 +1,218 @@
+"""Conditions on generated partition columns that follow from conditions on the columns of their expressions.
+
+If ``day`` is ``CAST(at AS DATE)``, then ``at >= TIMESTAMP '2026-01-31 10:00:00Z'`` implies ``day >= '2026-01-31'``. A
+condition follows only if the expression never decreases while its column grows. Other engines compute days in the time
+zone of their session, so the bounds of a timestamp are a day wider. Null always stays possible, because the log stores
+empty text as null.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from lakehouse_lib.errors import InvalidPredicateError, UnsupportedFeatureError
+from lakehouse_lib.expressions import Predicate, Value
+from lakehouse_lib.expressions.ir import (
+    And,
+    Cast,
+    Column,
+    Comparison,
+    Function,
+    In,
+    IsNull,
+    Literal,
+    Node,
+    Opaque,
+    conjunction,
+    disjunction,
+)
+from lakehouse_lib.features.computed_columns import generated_columns
+from lakehouse_lib.protocol.actions import Protocol
+from lakehouse_lib.schema import PrimitiveType, TableLayout
+
+_DAY = 86_400_000_000
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_PARTS = ("year", "month", "day", "hour")
+#: Calls that only Spark evaluates; their column is the group ``column``.
+_CALLS = (
+    re.compile(r"(?P<name>HOUR)\((?P<column>[^()',]+)\)"),
+    re.compile(r"(?P<name>TRUNC)\((?P<column>[^()',]+), '(?P<unit>\w+)'\)"),
+    re.compile(r"(?P<name>DATE_TRUNC)\('(?P<unit>\w+)', (?P<column>[^()',]+)\)"),
+    re.compile(r"(?P<name>DATE_FORMAT)\((?P<column>[^()',]+), '(?P<unit>yyyy(-MM(-dd)?)?)'\)"),
+)
+_UNITS = {"YEAR": 1, "YYYY": 1, "YY": 1, "MONTH": 2, "MON": 2, "MM": 2, "DAY": 3, "DD": 3, "HOUR": 4}
+
+
+class _Range(NamedTuple):
+    """The values that a column may have where a predicate is true; None: no bound. ``is_null``: only null."""
+
+    low: Any = None
+    high: Any = None
+    is_null: bool = False
+
+
+#: The least and the greatest value of an expression for a range of its column; None: no bound.
+_Bounds = tuple[Any, Any]
+
+
+def with_generated_partitions(predicate: Predicate, layout: TableLayout, protocol: Protocol) -> Predicate:
+    """A predicate that is true for the same rows, with the conditions that follow from it for generated partitions.
+
+    Without the feature generatedColumns in the protocol, writers need not compute the columns, and nothing follows.
+    """
+    if not layout.partition_columns or not generated_columns.FEATURE.is_supported(protocol):
+        return predicate
+    implied = list(_implied(predicate, layout))
+    return replace(predicate, root=conjunction([predicate.root, *implied])) if implied else predicate
+
+
+def _implied(predicate: Predicate, layout: TableLayout) -> Iterator[Node]:
+    for name in layout.partition_columns:
+        field = layout.schema.field(name)
+        try:
+            value = generated_columns.generated_value(field, layout.schema, predicate.table)
+        except (InvalidPredicateError, UnsupportedFeatureError):  # such as a function of another engine
+            continue
+        column = None if value is None else _column_of(value)
+        if value is None or column is None or not isinstance(field.type, PrimitiveType):
+            continue
+        own = Column((field.name,), field.type)
+        values = _range_of(predicate.root, column)
+        if values.is_null and _is_supported(value.root):
+            yield IsNull(own)
+            continue
+        low, high = _bounds(value.root, column, values, field.type)
+        parts = [
+            Comparison(operator, own, Literal(bound, field.type))
+            for operator, bound in ((">=", low), ("<=", high))
+            if bound is not None
+        ]
+        if parts:
+            yield disjunction([conjunction([*parts]), IsNull(own)])
+
+
+def _column_of(value: Value) -> Column | None:
+    """The only column that a supported expression reads."""
+    match value.root:
+        case Cast(operand=Column() as column):
+            return column
+        case Function(arguments=(Column() as column, *_)):
+            return column
+        case Opaque(columns=(column,)):
+            return column
+    return None
+
+
+def _is_supported(root: Node) -> bool:
+    """Whether an expression is one of those with bounds; all of them are null exactly if their column is null."""
+    match root:
+        case Function(name=name):
+            return name in (*_PARTS, "substring")
+        case Opaque(sql=sql):
+            return any(pattern.fullmatch(sql) for pattern in _CALLS)
+    return isinstance(root, Cast)
+
+
+def _range_of(root: Node, column: Column) -> _Range:
+    """The values of a column where a condition is true."""
+    lows, highs, is_null = [], [], False
+    for part in root.operands if isinstance(root, And) else (root,):
+        match part:
+            case Comparison(left=left, right=Literal(value=value)) if left == column and value is not None:
+                step = 1 if isinstance(value, int) and part.operator in ("<", ">") else 0  # of dates and times
+                if part.operator in ("=", "<=>", ">", ">="):
+                    lows.append(value + step if step else value)
+                if part.operator in ("=", "<=>", "<", "<="):
+                    highs.append(value - step if step else value)
+            case In(operand=operand, values=values) if operand == column and values:
+                lows.append(min(values))
+                highs.append(max(values))
+            case IsNull(operand=operand) if operand == column:
+                is_null = True
+    return _Range(max(lows, default=None), min(highs, default=None), is_null)
+
+
+def _bounds(root: Node, column: Column, values: _Range, kind: PrimitiveType) -> _Bounds:
+    """The bounds of an expression of a column, as values of a ``Literal`` of its type."""
+    match root:
+        case Function("substring", (_, Literal(value=1), Literal(value=length))) if kind.type == "string":
+            return _each(values, lambda text: text[:length])
+        case Cast(type=PrimitiveType(type="date")) if kind.type == "date":
+            return _each(_micros(column, values), lambda micros: micros // _DAY)
+        case Function(name=name) if name in _PARTS:
+            return _part(name, _micros(column, values))
+        case Opaque(sql=sql):
+            call = next((match for match in (pattern.fullmatch(sql) for pattern in _CALLS) if match), None)
+            return (None, None) if call is None else _of_call(call, column, values, kind)
+    return None, None
+
+
+def _of_call(call: re.Match[str], column: Column, values: _Range, kind: PrimitiveType) -> _Bounds:
+    name, moments = call["name"], _micros(column, values)
+    if name == "HOUR" and kind.type == "integer":
+        return _part("hour", moments)
+    if name == "DATE_FORMAT" and kind.type == "string":
+        length = {"yyyy": 4, "yyyy-MM": 7, "yyyy-MM-dd": 10}[call["unit"]]
+        if moments.low is None or moments.high is None:  # years above 9999 are written with a sign, which sorts first
+            return None, None
+        return _each(moments, lambda micros: _moment(micros).isoformat()[:length])
+    count = _UNITS.get(call["unit"].upper())
+    if count is None:
+        return None, None
+    starts = _each(moments, lambda micros: _start(_moment(micros), count))
+    if name == "TRUNC" and kind.type == "date":
+        return _each(_Range(*starts), lambda micros: micros // _DAY)
+    if name == "DATE_TRUNC" and kind.type == column.type.type == "timestamp":
+        low, high = starts
+        return None if low is None else low - _DAY, None if high is None else high + _DAY
+    return starts if name == "DATE_TRUNC" and kind.type == "timestamp_ntz" else (None, None)
+
+
+def _micros(column: Column, values: _Range) -> _Range:
+    """The range of a date or a time in microseconds since 1970, on the clock of any session."""
+    low, high = values.low, values.high
+    kind = column.type.type if isinstance(column.type, PrimitiveType) else ""
+    if kind not in ("date", "timestamp", "timestamp_ntz"):
+        return _Range()
+    if kind == "date":
+        return _Range(None if low is None else low * _DAY, None if high is None else high * _DAY)
+    if kind == "timestamp":
+        return _Range(None if low is None else low - _DAY, None if high is None else high + _DAY)
+    return values
+
+
+def _part(name: str, moments: _Range) -> _Bounds:
+    """The bounds of a part of a time, such as the month; parts after the year need the same part before them."""
+    index = _PARTS.index(name)
+    low, high = _each(moments, lambda micros: _moment(micros).timetuple()[: index + 1])
+    if index and (low is None or high is None or low[:index] != high[:index]):
+        return None, None
+    return None if low is None else low[index], None if high is None else high[index]
+
+
+def _each(values: _Range, function: Callable[[Any], Any]) -> _Bounds:
+    """The function of both bounds; None for a bound that is out of its domain, such as a year above 9999."""
+
+    def bound(value: Any) -> Any:
+        try:
+            return None if value is None else function(value)
+        except OverflowError:
+            return None
+
+    return bound(values.low), bound(values.high)
+
+
+def _moment(micros: int) -> dt.datetime:
+    return _EPOCH + dt.timedelta(microseconds=micros)
+
+
+def _start(moment: dt.datetime, count: int) -> int:
+    """The start of the year, month, day or hour of a time, in microseconds since 1970."""
+    month, day = (moment.month if count > 1 else 1), (moment.day if count > 2 else 1)
+    hour = moment.hour if count > 3 else 0
+    start = moment.replace(month=month, day=day, hour=hour, minute=0, second=0, microsecond=0)
+    return (start - _EPOCH) // dt.timedelta(microseconds=1)

@@ -1,0 +1,38 @@
+"""Values of columns that a DataFrame lacks: computed by Spark from the expressions of the table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakehouse_lib.engine.base import WriteTarget
+from lakehouse_lib.engine.spark.session_settings import session_settings
+from lakehouse_lib.engine.spark.write.updating import SETTINGS, check_types
+from lakehouse_lib.features.computed_columns.computed_columns import ComputedColumns
+from lakehouse_lib.schema.quoting import quoted
+
+
+def with_computed(frame: Any, columns: ComputedColumns, target: WriteTarget) -> Any:
+    """The frame with the values of computed columns.
+
+    Args:
+        frame: has exactly the columns of the target, in its types; the values of ``columns`` are ignored.
+
+    Raises:
+        InvalidPredicateError: Spark refuses an expression, or its type does not assign to that of the column.
+    """
+    from pyspark.sql import functions as F
+
+    if not columns.names:
+        return frame
+    schema = target.layout.schema
+    values = columns.generated
+    with session_settings(frame.sparkSession, SETTINGS):  # the expressions keep the settings with which they are made
+        for name, value in values.items():
+            check_types(frame, value, schema.field(name))
+        selected = []
+        for name in frame.columns:
+            column = F.expr(values[name].spark_sql) if name in values else F.col(quoted(name))
+            if name in values and name in target.layout.text_partition_columns:
+                column = F.when(F.octet_length(column) > 0, column)  # the log stores empty text as null
+            selected.append(column.alias(name))
+        return frame.select(*selected)

@@ -1,0 +1,69 @@
+"""The expression of a generated column: its type in Spark, and whether it always has the same value."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from lakehouse_lib.errors import InvalidPredicateError
+from lakehouse_lib.expressions.ir import Arithmetic, Literal, Node
+from lakehouse_lib.expressions.parsing.comparison import INTEGRAL_BITS
+from lakehouse_lib.expressions.parsing.quoted_names import parse_condition
+from lakehouse_lib.expressions.parsing.sql import translate_operand
+from lakehouse_lib.schema import DataType, PrimitiveType, Schema
+
+#: Functions whose value changes between calls, rows, sessions or files, in sqlglot's names.
+_CHANGING = frozenset(
+    f"CURRENT_{name}" for name in ("CATALOG", "DATABASE", "DATE", "SCHEMA", "TIME", "TIMESTAMP", "TIMEZONE", "USER")
+) | {
+    *("INPUT_FILE_BLOCK_LENGTH", "INPUT_FILE_BLOCK_START", "INPUT_FILE_NAME", "LOCALTIME", "LOCALTIMESTAMP"),
+    *("MONOTONICALLY_INCREASING_ID", "NOW", "RAND", "RANDN", "RANDOM", "RANDSTR", "SESSION_USER", "SHUFFLE"),
+    *("SPARK_PARTITION_ID", "UNIFORM", "USER", "UUID", "VERSION"),
+}
+_INT = PrimitiveType("integer")
+_LONG = PrimitiveType("long")
+
+
+def check_deterministic(sql: str, schema: Schema) -> None:
+    """Refuse an expression with a function whose value changes.
+
+    Raises:
+        InvalidPredicateError: names the function.
+    """
+    tokens = [token.token_type for token in sqlglot.tokenize(sql, dialect="spark")]
+    if tokens.count(TokenType.L_PAREN) != tokens.count(TokenType.R_PAREN):  # sqlglot closes a cast at the end
+        raise InvalidPredicateError("it has a syntax error", hint="Write as many ( as )")
+    for part in parse_condition(sql, schema.names).walk():
+        if isinstance(part, exp.Func):
+            name = part.name if isinstance(part, exp.Anonymous) else part.sql_name()
+            if name.upper() in _CHANGING:
+                raise InvalidPredicateError(
+                    f"{part.sql(dialect='spark')!r} does not always have the same value",
+                    hint="Use functions whose value depends only on columns of the row",
+                )
+
+
+def type_of_generation(sql: str, schema: Schema) -> DataType | None:
+    """The type that the expression has in Spark; None: only Spark knows it, or the expression fits any type."""
+    node = translate_operand(sql, schema)
+    return None if isinstance(node, Literal) else _spark_type(node)
+
+
+def _spark_type(node: Node) -> DataType | None:
+    if not isinstance(node, Arithmetic) or node.type != _LONG:
+        return node.type
+    # Integers are calculated as longs here, and in Spark in the wider type of both operands.
+    kinds = [_whole_type(operand) for operand in (node.left, node.right)]
+    return max(kinds, key=lambda kind: INTEGRAL_BITS[kind.type])
+
+
+def _whole_type(node: Node) -> PrimitiveType:
+    if isinstance(node, Literal):
+        value = node.value
+        is_int = isinstance(value, int | Decimal) and -(1 << 31) <= value < 1 << 31
+        return _INT if is_int else _LONG
+    kind = _spark_type(node)
+    return kind if isinstance(kind, PrimitiveType) and kind.type in INTEGRAL_BITS else _LONG

@@ -1,0 +1,1 @@
+"""Columns whose values a write computes: generated columns."""

@@ -1,0 +1,49 @@
+"""The columns of a table whose values a write computes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from lakehouse_lib.expressions import Value
+from lakehouse_lib.features.computed_columns.generated_columns import generated_values
+from lakehouse_lib.schema import Schema
+
+
+@dataclass(frozen=True)
+class ComputedColumns:
+    """The values of columns that rows may lack. Immutable and picklable.
+
+    Attributes:
+        generated: the expressions of generated columns, by column.
+    """
+
+    generated: Mapping[str, Value] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, schema: Schema, table: str | None = None) -> ComputedColumns:
+        """The computed columns of a table.
+
+        Raises:
+            InvalidPredicateError: an expression does not parse, or names a column that does not exist.
+            UnsupportedFeatureError: an expression is not text.
+        """
+        return cls(generated_values(schema, table))
+
+    def without(self, names: Iterable[str]) -> ComputedColumns:
+        """The computed columns that rows with the columns ``names`` lack; names do not depend on case."""
+        lower = {name.lower() for name in names}
+        return ComputedColumns(_others(self.generated, lower))
+
+    def recomputed(self, names: Iterable[str]) -> ComputedColumns:
+        """The columns of a changed row that get a new value, except ``names``: the generated columns."""
+        return ComputedColumns(self.without(names).generated)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self.generated)
+
+
+def _others(values: Mapping[str, Value], names: Collection[str]) -> dict[str, Value]:
+    return {name: value for name, value in values.items() if name.lower() not in names}

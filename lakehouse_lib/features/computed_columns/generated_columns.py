@@ -1,0 +1,121 @@
+"""The feature generatedColumns: columns that are expressions of other columns (PROTOCOL.md, Generated Columns).
+
+The metadata ``delta.generationExpression`` of a column has the expression in Spark's SQL. As in delta-spark, an
+expression has one value for each row, always the same, and reads no other generated column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lakehouse_lib.errors import InvalidPredicateError, InvalidSchemaError, UnsupportedFeatureError
+from lakehouse_lib.expressions import Value, ValueRule, check_generation, parse_value
+from lakehouse_lib.features.feature import Feature, field_metadata
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.schema import Field, PrimitiveType, Schema, StructType, TableLayout, all_types
+from lakehouse_lib.schema.computed_columns import GENERATION_EXPRESSION
+
+
+def generated_values(schema: Schema, table: str | None = None) -> dict[str, Value]:
+    """The values of the generated columns of a table, by column.
+
+    Raises:
+        UnsupportedFeatureError: an expression is not text.
+        InvalidPredicateError: an expression does not parse, or names a column that does not exist.
+    """
+    values = ((field.name, generated_value(field, schema, table)) for field in schema.fields)
+    return {name: value for name, value in values if value is not None}
+
+
+def generated_value(field: Field, schema: Schema, table: str | None = None) -> Value | None:
+    """The value of a generated column; None: the column is not generated. Errors as of ``generated_values``."""
+    if not _is_generated(field):
+        return None
+    sql = field.metadata[GENERATION_EXPRESSION]
+    if not isinstance(sql, str):
+        raise UnsupportedFeatureError(
+            f"the expression of the generated column {field.name!r} is {excerpt(sql)} (generatedColumns); expected SQL",
+            table=table,
+            hint="Write the expression as text, such as 'CAST(at AS DATE)'",
+        )
+    try:
+        return parse_value(sql, field, schema, table=table)
+    except InvalidPredicateError as error:
+        raise _invalid(field, error, table) from error
+
+
+def check_expressions(schema: Schema, table: str | None) -> None:
+    """Refuse generated columns that a new table cannot have.
+
+    Raises:
+        InvalidSchemaError: a generated column is in a struct, is of a nested type, or reads a generated column.
+        InvalidPredicateError: an expression does not parse, may change its value, or has another type than its column.
+        UnsupportedFeatureError: an expression is not text.
+    """
+    for kind in all_types(schema):
+        if isinstance(kind, StructType) and kind != StructType(schema.fields):
+            for member in kind.fields:
+                if _is_generated(member):
+                    raise _refused(member, "is a member of a struct; expected a column", table)
+    for name, value in generated_values(schema, table).items():
+        field = schema.field(name)
+        if not isinstance(field.type, PrimitiveType):
+            raise _refused(field, f"has the type {field.type}; expected a primitive type", table)
+        others = sorted(other for other in value.columns if _is_generated(schema.field(other)))
+        if others:
+            raise _refused(field, f"reads the generated column {others[0]!r}; expected other columns", table)
+        try:
+            check_generation(value, field, schema)
+        except InvalidPredicateError as error:
+            raise _invalid(field, error, table) from None
+
+
+def title_of(field: Field) -> str:
+    """The name of the rule of a generated column in errors."""
+    return f"GENERATED {field.name} AS ({field.metadata[GENERATION_EXPRESSION]})"
+
+
+def _rules(_configuration: Mapping[str, str], layout: TableLayout, table: str | None) -> Sequence[ValueRule]:
+    schema = layout.schema
+    return [
+        ValueRule(
+            name,
+            schema.field(name).type,
+            value,
+            title_of(schema.field(name)),
+            empty_is_null=name in layout.text_partition_columns,
+        )
+        for name, value in generated_values(schema, table).items()
+    ]
+
+
+def _is_generated(field: Field) -> bool:
+    return GENERATION_EXPRESSION in field.metadata
+
+
+def _invalid(field: Field, error: InvalidPredicateError, table: str | None) -> InvalidPredicateError:
+    return InvalidPredicateError(
+        f"{title_of(field)} is not valid: {error.message}", table=table, hint=error.hint, code=error.code
+    )
+
+
+def _refused(field: Field, problem: str, table: str | None) -> InvalidSchemaError:
+    return InvalidSchemaError(
+        f"the generated column {field.name!r} {problem}",
+        table=table,
+        hint="Generate a top-level column of a primitive type from columns that are not generated",
+        code="DELTA_INVALID_GENERATED_COLUMN",
+    )
+
+
+FEATURE = Feature(
+    "generatedColumns",
+    False,
+    True,
+    True,
+    field_metadata(GENERATION_EXPRESSION),
+    "missing columns are computed, given ones are checked; the Arrow engine refuses expressions that only Spark can "
+    "evaluate",
+    legacy=(1, 4),
+    rules=_rules,
+)
