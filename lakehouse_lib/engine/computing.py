@@ -30,7 +30,7 @@ def with_computed(
         return
     for batch in with_null_texts(batches, target):
         rows = pa.Table.from_batches([batch])
-        for name, value in columns.generated.items():
+        for name, value in (*columns.defaults.items(), *columns.generated.items()):
             rows = rows.set_column(
                 rows.column_names.index(name), batch.schema.field(name), _value(name, value, rows, target)
             )

@@ -18,7 +18,7 @@ from lakehouse_lib.features import (
     type_widening,
     v2_checkpoint,
 )
-from lakehouse_lib.features.computed_columns import generated_columns
+from lakehouse_lib.features.computed_columns import column_defaults, generated_columns
 from lakehouse_lib.features.constraints import check_constraints, invariants
 from lakehouse_lib.features.feature import (
     Feature,
@@ -78,14 +78,7 @@ FEATURES: Mapping[str, Feature] = {
             requires=("domainMetadata",),
         ),
         in_commit_timestamp.FEATURE,
-        Feature(
-            "allowColumnDefaults",
-            False,
-            True,
-            False,
-            field_metadata("CURRENT_DEFAULT"),
-            "defaults are not applied yet",
-        ),
+        column_defaults.FEATURE,
         type_widening.FEATURE,
         Feature("typeWidening-preview", True, True, False, never, _WIDENING, "preview", used=type_widening.has_changes),
         Feature("variantType", True, True, True, _VARIANTS, _VARIANT),

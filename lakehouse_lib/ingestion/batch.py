@@ -129,7 +129,8 @@ class Batch:
                 self.schema.to_arrow(),
                 self.store,
                 f"{prefix}{position}",
-                tuple(partition_columns),
+                # The write computes a partition column that the source does not have.
+                tuple(name for name in partition_columns if name in self.schema),
             )
             for position, file in enumerate(files)
         ]

@@ -35,6 +35,7 @@ from lakehouse_lib.ingestion.load_result import LoadResult
 from lakehouse_lib.ingestion.parse import check_schema
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.source import Source
+from lakehouse_lib.schema.computed_columns import is_computed
 from lakehouse_lib.store import open_store
 
 if TYPE_CHECKING:
@@ -162,10 +163,11 @@ class Load:
         snapshot.check_writable()
         columns = {column.name: (str(column.type), column.nullable) for column in snapshot.schema.fields}
         declared = {column.name: (str(column.type), column.nullable) for column in self.source.schema.fields}
+        computed = {column.name for column in snapshot.schema.fields if is_computed(column)}
         wrong = [
             f"{name}: the table has {_shown(columns.get(name))}, the schema file {_shown(declared.get(name))}"
             for name in {**columns, **declared}
-            if columns.get(name) != declared.get(name)
+            if columns.get(name) != declared.get(name) and (name in declared or name not in computed)
         ]
         if wrong:
             raise SchemaMismatchError(

@@ -189,6 +189,33 @@ class TableAlterer:
         latest, commit = self._begin(commit_properties, post_commithook_properties)
         self._end(drop_column_not_null(latest, column_name, commit_properties=commit))
 
+    def set_column_default(
+        self,
+        column_name: str,
+        default: str,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> None:
+        """Set the value of a column in rows that lack it, as SQL such as "'new'"; see ``operations.alter.columns``."""
+        from lakehouse_lib.operations.alter.columns import set_column_default
+
+        latest, commit = self._begin(commit_properties, post_commithook_properties)
+        self._end(set_column_default(latest, column_name, default, commit_properties=commit))
+
+    def drop_column_default(
+        self,
+        column_name: str,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> None:
+        """Remove the default of a column; see ``operations.alter.columns``."""
+        from lakehouse_lib.operations.alter.columns import drop_column_default
+
+        latest, commit = self._begin(commit_properties, post_commithook_properties)
+        self._end(drop_column_default(latest, column_name, commit_properties=commit))
+
     def set_column_not_null(
         self,
         column_name: str,

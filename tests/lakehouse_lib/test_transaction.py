@@ -215,7 +215,6 @@ def _schema(noted):
         ((1, 7, ["clustering", "domainMetadata"]), {}, "clustering"),
         ((1, 7, ["neverHeardOf"]), {}, "neverHeardOf"),
         ((1, 8, None), {}, "writer version 8"),
-        ((1, 7, ["allowColumnDefaults"]), {"schemaString": _schema({"CURRENT_DEFAULT": "1"})}, "allowColumnDefaults"),
     ],
 )
 def test_tables_that_cannot_be_written_right_are_read_and_refused_by_name(tmp_path, protocol, metadata, feature):

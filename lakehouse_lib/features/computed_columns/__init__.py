@@ -1,1 +1,1 @@
-"""Columns whose values a write computes: generated columns."""
+"""Columns whose values a write computes: generated columns and defaults."""

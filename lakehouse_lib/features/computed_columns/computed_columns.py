@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lakehouse_lib.expressions import Value
+from lakehouse_lib.features.computed_columns.column_defaults import default_values
 from lakehouse_lib.features.computed_columns.generated_columns import generated_values
 from lakehouse_lib.schema import Schema
 
@@ -15,9 +16,11 @@ class ComputedColumns:
     """The values of columns that rows may lack. Immutable and picklable.
 
     Attributes:
-        generated: the expressions of generated columns, by column.
+        defaults: the defaults of columns, by column.
+        generated: the expressions of generated columns, by column. They may read columns with a default.
     """
 
+    defaults: Mapping[str, Value] = field(default_factory=dict)
     generated: Mapping[str, Value] = field(default_factory=dict)
 
     @classmethod
@@ -25,24 +28,24 @@ class ComputedColumns:
         """The computed columns of a table.
 
         Raises:
-            InvalidPredicateError: an expression does not parse, or names a column that does not exist.
+            InvalidPredicateError: an expression does not parse, or reads a column that it cannot read.
             UnsupportedFeatureError: an expression is not text.
         """
-        return cls(generated_values(schema, table))
+        return cls(default_values(schema, table), generated_values(schema, table))
 
     def without(self, names: Iterable[str]) -> ComputedColumns:
         """The computed columns that rows with the columns ``names`` lack; names do not depend on case."""
         lower = {name.lower() for name in names}
-        return ComputedColumns(_others(self.generated, lower))
+        return ComputedColumns(_others(self.defaults, lower), _others(self.generated, lower))
 
     def recomputed(self, names: Iterable[str]) -> ComputedColumns:
         """The columns of a changed row that get a new value, except ``names``: the generated columns."""
-        return ComputedColumns(self.without(names).generated)
+        return ComputedColumns(generated=self.without(names).generated)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the columns."""
-        return tuple(self.generated)
+        return (*self.defaults, *self.generated)
 
 
 def _others(values: Mapping[str, Value], names: Collection[str]) -> dict[str, Value]:

@@ -12,8 +12,8 @@ from lakehouse_lib.errors import InvalidPredicateError, InvalidSchemaError, Unsu
 from lakehouse_lib.expressions import Value, ValueRule, check_generation, parse_value
 from lakehouse_lib.features.feature import Feature, field_metadata
 from lakehouse_lib.json_text import excerpt
-from lakehouse_lib.schema import Field, PrimitiveType, Schema, StructType, TableLayout, all_types
-from lakehouse_lib.schema.computed_columns import GENERATION_EXPRESSION
+from lakehouse_lib.schema import Field, PrimitiveType, Schema, TableLayout
+from lakehouse_lib.schema.computed_columns import GENERATION_EXPRESSION, inner_fields
 
 
 def generated_values(schema: Schema, table: str | None = None) -> dict[str, Value]:
@@ -52,11 +52,9 @@ def check_expressions(schema: Schema, table: str | None) -> None:
         InvalidPredicateError: an expression does not parse, may change its value, or has another type than its column.
         UnsupportedFeatureError: an expression is not text.
     """
-    for kind in all_types(schema):
-        if isinstance(kind, StructType) and kind != StructType(schema.fields):
-            for member in kind.fields:
-                if _is_generated(member):
-                    raise _refused(member, "is a member of a struct; expected a column", table)
+    for member in inner_fields(schema):
+        if _is_generated(member):
+            raise _refused(member, "is a member of a struct; expected a column", table)
     for name, value in generated_values(schema, table).items():
         field = schema.field(name)
         if not isinstance(field.type, PrimitiveType):

@@ -1,4 +1,4 @@
-"""Add columns, and change the metadata, the nullability, the type and the place of a column."""
+"""Add columns, and change the metadata, the default, the nullability, the type and the place of a column."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.expressions.ir import Column, IsNull
 from lakehouse_lib.expressions.render_spark import render
 from lakehouse_lib.features import FEATURES, changed_configuration, type_widening
+from lakehouse_lib.features.computed_columns.column_defaults import check_defaults
 from lakehouse_lib.features.constraints import invariants
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.operations.alter.column_place import ColumnPlace, place_of
@@ -23,6 +24,7 @@ from lakehouse_lib.operations.write.write import with_wider_schema
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.table_properties import TYPE_WIDENING
 from lakehouse_lib.schema import Field, PrimitiveType, Schema, StructType, all_types, check_usable, with_fields
+from lakehouse_lib.schema.computed_columns import CURRENT_DEFAULT
 from lakehouse_lib.schema.not_null import NotNull
 from lakehouse_lib.schema.type_widening import may_change, with_change
 from lakehouse_lib.snapshot import Snapshot
@@ -122,6 +124,50 @@ def drop_column_not_null(
             hint="Nothing has to be changed",
         )
     return _change_column(snapshot, place, Field(field.name, field.type, True, field.metadata), commit_properties)
+
+
+def set_column_default(
+    snapshot: Snapshot, column: str, default: str, *, commit_properties: CommitProperties | None = None
+) -> OperationResult:
+    """Set the value of a column in rows that are written without it. Existing rows stay as they are.
+
+    Args:
+        default: a SQL expression without columns.
+
+    Raises:
+        InvalidArgumentError: the column does not exist.
+        InvalidSchemaError: the column is generated, or a member of a struct.
+        InvalidPredicateError: the expression does not parse, reads a column, or does not assign to the column.
+        MetadataChangedError: another writer changed the metadata first.
+    """
+    place = place_of(snapshot, column)
+    field = place.field
+    changed = Field(field.name, field.type, field.nullable, {**field.metadata, CURRENT_DEFAULT: default})
+    check_defaults(place.replaced(changed), snapshot.store.root)
+    return _change_column(snapshot, place, changed, commit_properties)
+
+
+def drop_column_default(
+    snapshot: Snapshot, column: str, *, commit_properties: CommitProperties | None = None
+) -> OperationResult:
+    """Remove the default of a column: it is null in rows that are written without it.
+
+    Raises:
+        InvalidArgumentError: the column does not exist, or has no default.
+        MetadataChangedError: another writer changed the metadata first.
+    """
+    place = place_of(snapshot, column)
+    field = place.field
+    if CURRENT_DEFAULT not in field.metadata:
+        raise InvalidArgumentError(
+            f"the column {field.name!r} has no default",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Nothing has to be changed",
+        )
+    others = {key: value for key, value in field.metadata.items() if key != CURRENT_DEFAULT}
+    changed = Field(field.name, field.type, field.nullable, others)
+    return _change_column(snapshot, place, changed, commit_properties)
 
 
 def set_column_not_null(

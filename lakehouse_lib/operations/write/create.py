@@ -21,7 +21,8 @@ from lakehouse_lib.features import (
     row_rules,
     with_physical_names,
 )
-from lakehouse_lib.features.computed_columns.generated_columns import check_expressions
+from lakehouse_lib.features.computed_columns.column_defaults import check_defaults
+from lakehouse_lib.features.computed_columns.generated_columns import check_expressions, generated_values
 from lakehouse_lib.features.constraints.check_constraints import PREFIX as CONSTRAINT_PREFIX
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
@@ -39,7 +40,6 @@ from lakehouse_lib.schema import (
     check_names,
     check_usable,
 )
-from lakehouse_lib.schema.computed_columns import is_computed
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Conflict, version_of
@@ -88,6 +88,7 @@ def new_metadata(
         created_time=clock.now() if before is None else before.created_time,
     )
     check_expressions(schema, table)
+    check_defaults(schema, table)
     row_rules(metadata, table)  # refuse constraints that do not fit the columns
     return with_physical_names(metadata, before, table=table)
 
@@ -178,10 +179,10 @@ def _added_files(actions: Sequence[AddAction], metadata: Metadata, store: Object
         return files_table([], data_change=True)
     check_for_existing_files(metadata.configuration, store.root)
     layout = TableLayout(Schema.from_json(metadata.schema_string), metadata.partition_columns)
-    computed = next((field.name for field in layout.schema.fields if is_computed(field)), None)
+    computed = next(iter(generated_values(layout.schema)), None)
     if computed is not None:
         raise InvalidArgumentError(
-            f"the column {computed!r} is computed; expected other columns, because the rows of existing files are not "
+            f"the column {computed!r} is generated; expected other columns, because the rows of existing files are not "
             "checked",
             table=store.root,
             hint="Leave the expression out, or write the rows to a new table instead",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.spark.session_settings import session_settings
 from lakehouse_lib.engine.spark.write.updating import SETTINGS, check_types
+from lakehouse_lib.expressions import Value
 from lakehouse_lib.features.computed_columns.computed_columns import ComputedColumns
 from lakehouse_lib.schema.quoting import quoted
 
@@ -20,19 +22,23 @@ def with_computed(frame: Any, columns: ComputedColumns, target: WriteTarget) -> 
     Raises:
         InvalidPredicateError: Spark refuses an expression, or its type does not assign to that of the column.
     """
-    from pyspark.sql import functions as F
-
     if not columns.names:
         return frame
-    schema = target.layout.schema
-    values = columns.generated
     with session_settings(frame.sparkSession, SETTINGS):  # the expressions keep the settings with which they are made
-        for name, value in values.items():
-            check_types(frame, value, schema.field(name))
-        selected = []
-        for name in frame.columns:
-            column = F.expr(values[name].spark_sql) if name in values else F.col(quoted(name))
-            if name in values and name in target.layout.text_partition_columns:
-                column = F.when(F.octet_length(column) > 0, column)  # the log stores empty text as null
-            selected.append(column.alias(name))
-        return frame.select(*selected)
+        return _with_values(_with_values(frame, columns.defaults, target), columns.generated, target)
+
+
+def _with_values(frame: Any, values: Mapping[str, Value], target: WriteTarget) -> Any:
+    from pyspark.sql import functions as F
+
+    if not values:
+        return frame
+    for name, value in values.items():
+        check_types(frame, value, target.layout.schema.field(name))
+    selected = []
+    for name in frame.columns:
+        column = F.expr(values[name].spark_sql) if name in values else F.col(quoted(name))
+        if name in values and name in target.layout.text_partition_columns:
+            column = F.when(F.octet_length(column) > 0, column)  # the log stores empty text as null
+        selected.append(column.alias(name))
+    return frame.select(*selected)

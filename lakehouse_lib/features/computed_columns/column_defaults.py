@@ -1,0 +1,82 @@
+"""The feature allowColumnDefaults: values for columns that rows lack (PROTOCOL.md, Default Columns).
+
+The metadata ``CURRENT_DEFAULT`` of a column has an expression without columns, in Spark's SQL. Rows that were written
+before a column had a default keep their values. Null that the data has stays null.
+"""
+
+from __future__ import annotations
+
+from lakehouse_lib.errors import InvalidPredicateError, InvalidSchemaError, UnsupportedFeatureError
+from lakehouse_lib.expressions import Value, parse_value
+from lakehouse_lib.features.feature import Feature, field_metadata
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.schema import Field, Schema
+from lakehouse_lib.schema.computed_columns import CURRENT_DEFAULT, GENERATION_EXPRESSION, inner_fields, is_computed
+
+FEATURE = Feature(
+    "allowColumnDefaults",
+    False,
+    True,
+    True,
+    field_metadata(CURRENT_DEFAULT),
+    "missing columns get their default; the Arrow engine refuses defaults that only Spark can evaluate",
+)
+
+
+def default_values(schema: Schema, table: str | None = None) -> dict[str, Value]:
+    """The defaults of the columns of a table, by column. A function such as ``current_date()`` has its present value.
+
+    Raises:
+        UnsupportedFeatureError: a default is not text.
+        InvalidPredicateError: a default does not parse, reads a column, or does not assign to its column.
+    """
+    return {
+        field.name: default_value(field, field.metadata[CURRENT_DEFAULT], table)
+        for field in schema.fields
+        if CURRENT_DEFAULT in field.metadata
+    }
+
+
+def default_value(field: Field, sql: object, table: str | None = None) -> Value:
+    """The value of a default for a column; errors as of ``default_values``."""
+    if not isinstance(sql, str):
+        raise UnsupportedFeatureError(
+            f"the default of column {field.name!r} is {excerpt(sql)} (allowColumnDefaults); expected SQL",
+            table=table,
+            hint="Write the default as text, such as \"'new'\" or '0'",
+        )
+    try:
+        return parse_value(sql, field, Schema([]), table=table)
+    except InvalidPredicateError as error:
+        reads_column = error.code == "DELTA_PREDICATE_COLUMN_NOT_FOUND"
+        raise InvalidPredicateError(
+            f"the default of column {field.name!r} is not valid: {error.message}",
+            table=table,
+            hint="A default reads no column; write text in quotes" if reads_column else error.hint,
+            code=error.code,
+        ) from error
+
+
+def check_defaults(schema: Schema, table: str | None) -> None:
+    """Refuse defaults that a new table cannot have.
+
+    Raises:
+        InvalidSchemaError: a member of a struct, or a column with another source of values, has a default.
+        DeltaError: as ``default_values``.
+    """
+    for field in schema.fields:
+        if CURRENT_DEFAULT in field.metadata and GENERATION_EXPRESSION in field.metadata:
+            raise _refused(field.name, "is generated", table)
+    for member in inner_fields(schema):
+        if is_computed(member):
+            raise _refused(member.name, "is a member of a struct", table)
+    default_values(schema, table)
+
+
+def _refused(name: str, problem: str, table: str | None) -> InvalidSchemaError:
+    return InvalidSchemaError(
+        f"the column {name!r} has a default and {problem}; expected a top-level column with one source of values",
+        table=table,
+        hint="Leave the default out",
+        code="DELTA_INVALID_COLUMN_DEFAULT",
+    )
