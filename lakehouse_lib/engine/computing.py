@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.values import int64s
 from lakehouse_lib.engine.base import WriteTarget
-from lakehouse_lib.errors import InvalidPredicateError
+from lakehouse_lib.errors import InvalidPredicateError, SchemaMismatchError
 from lakehouse_lib.expressions import Value, values_of
 from lakehouse_lib.features.computed_columns.computed_columns import ComputedColumns
 
+_BITS = 1 << 63
+
 
 def with_computed(
-    batches: Iterable[pa.RecordBatch], columns: ComputedColumns, target: WriteTarget
+    batches: Iterable[pa.RecordBatch],
+    columns: ComputedColumns,
+    target: WriteTarget,
+    next_numbers: dict[str, int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches with the values of computed columns.
 
     Args:
         batches: they have all columns of the target, in its types; the values of ``columns`` are ignored.
+        next_numbers: the next number by identity column, for callers that compute the rows of a write in several calls.
+            It is empty before the first call, and changed by each.
 
     Raises:
         InvalidPredicateError: only Spark can evaluate an expression.
@@ -28,12 +37,17 @@ def with_computed(
     if not columns.names:
         yield from batches
         return
+    following = {} if next_numbers is None else next_numbers
     for batch in with_null_texts(batches, target):
         rows = pa.Table.from_batches([batch])
-        for name, value in (*columns.defaults.items(), *columns.generated.items()):
-            rows = rows.set_column(
-                rows.column_names.index(name), batch.schema.field(name), _value(name, value, rows, target)
-            )
+        for name, value in columns.defaults.items():
+            rows = _replaced(rows, name, _value(name, value, rows, target))
+        for name, identity in columns.identity.items():
+            first = following.get(name, identity.first)
+            following[name] = first + identity.step * len(rows)
+            rows = _replaced(rows, name, _numbers(name, first, identity.step, len(rows), target))
+        for name, value in columns.generated.items():
+            rows = _replaced(rows, name, _value(name, value, rows, target))
         yield from rows.combine_chunks().to_batches()
 
 
@@ -47,6 +61,24 @@ def with_null_texts(batches: Iterable[pa.RecordBatch], target: WriteTarget) -> I
             if pc.any(is_empty).as_py():
                 batch = batch.set_column(index, batch.schema.field(index), pc.if_else(is_empty, None, values))
         yield batch
+
+
+def _replaced(rows: pa.Table, name: str, values: pa.ChunkedArray | pa.Array) -> pa.Table:
+    index = rows.column_names.index(name)
+    return rows.set_column(index, rows.schema.field(index), values)
+
+
+def _numbers(name: str, first: int, step: int, count: int, target: WriteTarget) -> pa.Array:
+    """The numbers of an identity column: ``first``, ``first + step`` and so on."""
+    last = first + step * max(0, count - 1)
+    if not (min(first, last) >= -_BITS and max(first, last) < _BITS):
+        raise SchemaMismatchError(
+            f"the identity column {name!r} has no numbers left: the next one is {first}, with a step of {step}",
+            table=target.store.root,
+            hint="Write the rows to a new table",
+            code="DELTA_VALUE_OUT_OF_RANGE",
+        )
+    return int64s(first + step * np.arange(count, dtype=np.int64))
 
 
 def _value(name: str, value: Value, rows: pa.Table, target: WriteTarget) -> pa.ChunkedArray:

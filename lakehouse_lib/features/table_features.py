@@ -18,7 +18,7 @@ from lakehouse_lib.features import (
     type_widening,
     v2_checkpoint,
 )
-from lakehouse_lib.features.computed_columns import column_defaults, generated_columns
+from lakehouse_lib.features.computed_columns import column_defaults, generated_columns, identity_columns
 from lakehouse_lib.features.constraints import check_constraints, invariants
 from lakehouse_lib.features.feature import (
     Feature,
@@ -56,9 +56,7 @@ FEATURES: Mapping[str, Feature] = {
         change_data_feed.FEATURE,
         generated_columns.FEATURE,
         column_mapping.FEATURE,
-        Feature(
-            "identityColumns", False, True, False, field_metadata("delta.identity."), "not generated yet", legacy=(1, 6)
-        ),
+        identity_columns.FEATURE,
         deletion_vectors.FEATURE,
         Feature("timestampNtz", True, True, True, primitive_type("timestamp_ntz"), ""),
         v2_checkpoint.FEATURE,

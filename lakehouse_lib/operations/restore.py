@@ -20,6 +20,7 @@ from lakehouse_lib import features
 from lakehouse_lib.arrow.values import literal
 from lakehouse_lib.errors import InvalidArgumentError, UnsupportedFeatureError
 from lakehouse_lib.features import row_tracking
+from lakehouse_lib.features.computed_columns.identity_columns import with_marks_of
 from lakehouse_lib.log.history import moment_of
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.files import total_size
@@ -133,14 +134,21 @@ def restored_metadata(current: Metadata, target: Metadata) -> Metadata:
     """The metadata of an earlier version, for a commit after the latest version.
 
     The table keeps its id. The highest column id does not go back, so that no later column gets the id of a column that
-    files of other versions have.
+    files of other versions have. In the same way, identity columns do not assign numbers again.
     """
     configuration = dict(target.configuration)
     column_ids = [MAX_COLUMN_ID.of(metadata.configuration) for metadata in (current, target)]
     highest = max((number for number in column_ids if number is not None), default=None)
     if highest is not None:
         configuration[MAX_COLUMN_ID.key] = str(highest)
-    return replace(target, id=current.id, created_time=current.created_time, configuration=configuration)
+    schema_string = with_marks_of(target.schema_string, current.schema_string)
+    return replace(
+        target,
+        id=current.id,
+        created_time=current.created_time,
+        configuration=configuration,
+        schema_string=schema_string,
+    )
 
 
 def _version_to_restore(latest: Snapshot, target: object) -> tuple[Snapshot, dict[str, Any]]:

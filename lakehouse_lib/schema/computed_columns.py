@@ -11,11 +11,13 @@ from lakehouse_lib.schema.types import Field, Schema, StructType
 GENERATION_EXPRESSION = "delta.generationExpression"
 #: The SQL expression for rows that lack the column (PROTOCOL.md, Default Columns).
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
+#: The first number of an identity column (PROTOCOL.md, Identity Columns).
+IDENTITY_START = "delta.identity.start"
 
 
 def is_computed(field: Field) -> bool:
     """Whether a write computes the values of a top-level column that the data does not have."""
-    return not field.metadata.keys().isdisjoint((GENERATION_EXPRESSION, CURRENT_DEFAULT))
+    return not field.metadata.keys().isdisjoint((GENERATION_EXPRESSION, CURRENT_DEFAULT, IDENTITY_START))
 
 
 def inner_fields(schema: Schema) -> Iterator[Field]:

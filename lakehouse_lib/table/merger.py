@@ -131,11 +131,13 @@ class TableMerger:
 
     def run(self) -> ChangeResult:
         """Run the merge in one commit, and return its result with delta-spark's metrics."""
+        from lakehouse_lib.features.computed_columns.identity_columns import without_marks
         from lakehouse_lib.operations.dml.merge import merge
 
         table = self._table
         latest = table._latest()
-        if latest.schema != self._snapshot.schema:
+        before, after = (snapshot.metadata.schema_string for snapshot in (self._snapshot, latest))
+        if before != after and without_marks(before) != without_marks(after):
             raise MetadataChangedError(
                 "the schema of the table changed after merge() was called",
                 table=table.table_uri,

@@ -29,6 +29,7 @@ from lakehouse_lib.errors import (
     UnsupportedFeatureError,
 )
 from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.features.computed_columns.identity_columns import without_marks
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
@@ -214,11 +215,14 @@ class _Removed:
 
 
 def is_harmless(before: Metadata, after: Metadata) -> bool:
-    """Whether only the name, the description and harmless properties changed.
+    """Whether only the name, the description, harmless properties and marks of identity columns changed.
 
     Such a change cannot affect the data files of this transaction. Properties that are not ``delta.*`` are harmless.
     """
-    if replace(after, name=before.name, description=before.description, configuration=before.configuration) != before:
+    similar = replace(after, name=before.name, description=before.description, configuration=before.configuration)
+    if replace(similar, schema_string=before.schema_string) != before:
+        return False
+    if similar != before and without_marks(before.schema_string) != without_marks(after.schema_string):
         return False
     changed = {key for key, _ in set(before.configuration.items()) ^ set(after.configuration.items())}
     return all(

@@ -211,7 +211,6 @@ def _schema(noted):
 @pytest.mark.parametrize(
     ("protocol", "metadata", "feature"),
     [
-        ((1, 6, None), {"schemaString": _schema({"delta.identity.start": 1})}, "identityColumns"),
         ((1, 7, ["clustering", "domainMetadata"]), {}, "clustering"),
         ((1, 7, ["neverHeardOf"]), {}, "neverHeardOf"),
         ((1, 8, None), {}, "writer version 8"),

@@ -98,6 +98,7 @@ def _insert(
     """Write the rows of the source that match no row. Returns the files table and the number of rows."""
     clauses = plan.of("not matched")
     count = 0
+    next_numbers: dict[str, int] = {}
 
     def rows() -> Iterator[pa.RecordBatch]:
         nonlocal count
@@ -119,7 +120,7 @@ def _insert(
                 row_ids = () if target.layout.row_ids is None else target.layout.row_ids.fields
                 columns |= {column.name: pa.nulls(len(own), pa.int64()) for column in row_ids}
                 missing = target.computed.without(clause.values)
-                yield from with_computed(pa.table(columns).to_batches(), missing, target)
+                yield from with_computed(pa.table(columns).to_batches(), missing, target, next_numbers)
 
     if not clauses:
         return pa.Table.from_batches([], FILE_SCHEMA), 0

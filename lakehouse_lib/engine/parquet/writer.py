@@ -276,9 +276,10 @@ def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
 
 
 def indexed_leaves(target: WriteTarget) -> statistics.StatisticsColumns:
-    """The columns with statistics, under their physical names."""
+    """The columns with statistics, under their physical names. Identity columns always have them, for their marks."""
     indexed = statistics.indexed_columns(target.layout, target.configuration)
-    return statistics.StatisticsColumns(frozenset(map(target.layout.physical_path, indexed.paths)))
+    paths = indexed.paths | {(name,) for name in target.computed.identity}
+    return statistics.StatisticsColumns(frozenset(map(target.layout.physical_path, paths)))
 
 
 def _named(target: WriteTarget, values: tuple[str | None, ...]) -> dict[str, str | None]:

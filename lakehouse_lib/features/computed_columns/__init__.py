@@ -1,1 +1,1 @@
-"""Columns whose values a write computes: generated columns and defaults."""
+"""Columns whose values a write computes: generated columns, defaults and identity columns."""

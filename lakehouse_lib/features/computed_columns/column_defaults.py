@@ -11,7 +11,7 @@ from lakehouse_lib.expressions import Value, parse_value
 from lakehouse_lib.features.feature import Feature, field_metadata
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.schema import Field, Schema
-from lakehouse_lib.schema.computed_columns import CURRENT_DEFAULT, GENERATION_EXPRESSION, inner_fields, is_computed
+from lakehouse_lib.schema.computed_columns import CURRENT_DEFAULT, GENERATION_EXPRESSION, inner_fields
 
 FEATURE = Feature(
     "allowColumnDefaults",
@@ -68,7 +68,7 @@ def check_defaults(schema: Schema, table: str | None) -> None:
         if CURRENT_DEFAULT in field.metadata and GENERATION_EXPRESSION in field.metadata:
             raise _refused(field.name, "is generated", table)
     for member in inner_fields(schema):
-        if is_computed(member):
+        if CURRENT_DEFAULT in member.metadata:
             raise _refused(member.name, "is a member of a struct", table)
     default_values(schema, table)
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from lakehouse_lib.expressions import Value
 from lakehouse_lib.features.computed_columns.column_defaults import default_values
 from lakehouse_lib.features.computed_columns.generated_columns import generated_values
+from lakehouse_lib.features.computed_columns.identity_columns import Identity, identities
 from lakehouse_lib.schema import Schema
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -17,10 +21,12 @@ class ComputedColumns:
 
     Attributes:
         defaults: the defaults of columns, by column.
-        generated: the expressions of generated columns, by column. They may read columns with a default.
+        identity: the next numbers of identity columns, by column.
+        generated: the expressions of generated columns, by column. They may read the other computed columns.
     """
 
     defaults: Mapping[str, Value] = field(default_factory=dict)
+    identity: Mapping[str, Identity] = field(default_factory=dict)
     generated: Mapping[str, Value] = field(default_factory=dict)
 
     @classmethod
@@ -30,13 +36,16 @@ class ComputedColumns:
         Raises:
             InvalidPredicateError: an expression does not parse, or reads a column that it cannot read.
             UnsupportedFeatureError: an expression is not text.
+            InvalidSchemaError: the metadata of an identity column is not valid.
         """
-        return cls(default_values(schema, table), generated_values(schema, table))
+        return cls(default_values(schema, table), identities(schema, table), generated_values(schema, table))
 
     def without(self, names: Iterable[str]) -> ComputedColumns:
         """The computed columns that rows with the columns ``names`` lack; names do not depend on case."""
         lower = {name.lower() for name in names}
-        return ComputedColumns(_others(self.defaults, lower), _others(self.generated, lower))
+        return ComputedColumns(
+            _others(self.defaults, lower), _others(self.identity, lower), _others(self.generated, lower)
+        )
 
     def recomputed(self, names: Iterable[str]) -> ComputedColumns:
         """The columns of a changed row that get a new value, except ``names``: the generated columns."""
@@ -45,8 +54,8 @@ class ComputedColumns:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the columns."""
-        return (*self.defaults, *self.generated)
+        return (*self.defaults, *self.identity, *self.generated)
 
 
-def _others(values: Mapping[str, Value], names: Collection[str]) -> dict[str, Value]:
+def _others(values: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
     return {name: value for name, value in values.items() if name.lower() not in names}

@@ -9,18 +9,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.merge_plan import MergeClause, MergePlan
 from lakehouse_lib.engine.parquet.key_join import common_type
 from lakehouse_lib.engine.parquet.merging import merge_rows
 from lakehouse_lib.engine.writer_properties import WriterProperties
-from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError
+from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError, MetadataChangedError
 from lakehouse_lib.expressions import Predicate, Value, conjoin, from_filters
 from lakehouse_lib.expressions.ir import And, Column, Comparison, Node, Opaque, conjunction, walk
 from lakehouse_lib.expressions.namespace import SOURCE, TARGET
 from lakehouse_lib.expressions.predicate import shown
 from lakehouse_lib.expressions.render_spark import render
 from lakehouse_lib.features import check_removal
+from lakehouse_lib.features.computed_columns.identity_columns import check_assigned, with_marks
 from lakehouse_lib.operations.dml.row_change import FILE_CONFLICTS, MatchedRows, RowChangePlan, change_rows
 from lakehouse_lib.operations.dml.update import update_target
 from lakehouse_lib.operations.results import ChangeResult
@@ -105,6 +106,8 @@ def merge(
         )
     snapshot.check_writable()
     _refuse_opaque(condition, clauses, table)
+    for clause in clauses:
+        check_assigned(snapshot.schema, clause.values or (), table, is_insert=clause.action == "insert")
     if any(clause.action != "insert" for clause in clauses):
         check_removal(snapshot.metadata, snapshot.metadata, table=table, version=snapshot.version)
     plan = MergePlan(condition, _keys(condition, snapshot.schema, source.schema), clauses)
@@ -130,7 +133,7 @@ class _Merge:
 
     name = "MERGE"
     writes_rows = True
-    replans = FILE_CONFLICTS
+    replans = (*FILE_CONFLICTS, MetadataChangedError)  # such as marks of identity columns that another writer moved
     commits_always = False
 
     @property
@@ -162,7 +165,16 @@ class _Merge:
             "numTargetFilesScanned": len(files),
             "numTargetFilesSkipped": snapshot.file_count - len(files),
         }
-        return MatchedRows(merged.matches, merged.new_files, counts)
+        numbered = self._numbered(target) if merged.counts.get("inserted") else ()
+        before = metadata or snapshot.metadata
+        after = with_marks(before, target.layout, numbered, merged.new_files) if numbered else None
+        return MatchedRows(merged.matches, merged.new_files, counts, after)
+
+    def _numbered(self, target: WriteTarget) -> tuple[str, ...]:
+        """The identity columns that an insert leaves out."""
+        inserts = [clause for clause in self.plan_of_merge.clauses if clause.action == "insert"]
+        names = {name for clause in inserts for name in target.computed.without(clause.values or ()).identity}
+        return tuple(sorted(names))
 
     def spark_metrics(self, metrics: dict[str, Any]) -> dict[str, Any]:
         named = {_METRIC_NAMES.get(name, name): value for name, value in metrics.items() if name != "numDeletedRows"}

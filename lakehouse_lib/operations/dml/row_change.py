@@ -23,6 +23,7 @@ from lakehouse_lib.errors import (
     ConcurrentAppendError,
     ConcurrentDeleteDeleteError,
     ConcurrentDeleteReadError,
+    MetadataChangedError,
 )
 from lakehouse_lib.expressions import EVERY_ROW, Predicate
 from lakehouse_lib.features import deletion_vectors
@@ -41,6 +42,8 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 #: How often a change is planned at most: the first time, and again after each conflict.
 _ROUNDS = 10
+#: How often at most if each conflict was about marks of identity columns, which all writers of rows move.
+_MOST_ROUNDS = 100
 #: The conflicts about files, after which a change can be planned again.
 FILE_CONFLICTS: tuple[type[CommitFailedError], ...] = (
     ConcurrentAppendError,
@@ -72,11 +75,13 @@ class MatchedRows:
         matches: the rows to remove, as MATCHES_SCHEMA.
         new_files: files table of the files with new rows.
         counts: operationMetrics that only the operation knows, such as numUpdatedRows.
+        metadata: the table's metadata after the change, if the new rows change it; None: that of the plan.
     """
 
     matches: pa.Table
     new_files: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], FILE_SCHEMA))
     counts: Mapping[str, int] = field(default_factory=dict)
+    metadata: Metadata | None = None
 
 
 class RowOperation(Protocol):
@@ -202,7 +207,7 @@ class RowChange:
         self._engine = engine
         self._rewrite = rewrite
         self._started = time.monotonic()
-        self._rounds = 0
+        self._losses = {False: 0, True: 0}
         self._scanning = self._rewriting = 0.0
         self._added = pa.Table.from_batches([], FILE_SCHEMA)
         self._written = pa.Table.from_batches([], FILE_SCHEMA)
@@ -219,11 +224,14 @@ class RowChange:
         self._new = pa.Table.from_batches([], FILE_SCHEMA)
         self._counts: dict[str, int] = {}
         self._has_matched = False
+        self._metadata: Metadata | None = None
 
     def plan(self, snapshot: Snapshot, lost: CommitFailedError | None) -> OptimisticTransaction | None:
-        self._rounds += 1
-        if lost is not None and self._rounds > _ROUNDS:
-            raise lost
+        if lost is not None:
+            is_metadata = isinstance(lost, MetadataChangedError)
+            self._losses[is_metadata] += 1
+            if self._losses[is_metadata] >= (_MOST_ROUNDS if is_metadata else _ROUNDS):
+                raise lost
         if lost is not None and self._operation.writes_rows:
             self._forget()
         self._store = snapshot.store
@@ -241,8 +249,9 @@ class RowChange:
         self._added = pa.concat_tables([_files(results), self._new])
         removed = pa.concat_tables([plan.whole, changed])
         self.metrics = self._metrics(plan.whole, removed, results)
-        has_change = len(removed) or len(self._new) or plan.metadata is not None or self._operation.commits_always
-        return self._change(removed, plan.metadata).on(snapshot, snapshot.store) if has_change else None
+        metadata = self._metadata or plan.metadata
+        has_change = len(removed) or len(self._new) or metadata is not None or self._operation.commits_always
+        return self._change(removed, metadata).on(snapshot, snapshot.store) if has_change else None
 
     def discard(self, *, committed: bool) -> None:
         if self._store is None:
@@ -261,6 +270,7 @@ class RowChange:
             return
         matched = self._operation.match(snapshot, files, plan.metadata)
         self._has_matched = True
+        self._metadata = matched.metadata
         places = pc.index_in(matched.matches["source"].combine_chunks(), files["path"].combine_chunks())
         self._matches = pa.concat_tables([self._matches, _with_keys(matched.matches, new.take(places))])
         self._read_keys = pc.unique(pa.concat_arrays([self._read_keys, new]))

@@ -15,6 +15,7 @@ from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError
 from lakehouse_lib.expressions import Predicate, Value
 from lakehouse_lib.features import check_removal, row_rules, row_tracking
 from lakehouse_lib.features.computed_columns.computed_columns import ComputedColumns
+from lakehouse_lib.features.computed_columns.identity_columns import check_assigned
 from lakehouse_lib.operations.dml.apply import live_matches
 from lakehouse_lib.operations.dml.row_change import MatchedRows, PredicateOperation, RowChangePlan, change_rows
 from lakehouse_lib.operations.files import discard, record_count
@@ -63,6 +64,7 @@ def update(
             "the update assigns no column; expected at least one", table=table, hint='Write {"column": "expression"}'
         )
     snapshot.check_writable()
+    check_assigned(snapshot.schema, values, table, is_insert=False)
     check_removal(snapshot.metadata, snapshot.metadata, table=table, version=snapshot.version)
     operation = _Update(predicate, engine, writer_properties, values)
     return change_rows(snapshot, operation, engine, commit_properties=commit_properties)

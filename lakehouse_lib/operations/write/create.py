@@ -23,6 +23,7 @@ from lakehouse_lib.features import (
 )
 from lakehouse_lib.features.computed_columns.column_defaults import check_defaults
 from lakehouse_lib.features.computed_columns.generated_columns import check_expressions, generated_values
+from lakehouse_lib.features.computed_columns.identity_columns import check_identities, identities
 from lakehouse_lib.features.constraints.check_constraints import PREFIX as CONSTRAINT_PREFIX
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
@@ -89,6 +90,7 @@ def new_metadata(
     )
     check_expressions(schema, table)
     check_defaults(schema, table)
+    check_identities(TableLayout(schema, metadata.partition_columns), table)
     row_rules(metadata, table)  # refuse constraints that do not fit the columns
     return with_physical_names(metadata, before, table=table)
 
@@ -179,13 +181,13 @@ def _added_files(actions: Sequence[AddAction], metadata: Metadata, store: Object
         return files_table([], data_change=True)
     check_for_existing_files(metadata.configuration, store.root)
     layout = TableLayout(Schema.from_json(metadata.schema_string), metadata.partition_columns)
-    computed = next(iter(generated_values(layout.schema)), None)
+    computed = next(iter((*generated_values(layout.schema), *identities(layout.schema))), None)
     if computed is not None:
         raise InvalidArgumentError(
-            f"the column {computed!r} is generated; expected other columns, because the rows of existing files are not "
-            "checked",
+            f"the column {computed!r} is computed; expected other columns, because the rows of existing files are "
+            "not checked",
             table=store.root,
-            hint="Leave the expression out, or write the rows to a new table instead",
+            hint="Leave its metadata out, or write the rows to a new table instead",
             code="DELTA_INVALID_GENERATED_COLUMN",
         )
     return added_files(actions, WriteTarget(store, layout, metadata.configuration))

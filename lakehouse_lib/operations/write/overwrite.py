@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError
 from lakehouse_lib.expressions import Predicate, from_filters
 from lakehouse_lib.expressions.ir import Column, IsNull, Node, conjunction, disjunction
 from lakehouse_lib.expressions.render_spark import render
+from lakehouse_lib.features.computed_columns.identity_columns import with_marks
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.operations.dml.apply import live_matches
 from lakehouse_lib.operations.dml.delete import plan_delete
@@ -38,11 +39,13 @@ class ReplaceWhere(PredicateOperation):
 
     Attributes:
         write: writes the new rows, and returns their files table; called once.
-        metadata: the table's metadata after the overwrite.
+        metadata: the table's metadata after the overwrite, before marks of identity columns move.
+        numbered: the identity columns whose numbers the write assigns.
     """
 
     write: Callable[[], pa.Table]
     metadata: Metadata
+    numbered: Sequence[str] = ()
 
     name = "WRITE"
     writes_rows = True
@@ -65,7 +68,10 @@ class ReplaceWhere(PredicateOperation):
     def match(self, snapshot: Snapshot, files: pa.Table, metadata: Metadata | None) -> MatchedRows:  # noqa: ARG002
         matches, _ = live_matches(files, self.matches(snapshot, files), snapshot)
         written = self.write()
-        return MatchedRows(matches, written, {"numNewRows": record_count(written) or 0})
+        counts = {"numNewRows": record_count(written) or 0}
+        layout = replace(snapshot.layout, schema=Schema.from_json(self.metadata.schema_string))
+        after = with_marks(self.metadata, layout, self.numbered, written) if self.numbered else None
+        return MatchedRows(matches, written, counts, after)
 
     def spark_metrics(self, metrics: dict[str, Any]) -> dict[str, Any]:
         names = {"numAddedFiles": "numFiles", "numAddedBytes": "numOutputBytes", "numNewRows": "numOutputRows"}

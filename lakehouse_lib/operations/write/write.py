@@ -28,6 +28,7 @@ from lakehouse_lib.features import (
     with_physical_names,
 )
 from lakehouse_lib.features.computed_columns.computed_columns import ComputedColumns
+from lakehouse_lib.features.computed_columns.identity_columns import check_assigned, with_marks
 from lakehouse_lib.operations.dml.row_change import change_rows
 from lakehouse_lib.operations.files import discard
 from lakehouse_lib.operations.results import ChangeResult
@@ -42,6 +43,7 @@ from lakehouse_lib.operations.write.create import (
     table_exists,
     unknown_mode,
 )
+from lakehouse_lib.operations.write.identity_values import commit_numbers
 from lakehouse_lib.operations.write.overwrite import (
     PartitionOverwriteMode,
     ReplaceWhere,
@@ -65,6 +67,9 @@ from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Conflict, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+#: How often an append with an identity column is committed at most: once, and after each lost race.
+_ROUNDS = 100
 
 Mode = Literal["error", "append", "overwrite", "ignore"]
 SchemaMode = Literal["merge", "overwrite"]
@@ -156,6 +161,10 @@ def write(
         check_is_partitioned(metadata, store)
     predicate = _predicate(store, snapshot, metadata, what)
     target = _target(store, metadata, what, predicate)
+    numbered: tuple[str, ...] = ()
+    if rows.rows is not None:
+        check_assigned(target.layout.schema, rows.schema.names, store.root, is_insert=True)
+        numbered = tuple(target.computed.without(rows.schema.names).identity)
 
     def write_files() -> pa.Table:
         files = pa.Table.from_batches([], FILE_SCHEMA) if rows.rows is None else engine.write(rows.rows, target)
@@ -168,9 +177,17 @@ def write(
         return files
 
     if snapshot is not None and predicate is not None:
-        operation = ReplaceWhere(predicate, engine, what.writer_properties, write_files, metadata)
+        operation = ReplaceWhere(predicate, engine, what.writer_properties, write_files, metadata, numbered)
         return change_rows(snapshot, operation, engine, commit_properties=commit_properties)
     files = write_files()
+    if snapshot is not None and numbered:
+
+        def commit(latest: Snapshot, added: pa.Table) -> ChangeResult:
+            marked = with_marks(_metadata(latest, rows.schema, what), target.layout, numbered, added)
+            return _commit(store, latest, added, marked, what, commit_properties)
+
+        rounds = _ROUNDS if what.mode == "append" else 1
+        return commit_numbers(snapshot, files, numbered, target, engine, commit, rounds)
     try:
         return _commit(store, snapshot, files, metadata, what, commit_properties)
     except CommitUnknownError:  # a version may refer to the files

@@ -121,8 +121,8 @@ def test_row_tracking_keeps_the_columns_that_it_had() -> None:
 
 
 def test_a_column_that_needs_a_feature_which_is_not_written_makes_no_table(tmp_path: Path) -> None:
-    schema = Schema([Field("a", "long", metadata={"delta.identity.start": 1})])
-    with pytest.raises(UnsupportedFeatureError, match="identityColumns"):
+    schema = Schema([Field("a", "string", metadata={"__COLLATIONS": {"a": "ICU.de"}})])
+    with pytest.raises(UnsupportedFeatureError, match="collations"):
         create_table(open_store(tmp_path), schema)
     assert not (tmp_path / "_delta_log").exists()
 

@@ -10,7 +10,13 @@ from lakehouse_lib.engine.spark.session_settings import session_settings
 from lakehouse_lib.engine.spark.write.updating import SETTINGS, check_types
 from lakehouse_lib.expressions import Value
 from lakehouse_lib.features.computed_columns.computed_columns import ComputedColumns
+from lakehouse_lib.features.computed_columns.identity_columns import Identity
 from lakehouse_lib.schema.quoting import quoted
+
+#: A frame with an identity column is written in at most this many partitions.
+_PARTITIONS = 1024
+#: The bits of ``monotonically_increasing_id`` that are the place of a row in its partition.
+_PLACES = (1 << 33) - 1
 
 
 def with_computed(frame: Any, columns: ComputedColumns, target: WriteTarget) -> Any:
@@ -25,7 +31,27 @@ def with_computed(frame: Any, columns: ComputedColumns, target: WriteTarget) -> 
     if not columns.names:
         return frame
     with session_settings(frame.sparkSession, SETTINGS):  # the expressions keep the settings with which they are made
-        return _with_values(_with_values(frame, columns.defaults, target), columns.generated, target)
+        frame = _with_numbers(_with_values(frame, columns.defaults, target), columns.identity)
+        return _with_values(frame, columns.generated, target)
+
+
+def _with_numbers(frame: Any, columns: Mapping[str, Identity]) -> Any:
+    """The frame with the numbers of identity columns: rows of different partitions get different remainders.
+
+    The number of a row depends on the number of its partition and its place there, so a repeated task gives the same.
+    """
+    from pyspark.sql import functions as F
+
+    if not columns:
+        return frame
+    place = F.monotonically_increasing_id().bitwiseAND(F.lit(_PLACES))
+    offset = F.spark_partition_id().cast("bigint") + F.lit(_PARTITIONS) * place
+    numbers = {
+        name: (F.lit(identity.first).cast("bigint") + F.lit(identity.step).cast("bigint") * offset).alias(name)
+        for name, identity in columns.items()
+    }
+    selected = [numbers.get(name, F.col(quoted(name))) for name in frame.columns]
+    return frame.coalesce(_PARTITIONS).select(*selected)
 
 
 def _with_values(frame: Any, values: Mapping[str, Value], target: WriteTarget) -> Any:

@@ -1,0 +1,196 @@
+"""The feature identityColumns: columns with unique whole numbers (PROTOCOL.md, Identity Columns).
+
+A column has the numbers ``start``, ``start + step`` and so on. ``highWaterMark`` in its metadata is the last number
+that a write has assigned: the greatest for a positive step, the least for a negative one. A write assigns numbers after
+the mark, and moves it in the same commit. Numbers may be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError
+from lakehouse_lib.features.feature import Feature, field_metadata
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.protocol.actions import Metadata
+from lakehouse_lib.schema import Field, PrimitiveType, Schema, TableLayout
+from lakehouse_lib.schema.computed_columns import (
+    CURRENT_DEFAULT,
+    GENERATION_EXPRESSION,
+    IDENTITY_START,
+    inner_fields,
+)
+from lakehouse_lib.statistics import bounds_of
+
+_PREFIX = "delta.identity."
+_STEP = f"{_PREFIX}step"
+_MARK = f"{_PREFIX}highWaterMark"
+_EXPLICIT = f"{_PREFIX}allowExplicitInsert"
+_LONG = PrimitiveType("long")
+_BITS = 1 << 63
+
+FEATURE = Feature(
+    "identityColumns",
+    False,
+    True,
+    True,
+    field_metadata(_PREFIX),
+    "missing columns get unique numbers; given numbers are refused unless the column allows them",
+    legacy=(1, 6),
+)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The next numbers of an identity column: ``first``, ``first + step`` and so on."""
+
+    first: int
+    step: int
+
+
+def identities(schema: Schema, table: str | None = None) -> dict[str, Identity]:
+    """The next numbers of the identity columns of a table, by column.
+
+    Raises:
+        InvalidSchemaError: the metadata of a column is not valid.
+    """
+    return {field.name: _identity(field, table) for field in schema.fields if is_identity(field)}
+
+
+def is_identity(field: Field) -> bool:
+    """Whether a column is an identity column."""
+    return any(key.startswith(_PREFIX) for key in field.metadata)
+
+
+def check_identities(layout: TableLayout, table: str | None) -> None:
+    """Refuse identity columns that a new table cannot have.
+
+    Raises:
+        InvalidSchemaError: an identity column is in a struct, partitions the table, is not a long, or has another
+            source of values; or its metadata is not valid.
+    """
+    for member in inner_fields(layout.schema):
+        if is_identity(member):
+            raise _refused(member.name, "is a member of a struct; expected a column", table)
+    for field in layout.schema.fields:
+        if not is_identity(field):
+            continue
+        if field.type != _LONG:
+            raise _refused(field.name, f"has the type {field.type}; expected long", table)
+        if layout.is_partition_column(field.name):
+            raise _refused(field.name, "partitions the table; expected another column", table)
+        if not field.metadata.keys().isdisjoint((GENERATION_EXPRESSION, CURRENT_DEFAULT)):
+            raise _refused(field.name, "has a default or an expression; expected one source of values", table)
+        _identity(field, table)
+
+
+def check_assigned(schema: Schema, names: Iterable[str], table: str, *, is_insert: bool) -> None:
+    """Refuse values for identity columns.
+
+    Args:
+        names: the columns with values, regardless of case.
+        is_insert: whether the values are of new rows: a column may allow these.
+
+    Raises:
+        InvalidArgumentError: a column does not allow the values.
+    """
+    for name in names:
+        field = schema.get(name)
+        if field is None or not is_identity(field) or (is_insert and field.metadata.get(_EXPLICIT) is True):
+            continue
+        problem = "the table assigns its numbers" if is_insert else "an update cannot change it"
+        raise InvalidArgumentError(
+            f"a value is given for the identity column {field.name!r}: {problem}",
+            table=table,
+            hint="Leave the column out of the data or of the assignments; except_cols leaves it out of a merge",
+            code="DELTA_EXPLICIT_IDENTITY_VALUE",
+        )
+
+
+def with_marks(metadata: Metadata, layout: TableLayout, names: Iterable[str], files: pa.Table) -> Metadata:
+    """The metadata with the marks of identity columns moved to the numbers in new files.
+
+    Args:
+        layout: of the files.
+        names: the columns whose numbers were assigned.
+        files: a files table with statistics of these columns.
+
+    Raises:
+        InvalidArgumentError: a file has no statistics of a column.
+    """
+    paths = {name: layout.physical_path((name,)) for name in names}
+    if not paths or not len(files):
+        return metadata
+    bounds = bounds_of(files, dict.fromkeys(paths.values(), _LONG))
+    schema = Schema.from_json(metadata.schema_string)
+    marks: dict[str, int] = {}
+    for name, path in paths.items():
+        step = _identity(schema.field(name), None).step
+        ends = bounds[path].max if step > 0 else bounds[path].min
+        if ends.null_count:
+            raise InvalidArgumentError(
+                f"the files have no statistics of the identity column {name!r}, by which its high water mark moves",
+                hint="Turn the statistics of the column on in the writer properties",
+                code="DELTA_MISSING_IDENTITY_STATISTICS",
+            )
+        marks[name] = (pc.max(ends) if step > 0 else pc.min(ends)).as_py()
+    return metadata.with_schema(_with_marks(schema, marks).to_json())
+
+
+def with_marks_of(schema_string: str, other: str) -> str:
+    """A schema in which no mark is behind that of the same column in another schema of the table, both as JSON."""
+    schema, marks = Schema.from_json(schema_string), {}
+    for field in Schema.from_json(other).fields:
+        own = schema.get(field.name)
+        if own is not None and is_identity(own) and type(field.metadata.get(_MARK)) is int:
+            marks[own.name] = field.metadata[_MARK]
+    return _with_marks(schema, marks).to_json() if marks else schema_string
+
+
+def without_marks(schema_string: str) -> Schema:
+    """A schema from JSON without the marks of identity columns, which change in every write of numbers."""
+    fields = [_changed(field, {_MARK: None}) for field in Schema.from_json(schema_string).fields]
+    return Schema(fields)
+
+
+def _with_marks(schema: Schema, marks: Mapping[str, int]) -> Schema:
+    fields = []
+    for field in schema.fields:
+        mark = marks.get(field.name)
+        if mark is not None:
+            step, before = _identity(field, None).step, field.metadata.get(_MARK, mark)
+            field = _changed(field, {_MARK: max(mark, before) if step > 0 else min(mark, before)})
+        fields.append(field)
+    return Schema(fields)
+
+
+def _changed(field: Field, entries: Mapping[str, Any]) -> Field:
+    metadata = {key: value for key, value in {**field.metadata, **entries}.items() if value is not None}
+    return Field(field.name, field.type, field.nullable, metadata)
+
+
+def _identity(field: Field, table: str | None) -> Identity:
+    start, step, mark = (field.metadata.get(key) for key in (IDENTITY_START, _STEP, _MARK))
+    for key, value in ((IDENTITY_START, start), (_STEP, step), (_MARK, mark)):
+        is_missing = value is None and key == _MARK
+        if not is_missing and not (type(value) is int and -_BITS <= value < _BITS and (key != _STEP or value)):
+            raise _refused(field.name, f"has {key} {excerpt(value)}; expected a whole number", table)
+    assert type(start) is int
+    assert type(step) is int
+    if mark is None:
+        return Identity(start, step)
+    return Identity(start + max(0, (mark - start) // step + 1) * step, step)
+
+
+def _refused(name: str, problem: str, table: str | None) -> InvalidSchemaError:
+    return InvalidSchemaError(
+        f"the identity column {name!r} {problem}",
+        table=table,
+        hint="Use a top-level column of type long, with delta.identity.start and a delta.identity.step other than 0",
+        code="DELTA_INVALID_IDENTITY_COLUMN",
+    )

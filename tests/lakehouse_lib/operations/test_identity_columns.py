@@ -1,0 +1,260 @@
+"""Identity columns: no number is assigned twice, whatever writes, on both engines."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from lakehouse_lib import (
+    ColumnProperties,
+    CommitProperties,
+    DeltaTable,
+    Field,
+    Schema,
+    Transaction,
+    WriterProperties,
+    write_deltalake,
+)
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.spark.engine import SparkEngine
+from lakehouse_lib.errors import (
+    DeltaError,
+    InvalidArgumentError,
+    InvalidSchemaError,
+    MetadataChangedError,
+    SchemaMismatchError,
+)
+from tests.peers import parquet_files, read_by_all
+
+
+def identity(start: int = 1, step: int = 1, *, explicit: bool = False) -> dict[str, Any]:
+    return {
+        "delta.identity.start": start,
+        "delta.identity.step": step,
+        "delta.identity.allowExplicitInsert": explicit,
+    }
+
+
+SCHEMA = Schema(
+    [
+        Field("down", "long", nullable=False, metadata=identity(5, -2)),
+        Field("up", "long", metadata=identity(explicit=True)),
+        Field("name", "string"),
+        Field("tens", "long", metadata={"delta.generationExpression": "up * 10"}),
+    ]
+)
+
+
+def named(*names: str, **others: Any) -> pa.Table:
+    return pa.table({"name": names, **others})
+
+
+def numbers(path: Path) -> dict[str, tuple[int, int]]:
+    rows = read_by_all(path).to_pylist()
+    assert all(row["tens"] == row["up"] * 10 for row in rows)
+    return {row["name"]: (row["down"], row["up"]) for row in rows}
+
+
+def marks(table: DeltaTable | Path) -> tuple[Any, ...]:
+    schema = (DeltaTable(table) if isinstance(table, Path) else table).schema()
+    return tuple(field.metadata.get("delta.identity.highWaterMark") for field in schema.fields[:2])
+
+
+def test_every_verb_assigns_the_next_numbers(tmp_path: Path, engine: Engine) -> None:
+    DeltaTable.create(tmp_path, SCHEMA, configuration={"delta.dataSkippingNumIndexedCols": "0"})
+    table = DeltaTable(tmp_path, engine=engine)
+    assert table.protocol().min_writer_version == 6
+    write_deltalake(table, named("a", "b"), mode="append")
+    write_deltalake(table, named("c", up=[100]), mode="append")  # moves no mark
+    assert numbers(tmp_path)["c"][1] == 100
+    assert marks(tmp_path)[1] < 100
+    before = numbers(tmp_path)
+
+    table.update({"name": "'z'"}, predicate="name = 'a'")
+    merger = table.merge(named("b", "d", "e"), "target.name = source.name")
+    merger.when_matched_update_all().when_not_matched_insert({"name": "name", "up": "7"}, predicate="name = 'd'")
+    merger.when_not_matched_insert_all().execute()
+    after = numbers(tmp_path)
+    assert (after["z"], after["b"], after["c"]) == (before["a"], before["b"], before["c"])
+    assert after["d"][1] == 7
+    write_deltalake(table, named("f"), mode="overwrite", predicate="name = 'f'")
+    write_deltalake(table, named("g"), mode="append")
+    last = numbers(tmp_path)
+    downs, ups = ([pair[side] for name, pair in last.items() if name not in "cd" or not side] for side in (0, 1))
+    assert len(set(downs)) == 7
+    assert len(set(ups)) == 5
+    assert all(down % 2 == 1 for down in downs)
+    assert marks(tmp_path) == (min(downs), max(ups)) == last["g"]
+    if engine.name == "arrow":
+        assert sorted(downs, reverse=True) == [5, 3, 1, -1, -3, -5, -7]
+        assert sorted(ups) == [1, 2, 3, 8, 9]  # after the 7 of the merge
+
+
+def test_spark_numbers_a_frame_with_many_partitions(tmp_path: Path, spark: SparkSession) -> None:
+    DeltaTable.create(tmp_path, SCHEMA)
+    table = DeltaTable(tmp_path, engine=SparkEngine(spark))
+    for start in (0, 1000):
+        frame = spark.range(start, start + 1000, 1, 7).selectExpr("CAST(id AS STRING) AS name")
+        write_deltalake(table, frame, mode="append")
+    assigned = numbers(tmp_path)
+    downs, ups = (set(side) for side in zip(*assigned.values(), strict=True))
+    assert (len(assigned), len(downs), len(ups)) == (2000, 2000, 2000)
+    assert marks(tmp_path) == (min(downs), max(ups))
+    assert min(ups) == 1
+
+
+def test_values_of_the_user_are_refused(tmp_path: Path) -> None:
+    DeltaTable.create(tmp_path, SCHEMA)
+    write_deltalake(tmp_path, named("a"), mode="append")
+    table, files = DeltaTable(tmp_path), parquet_files(tmp_path)
+    merger = table.merge(named("a", down=[1], up=[1]), "target.name = source.name")
+    for verb in (
+        lambda: write_deltalake(table, named("b", down=[1]), mode="append"),
+        lambda: table.update({"up": "5"}),
+        lambda: merger.when_matched_update({"up": "5"}).execute(),
+        lambda: merger.when_not_matched_insert_all().execute(),
+    ):
+        with pytest.raises(InvalidArgumentError, match="value is given for the identity column") as refused:
+            verb()
+        assert refused.value.code == "DELTA_EXPLICIT_IDENTITY_VALUE"
+    assert parquet_files(tmp_path) == files
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_concurrent_writers_never_get_the_same_number(tmp_path: Path, seed: int) -> None:
+    DeltaTable.create(tmp_path, SCHEMA)
+    workers, writes = 5, 4
+
+    def work(worker: int) -> None:
+        for number in range(writes):
+            rows = named(*(f"{worker}-{number}-{row}" for row in range(worker + 1)))
+            table = DeltaTable(tmp_path, engine=ArrowEngine(1))
+            if (worker + number + seed) % 3:
+                write_deltalake(table, rows, mode="append")
+            else:
+                merger = table.merge(rows, "target.name = source.name")
+                merger.when_not_matched_insert_all().execute()
+            version = DeltaTable(tmp_path)
+            low, high = marks(version)
+            assigned = version.to_pyarrow_table(columns=["down", "up"]).to_pydict()
+            assert low <= min(assigned["down"])
+            assert high >= max(assigned["up"])
+
+    with ThreadPoolExecutor(workers) as pool:
+        for result in [pool.submit(work, worker) for worker in range(workers)]:
+            result.result()
+    assigned = numbers(tmp_path)
+    downs, ups = (set(side) for side in zip(*assigned.values(), strict=True))
+    assert len(assigned) == len(downs) == len(ups) == writes * sum(range(1, workers + 1))
+    assert marks(tmp_path) == (min(downs), max(ups))
+    assert parquet_files(tmp_path) == {Path(uri) for uri in DeltaTable(tmp_path).file_uris()}
+
+
+def racing(path: Path, first: Any) -> Any:
+    """A reader of one row, during whose read another writer commits."""
+
+    def batches() -> Any:
+        first()
+        yield from named("late").to_batches()
+
+    return pa.RecordBatchReader.from_batches(named("late").schema, batches())
+
+
+def test_a_lost_race_gives_later_numbers(tmp_path: Path) -> None:
+    DeltaTable.create(tmp_path, SCHEMA)
+    write_deltalake(
+        tmp_path,
+        racing(tmp_path, lambda: write_deltalake(tmp_path, named("a", "b"), mode="append")),
+        mode="append",
+    )
+    assert numbers(tmp_path) == {"a": (5, 1), "b": (3, 2), "late": (1, 3)}
+    assert marks(tmp_path) == (1, 3)
+    assert len(parquet_files(tmp_path)) == 2
+
+
+def test_other_changes_of_metadata_conflict(tmp_path: Path) -> None:
+    DeltaTable.create(tmp_path, SCHEMA)
+    change = racing(tmp_path, lambda: DeltaTable(tmp_path).alter.add_columns([Field("more", "long")]))
+    with pytest.raises(MetadataChangedError, match="'more'"):
+        write_deltalake(tmp_path, change, mode="append")
+    assert not parquet_files(tmp_path)
+
+
+def test_a_batch_is_not_committed_twice(tmp_path: Path) -> None:
+    DeltaTable.create(tmp_path, SCHEMA)
+    once = CommitProperties(app_transactions=[Transaction("loader", 1)])
+    twice = racing(tmp_path, lambda: write_deltalake(tmp_path, named("a"), mode="append", commit_properties=once))
+    with pytest.raises(DeltaError, match="loader"):
+        write_deltalake(tmp_path, twice, mode="append", commit_properties=once)
+    assert set(numbers(tmp_path)) == {"a"}
+
+
+def test_writers_without_new_numbers_do_not_conflict(tmp_path: Path) -> None:
+    DeltaTable.create(tmp_path, SCHEMA)
+    write_deltalake(tmp_path, named("a"), mode="append")
+    old = DeltaTable(tmp_path)
+    merger = old.merge(named("a"), "target.name = source.name").when_matched_update({"name": "'b'"})
+    write_deltalake(tmp_path, named("c"), mode="append")
+    merger.execute()
+    assert numbers(tmp_path) == {"b": (5, 1), "c": (3, 2)}
+
+
+def test_a_restore_does_not_move_marks_back(tmp_path: Path) -> None:
+    DeltaTable.create(tmp_path, SCHEMA)
+    for name in ("a", "b"):
+        write_deltalake(tmp_path, named(name), mode="append")
+    DeltaTable(tmp_path).restore(1)
+    write_deltalake(tmp_path, named("c"), mode="append")
+    assert numbers(tmp_path) == {"a": (5, 1), "c": (1, 3)}
+
+
+def test_a_table_of_delta_spark_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    shutil.copytree(Path(__file__).parents[2] / "data/delta_spark/tables/identity", path)
+    rows = DeltaTable(path).to_pyarrow_table().to_pylist()
+    write_deltalake(path, pa.table({"v": ["ours"]}), mode="append")
+    last = [row for row in DeltaTable(path).to_pyarrow_table().to_pylist() if row["v"] == "ours"]
+    assert last == [{"a": min(row["a"] for row in rows) - 2, "b": max(row["b"] for row in rows) + 1, "v": "ours"}]
+
+
+def test_no_numbers_left(tmp_path: Path) -> None:
+    DeltaTable.create(
+        tmp_path, Schema([Field("id", "long", metadata=identity((1 << 63) - 2)), Field("name", "string")])
+    )
+    write_deltalake(tmp_path, named("a", "b"), mode="append")
+    with pytest.raises(SchemaMismatchError, match="has no numbers left"):
+        write_deltalake(tmp_path, named("c"), mode="append")
+
+
+def test_the_column_needs_statistics(tmp_path: Path) -> None:
+    DeltaTable.create(tmp_path, SCHEMA)
+    off = WriterProperties(column_properties={"up": ColumnProperties(statistics_enabled="NONE")})
+    with pytest.raises(InvalidArgumentError, match="no statistics of the identity column 'up'") as refused:
+        write_deltalake(tmp_path, named("a"), mode="append", writer_properties=off)
+    assert refused.value.code == "DELTA_MISSING_IDENTITY_STATISTICS"
+    assert not parquet_files(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        (Field("id", "integer", metadata=identity()), "has the type integer; expected long"),
+        (Field("id", "long", metadata=identity(step=0)), "step 0; expected a whole number"),
+        (Field("id", "long", metadata={"delta.identity.step": 1}), "start None; expected a whole number"),
+        (Field("id", "long", metadata={**identity(), "CURRENT_DEFAULT": "1"}), "has a default or an expression"),
+        (Field("id", Schema([Field("a", "long", metadata=identity())])), "is a member of a struct"),
+        (Field("part", "long", metadata=identity()), "partitions the table"),
+    ],
+)
+def test_columns_that_are_refused(tmp_path: Path, field: Field, text: str) -> None:
+    partition_by = ["part"] if field.name == "part" else None
+    with pytest.raises(InvalidSchemaError, match=text) as refused:
+        DeltaTable.create(tmp_path, Schema([Field("name", "string"), field]), partition_by=partition_by)
+    assert refused.value.code == "DELTA_INVALID_IDENTITY_COLUMN"
