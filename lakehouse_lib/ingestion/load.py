@@ -35,7 +35,7 @@ from lakehouse_lib.ingestion.load_result import LoadResult
 from lakehouse_lib.ingestion.parse import check_schema
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.source import Source
-from lakehouse_lib.schema.computed_columns import is_computed
+from lakehouse_lib.schema.enforcement import is_computed
 from lakehouse_lib.store import open_store
 
 if TYPE_CHECKING:

@@ -19,8 +19,23 @@ from lakehouse_lib.arrow.nested import entries, unfolded
 from lakehouse_lib.arrow.types import nullable, without_views
 from lakehouse_lib.errors import SchemaMismatchError
 from lakehouse_lib.schema.arrow import type_from_arrow
-from lakehouse_lib.schema.computed_columns import is_computed
-from lakehouse_lib.schema.types import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType, VariantType
+from lakehouse_lib.schema.types import (
+    ArrayType,
+    DataType,
+    Field,
+    MapType,
+    PrimitiveType,
+    Schema,
+    StructType,
+    VariantType,
+)
+
+#: The metadata of a generated column: its SQL expression (PROTOCOL.md, Generated Columns).
+GENERATION_EXPRESSION = "delta.generationExpression"
+#: The metadata of a column with a default: its SQL expression (PROTOCOL.md, Default Columns).
+CURRENT_DEFAULT = "CURRENT_DEFAULT"
+#: The metadata of an identity column: its first number (PROTOCOL.md, Identity Columns).
+IDENTITY_START = "delta.identity.start"
 
 _INTEGRAL_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _WIDENS_TO = {
@@ -42,6 +57,11 @@ class Mismatch:
 
     def __str__(self) -> str:
         return f"{self.column}: expected {self.expected}, got {self.got}"
+
+
+def is_computed(field: Field) -> bool:
+    """Whether a write computes the values of a top-level column that the data does not have."""
+    return not field.metadata.keys().isdisjoint((GENERATION_EXPRESSION, CURRENT_DEFAULT, IDENTITY_START))
 
 
 def enforce(schema: Schema, incoming: pa.Schema, *, table: str | None = None) -> None:

@@ -6,8 +6,9 @@ A path has the names from the column to the field: ``("address", "city")``. On t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from lakehouse_lib.schema.nesting import all_types
 from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, Schema, StructType
 
 Path = tuple[str, ...]
@@ -36,6 +37,13 @@ def find_field(schema: StructType, path: Sequence[str]) -> tuple[Path, Field] | 
             spelled.append(name)
             kind = inner
     return None if field is None else (tuple(spelled), field)
+
+
+def members_of(schema: Schema) -> Iterator[Field]:
+    """The members of the structs in columns, at every depth."""
+    for kind in all_types(schema):
+        if isinstance(kind, StructType) and kind is not schema:
+            yield from kind.fields
 
 
 def fields_of(schema: Schema, parent: Path) -> list[Field]:

@@ -11,7 +11,8 @@ from lakehouse_lib.expressions import Value, parse_value
 from lakehouse_lib.features.feature import Feature, field_metadata
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.schema import Field, Schema
-from lakehouse_lib.schema.computed_columns import CURRENT_DEFAULT, GENERATION_EXPRESSION, inner_fields
+from lakehouse_lib.schema.enforcement import CURRENT_DEFAULT, GENERATION_EXPRESSION, IDENTITY_START
+from lakehouse_lib.schema.nested_fields import members_of
 
 FEATURE = Feature(
     "allowColumnDefaults",
@@ -65,9 +66,11 @@ def check_defaults(schema: Schema, table: str | None) -> None:
         DeltaError: as ``default_values``.
     """
     for field in schema.fields:
-        if CURRENT_DEFAULT in field.metadata and GENERATION_EXPRESSION in field.metadata:
-            raise _refused(field.name, "is generated", table)
-    for member in inner_fields(schema):
+        others = {GENERATION_EXPRESSION: "is generated", IDENTITY_START: "is an identity column"}
+        problem = next((problem for key, problem in others.items() if key in field.metadata), None)
+        if CURRENT_DEFAULT in field.metadata and problem is not None:
+            raise _refused(field.name, problem, table)
+    for member in members_of(schema):
         if CURRENT_DEFAULT in member.metadata:
             raise _refused(member.name, "is a member of a struct", table)
     default_values(schema, table)

@@ -13,7 +13,8 @@ from lakehouse_lib.expressions import Value, ValueRule, check_generation, parse_
 from lakehouse_lib.features.feature import Feature, field_metadata
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.schema import Field, PrimitiveType, Schema, TableLayout
-from lakehouse_lib.schema.computed_columns import GENERATION_EXPRESSION, inner_fields
+from lakehouse_lib.schema.enforcement import GENERATION_EXPRESSION
+from lakehouse_lib.schema.nested_fields import members_of
 
 
 def generated_values(schema: Schema, table: str | None = None) -> dict[str, Value]:
@@ -52,7 +53,7 @@ def check_expressions(schema: Schema, table: str | None) -> None:
         InvalidPredicateError: an expression does not parse, may change its value, or has another type than its column.
         UnsupportedFeatureError: an expression is not text.
     """
-    for member in inner_fields(schema):
+    for member in members_of(schema):
         if _is_generated(member):
             raise _refused(member, "is a member of a struct; expected a column", table)
     for name, value in generated_values(schema, table).items():

@@ -19,12 +19,12 @@ from lakehouse_lib.features.feature import Feature, field_metadata
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.schema import Field, PrimitiveType, Schema, TableLayout
-from lakehouse_lib.schema.computed_columns import (
+from lakehouse_lib.schema.enforcement import (
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
     IDENTITY_START,
-    inner_fields,
 )
+from lakehouse_lib.schema.nested_fields import members_of
 from lakehouse_lib.statistics import bounds_of
 
 _PREFIX = "delta.identity."
@@ -74,7 +74,7 @@ def check_identities(layout: TableLayout, table: str | None) -> None:
         InvalidSchemaError: an identity column is in a struct, partitions the table, is not a long, or has another
             source of values; or its metadata is not valid.
     """
-    for member in inner_fields(layout.schema):
+    for member in members_of(layout.schema):
         if is_identity(member):
             raise _refused(member.name, "is a member of a struct; expected a column", table)
     for field in layout.schema.fields:

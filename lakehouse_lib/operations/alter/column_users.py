@@ -25,9 +25,7 @@ def check_unused(snapshot: Snapshot, place: ColumnPlace, verb: str) -> None:
     rules = feature_rules(snapshot.metadata, snapshot.store.root)
     # The rule of a generated column names this column first, and does not prevent a change of it.
     users = [
-        rule.name
-        for rule in rules
-        if column in (rule.value.columns if isinstance(rule, ValueRule) else rule.columns)
+        rule.name for rule in rules if column in (rule.value.columns if isinstance(rule, ValueRule) else rule.columns)
     ]
     statistics_columns = STATS_COLUMNS.of(snapshot.configuration, snapshot.store.root) or ()
     if any(tuple(name.lower() for name in other[: len(path)]) == path for other in statistics_columns):

@@ -24,7 +24,7 @@ from lakehouse_lib.operations.write.write import with_wider_schema
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.table_properties import TYPE_WIDENING
 from lakehouse_lib.schema import Field, PrimitiveType, Schema, StructType, all_types, check_usable, with_fields
-from lakehouse_lib.schema.computed_columns import CURRENT_DEFAULT
+from lakehouse_lib.schema.enforcement import CURRENT_DEFAULT
 from lakehouse_lib.schema.not_null import NotNull
 from lakehouse_lib.schema.type_widening import may_change, with_change
 from lakehouse_lib.snapshot import Snapshot

@@ -89,8 +89,8 @@ def new_metadata(
         created_time=clock.now() if before is None else before.created_time,
     )
     check_expressions(schema, table)
-    check_defaults(schema, table)
     check_identities(TableLayout(schema, metadata.partition_columns), table)
+    check_defaults(schema, table)
     row_rules(metadata, table)  # refuse constraints that do not fit the columns
     return with_physical_names(metadata, before, table=table)
 
