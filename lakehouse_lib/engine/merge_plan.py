@@ -20,7 +20,7 @@ class MergeClause:
     Attributes:
         condition: on the columns of a ``MergeNamespace``; None: true.
         values: the new values by column of the target, as its schema spells it. In an UPDATE, other columns keep their
-            values; in an INSERT, they are NULL.
+            values; in an INSERT, they are computed by the table, or NULL.
     """
 
     case: MergeCase

@@ -90,7 +90,8 @@ class TableMerger:
         """Insert rows of the source that match no row of the target.
 
         Args:
-            updates: column of the target -> SQL expression on the columns of the source; other columns are NULL.
+            updates: column of the target -> SQL expression on the columns of the source; other columns are computed
+                by the table, or NULL.
             predicate: SQL on the columns of the source.
         """
         return self._add("not matched", "insert", predicate, updates=updates)

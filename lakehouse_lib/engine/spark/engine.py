@@ -133,19 +133,21 @@ class SparkEngine:
             table = pa.Table.from_batches(batches, nullable(target.layout.schema.to_arrow()))
             frame = self.spark.createDataFrame(table, struct_type(as_schema(target.layout.schema)))
         checks = row_checks.row_checks(target)
+        settings = updating.SETTINGS if target.computed.names else {}  # expressions are evaluated in UTC
         with spark_failures():
             shaped = spark_writer.shaped(frame, target)
             shaped = computing.with_computed(shaped, target.computed.without(rows.schema.names), target)
         try:
             with spark_failures():
-                with session_settings(self.spark, updating.SETTINGS if target.computed.names else {}):
+                with session_settings(self.spark, settings):
                     checked = row_checks.checked(shaped, checks, target)
                 if target.store.spark_access(target.store.root).renames and spark_writer.can_write(target):
                     return spark_writer.write_frame(checked, target, self)
                 workers.make_ready(self.spark)
                 return self._results(worker_writer.files_of(checked, target))
         except StoreError as error:
-            refusal = row_checks.refusal(error, shaped, checks, target)
+            with session_settings(self.spark, settings):
+                refusal = row_checks.refusal(error, shaped, checks, target)
             if refusal is None:
                 raise
             raise refusal from error
