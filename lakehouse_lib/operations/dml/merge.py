@@ -14,7 +14,7 @@ from lakehouse_lib.engine.merge_plan import MergeClause, MergePlan
 from lakehouse_lib.engine.parquet.key_join import common_type
 from lakehouse_lib.engine.parquet.merging import merge_rows
 from lakehouse_lib.engine.writer_properties import WriterProperties
-from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError, MetadataChangedError
+from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, InvalidPredicateError, MetadataChangedError
 from lakehouse_lib.expressions import Predicate, Value, conjoin, from_filters
 from lakehouse_lib.expressions.ir import And, Column, Comparison, Node, Opaque, conjunction, walk
 from lakehouse_lib.expressions.namespace import SOURCE, TARGET
@@ -133,8 +133,12 @@ class _Merge:
 
     name = "MERGE"
     writes_rows = True
-    replans = (*FILE_CONFLICTS, MetadataChangedError)  # such as marks of identity columns that another writer moved
     commits_always = False
+
+    @property
+    def replans(self) -> tuple[type[CommitFailedError], ...]:
+        # Another writer may have moved marks of identity columns, too. New columns need the metadata of the read version.
+        return FILE_CONFLICTS if self.new_columns is not None else (*FILE_CONFLICTS, MetadataChangedError)
 
     @property
     def parameters(self) -> Mapping[str, Any]:
