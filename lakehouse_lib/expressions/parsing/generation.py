@@ -12,7 +12,7 @@ from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.ir import Arithmetic, Literal, Node
 from lakehouse_lib.expressions.parsing.comparison import INTEGRAL_BITS
 from lakehouse_lib.expressions.parsing.quoted_names import parse_condition
-from lakehouse_lib.expressions.parsing.sql import translate_operand
+from lakehouse_lib.expressions.parsing.sql import translate_value
 from lakehouse_lib.schema import DataType, PrimitiveType, Schema
 
 #: Functions whose value changes between calls, rows, sessions or files, in sqlglot's names.
@@ -48,7 +48,7 @@ def check_deterministic(sql: str, schema: Schema) -> None:
 
 def type_of_generation(sql: str, schema: Schema) -> DataType | None:
     """The type that the expression has in Spark; None: only Spark knows it, or the expression fits any type."""
-    node = translate_operand(sql, schema)
+    node = translate_value(sql, schema, None)
     return None if isinstance(node, Literal) else _spark_type(node)
 
 

@@ -68,20 +68,16 @@ def translate(sql: str, schema: Schema) -> Node:
     return _read(sql, "one SQL condition in Spark's dialect, such as id > 5 AND name = 'a'", _condition, schema)
 
 
-def translate_value(sql: str, schema: Schema, kind: DataType) -> Node:
-    """The node of a SQL expression whose value is assigned to a column of type ``kind``.
+def translate_value(sql: str, schema: Schema, kind: DataType | None) -> Node:
+    """The node of a SQL expression whose value is assigned to a column of type ``kind``; None: in its own type.
 
     Raises:
         InvalidPredicateError: it is not a valid expression on single rows, or does not assign to the type.
     """
     if not isinstance(sql, str) or not sql.strip():
         raise InvalidPredicateError("it is not a SQL expression", hint="Write an expression, such as price * 2")
-    return _read(sql, "one SQL expression in Spark's dialect, such as price * 2", partial(_assigned, kind=kind), schema)
-
-
-def translate_operand(sql: str, schema: Schema) -> Node:
-    """The node of a SQL expression in its own type; arguments and errors as of ``translate_value``."""
-    return _read(sql, "one SQL expression in Spark's dialect", _node, schema)
+    read = _node if kind is None else partial(_assigned, kind=kind)
+    return _read(sql, "one SQL expression in Spark's dialect, such as price * 2", read, schema)
 
 
 def name_parts(text: str) -> list[str]:

@@ -137,7 +137,7 @@ class _Merge:
 
     @property
     def replans(self) -> tuple[type[CommitFailedError], ...]:
-        # Another writer may have moved marks of identity columns, too. New columns need the metadata of the read version.
+        # Another writer may have moved marks of identity columns. New columns need the metadata of the read version.
         return FILE_CONFLICTS if self.new_columns is not None else (*FILE_CONFLICTS, MetadataChangedError)
 
     @property
