@@ -21,6 +21,7 @@ from lakehouse_lib.errors import (
 )
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features import row_rules
+from lakehouse_lib.features.computed_columns.identity_columns import identities
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.operations.optimize.compact import check_partition_predicate
 from lakehouse_lib.operations.results import ChangeResult
@@ -164,9 +165,10 @@ def _added(
 ) -> pa.Table:
     """The files table of the added files, which satisfy the predicate."""
     store, table = snapshot.store, snapshot.store.root
-    rules = [rule for rule in row_rules(metadata, table) if not rule.name.startswith("NOT NULL")] if actions else []
+    rules = [rule.name for rule in row_rules(metadata, table) if not rule.name.startswith("NOT NULL")]
+    rules += [f"the identity column {name!r}" for name in identities(snapshot.schema, table)]
     if actions and (rules or snapshot.layout.mapping != "none"):
-        reason = rules[0].name if rules else "column mapping (columnMapping)"
+        reason = rules[0] if rules else "column mapping (columnMapping)"
         raise UnsupportedFeatureError(
             f"the table has {reason}; expected no such feature, because added files are not read",
             table=table,

@@ -21,6 +21,8 @@ from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import num_records
 from lakehouse_lib.transaction.conflict_checker import find_change
 
+#: How often numbers are committed at most: once, and after each lost race.
+_ROUNDS = 100
 _LONG = PrimitiveType("long")
 
 
@@ -31,7 +33,8 @@ def commit_numbers(
     target: WriteTarget,
     engine: Engine,
     commit: Callable[[Snapshot, pa.Table], ChangeResult],
-    rounds: int,
+    *,
+    may_repeat: bool,
 ) -> ChangeResult:
     """Commit new files with numbers of identity columns.
 
@@ -42,12 +45,13 @@ def commit_numbers(
         files: the files table of the new files, with numbers after the marks of the snapshot.
         names: the identity columns whose numbers were assigned.
         commit: commits a files table to a version, and moves the marks.
-        rounds: how often it is called at most.
+        may_repeat: whether it may be called again, on a later version.
 
     Raises:
         CommitFailedError: a conflict that moved more than marks and harmless properties, or the last round was lost.
         CommitUnknownError: the store gave no answer to the commit.
     """
+    rounds = _ROUNDS if may_repeat else 1
     try:
         while True:
             rounds -= 1

@@ -68,9 +68,6 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import Conflict, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
-#: How often an append with an identity column is committed at most: once, and after each lost race.
-_ROUNDS = 100
-
 Mode = Literal["error", "append", "overwrite", "ignore"]
 SchemaMode = Literal["merge", "overwrite"]
 
@@ -183,11 +180,11 @@ def write(
     if snapshot is not None and numbered:
 
         def commit(latest: Snapshot, added: pa.Table) -> ChangeResult:
-            marked = with_marks(_metadata(latest, rows.schema, what), target.layout, numbered, added)
+            marked = with_marks(metadata_after(latest, rows.schema, what), target.layout, numbered, added)
             return _commit(store, latest, added, marked, what, commit_properties)
 
-        rounds = _ROUNDS if what.mode == "append" else 1
-        return commit_numbers(snapshot, files, numbered, target, engine, commit, rounds)
+        may_repeat = what.mode == "append"
+        return commit_numbers(snapshot, files, numbered, target, engine, commit, may_repeat=may_repeat)
     try:
         return _commit(store, snapshot, files, metadata, what, commit_properties)
     except CommitUnknownError:  # a version may refer to the files
