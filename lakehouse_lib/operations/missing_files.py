@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import bools, strings, whole
 from lakehouse_lib.errors import ObjectNotFoundError, PathOutsideTableError
-from lakehouse_lib.operations.vacuum import list_objects
+from lakehouse_lib.operations.listing import list_objects
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore

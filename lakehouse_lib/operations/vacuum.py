@@ -7,50 +7,37 @@ younger than the retention, because it may belong to a running writer.
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import int64s, literal, strings
+from lakehouse_lib.arrow.values import literal, strings
 from lakehouse_lib.engine.spark.write import WRITE_KEY
-from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError, VersionNotFoundError
+from lakehouse_lib.errors import InvalidArgumentError, RetentionError, VersionNotFoundError
 from lakehouse_lib.log import clock, latest_version
+from lakehouse_lib.log.change_files import logged_change_files
 from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.log.file_records import recorded_paths
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.log.tombstones import are_expired, retention, unexpired
 from lakehouse_lib.operations.files import total_size
+from lakehouse_lib.operations.listing import SymbolicLinks, list_objects
 from lakehouse_lib.operations.results import VacuumResult
-from lakehouse_lib.operations.symbolic_links import SymbolicLinks
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION, SET_BY
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
-from lakehouse_lib.store import ObjectMeta, ObjectStore
+from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 from lakehouse_lib.transaction import CommitProperties, OptimisticTransaction, version_of
 
-#: The stored objects that ``plan_vacuum`` chooses from: one row per object, with its store path, its size in bytes and
-#: its modification time in ms since the epoch.
-OBJECT_SCHEMA = pa.schema(
-    [
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("modified", pa.int64(), nullable=False),
-    ]
-)
-
 _LONGEST_HOURS = 1e10  # about a million years; an int64 holds it in milliseconds
 _HOUR = 3_600_000
-_LISTED_AT_ONCE = 65_536
 
 
 def vacuum(
@@ -77,7 +64,8 @@ def vacuum(
             retention. If more hours are requested, older tombstones are read from the commits that the log still has.
         dry_run: only return what would be deleted.
         enforce_retention_duration: refuse fewer hours than the table's retention.
-        full: delete old files without a log entry, too; False: only files that commits have removed.
+        full: delete old files without a log entry, too; False: only files that commits have removed, and change files
+            of commits that are older than the retention.
         keep_versions: keep all files of these versions.
         commit_properties: the properties of both commits.
         now: the moment from which the retention is counted back; None: this machine's clock, which must not be ahead of
@@ -111,13 +99,15 @@ def vacuum(
     if retention_ms > configured:
         tombstones = pa.concat_tables([tombstones, *_dropped_tombstones(latest, moment - retention_ms)])
     kept_files = [load_snapshot(latest.store, version).files for version in keep_versions]
+    cutoff = moment - retention_ms
     plan = plan_vacuum(
         listing.objects,
         pa.concat_tables([latest.files, *kept_files]),
         tombstones,
-        moment - retention_ms,
+        cutoff,
         store=latest.store,
         full=full,
+        change_files=None if full else _change_files(listing.objects, cutoff, latest.store),
         links=listing.links,
         spared=recorded_paths(latest.store),
         partition_columns=list(latest.layout.partition_keys.values()),
@@ -170,6 +160,7 @@ def plan_vacuum(
     *,
     store: ObjectStore,
     full: bool = True,
+    change_files: pa.Array | None = None,
     links: SymbolicLinks = SymbolicLinks(),  # noqa: B008 - a value
     spared: pa.ChunkedArray | None = None,
     partition_columns: Sequence[str] = (),
@@ -184,6 +175,7 @@ def plan_vacuum(
             not know it and it was written before the cutoff.
         store: gives the log's paths their canonical form.
         full: delete objects that the log does not know, too.
+        change_files: store paths of change files that are deleted, too, if they were written before the cutoff.
         links: the table's symbolic links; a file to which the log refers through a link is kept.
         spared: store paths of files that clones and pins keep; None: no file.
         partition_columns: columns whose folders hold data even if they start with ``_`` or ``.``, by physical names.
@@ -199,8 +191,10 @@ def plan_vacuum(
 
     paths = objects["path"]
     unneeded = pc.is_in(paths, value_set=expired_paths)
-    if full:
-        unneeded = pc.or_(pc.less(objects["modified"], limit), unneeded)
+    is_old = pc.less(objects["modified"], limit)
+    if change_files is not None:
+        unneeded = pc.or_(pc.and_(is_old, pc.is_in(paths, value_set=change_files)), unneeded)
+    unneeded = pc.or_(is_old, unneeded) if full else unneeded
     gone = objects.filter(pc.and_not(unneeded, pc.is_in(paths, value_set=protected_paths)))
     gone = gone.filter(pc.invert(_hidden(gone["path"], partition_columns)))
     gone = gone.filter(pc.invert(file_paths.are_absolute(gone["path"], store)))  # outside the table
@@ -266,36 +260,6 @@ def shares_name(paths: pa.ChunkedArray, references: pa.ChunkedArray) -> pa.Chunk
     return pc.is_in(_file_names(paths), value_set=strings(sorted(names)))
 
 
-@dataclass(frozen=True)
-class Listing:
-    """The stored objects below a table's root.
-
-    Attributes:
-        objects: every object outside the table's own log (OBJECT_SCHEMA), without links and objects behind links.
-        log: the objects of the table's own log (OBJECT_SCHEMA).
-        links: the symbolic links.
-    """
-
-    objects: pa.Table
-    log: pa.Table
-    links: SymbolicLinks
-
-
-def list_objects(store: ObjectStore) -> Listing:
-    """Every object below the table's root.
-
-    Raises:
-        StoreError: a name is not UTF-8; a log cannot refer to it.
-    """
-    links: dict[str, str] = {}
-    listed = (meta for meta in store.walk() if not _is_link(meta, links))
-    every = pa.Table.from_batches(_batches(listed, store.root), OBJECT_SCHEMA)
-    _as_text([*links, *links.values()], store.root)
-    symbolic_links = SymbolicLinks(os.path.realpath(store.root), links) if links else SymbolicLinks()
-    own = pc.starts_with(every["path"], f"{LOG}/")
-    return Listing(every.filter(pc.invert(own)), every.filter(own), symbolic_links)
-
-
 def nested_tables(paths: pa.ChunkedArray) -> Iterable[str]:
     """Folders below the root that have a log of their own."""
     inside = paths.filter(pc.match_substring(paths, f"/{LOG}/"))
@@ -311,13 +275,6 @@ def iceberg_folders(paths: pa.ChunkedArray) -> list[str]:
     described = paths.filter(pc.match_substring_regex(paths, r"(^|/)metadata/[^/]+\.metadata\.json(\.gz)?$"))
     folders: list[str] = pc.unique(pc.replace_substring_regex(described, "[^/]*$", "")).to_pylist()
     return folders
-
-
-def _is_link(meta: ObjectMeta, links: dict[str, str]) -> bool:
-    """Whether an object is a link; a link is added to ``links``."""
-    if meta.link:
-        links[meta.path] = meta.link
-    return bool(meta.link)
 
 
 def _retention_ms(retention_hours: float, snapshot: Snapshot) -> int:
@@ -337,26 +294,11 @@ def _dropped_tombstones(latest: Snapshot, since: int) -> list[pa.Table]:
     return [table.select(latest.tombstones.column_names) for table in young]
 
 
-def _batches(listed: Iterator[ObjectMeta], table: str) -> Iterator[pa.RecordBatch]:
-    while chunk := list(islice(listed, _LISTED_AT_ONCE)):
-        paths = _as_text([meta.path for meta in chunk], table)
-        yield pa.record_batch(
-            [
-                paths,
-                int64s([meta.size for meta in chunk]),
-                int64s([meta.modified for meta in chunk]),
-            ],
-            schema=OBJECT_SCHEMA,
-        )
-
-
-def _as_text(paths: list[str], table: str) -> pa.Array:
-    try:
-        return strings(paths)
-    except UnicodeEncodeError as error:
-        raise StoreError(
-            f"the file name {error.object!r} is not UTF-8", table=table, hint="Rename or delete the file"
-        ) from error
+def _change_files(objects: pa.Table, cutoff: int, store: ObjectStore) -> pa.Array | None:
+    """The store paths of the change files of commits from before the cutoff; None: there are no change files."""
+    if not pc.any(pc.starts_with(objects["path"], f"{file_paths.CHANGE_DATA}/"), min_count=0).as_py():
+        return None
+    return file_paths.canonical(logged_change_files(store, cutoff)["path"], store)
 
 
 def _referenced(files: pa.Table, store: ObjectStore) -> list[pa.Array]:

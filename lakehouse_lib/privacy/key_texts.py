@@ -18,7 +18,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.ingestion.sources.casts import from_text
-from lakehouse_lib.operations.vacuum import list_objects
+from lakehouse_lib.operations.listing import list_objects
 from lakehouse_lib.privacy.stored_files import as_files, constants_of, stored_files
 from lakehouse_lib.schema import PrimitiveType
 from lakehouse_lib.snapshot import Snapshot

@@ -19,11 +19,13 @@ from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import RetentionError, VersionNotFoundError
 from lakehouse_lib.log import clock
+from lakehouse_lib.log.change_files import logged_change_files
 from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.segment import list_commits, oldest_version
 from lakehouse_lib.operations.files import total_size
+from lakehouse_lib.operations.listing import list_objects
 from lakehouse_lib.operations.results import OperationResult
-from lakehouse_lib.operations.vacuum import list_objects, nested_tables, newest, shares_name
+from lakehouse_lib.operations.vacuum import nested_tables, newest, shares_name
 from lakehouse_lib.privacy.matches import GONE, count_live, count_stored, matching_rows
 from lakehouse_lib.privacy.stored_files import stored_files
 from lakehouse_lib.protocol import file_paths
@@ -46,6 +48,8 @@ class PurgeResult(OperationResult):
         files: store paths of the deleted files.
         rows, bytes: the number of matching rows in these files, and the size of the files.
         versions_lost: versions that cannot be read in full afterwards, ascending.
+        changes_lost: versions whose change files are among the deleted files, ascending. Afterwards no range of the
+            change data feed with such a version can be read.
         kept: rows by file, of files with matching rows that no version refers to and that are young enough to belong
             to a running writer; purge again later.
         unreadable: the reason by file, of files that cannot be checked; symbolic links are among them.
@@ -60,6 +64,7 @@ class PurgeResult(OperationResult):
     rows: int
     bytes: int
     versions_lost: tuple[int, ...]
+    changes_lost: tuple[int, ...] = ()
     kept: Mapping[str, int] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
     out_of_reach: Mapping[str, int] = field(default_factory=dict)
@@ -118,9 +123,9 @@ def purge(
 ) -> PurgeResult:
     """Delete from disk the files that are not in the current version and hold rows for which the predicate is true.
 
-    Removed files are deleted without retention, so readers of older versions fail afterwards. A file that no version
-    refers to is deleted if it is older than ``writer_grace``. Nested tables have their own logs and are not touched;
-    purge them by their location.
+    Removed files and change files are deleted without retention, so readers of older versions and of their changes fail
+    afterwards. A file to which the log does not refer is deleted if it is older than ``writer_grace``. Nested tables
+    have their own logs and are not touched; purge them by their location.
 
     Args:
         writer_grace: the age below which a file without a reference in the log may belong to a running writer.
@@ -167,9 +172,10 @@ def purge(
     if not dry_run and len(holding):
         clock.check_by_probe(latest.store)  # if this clock were ahead, files of a running writer would look old
     young = pc.greater(holding["modificationTime"], clock.now() - int(writer_grace.total_seconds() * 1000))
-    young = pc.and_not(young, pc.is_in(holding["stored"], value_set=_paths(latest.tombstones, latest.store)))
+    young = pc.and_not(young, pc.is_in(holding["stored"], value_set=_committed(holding["stored"], latest)))
     deletable, recent = holding.filter(pc.invert(young)), holding.filter(young)
     paths = sorted(deletable["stored"].to_pylist())
+    versions_lost, changes_lost = _versions_with(latest, frozenset(paths))
     result = PurgeResult(
         table=latest.store.root,
         read_version=latest.version,
@@ -178,7 +184,8 @@ def purge(
         files=tuple(paths),
         rows=matching_rows(deletable),
         bytes=total_size(deletable),
-        versions_lost=tuple(_versions_with(latest, frozenset(paths))),
+        versions_lost=versions_lost,
+        changes_lost=changes_lost,
         kept=_rows(recent),
         unreadable={**_notes(counted.filter(pc.is_null(counted["matches"]))), **stored.unreadable},
         out_of_reach=_rows(out_of_reach),
@@ -274,26 +281,42 @@ def _checksum(path: str) -> str:
     return f"{folder}/.{name}.crc" if folder else f".{name}.crc"
 
 
-def _versions_with(snapshot: Snapshot, paths: frozenset[str]) -> Iterator[int]:
-    """The readable versions whose files include one of ``paths``; reads every commit of the log."""
+def _committed(stored: pa.ChunkedArray, latest: Snapshot) -> pa.Array:
+    """The store paths to which commits referred: removed files, and change files if some of ``stored`` may be these."""
+    removed = _paths(latest.tombstones, latest.store)
+    if not pc.any(pc.starts_with(stored, f"{file_paths.CHANGE_DATA}/"), min_count=0).as_py():
+        return removed
+    return pa.concat_arrays([removed, _paths(logged_change_files(latest.store), latest.store)])
+
+
+def _versions_with(snapshot: Snapshot, paths: frozenset[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The readable versions whose files include one of ``paths``, and those whose change files do.
+
+    Reads every commit of the log.
+    """
     oldest = oldest_version(snapshot.store)
     if not paths or oldest is None:
-        return
+        return (), ()
     events: list[tuple[int, frozenset[str], frozenset[str]]] = []
     alive: set[str] = set()
     touched: set[str] = set()
+    changed: list[int] = []
     for commit in list_commits(snapshot.store):
         try:
             actions = read_commit(snapshot.store, commit.version, size=commit.size)
         except VersionNotFoundError:  # log cleanup deleted this commit and older ones after they were listed
-            events, alive, touched = [], set(), set()
+            events, alive, touched, changed = [], set(), set(), []
             continue
         added = paths.intersection(_paths(actions.adds, snapshot.store).to_pylist())
         removed = paths.intersection(_paths(actions.removes, snapshot.store).to_pylist())
         alive |= removed - touched  # a file whose first action is a remove was live before the log's oldest commit
         touched |= added | removed
         events.append((commit.version, added, removed))
+        if paths.intersection(_paths(actions.changes, snapshot.store).to_pylist()):
+            changed.append(commit.version)
+    lost = []
     for version, added, removed in events:
         alive = (alive - removed) | added
         if alive and version >= oldest:
-            yield version
+            lost.append(version)
+    return tuple(lost), tuple(changed)

@@ -14,7 +14,9 @@ import pyarrow.parquet as pq
 from lakehouse_lib.engine.parquet.reader import DataFile, TableReader
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, ObjectNotFoundError, PathOutsideTableError
 from lakehouse_lib.log import file_names
-from lakehouse_lib.operations.vacuum import OBJECT_SCHEMA, Listing, removes_below_checkpoint
+from lakehouse_lib.log.change_files import logged_change_files
+from lakehouse_lib.operations.listing import OBJECT_SCHEMA, Listing
+from lakehouse_lib.operations.vacuum import removes_below_checkpoint
 from lakehouse_lib.protocol import deletion_vector, file_paths, partition_values
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import PrimitiveType
@@ -164,7 +166,10 @@ def _partition_values(
         keys: by partition key, whether the table is partitioned by it now.
     """
     logged: dict[str, list[tuple[str, str | None]]] = {}
-    for files in (snapshot.tombstones, snapshot.files):
+    sources = [snapshot.tombstones, snapshot.files]
+    if any(path.startswith(f"{file_paths.CHANGE_DATA}/") for path in paths):
+        sources.append(logged_change_files(snapshot.store))
+    for files in sources:
         canonical = file_paths.canonical(files["path"], snapshot.store).to_pylist()
         # A remove without extended file metadata may omit the values: its empty map is not a value of null.
         full = files["extendedFileMetadata"].to_pylist() if "extendedFileMetadata" in files.column_names else None

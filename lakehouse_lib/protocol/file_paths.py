@@ -23,6 +23,9 @@ from lakehouse_lib.errors import PathOutsideTableError
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.uris import scheme_prefix
 
+#: The folder of change files, below the table's folder.
+CHANGE_DATA = "_change_data"
+
 # Characters that RFC 3986 allows unescaped in a path, except the percent sign.
 _SAFE = "/-._~!$&'()*+,;=:@"
 _SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*:"

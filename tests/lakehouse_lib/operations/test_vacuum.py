@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.log.history import history
 from lakehouse_lib.operations.checkpoint import checkpoint
-from lakehouse_lib.operations.vacuum import OBJECT_SCHEMA, plan_vacuum, vacuum
+from lakehouse_lib.operations.listing import OBJECT_SCHEMA
+from lakehouse_lib.operations.vacuum import plan_vacuum, vacuum
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, open_store
@@ -376,6 +377,23 @@ def test_a_vacuum_that_dies_half_way_can_be_run_again(table: Path, monkeypatch: 
     monkeypatch.undo()
     assert len(vacuum(snapshot, now=in_days(8), dry_run=False).files) == 3
     assert parquet_files(table) == files_delta_rs(table)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_change_files_go_after_the_retention(tmp_path: Path, full: bool) -> None:
+    rows = pa.table({"id": [1, 2, 3]})
+    write_deltalake(tmp_path, rows, configuration={"delta.enableChangeDataFeed": "true"})
+    DeltaTable(tmp_path).update({"id": "id + 10"}, predicate="id = 1")
+    (old,) = (tmp_path / "_change_data").iterdir()
+    leftover = tmp_path / "_change_data" / "leftover.parquet"
+    leftover.write_bytes(b"PAR1")
+    ten_days_ago = (datetime.now(UTC) - timedelta(days=10)).timestamp()
+    for path in (old, leftover, *(tmp_path / "_delta_log").glob("*.json")):
+        os.utime(path, (ten_days_ago, ten_days_ago))
+    DeltaTable(tmp_path).update({"id": "id + 10"}, predicate="id = 2")
+    (young,) = set((tmp_path / "_change_data").iterdir()) - {old, leftover}
+    vacuum(load_snapshot(open_store(str(tmp_path))), dry_run=False, full=full)
+    assert set((tmp_path / "_change_data").iterdir()) == {young} | (set() if full else {leftover})
 
 
 def test_a_linked_folder_is_neither_followed_nor_unlinked(table: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from lakehouse_lib.errors import InvalidPredicateError, RetentionError, Unsuppor
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit
 from lakehouse_lib.log.segment import Commit, list_commits
-from lakehouse_lib.operations.vacuum import list_objects
+from lakehouse_lib.operations.listing import list_objects
 from lakehouse_lib.privacy.purge import LOG_NOTE, prove, purge
 from lakehouse_lib.store import ObjectStore
 from tests.log_builder import put
@@ -178,6 +178,33 @@ def test_a_file_that_may_still_be_committed_is_kept_and_told(table: Path) -> Non
     report = purge(str(table), IS_3, writer_grace=NOW)
     assert (report.files, report.kept) == (("running.parquet",), {})
     assert prove(str(table), IS_3).clean
+
+
+@pytest.mark.parametrize("partition_by", [None, ["customer"]])
+def test_change_files_go_at_once(tmp_path: Path, partition_by: list[str] | None) -> None:
+    feed = {"delta.enableChangeDataFeed": "true"}
+    rows = pa.table({"customer": [1, 2, 3, 3, 4], "comment": ["c"] * 5})
+    write_deltalake(tmp_path, rows, partition_by=partition_by, configuration=feed)
+    DeltaTable(tmp_path).update({"comment": "'d'"}, predicate="customer < 3")
+    DeltaTable(tmp_path).update({"comment": "'e'"}, predicate="customer >= 3")
+    DeltaTable(tmp_path).delete("customer = 3 AND comment = 'e'")
+    images = set((tmp_path / "_change_data").rglob("*.parquet"))
+    proof = prove(str(tmp_path), IS_3)
+    assert any(path.startswith("_change_data/") for path in proof.matches)
+    report = purge(str(tmp_path), IS_3)
+    assert (report.kept, report.changes_lost) == ({}, (2, 3))
+    left = prove(str(tmp_path), IS_3)
+    assert (left.rows, left.unreadable) == (0, {})
+    assert {path for path in images if path.exists()} == {
+        path for path in images if str(path.relative_to(tmp_path)) not in proof.matches
+    }
+    assert pa.table(DeltaTable(tmp_path).load_cdf(starting_version=1, ending_version=1)).num_rows == 4
+
+
+def test_a_change_file_that_may_still_be_committed_is_kept(table: Path) -> None:
+    (table / "_change_data").mkdir()
+    leftover(table, "_change_data/cdc-1.parquet", [3], age=10)
+    assert purge(str(table), IS_3).kept == {"_change_data/cdc-1.parquet": 1}
 
 
 def test_what_was_restored_while_the_files_were_read_stays(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,8 +131,9 @@ class LakehousePurgeOperator(ApprovedErasureOperator):
     ledger before the file is deleted. Does nothing if the request has its record.
 
     Returns:
-        ``{"request", "tables": {table: {"files", "rows", "bytes", "versions_lost", "kept", "out_of_reach",
-        "hard_linked"}}}``; ``kept`` counts files that may belong to a running writer, ``out_of_reach`` files behind a
+        ``{"request", "tables": {table: {"files", "rows", "bytes", "versions_lost", "changes_lost", "kept",
+        "out_of_reach", "hard_linked"}}}``; ``changes_lost`` are versions whose part of the change data feed cannot be
+        read afterwards, ``kept`` counts files that may belong to a running writer, ``out_of_reach`` files behind a
         symbolic link or in another folder, which a purge does not delete, and ``hard_linked`` deleted files with
         another name, under which their bytes stay.
     """
@@ -173,6 +174,7 @@ def _purge(erasure: Erasure, place: Place, options: dict[str, str] | None) -> di
         "rows": report.rows,
         "bytes": report.bytes,
         "versions_lost": list(report.versions_lost),
+        "changes_lost": list(report.changes_lost),
         "kept": len(report.kept),
         "out_of_reach": len(report.out_of_reach),
         "hard_linked": len(report.hard_linked),
