@@ -18,14 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.change_data.files import ChangedFiles, changed_files, with_what_was_added
-from lakehouse_lib.change_data.schemas import (
-    CHANGE_TYPE,
-    COMMIT_TIMESTAMP,
-    COMMIT_VERSION,
-    check_readable_as,
-    feed_schema,
-    partition_columns_as,
-)
+from lakehouse_lib.change_data.schemas import check_readable_as, feed_schema, partition_columns_as
 from lakehouse_lib.change_data.versions import CommitRange
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import DeltaProtocolError
@@ -34,7 +27,7 @@ from lakehouse_lib.features import has_change_data_feed
 from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
-from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 

@@ -9,7 +9,9 @@ from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.table_properties import COLUMN_MAPPING_MODE
 from lakehouse_lib.schema import (
-    FEED_COLUMNS,
+    CHANGE_TYPE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
     ArrayType,
     DataType,
     Field,
@@ -21,8 +23,6 @@ from lakehouse_lib.schema import (
 from lakehouse_lib.schema.column_mapping import Mode, physical_name
 from lakehouse_lib.schema.type_widening import is_widening
 from lakehouse_lib.snapshot import Snapshot
-
-CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = FEED_COLUMNS
 
 
 def feed_schema(end: Snapshot) -> Schema:

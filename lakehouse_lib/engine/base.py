@@ -73,6 +73,7 @@ class WriteTarget:
         rules: the rules for each row, checked in this order; empty if rows of the table are only moved.
         writer_properties: how the Parquet files are written; None: by the table's properties and defaults.
         computed: the columns that are computed if rows lack them.
+        is_change_data: the files are change files, in the folder ``_change_data``.
     """
 
     store: ObjectStore
@@ -83,6 +84,7 @@ class WriteTarget:
     rules: tuple[RowRule, ...] = ()
     writer_properties: WriterProperties | None = None
     computed: ComputedColumns = field(default_factory=ComputedColumns)
+    is_change_data: bool = False
 
 
 class Engine(Protocol):

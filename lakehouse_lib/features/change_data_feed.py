@@ -12,8 +12,8 @@ FEATURE = Feature(
     True,
     True,
     PropertySet(CHANGE_DATA_FEED),
-    "appends need no change data files; commits that delete or update rows are refused, because these files are not "
-    "written yet",
+    "commits that update rows, or copy files without some of their rows, have change files; for other commits readers "
+    "derive the changes from added and removed files",
     legacy=(1, 4),
 )
 

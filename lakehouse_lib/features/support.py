@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from lakehouse_lib.errors import DeltaProtocolError, InvalidSchemaError, UnsupportedFeatureError
-from lakehouse_lib.features import append_only, change_data_feed, column_mapping
+from lakehouse_lib.features import append_only, column_mapping
 from lakehouse_lib.features.protocol_upgrade import reader_features, writer_features
 from lakehouse_lib.features.table_features import CATALOG, FEATURES
 from lakehouse_lib.protocol.actions import Metadata, Protocol
-from lakehouse_lib.protocol.table_properties import APPEND_ONLY, CHANGE_DATA_FEED, COLUMN_MAPPING_MODE, SET_BY
+from lakehouse_lib.protocol.table_properties import APPEND_ONLY, COLUMN_MAPPING_MODE, SET_BY
 from lakehouse_lib.schema import PrimitiveType, Schema
 
 _MAX_READER, _MAX_WRITER = 3, 7
@@ -75,27 +75,24 @@ def check_write(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
         )
 
 
-def check_removal(before: Metadata, after: Metadata, *, table: str | None, version: int | None) -> None:
-    """Refuse a commit that removes rows from a table that does not allow it.
+def check_removal(before: Metadata, *, table: str | None, version: int | None) -> None:
+    """Refuse a commit that removes rows from an append-only table.
 
     Args:
-        before, after: the metadata before and after the commit.
+        before: the metadata before the commit.
 
     Raises:
-        DeltaProtocolError: the table was append-only before the commit, or has a change data feed after the commit.
+        DeltaProtocolError: the table was append-only before the commit.
     """
-    for feature, switch, forbids in (
-        (append_only.FEATURE, APPEND_ONLY, append_only.forbids_removal(before)),
-        (change_data_feed.FEATURE, CHANGE_DATA_FEED, change_data_feed.has_change_data_feed(after)),
-    ):
-        if forbids:
-            raise DeltaProtocolError(
-                f"rows cannot be removed: the table uses {feature.name} ({feature.why})",
-                table=table,
-                version=version,
-                hint=f"Append only, or first set {switch.key} to false with {SET_BY}",
-                code="DELTA_APPEND_ONLY",
-            )
+    if append_only.forbids_removal(before):
+        feature = append_only.FEATURE
+        raise DeltaProtocolError(
+            f"rows cannot be removed: the table uses {feature.name} ({feature.why})",
+            table=table,
+            version=version,
+            hint=f"Append only, or first set {APPEND_ONLY.key} to false with {SET_BY}",
+            code="DELTA_APPEND_ONLY",
+        )
 
 
 def _blocks(name: str, verb: str, metadata: Metadata, schema: Schema) -> bool:

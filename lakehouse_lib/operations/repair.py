@@ -70,8 +70,7 @@ def repair(
 
     Raises:
         UnsupportedFeatureError: the table has a writer feature that this library does not support.
-        DeltaProtocolError: files are missing, and the table is append-only or has a change data feed; nothing is
-            repaired.
+        DeltaProtocolError: files are missing, and the table is append-only; nothing is repaired.
         CommitFailedError: another writer removed one of the missing files first; nothing is committed.
         LogCorruptedError: the latest version cannot be read; nothing is repaired.
         RetentionError: this machine's clock is ahead of the store's clock; nothing is repaired.
@@ -124,7 +123,7 @@ def repair(
     if before_repair is not None:
         before_repair(result)
     if len(missing):
-        features.check_removal(latest.metadata, latest.metadata, table=store.root, version=latest.version)
+        features.check_removal(latest.metadata, table=store.root, version=latest.version)
     if now is None and (result.temporary or result.checkpoints_unreadable):
         clock.check_by_probe(store)  # a running writer may need objects that are younger than a day
     # Delete before the commit, because post-commit hooks use the last checksum and checkpoint. Delete _last_checkpoint

@@ -74,7 +74,7 @@ def restore(
         InvalidArgumentError: the target is not a version or a time.
         ObjectNotFoundError: files of the version do not exist, for example because vacuum has deleted them.
         UnsupportedFeatureError: one of the versions, or both together, use a feature that this library cannot write.
-        DeltaProtocolError: the restore removes files, and the table is append-only or will have a change data feed.
+        DeltaProtocolError: the restore removes files, and the table is append-only.
         CommitFailedError: another writer committed first.
     """
     latest = newest(snapshot)
@@ -90,7 +90,7 @@ def restore(
             raise missing_files_error(missing, restored, _WAY_OUT)
         files = files._replace(added=files.added.filter(pc.invert(pc.is_in(files.added["path"], value_set=missing))))
     if len(files.removed):
-        features.check_removal(latest.metadata, restored.metadata, table=store.root, version=latest.version)
+        features.check_removal(latest.metadata, table=store.root, version=latest.version)
     metadata = restored_metadata(latest.metadata, restored.metadata)
     names = features.writer_features(restored.protocol) | features.reader_features(restored.protocol)
     metrics = _metrics(files, latest.file_columns(["size"]))

@@ -17,10 +17,19 @@ from lakehouse_lib.schema.types import (
     StructType,
     VariantType,
 )
-from lakehouse_lib.schema.usable import FEED_COLUMNS, check_feed_names, check_names, check_usable
+from lakehouse_lib.schema.usable import (
+    CHANGE_TYPE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    check_feed_names,
+    check_names,
+    check_usable,
+)
 
 __all__ = [
-    "FEED_COLUMNS",
+    "CHANGE_TYPE",
+    "COMMIT_TIMESTAMP",
+    "COMMIT_VERSION",
     "SHOWN_ROWS",
     "ArrayType",
     "DataType",

@@ -13,7 +13,7 @@ from lakehouse_lib.schema.types import DataType, PrimitiveType, StructType
 #: but reads them.
 FORBIDDEN_IN_NAMES = frozenset("=\n\t\0")
 #: Columns that a change data feed adds to those of the table.
-FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
 
 
 def check_names(schema: StructType, current_schema: StructType | None = None, *, table: str | None = None) -> None:
@@ -52,7 +52,9 @@ def check_feed_names(schema: StructType, *, table: str | None = None) -> None:
     Raises:
         InvalidSchemaError: lists every such name.
     """
-    taken = [field.name for field in schema.fields if field.name.lower() in FEED_COLUMNS]
+    taken = [
+        field.name for field in schema.fields if field.name.lower() in (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
+    ]
     if taken:
         raise InvalidSchemaError(
             f"columns are named {', '.join(map(repr, taken))}; expected none of the change data feed's names",

@@ -294,7 +294,7 @@ class OptimisticTransaction:
         domain_metadata.check_domains(self._domains, protocol, table=self._store.root, version=version)
         if self._removes_rows():
             before = self._snapshot.metadata if self._snapshot else metadata
-            features.check_removal(before, metadata, table=self._store.root, version=version)
+            features.check_removal(before, table=self._store.root, version=version)
 
     def _attempt(self, snapshot: Snapshot) -> Attempt:
         def live(keys: pa.Array) -> pa.Table:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.parquet.change_files import CHANGED_ROWS_SCHEMA
 from tests.differential.sequences import Outcome, run_sequence
 from tests.peers import duckdb_delta
 from tests.slow_cases import some_slow
@@ -29,7 +30,7 @@ def test_a_lost_row_is_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         update._Update,
         "match",
         lambda self, snapshot, files, metadata: update.MatchedRows(
-            update.live_matches(files, self.matches(snapshot, files), snapshot)[0]
+            update.live_matches(files, self.matches(snapshot, files), snapshot)[0], CHANGED_ROWS_SCHEMA.empty_table()
         ),
     )
     assert any("only in table 1" in outcome_of(seed, tmp_path / str(seed)).difference for seed in range(12))

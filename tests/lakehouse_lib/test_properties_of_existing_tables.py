@@ -25,12 +25,6 @@ REFUSALS: list[tuple[dict[str, str], Callable[[DeltaTable], object], str, dict[s
         {"delta.appendOnly": "false"},
     ),
     (
-        {"delta.enableChangeDataFeed": "true"},
-        lambda table: table.delete("id = 1"),
-        "set delta.enableChangeDataFeed to false",
-        {"delta.enableChangeDataFeed": "false"},
-    ),
-    (
         {},
         lambda table: table.vacuum(retention_hours=1),
         "set delta.deletedFileRetentionDuration by",

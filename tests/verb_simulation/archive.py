@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 
 from lakehouse_lib.log import file_names
@@ -24,6 +25,7 @@ class Archive:
         self._world = world
         self._files: list[frozenset[str]] = []
         self._written: list[float] = []
+        self._change_files: dict[str, float] = {}  # path -> the time of its commit
         self._live: Files = {}
 
     def watch(self, path: str, data: bytes | None) -> None:
@@ -31,7 +33,7 @@ class Archive:
 
         Raises:
             Violation: a data file is deleted that the last version has, or a version that was the last within the
-                retention.
+                retention; or a change file of a commit within the retention.
         """
         if data is None:
             self._deleted(path)
@@ -41,12 +43,16 @@ class Archive:
             self._live = replayed(self._live, data, len(self._files))
             self._files.append(frozenset({path for path, _ in self._live} | _vectors(self._live)))
             self._written.append(self._world.now)
+            actions = map(json.loads, data.decode().splitlines())
+            self._change_files |= {action["cdc"]["path"]: self._world.now for action in actions if "cdc" in action}
 
     def was_needed(self, path: str) -> bool:
-        """Whether a version has had the file."""
-        return any(path in files for files in self._files)
+        """Whether a version has had the file, or it has the changes of a version."""
+        return path in self._change_files or any(path in files for files in self._files)
 
     def _deleted(self, path: str) -> None:
+        if self._change_files.get(path, float("-inf")) > self._world.now - RETENTION:
+            raise Violation(f"{path} is deleted while its changes may still be read")
         for version, files in enumerate(self._files):
             is_last = version + 1 == len(self._files)
             if path in files and (is_last or self._written[version + 1] > self._world.now - RETENTION):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -74,7 +75,7 @@ class Reading:
         Raises:
             Violation: a commit removes a file that is not live, or adds a live file; a file is missing; statistics have
                 another number of rows; a row exists twice or violates a constraint; a row's id changes, or is used
-                twice.
+                twice; the change files of a commit have other changes than the commit.
         """
         versions: list[Version] = []
         files: Files = {}
@@ -105,6 +106,7 @@ class Reading:
                     raise Violation(f"version {version} has the row ids {ids}; expected {restored.ids} as restored")
             else:
                 self._check_ids(versions[-1] if versions else new, new, version)
+            self._check_changes(versions[-1].rows if versions else {}, rows, actions, version)
             versions.append(new)
 
     def _remember(self, actions: list[dict[str, Any]]) -> None:
@@ -170,6 +172,23 @@ class Reading:
                     f"the row {row_number} was {before.ids[row_number]} and is {identity} in version {version}"
                 )
         self._used_ids |= {row for row, _ in after.ids.values()}
+
+    def _check_changes(self, before: Rows, after: Rows, actions: list[dict[str, Any]], version: int) -> None:
+        """Check that the change files have each change of a commit once, if it has change files."""
+        changes: Counter[tuple[str, int, tuple[int, int]]] = Counter()
+        for cdc in (action["cdc"] for action in actions if "cdc" in action):
+            part = cdc["partitionValues"].get("part")
+            for row in self._read(cdc["path"]):
+                key = row["key"], row["part"] if part is None else int(part)
+                changes[str(row["_change_type"]), row["id"], key] += 1
+        if not changes:
+            return
+        effect = Counter(before.items())
+        for kind, row_number, row in changes:
+            effect[row_number, row] += 1 if kind in ("insert", "update_postimage") else -1
+        effect.subtract(Counter(after.items()))
+        if any(effect.values()) or max(changes.values()) > 1:
+            raise Violation(f"version {version} has the changes {changes}, from {before} to {after}")
 
     def _read(self, path: str) -> list[dict[str, int]]:
         if path not in self._files:

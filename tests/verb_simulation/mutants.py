@@ -20,6 +20,7 @@ from lakehouse_lib.operations import replanning, restore
 from lakehouse_lib.operations.alter import constraints
 from lakehouse_lib.operations.deletion_vector_writer import with_vectors
 from lakehouse_lib.operations.dml import apply, merge, row_change, update
+from lakehouse_lib.operations.dml.change_data import ChangeData
 from lakehouse_lib.operations.dml.merge import _Merge
 from lakehouse_lib.operations.dml.row_change import RowChangePlan
 from lakehouse_lib.operations.dml.update import _Update
@@ -120,6 +121,13 @@ def _without_row_ids(snapshot: Snapshot, *arguments: Any) -> WriteTarget:
 
 
 _target = update.update_target
+
+
+def _without_preimages(self: ChangeData, changed: pa.Table) -> None:
+    _add(self, changed.filter(pc.not_equal(changed["change"], "update_preimage")))
+
+
+_add = ChangeData.add
 
 
 def _without_the_last_key(plan: MergePlan, source: pa.Table, snapshot: Snapshot) -> Predicate | None:
@@ -299,6 +307,21 @@ MUTANTS = (
         "an update gives its rows new ids",
         instead(update, "update_target", _without_row_ids),
         ("update", "append"),
+    ),
+    Mutant(
+        "the change data lacks the old values of updated rows",
+        instead(ChangeData, "add", _without_preimages),
+        ("update", "append"),
+    ),
+    Mutant(
+        "after a lost race, the change data has the changes of the first plan, too",
+        instead(ChangeData, "forget", lambda _: None),
+        ("update", "compact", "append"),
+    ),
+    Mutant(
+        "after a lost race, the change files of the first plan are left",
+        instead(ChangeData, "discard", lambda *_, **__: None),
+        ("update", "compact", "append"),
     ),
     Mutant(
         "a merge reads nothing, so it does not conflict with a commit that inserts the same key",

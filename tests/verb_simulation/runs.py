@@ -38,6 +38,7 @@ class Plan:
     Attributes:
         seed: seed of the order and the faults.
         has_row_ids: the table has row tracking.
+        has_feed: the table has a change data feed.
         is_partitioned: the table is partitioned by ``part``.
         writes_vectors: deletes use deletion vectors.
         has_vector_files: deletion vectors are in files, even small ones.
@@ -51,6 +52,7 @@ class Plan:
 
     seed: int
     has_row_ids: bool
+    has_feed: bool
     is_partitioned: bool
     writes_vectors: bool
     has_vector_files: bool
@@ -91,6 +93,7 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
     return Plan(
         seed,
         has_row_ids=dice.random() < 0.4,
+        has_feed=random.Random(f"{seed} feed").random() < 0.5,
         is_partitioned=dice.random() < 0.4,
         writes_vectors=random.Random(f"{seed} vectors").random() < 0.5,
         has_vector_files=dice.random() < 0.5,
@@ -159,6 +162,7 @@ def _create(store: ParquetStore, plan: Plan) -> None:
         "delta.checkpointInterval": str(plan.interval),
         "delta.deletedFileRetentionDuration": "interval 1 hours",
         "delta.enableRowTracking": str(plan.has_row_ids).lower(),
+        "delta.enableChangeDataFeed": str(plan.has_feed).lower(),
     }
     partition_by = ["part"] if plan.is_partitioned else []
     create_table(store, Schema.from_arrow(SCHEMA), partition_by=partition_by, configuration=properties)
@@ -166,6 +170,7 @@ def _create(store: ParquetStore, plan: Plan) -> None:
     transaction = OptimisticTransaction(snapshot, store, "UPGRADE PROTOCOL", {})
     features = {"appendOnly", "invariants", "deletionVectors"}
     features |= {"rowTracking", "domainMetadata"} if plan.has_row_ids else set()
+    features |= {"changeDataFeed"} if plan.has_feed else set()
     transaction.set_protocol(Protocol(3, 7, frozenset({"deletionVectors"}), frozenset(features)))
     if plan.writes_vectors:
         enabled = {**snapshot.configuration, "delta.enableDeletionVectors": "true"}

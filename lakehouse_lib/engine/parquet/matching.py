@@ -74,15 +74,18 @@ def match_rows(task: MatchTask) -> pa.Table:
     return matches_table(sources, counts, positions)
 
 
-def rows_at(reader: TableReader, files: pa.Table, positions: Sequence[bytes]) -> Iterator[pa.Table]:
+def rows_at(reader: TableReader, files: pa.Table, positions: Sequence[bytes | None]) -> Iterator[pa.Table]:
     """The live rows of files at some positions, one row group at a time.
 
     Args:
         files: COPIED_COLUMNS of the files.
-        positions: the positions in each file, as in MATCHES_SCHEMA.
+        positions: the positions in each file, as in MATCHES_SCHEMA; None: all positions of the file.
     """
     for (file, constants), bitmap in zip(reader.files(files), positions, strict=True):
-        places = positions_in(BitMap64.deserialize(bitmap) - (file.deleted or BitMap64()))
+        chosen = BitMap64() if bitmap is None else BitMap64.deserialize(bitmap)
+        if bitmap is None:
+            chosen.add_range(0, file.metadata.num_rows)
+        places = positions_in(chosen - (file.deleted or BitMap64()))
         ends = [*file.starts[1:], file.metadata.num_rows]
         for group, (start, end) in enumerate(zip(file.starts, ends, strict=True)):
             own = places[slice(*np.searchsorted(places, (start, end)))]

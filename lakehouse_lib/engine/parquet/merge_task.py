@@ -7,7 +7,7 @@ target or with the number of changed rows. Of a changed row, only its bit in a b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from lakehouse_lib.arrow.values import bools, flags_of, int64s
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.computing import with_computed
 from lakehouse_lib.engine.merge_plan import MergeCase, MergeClause, MergePlan
+from lakehouse_lib.engine.parquet.change_files import changed_rows
 from lakehouse_lib.engine.parquet.key_join import KeyJoin
 from lakehouse_lib.engine.parquet.matching import matches_table
 from lakehouse_lib.engine.parquet.merge_sides import (
@@ -57,7 +58,7 @@ class MergeTask:
 
     Attributes:
         target: the table; its layout has ``row_ids`` if rows keep their row ids.
-        files: COPIED_COLUMNS of the files.
+        files: COPIED_COLUMNS and the size of the files.
         shared: all rows of the source, and their ``KeyJoin`` by ``plan.keys``; None for a plan without keys.
     """
 
@@ -71,10 +72,12 @@ class TaskResult(NamedTuple):
     """The result of a task.
 
     Attributes:
+        changed: the updated and deleted rows (CHANGED_ROWS_SCHEMA).
         matched: the rows of the source that match a row of the task's files.
     """
 
     matches: pa.Table
+    changed: pa.Table
     new_files: pa.Table
     counts: Mapping[str, int]
     matched: BitMap64
@@ -134,20 +137,32 @@ class _MergeRun:
         self._condition_names = sorted(names | {target for target, _ in task.plan.keys})
         self._row_counts = [0] * len(task.files)
         self._removed = [BitMap64() for _ in range(len(task.files))]
+        self._updated = [BitMap64() for _ in range(len(task.files))]
         self._matched_sources = np.zeros(len(source), np.bool_)
         self._counts: dict[str, int] = {}
 
     def run(self) -> TaskResult:
         """Decide about all rows, and write the rows with new values."""
         new_files = write_checked(self._new_rows(), self._target)
-        changed = [index for index, positions in enumerate(self._removed) if positions]
+        deleted = [removed - updated for removed, updated in zip(self._removed, self._updated, strict=True)]
+        changed = [
+            changed_rows("delete", self._files, self._matches(deleted)),
+            changed_rows("update_preimage", self._files, self._matches(self._updated)),
+            changed_rows("update_postimage", new_files),
+        ]
+        matched = bitmap_of(np.flatnonzero(self._matched_sources))
+        removed_rows = self._matches(self._removed)
+        return TaskResult(removed_rows, pa.concat_tables(changed), new_files, self._counts, matched)
+
+    def _matches(self, positions: Sequence[BitMap64]) -> pa.Table:
+        """The rows at these positions of each file, as MATCHES_SCHEMA."""
+        indices = [index for index, places in enumerate(positions) if places]
         paths = self._files["path"].to_pylist()
-        removed_rows = matches_table(
-            [paths[index] for index in changed],
-            [self._row_counts[index] for index in changed],
-            [self._removed[index].serialize() for index in changed],
+        return matches_table(
+            [paths[index] for index in indices],
+            [self._row_counts[index] for index in indices],
+            [positions[index].serialize() for index in indices],
         )
-        return TaskResult(removed_rows, new_files, self._counts, bitmap_of(np.flatnonzero(self._matched_sources)))
 
     def _new_rows(self) -> Iterator[pa.RecordBatch]:
         """The updated rows. Also records and counts the rows that leave their files."""
@@ -165,6 +180,7 @@ class _MergeRun:
                         self._count(clause, len(_distinct_positions(positions[own.clauses == number])))
                 self._removed[group.place] |= bitmap_of(positions)
                 is_updated = is_update[own.clauses]
+                self._updated[group.place] |= bitmap_of(positions[is_updated])
                 if is_updated.any():
                     yield from self._update(group, positions[is_updated], own.where(is_updated))
 

@@ -13,11 +13,12 @@ from lakehouse_lib.arrow.values import bools, int64s, numbers_of
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.computing import with_computed
 from lakehouse_lib.engine.merge_plan import MergePlan
-from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS
+from lakehouse_lib.engine.parquet.change_files import changed_rows
 from lakehouse_lib.engine.parquet.key_join import KeyJoin, common_type
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, shares
 from lakehouse_lib.engine.parquet.merge_sides import first_clauses, one_side, portions, row_sizes
 from lakehouse_lib.engine.parquet.merge_task import MergeTask, TaskResult, run_merge_task
+from lakehouse_lib.engine.parquet.reader import COPIED_COLUMNS
 from lakehouse_lib.engine.parquet.task_results import delete_files, results_of
 from lakehouse_lib.engine.parquet.writer import write_checked
 from lakehouse_lib.expressions import values_of
@@ -34,12 +35,14 @@ class MergedRows(NamedTuple):
 
     Attributes:
         matches: the rows to remove from their files (MATCHES_SCHEMA).
+        changed: all inserted, updated and deleted rows (CHANGED_ROWS_SCHEMA).
         new_files: files table of the files with updated and inserted rows.
         counts: the number of rows by action (``updated``, ``deleted``, ``inserted``), and by case and action
             (``matched: updated``).
     """
 
     matches: pa.Table
+    changed: pa.Table
     new_files: pa.Table
     counts: Mapping[str, int]
 
@@ -57,7 +60,7 @@ def merge_rows(engine: Engine, files: pa.Table, plan: MergePlan, source: pa.Tabl
         ConstraintViolatedError: rows violate a rule of the target.
         DeltaError: another error of a task. After an error, the files of all tasks are deleted.
     """
-    read = files.select([*COPIED_COLUMNS])
+    read = files.select([*COPIED_COLUMNS, "size"])
     join = _join(plan, source, target)
     # Every task gets the whole source.
     least = _LEAST_SHARE * source.nbytes
@@ -79,7 +82,8 @@ def merge_rows(engine: Engine, files: pa.Table, plan: MergePlan, source: pa.Tabl
         for name, rows in result.counts.items():
             counts[name] = counts.get(name, 0) + rows
     left = pa.concat_tables([pa.Table.from_batches([], MATCHES_SCHEMA), *(result.matches for result in results)])
-    return MergedRows(left, pa.concat_tables([*new_files, inserted]), counts)
+    changed = pa.concat_tables([*(result.changed for result in results), changed_rows("insert", inserted)])
+    return MergedRows(left, changed, pa.concat_tables([*new_files, inserted]), counts)
 
 
 def _join(plan: MergePlan, source: pa.Table, target: WriteTarget) -> KeyJoin | None:

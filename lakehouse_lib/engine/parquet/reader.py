@@ -16,6 +16,7 @@ from lakehouse_lib.arrow.legacy_calendar import HybridCalendar
 from lakehouse_lib.arrow.types import as_types, without_views
 from lakehouse_lib.arrow.values import flags_of, is_true, strings
 from lakehouse_lib.data_skipping import may_match
+from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.conform import DoesNotFit, Members, conform, has_field_ids
 from lakehouse_lib.engine.parquet.footer import missing_file, unreadable_file
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, UnsupportedFeatureError
@@ -26,6 +27,9 @@ from lakehouse_lib.schema import Field, PrimitiveType, Schema, TableLayout
 from lakehouse_lib.schema.column_mapping import Mode
 from lakehouse_lib.statistics import StatisticsColumns, from_footer, leaves
 from lakehouse_lib.store import ObjectStore
+
+#: The columns of a files table that are needed to copy the rows of its files.
+COPIED_COLUMNS = ("path", "partitionValues", "deletionVector", "baseRowId", "defaultRowCommitVersion")
 
 
 class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
@@ -339,6 +343,14 @@ class TableReader:
                 table=self.store.root,
                 hint="Rewrite the file with the engine that wrote it",
             ) from error
+
+
+def copy_reader(target: WriteTarget) -> TableReader:
+    """The reader of rows that are copied into files of ``target``.
+
+    It reads the columns of data files, and the row ids if the target's layout has columns for them.
+    """
+    return TableReader(target.store, target.layout, target.layout.data_columns)
 
 
 def _columns_of(file: DataFile, group: int, columns: list[int], mask: pa.BooleanArray | None) -> pa.Table:

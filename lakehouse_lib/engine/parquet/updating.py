@@ -11,9 +11,8 @@ import pyarrow as pa
 from lakehouse_lib.arrow.values import int64s, numbers_of
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.computing import with_computed
-from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS
 from lakehouse_lib.engine.parquet.matching import rows_at, shares
-from lakehouse_lib.engine.parquet.reader import TableReader
+from lakehouse_lib.engine.parquet.reader import COPIED_COLUMNS, TableReader
 from lakehouse_lib.engine.parquet.task_results import result_of, results_of
 from lakehouse_lib.engine.parquet.writer import write_checked
 from lakehouse_lib.expressions import Value, values_of

@@ -60,7 +60,9 @@ class DataFileWriter:
         self._row_group_rows = self._options.row_group_rows or _ROW_GROUP_ROWS
         self._row_group_bytes = min(_ROW_GROUP_BYTES, max(_SMALLEST_ROW_GROUP_BYTES, self._size))
         self._indexed = indexed_leaves(target)
-        self._folder = partition_values.hive_path(self._values, self._layout.partition_columns)
+        folders = [partition_values.hive_path(self._values, self._layout.partition_columns)]
+        folders = [file_paths.CHANGE_DATA, *folders] if target.is_change_data else folders
+        self._folder = "/".join(filter(None, folders))
         self._job = uuid.uuid4()
         self._numbers = count()
         self._pending: list[pa.Table] = []
@@ -208,7 +210,8 @@ class DataFileWriter:
             ) from error
 
     def _open(self, first: pa.Table) -> None:
-        name = f"part-{next(self._numbers):05d}-{self._job}-c000{self._options.suffix}.parquet"
+        kind = "cdc" if self._target.is_change_data else "part"
+        name = f"{kind}-{next(self._numbers):05d}-{self._job}-c000{self._options.suffix}.parquet"
         self._path = f"{self._folder}/{name}" if self._folder else name
         self._opened.append(self._path)
         self._sink = self._target.store.open_output(self._path)

@@ -7,9 +7,8 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS
 from lakehouse_lib.engine.parquet.matching import positions_of, rows_at
-from lakehouse_lib.engine.parquet.reader import TableReader
+from lakehouse_lib.engine.parquet.reader import COPIED_COLUMNS, TableReader
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.operations.dml.apply import live_matches
 from lakehouse_lib.schema import SHOWN_ROWS, RowRule, constraint_violated

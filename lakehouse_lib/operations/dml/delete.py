@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.data_skipping import evaluate_partitions, may_match
 from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.parquet.change_files import changed_rows
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.operations.dml.row_change import MatchedRows, PredicateOperation, RowChangePlan, change_rows
@@ -82,8 +83,8 @@ def delete(
         ``rewrite`` removes matching rows that deletion vectors hid.
 
     Raises:
-        DeltaProtocolError: the table is append-only, or has a change data feed, or has row tracking and no property
-            that names the column for row ids.
+        DeltaProtocolError: the table is append-only, or has row tracking and no property that names the column for row
+            ids.
         CommitFailedError: a concurrent change of schema or protocol, or ten conflicts in a row.
         CommitUnknownError: the store gave no answer to the commit.
     """
@@ -103,7 +104,8 @@ class _Delete(PredicateOperation):
         return plan_delete(snapshot, self.predicate, rewrite=not marks)
 
     def match(self, snapshot: Snapshot, files: pa.Table, metadata: Metadata | None) -> MatchedRows:  # noqa: ARG002
-        return MatchedRows(self.matches(snapshot, files))
+        matches = self.matches(snapshot, files)
+        return MatchedRows(matches, changed_rows("delete", files, matches))
 
     def spark_metrics(self, metrics: dict[str, Any]) -> dict[str, Any]:
         return metrics

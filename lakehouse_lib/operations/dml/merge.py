@@ -46,6 +46,7 @@ _METRIC_NAMES = {
     "numDeletionVectorsAdded": "numTargetDeletionVectorsAdded",
     "numDeletionVectorsRemoved": "numTargetDeletionVectorsRemoved",
     "numDeletionVectorsUpdated": "numTargetDeletionVectorsUpdated",
+    "numAddedChangeFiles": "numTargetChangeFilesAdded",
 }
 _COUNTS = {
     "inserted": "numTargetRowsInserted",
@@ -92,7 +93,7 @@ def merge(
         InvalidPredicateError: the engine cannot evaluate a condition or a value.
         SchemaMismatchError: a value is out of the range of its column; nothing is committed.
         ConstraintViolatedError: a new row violates a rule of the table; nothing is committed.
-        DeltaProtocolError: the table has a change data feed, or is append-only and a clause updates or deletes.
+        DeltaProtocolError: the table is append-only and a clause updates or deletes.
         CommitFailedError: an incompatible concurrent change of metadata or protocol, or ten conflicts in a row.
         CommitUnknownError: the store gave no answer to the commit.
     """
@@ -109,7 +110,7 @@ def merge(
     for clause in clauses:
         check_assigned(snapshot.schema, clause.values or (), table, is_insert=clause.action == "insert")
     if any(clause.action != "insert" for clause in clauses):
-        check_removal(snapshot.metadata, snapshot.metadata, table=table, version=snapshot.version)
+        check_removal(snapshot.metadata, table=table, version=snapshot.version)
     plan = MergePlan(condition, _keys(condition, snapshot.schema, source.schema), clauses)
     new_columns = new_source_columns(snapshot.schema, source.schema, assigned=clauses) if merges_schema else None
     plan = replace(plan, candidates=_target_predicate(plan, source, snapshot))
@@ -172,7 +173,7 @@ class _Merge:
         numbered = self._numbered(target) if merged.counts.get("inserted") else ()
         before = metadata or snapshot.metadata
         after = with_marks(before, target.layout, numbered, merged.new_files) if numbered else None
-        return MatchedRows(merged.matches, merged.new_files, counts, after)
+        return MatchedRows(merged.matches, merged.changed, merged.new_files, counts, after)
 
     def _numbered(self, target: WriteTarget) -> tuple[str, ...]:
         """The identity columns that an insert leaves out."""

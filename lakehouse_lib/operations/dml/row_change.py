@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import is_true, strings
+from lakehouse_lib.arrow.values import is_true, literal, strings
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA
 from lakehouse_lib.engine.writer_properties import WriterProperties
@@ -29,6 +29,7 @@ from lakehouse_lib.expressions import EVERY_ROW, Predicate
 from lakehouse_lib.features import deletion_vectors
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.dml.apply import APPLIED_SCHEMA, copy_files, mark_rows
+from lakehouse_lib.operations.dml.change_data import ChangeData
 from lakehouse_lib.operations.files import discard_paths, record_count, total_size
 from lakehouse_lib.operations.replanning import commit_change
 from lakehouse_lib.operations.results import ChangeResult
@@ -73,12 +74,14 @@ class MatchedRows:
 
     Attributes:
         matches: the rows to remove, as MATCHES_SCHEMA.
+        changed: all rows that the change inserts, updates or deletes, as CHANGED_ROWS_SCHEMA.
         new_files: files table of the files with new rows.
         counts: operationMetrics that only the operation knows, such as numUpdatedRows.
         metadata: the table's metadata after the change, if the new rows change it; None: that of the plan.
     """
 
     matches: pa.Table
+    changed: pa.Table
     new_files: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], FILE_SCHEMA))
     counts: Mapping[str, int] = field(default_factory=dict)
     metadata: Metadata | None = None
@@ -213,6 +216,7 @@ class RowChange:
         self._written = pa.Table.from_batches([], FILE_SCHEMA)
         self._sources = _NO_KEYS
         self._store: ObjectStore | None = None
+        self._change_data = ChangeData(engine, operation.writer_properties)
         self.metrics: dict[str, Any] = {}
         self._forget()
 
@@ -222,6 +226,7 @@ class RowChange:
         self._matches = _with_keys(pa.Table.from_batches([], MATCHES_SCHEMA), _NO_KEYS)
         self._applied = _with_keys(pa.Table.from_batches([], APPLIED_SCHEMA), _NO_KEYS)
         self._new = pa.Table.from_batches([], FILE_SCHEMA)
+        self._change_data.forget()
         self._counts: dict[str, int] = {}
         self._has_matched = False
         self._metadata: Metadata | None = None
@@ -242,11 +247,15 @@ class RowChange:
         self._look(snapshot, plan, keys)
         matched = time.monotonic()
         self._apply(snapshot, plan.candidates, keys, marks)
+        results = self._results(keys)
+        changed_keys, copies = results[_KEY].combine_chunks(), self._copied_rows(results)
+        self._change_data.write(snapshot, plan.metadata, plan.whole, changed_keys, copies_rows=copies > 0)
         self._scanning += matched - begun
         self._rewriting += time.monotonic() - matched
-        results = self._results(keys)
-        changed = plan.candidates.filter(pc.is_in(keys, value_set=results[_KEY].combine_chunks()))
-        self._added = pa.concat_tables([_files(results), self._new])
+        changed = plan.candidates.filter(pc.is_in(keys, value_set=changed_keys))
+        is_change = pa.repeat(literal(not self._change_data.moves_rows, pa.bool_()), len(results))
+        replaced = results.set_column(results.column_names.index("dataChange"), "dataChange", is_change)
+        self._added = pa.concat_tables([_files(replaced), self._new])
         removed = pa.concat_tables([plan.whole, changed])
         self.metrics = self._metrics(plan.whole, removed, results)
         metadata = self._metadata or plan.metadata
@@ -260,6 +269,7 @@ class RowChange:
         written = _stored(self._written, self._sources, self._store)
         named = _stored(self._added, self._sources, self._store) if committed else written.slice(0, 0)
         discard_paths(self._store, written.filter(pc.invert(pc.is_in(written, value_set=named))))
+        self._change_data.discard(self._store, committed=committed)
 
     def _look(self, snapshot: Snapshot, plan: RowChangePlan, keys: pa.Array) -> None:
         """Match the rows of candidates that were not read before."""
@@ -274,6 +284,7 @@ class RowChange:
         places = pc.index_in(matched.matches["source"].combine_chunks(), files["path"].combine_chunks())
         self._matches = pa.concat_tables([self._matches, _with_keys(matched.matches, new.take(places))])
         self._read_keys = pc.unique(pa.concat_arrays([self._read_keys, new]))
+        self._change_data.add(matched.changed)
         self._new = pa.concat_tables([self._new, matched.new_files])
         self._written = pa.concat_tables([self._written, matched.new_files])
         for name, count in matched.counts.items():
@@ -307,6 +318,10 @@ class RowChange:
         """The rows of APPLIED_SCHEMA for files with these keys."""
         return self._applied.filter(pc.is_in(self._applied[_KEY], value_set=keys))
 
+    def _copied_rows(self, results: pa.Table) -> int:
+        copied = results.filter(pc.invert(_is_marked(results)))
+        return int(pc.sum(copied["remaining"]).as_py() or 0)
+
     def _metrics(self, whole: pa.Table, removed: pa.Table, results: pa.Table) -> dict[str, Any]:
         gone = record_count(whole)
         is_marked = _is_marked(results)
@@ -318,11 +333,12 @@ class RowChange:
             "numAddedBytes": total_size(self._added) - marked_bytes,
             "numRemovedBytes": total_size(removed) - marked_bytes,
             "numDeletedRows": None if gone is None else gone + (pc.sum(results["deleted"]).as_py() or 0),
-            "numCopiedRows": pc.sum(results.filter(pc.invert(is_marked))["remaining"]).as_py() or 0,
+            "numCopiedRows": self._copied_rows(results),
             "numDeletionVectorsAdded": marked,
             "numDeletionVectorsUpdated": _with_vectors(removed, among=results.filter(is_marked)["source"]),
             "numDeletionVectorsRemoved": _with_vectors(removed),
             **self._counts,
+            **self._change_data.metrics,
             "executionTimeMs": int((time.monotonic() - self._started) * 1000),
             "scanTimeMs": int(self._scanning * 1000),
             "rewriteTimeMs": int(self._rewriting * 1000),
@@ -335,8 +351,10 @@ class RowChange:
             self._operation.parameters,
             self._added,
             removed,
+            self._change_data.files,
             metadata=metadata,
             reads=self._operation.reads,
+            moves_rows=self._change_data.moves_rows,
             keeps_row_ids=True,
             metrics={name: value for name, value in self.metrics.items() if value is not None},
         )

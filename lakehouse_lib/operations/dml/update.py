@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.engine.base import Engine, WriteTarget
+from lakehouse_lib.engine.parquet.change_files import changed_rows
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError
 from lakehouse_lib.expressions import Predicate, Value
@@ -54,7 +55,7 @@ def update(
         InvalidPredicateError: the engine cannot evaluate a value.
         SchemaMismatchError: a value is out of the range of its column; nothing is committed.
         ConstraintViolatedError: an updated row violates a rule of the table; nothing is committed.
-        DeltaProtocolError: the table is append-only, or has a change data feed.
+        DeltaProtocolError: the table is append-only.
         CommitFailedError: a concurrent change of schema or protocol, or ten conflicts in a row.
         CommitUnknownError: the store gave no answer to the commit.
     """
@@ -65,7 +66,7 @@ def update(
         )
     snapshot.check_writable()
     check_assigned(snapshot.schema, values, table, is_insert=False)
-    check_removal(snapshot.metadata, snapshot.metadata, table=table, version=snapshot.version)
+    check_removal(snapshot.metadata, table=table, version=snapshot.version)
     operation = _Update(predicate, engine, writer_properties, values)
     return change_rows(snapshot, operation, engine, commit_properties=commit_properties)
 
@@ -86,10 +87,10 @@ class _Update(PredicateOperation):
     def match(self, snapshot: Snapshot, files: pa.Table, metadata: Metadata | None) -> MatchedRows:
         matches, count = live_matches(files, self.matches(snapshot, files), snapshot)
         if not count:
-            return MatchedRows(matches)
-        changed = files.take(pc.index_in(matches["source"].combine_chunks(), files["path"].combine_chunks()))
+            return MatchedRows(matches, changed_rows("update_preimage", files, matches))
+        read = files.take(pc.index_in(matches["source"].combine_chunks(), files["path"].combine_chunks()))
         target = update_target(snapshot, metadata, self.writer_properties)
-        written = self.engine.update(snapshot, changed, matches, self.values, target)
+        written = self.engine.update(snapshot, read, matches, self.values, target)
         rows = record_count(written)
         if rows is not None and rows != count:
             discard(snapshot.store, written)
@@ -100,7 +101,8 @@ class _Update(PredicateOperation):
                 hint="Use no aggregates and no functions such as explode",
                 code="DELTA_INVALID_ASSIGNMENT",
             )
-        return MatchedRows(matches, written, {"numUpdatedRows": count})
+        changed = [changed_rows("update_preimage", files, matches), changed_rows("update_postimage", written)]
+        return MatchedRows(matches, pa.concat_tables(changed), written, {"numUpdatedRows": count})
 
     def spark_metrics(self, metrics: dict[str, Any]) -> dict[str, Any]:
         # The rows that leave their files are not deleted: they are in new files.

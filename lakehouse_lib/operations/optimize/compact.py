@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import int64s, numbers_of
 from lakehouse_lib.engine.base import Engine, WriteTarget, is_small
-from lakehouse_lib.engine.parquet.copying import COPIED_COLUMNS, copy_reader
-from lakehouse_lib.engine.parquet.reader import TableReader
+from lakehouse_lib.engine.parquet.reader import COPIED_COLUMNS, TableReader, copy_reader
 from lakehouse_lib.engine.parquet.writer import DataFileWriter
 from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.engine.writer_properties import WriterProperties

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import bools
+from lakehouse_lib.engine.parquet.change_files import changed_rows
 from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError
 from lakehouse_lib.expressions import Predicate, from_filters
 from lakehouse_lib.expressions.ir import Column, IsNull, Node, conjunction, disjunction
@@ -68,10 +69,11 @@ class ReplaceWhere(PredicateOperation):
     def match(self, snapshot: Snapshot, files: pa.Table, metadata: Metadata | None) -> MatchedRows:  # noqa: ARG002
         matches, _ = live_matches(files, self.matches(snapshot, files), snapshot)
         written = self.write()
+        changed = pa.concat_tables([changed_rows("delete", files, matches), changed_rows("insert", written)])
         counts = {"numNewRows": record_count(written) or 0}
         layout = replace(snapshot.layout, schema=Schema.from_json(self.metadata.schema_string))
         after = with_marks(self.metadata, layout, self.numbered, written) if self.numbered else None
-        return MatchedRows(matches, written, counts, after)
+        return MatchedRows(matches, changed, written, counts, after)
 
     def spark_metrics(self, metrics: dict[str, Any]) -> dict[str, Any]:
         names = {"numAddedFiles": "numFiles", "numAddedBytes": "numOutputBytes", "numNewRows": "numOutputRows"}

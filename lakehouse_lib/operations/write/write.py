@@ -153,7 +153,7 @@ def write(
         snapshot.check_writable()
         metadata = metadata_after(snapshot, rows.schema, what)
         if what.mode == "overwrite" and snapshot.file_count:  # refuse before rows are written
-            check_removal(snapshot.metadata, metadata, table=store.root, version=snapshot.version)
+            check_removal(snapshot.metadata, table=store.root, version=snapshot.version)
     if what.partition_overwrite_mode == "dynamic":
         check_is_partitioned(metadata, store)
     predicate = _predicate(store, snapshot, metadata, what)

@@ -67,7 +67,7 @@ class Load(NamedTuple):
 
 @dataclass(frozen=True)
 class ScatterTask:
-    """A task of ``scatter``. ``reader`` reads the rows to copy; ``parquet.copying.copy_reader`` makes it."""
+    """A task of ``scatter``. ``reader`` reads the rows to copy; ``parquet.reader.copy_reader`` makes it."""
 
     reader: TableReader
     loads: tuple[Load, ...]

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from lakehouse_lib import statistics
 from lakehouse_lib.arrow.values import int64s, literal, numbers_of
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.parquet.copying import copy_reader
-from lakehouse_lib.engine.parquet.reader import TableReader
+from lakehouse_lib.engine.parquet.reader import TableReader, copy_reader
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.expressions import Predicate
