@@ -23,7 +23,7 @@ from tests.table_builder import longs
 class Run:
     """A run of a DAG that asks and repairs. It is also the task instance in the context."""
 
-    map_index = -1
+    dag_id, run_id, task_id, map_index, try_number = "upkeep", "r1", "repair", -1, 1
     id = "00000000-0000-0000-0000-000000000000"
 
     def __init__(self) -> None:

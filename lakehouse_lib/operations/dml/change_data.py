@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import strings
+from lakehouse_lib.arrow.values import strings, whole
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.parquet.change_files import CHANGED_ROWS_SCHEMA, changed_rows, write_change_files
 from lakehouse_lib.engine.writer_properties import WriterProperties
@@ -96,5 +96,5 @@ class ChangeData:
             committed: whether the files of the last plan are committed.
         """
         committed_paths = self.files["path"] if committed else self.files["path"].slice(0, 0)
-        is_committed = pc.is_in(self._written["path"], value_set=committed_paths.combine_chunks())
+        is_committed = pc.is_in(self._written["path"], value_set=whole(committed_paths))
         discard(store, self._written.filter(pc.invert(is_committed)))

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import is_true, literal, strings
+from lakehouse_lib.arrow.values import is_true, literal, strings, whole
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA
 from lakehouse_lib.engine.writer_properties import WriterProperties
@@ -376,7 +376,7 @@ def _files(applied: pa.Table) -> pa.Table:
 def _with_vectors(files: pa.Table, *, among: pa.ChunkedArray | None = None) -> int:
     """The number of files with a deletion vector; only files with these paths."""
     vectors = files["deletionVector"].is_valid()
-    flags = vectors if among is None else pc.and_(vectors, pc.is_in(files["path"], value_set=among.combine_chunks()))
+    flags = vectors if among is None else pc.and_(vectors, pc.is_in(files["path"], value_set=whole(among)))
     return pc.sum(flags).as_py() or 0
 
 
