@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lakehouse_lib.expressions import PredicateRule
-from lakehouse_lib.expressions.parsing.quoted_names import with_backquotes
 from lakehouse_lib.features.constraints.condition_rule import condition_rule
 from lakehouse_lib.features.feature import Feature, property_prefix
 from lakehouse_lib.schema import Schema, TableLayout
@@ -44,6 +43,8 @@ def spark_condition(name: str, condition: str, schema: Schema, *, table: str | N
     Raises:
         InvalidPredicateError: as ``rule_of``.
     """
+    from lakehouse_lib.expressions.parsing.quoted_names import with_backquotes  # it loads sqlglot
+
     rule_of(name, condition, schema, table=table)
     return with_backquotes(condition, schema.names)
 
