@@ -18,6 +18,7 @@ from lakehouse_lib.log import file_names
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.protocol.table_properties import ROW_TRACKING
 from lakehouse_lib.store import ObjectStore
+from tests.verb_simulation.numbers import COLUMN, Numbers
 from tests.verb_simulation.plans import Properties, Rows, breaks_a_rule
 
 #: Names under which ``Version.properties`` has the columns and the description.
@@ -38,6 +39,7 @@ class Version:
     Attributes:
         name: the name of its operation, "" for version 0.
         ids: row id and row commit version of each row, if the table has row tracking.
+        numbers: the number of each row in the identity column, if the table has one.
         properties: the table's properties, its columns and its description.
         writes_metadata: whether its commit has metadata.
         moved: the lowest and the highest key in each file that its commit added or removed.
@@ -47,6 +49,7 @@ class Version:
     files: Files
     rows: Rows
     ids: dict[int, tuple[int, int]]
+    numbers: dict[int, int]
     properties: Properties
     writes_metadata: bool
     moved: list[tuple[int, int]]
@@ -67,6 +70,7 @@ class Reading:
         self._properties: Properties = {}
         self._highest = -1
         self._used_ids: set[int] = set()  # all row ids, those of deleted rows included
+        self._numbers = Numbers()
         self._files: dict[str, Any] = {}
 
     def versions(self) -> list[Version]:
@@ -74,8 +78,8 @@ class Reading:
 
         Raises:
             Violation: a commit removes a file that is not live, or adds a live file; a file is missing; statistics have
-                another number of rows; a row exists twice or violates a constraint; a row's id changes, or is used
-                twice; the change files of a commit have other changes than the commit.
+                another number of rows; a row exists twice or violates a constraint; a row's id or number
+                changes, or is used twice; the change files of a commit have other changes than the commit.
         """
         versions: list[Version] = []
         files: Files = {}
@@ -88,12 +92,13 @@ class Reading:
             self._remember(actions)
             before, files = files, replayed(files, data, version)
             info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-            rows, ids = self._rows(files, version)
+            rows, ids, numbers = self._rows(files, version)
             new = Version(
                 info.get("userMetadata") or "",
                 files,
                 rows,
                 ids,
+                numbers,
                 self._properties,
                 any("metaData" in action for action in actions),
                 [_keys_of((before | files)[key]) for key in before.keys() ^ files.keys()],
@@ -102,15 +107,23 @@ class Reading:
                 raise Violation(f"version {version} has rows that violate a constraint: {rows}, {self._properties}")
             if info.get("operation") == "RESTORE":
                 restored = versions[int(info["operationParameters"]["version"])]
-                if ids != restored.ids:
-                    raise Violation(f"version {version} has the row ids {ids}; expected {restored.ids} as restored")
+                if ids != restored.ids or numbers != restored.numbers:
+                    expected = f"{restored.ids} and {restored.numbers} as restored"
+                    raise Violation(
+                        f"version {version} has the ids {ids} and the numbers {numbers}; expected {expected}"
+                    )
             else:
                 self._check_ids(versions[-1] if versions else new, new, version)
-            self._check_changes(versions[-1].rows if versions else {}, rows, actions, version)
+                if problem := self._numbers.problem(versions[-1].numbers if versions else {}, numbers):
+                    raise Violation(f"version {version}: {problem}")
+            if versions:
+                self._check_changes(versions[-1], new, actions, version)
             versions.append(new)
 
     def _remember(self, actions: list[dict[str, Any]]) -> None:
-        """Remember the properties, the names of the row tracking columns, and the high water mark."""
+        """Remember the properties, the names of the row tracking columns, and the high water marks."""
+        if problem := self._numbers.remember(actions):
+            raise Violation(problem)
         for action in actions:
             if "metaData" in action:
                 properties = action["metaData"]["configuration"]
@@ -128,9 +141,10 @@ class Reading:
                     raise Violation(f"the high water mark goes back from {self._highest} to {highest}")
                 self._highest = highest
 
-    def _rows(self, files: Files, version: int) -> tuple[Rows, dict[int, tuple[int, int]]]:
+    def _rows(self, files: Files, version: int) -> tuple[Rows, dict[int, tuple[int, int]], dict[int, int]]:
         rows: dict[int, tuple[int, int]] = {}
         ids: dict[int, tuple[int, int]] = {}
+        numbers: dict[int, int] = {}
         for (path, _), add in files.items():
             table = self._read(path)
             if not _is_true(json.loads(add["stats"]), table):
@@ -144,11 +158,13 @@ class Reading:
                 if row["id"] in rows:
                     raise Violation(f"version {version} has the row {row['id']} twice, the second time in {path}")
                 rows[row["id"]] = (row["key"], row["part"] if part is None else int(part))
+                if COLUMN.name in row:
+                    numbers[row["id"]] = row[COLUMN.name]
                 if self._columns:
                     ids[row["id"]] = self._id_of(row, place, add)
         if len({row for row, _ in ids.values()}) < len(ids) or any(row > self._highest for row, _ in ids.values()):
             raise Violation(f"version {version} has the row ids {ids}, up to {self._highest}")
-        return rows, ids
+        return rows, ids, numbers
 
     def _id_of(self, row: Mapping[str, int], place: int, add: Mapping[str, Any]) -> tuple[int, int]:
         number, since = (row.get(self._columns[name]) for name in _COLUMNS)
@@ -173,22 +189,25 @@ class Reading:
                 )
         self._used_ids |= {row for row, _ in after.ids.values()}
 
-    def _check_changes(self, before: Rows, after: Rows, actions: list[dict[str, Any]], version: int) -> None:
+    def _check_changes(self, before: Version, after: Version, actions: list[dict[str, Any]], version: int) -> None:
         """Check that the change files have each change of a commit once, if it has change files."""
         changes: Counter[tuple[str, int, tuple[int, int]]] = Counter()
+        numbers = before.numbers | after.numbers
         for cdc in (action["cdc"] for action in actions if "cdc" in action):
             part = cdc["partitionValues"].get("part")
             for row in self._read(cdc["path"]):
                 key = row["key"], row["part"] if part is None else int(part)
                 changes[str(row["_change_type"]), row["id"], key] += 1
+                if row.get(COLUMN.name) != numbers.get(row["id"]):
+                    raise Violation(f"version {version} has the numbers {numbers}, and the change {row}")
         if not changes:
             return
-        effect = Counter(before.items())
+        effect = Counter(before.rows.items())
         for kind, row_number, row in changes:
             effect[row_number, row] += 1 if kind in ("insert", "update_postimage") else -1
-        effect.subtract(Counter(after.items()))
+        effect.subtract(Counter(after.rows.items()))
         if any(effect.values()) or max(changes.values()) > 1:
-            raise Violation(f"version {version} has the changes {changes}, from {before} to {after}")
+            raise Violation(f"version {version} has the changes {changes}, from {before.rows} to {after.rows}")
 
     def _read(self, path: str) -> list[dict[str, int]]:
         if path not in self._files:

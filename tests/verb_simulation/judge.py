@@ -9,6 +9,7 @@ from lakehouse_lib.snapshot import load_snapshot
 from tests.simulation.store import Bucket
 from tests.verb_simulation.archive import Archive
 from tests.verb_simulation.history import COLUMNS, Reading, Version, Violation
+from tests.verb_simulation.numbers import COLUMN
 from tests.verb_simulation.plans import Properties, constraints_of, may_be_broken
 from tests.verb_simulation.store import ParquetStore
 from tests.verb_simulation.stories import Stories
@@ -26,8 +27,14 @@ def judge(archive: Archive, store: ParquetStore, stories: Stories) -> list[Versi
     snapshot = load_snapshot(store)
     rows_read = ArrowEngine(1).read(snapshot, None, None).read_all().to_pylist()
     rows = {row["id"]: (row["key"], row["part"]) for row in rows_read}
-    if snapshot.version + 1 != len(versions) or rows != versions[-1].rows or len(rows) != len(rows_read):
-        raise Violation(f"version {snapshot.version} is read as {rows_read}; expected {versions[-1].rows}")
+    numbers = {row["id"]: row[COLUMN.name] for row in rows_read if COLUMN.name in row}
+    last = versions[-1]
+    if (
+        snapshot.version + 1 != len(versions)
+        or len(rows) != len(rows_read)
+        or (rows, numbers) != (last.rows, last.numbers)
+    ):
+        raise Violation(f"version {snapshot.version} is read as {rows_read}; expected {last.rows}, {last.numbers}")
     return versions
 
 

@@ -31,7 +31,7 @@ from lakehouse_lib.operations.optimize.rewrite import Rewrite
 from lakehouse_lib.operations.optimize.z_order import deleted_positions
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.operations.table_change import TableChange
-from lakehouse_lib.operations.write import write
+from lakehouse_lib.operations.write import identity_values, write
 from lakehouse_lib.operations.write.overwrite import ReplaceWhere
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.deletion_vector import load
@@ -387,6 +387,21 @@ MUTANTS = (
         "changes of metadata do not conflict with each other",
         instead(OptimisticTransaction, "_attempt", _without_metadata),
         ("constrain", "alter", "unconstrain"),
+    ),
+    Mutant(
+        "an append keeps the numbers of its identity column after a lost race",
+        instead(identity_values, "_with_later_numbers", lambda files, *_: files),
+        ("append", "merge"),
+    ),
+    Mutant(
+        "an append does not move the mark of its identity column",
+        instead(write, "with_marks", lambda metadata, *_: metadata),
+        ("append", "merge"),
+    ),
+    Mutant(
+        "a restore moves the mark of an identity column back",
+        instead(restore, "with_marks_of", lambda schema_string, _: schema_string),
+        ("restore", "append", "delete"),
     ),
     Mutant(
         "a successful commit is reported as an error after a fault of the store",

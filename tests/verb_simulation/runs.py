@@ -26,6 +26,7 @@ from tests.verb_simulation.actors import SCHEMA, Actor
 from tests.verb_simulation.archive import Archive
 from tests.verb_simulation.history import Violation
 from tests.verb_simulation.judge import judge, left_over
+from tests.verb_simulation.numbers import COLUMN
 from tests.verb_simulation.store import ParquetStore
 from tests.verb_simulation.stories import Stories
 from tests.verb_simulation.verbs import ACTS, MEETINGS, WEIGHTS
@@ -39,6 +40,7 @@ class Plan:
         seed: seed of the order and the faults.
         has_row_ids: the table has row tracking.
         has_feed: the table has a change data feed.
+        has_numbers: the table has an identity column.
         is_partitioned: the table is partitioned by ``part``.
         writes_vectors: deletes use deletion vectors.
         has_vector_files: deletion vectors are in files, even small ones.
@@ -53,6 +55,7 @@ class Plan:
     seed: int
     has_row_ids: bool
     has_feed: bool
+    has_numbers: bool
     is_partitioned: bool
     writes_vectors: bool
     has_vector_files: bool
@@ -94,6 +97,7 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         seed,
         has_row_ids=dice.random() < 0.4,
         has_feed=random.Random(f"{seed} feed").random() < 0.5,
+        has_numbers=random.Random(f"{seed} numbers").random() < 0.4,
         is_partitioned=dice.random() < 0.4,
         writes_vectors=random.Random(f"{seed} vectors").random() < 0.5,
         has_vector_files=dice.random() < 0.5,
@@ -165,12 +169,14 @@ def _create(store: ParquetStore, plan: Plan) -> None:
         "delta.enableChangeDataFeed": str(plan.has_feed).lower(),
     }
     partition_by = ["part"] if plan.is_partitioned else []
-    create_table(store, Schema.from_arrow(SCHEMA), partition_by=partition_by, configuration=properties)
+    schema = Schema([*Schema.from_arrow(SCHEMA).fields, *([COLUMN] if plan.has_numbers else [])])
+    create_table(store, schema, partition_by=partition_by, configuration=properties)
     snapshot = load_snapshot(store)
     transaction = OptimisticTransaction(snapshot, store, "UPGRADE PROTOCOL", {})
     features = {"appendOnly", "invariants", "deletionVectors"}
     features |= {"rowTracking", "domainMetadata"} if plan.has_row_ids else set()
     features |= {"changeDataFeed"} if plan.has_feed else set()
+    features |= {"identityColumns"} if plan.has_numbers else set()
     transaction.set_protocol(Protocol(3, 7, frozenset({"deletionVectors"}), frozenset(features)))
     if plan.writes_vectors:
         enabled = {**snapshot.configuration, "delta.enableDeletionVectors": "true"}
