@@ -25,7 +25,10 @@ PAGE = Path(__file__).with_name("transactions.md")
 LEVELS = ("Serializable", "WriteSerializable")
 _BEGIN, _END = "<!-- from here: made by `make docs` -->\n", "<!-- up to here -->\n"
 
-_COLUMNS = ("part", "string"), ("id", "long")
+_COLUMNS = ("part", "string"), ("id", "long"), ("number", "long")
+_MARK = "delta.identity.highWaterMark"
+_IDENTITY = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": True, _MARK: 20}
+_FEATURES = frozenset({"appendOnly", "invariants", "identityColumns"})
 _BOUNDS = {"a": (1, 10), "b": (11, 20)}
 
 
@@ -43,7 +46,8 @@ class Operation:
         properties: sets these on the table.
         writes_metadata: writes the table's metadata even if it does not change.
         column: adds a column of this name.
-        writer_version: upgrades the protocol.
+        moves_mark: moves the high water mark of the identity column.
+        feature: a writer feature that it adds to the protocol.
         is_exclusive: any other commit conflicts.
     """
 
@@ -57,12 +61,13 @@ class Operation:
     properties: Mapping[str, str] = field(default_factory=dict)
     writes_metadata: bool = False
     column: str | None = None
-    writer_version: int | None = None
+    moves_mark: bool = False
+    feature: str | None = None
     is_exclusive: bool = False
 
     @property
     def has_metadata(self) -> bool:
-        return bool(self.properties) or self.column is not None or self.writes_metadata
+        return bool(self.properties) or self.column is not None or self.writes_metadata or self.moves_mark
 
     def begin(self, snapshot: Snapshot, label: str) -> OptimisticTransaction:
         """The transaction on ``snapshot``, not committed yet; ``label`` tells its files and columns from others'."""
@@ -78,8 +83,8 @@ class Operation:
             transaction.set_transaction(self.application, 1)
         if self.has_metadata:
             transaction.set_metadata(self.metadata(snapshot.metadata, label))
-        if self.writer_version is not None:
-            transaction.set_protocol(replace(snapshot.protocol, min_writer_version=self.writer_version))
+        if self.feature is not None:
+            transaction.set_protocol(self.protocol(snapshot.protocol))
         transaction.is_exclusive = self.is_exclusive
         return transaction
 
@@ -90,6 +95,8 @@ class Operation:
     def metadata(self, before: Metadata, label: str) -> Metadata:
         """The table's metadata after it."""
         schema = json.loads(before.schema_string)
+        if self.moves_mark:
+            schema["fields"][-1]["metadata"][_MARK] += 10
         if self.column is not None:
             schema["fields"].append(
                 {"name": f"{self.column}_{label}", "type": "long", "nullable": True, "metadata": {}}
@@ -98,9 +105,15 @@ class Operation:
             before, configuration={**before.configuration, **self.properties}, schema_string=json.dumps(schema)
         )
 
+    def protocol(self, before: Protocol) -> Protocol:
+        """The table's protocol after it."""
+        names = {self.feature} if self.feature is not None else set()
+        return replace(before, writer_features=(before.writer_features or frozenset()) | names)
+
 
 OPERATIONS: Mapping[str, Operation] = {
     "append": Operation("WRITE", adds=("a",)),
+    "numbered append": Operation("WRITE", adds=("a",), moves_mark=True),
     "append from a query of *a*": Operation("WRITE", reads=("part = 'a'",), adds=("a",)),
     "update *a*": Operation("UPDATE", reads=("part = 'a'",), removes=("a",), adds=("a",)),
     "update *b*": Operation("UPDATE", reads=("part = 'b'",), removes=("b",), adds=("b",)),
@@ -119,9 +132,12 @@ OPERATIONS: Mapping[str, Operation] = {
     "set appendOnly": Operation("SET TBLPROPERTIES", properties={"delta.appendOnly": "true"}),
     "add a column": Operation("ADD COLUMNS", column="more"),
     "add a constraint": Operation(
-        "ADD CONSTRAINT", reads=("id = 7",), properties={"delta.constraints.no_7": "id <> 7"}, writer_version=3
+        "ADD CONSTRAINT",
+        reads=("id = 7",),
+        properties={"delta.constraints.no_7": "id <> 7"},
+        feature="checkConstraints",
     ),
-    "upgrade protocol": Operation("UPGRADE PROTOCOL", writer_version=3),
+    "upgrade protocol": Operation("UPGRADE PROTOCOL", feature="checkConstraints"),
 }
 
 
@@ -143,8 +159,9 @@ UNCHECKED = ("restore",)
 def _differences(level: str) -> dict[tuple[str, str], str]:
     """The outcomes of delta-spark that differ from those of this library, by the first and the second operation."""
     others = tuple(name for name in OPERATIONS if name not in UNCHECKED)
-    ours = "set upkeep", "set appendOnly", "add a column", "add a constraint"
-    appends = ("append", "stream's batch") if level == "Serializable" else ()
+    ours = "numbered append", "set upkeep", "set appendOnly", "add a column", "add a constraint"
+    appends_to_a = ("append", "numbered append") if level == "Serializable" else ()
+    appends_to_b = ("stream's batch",) if level == "Serializable" else ()
     append, metadata = "ConcurrentAppendError", "MetadataChangedError"
     return {
         (winner, loser): spark_outcome
@@ -153,9 +170,9 @@ def _differences(level: str) -> dict[tuple[str, str], str]:
             # the properties of a restored version if they are those of the table.
             (("set upkeep", "restore"), [name for name in others if name not in ours], metadata),
             # The files' statistics show that no such id was added or removed; delta-spark compares partitions.
-            ((*_CHANGES_OF_A, *appends[:1]), ["update id > 10", "merge new ids"], append),
-            ((*_CHANGES_OF_B, "overwrite", *appends[1:]), ["merge new ids"], append),
-            ((*_CHANGES_OF_B, "merge new ids", *appends[1:]), ["merge ids 1 to 5"], append),
+            ((*_CHANGES_OF_A, *appends_to_a), ["update id > 10", "merge new ids"], append),
+            ((*_CHANGES_OF_B, "overwrite", *appends_to_b), ["merge new ids"], append),
+            ((*_CHANGES_OF_B, "merge new ids", *appends_to_b), ["merge ids 1 to 5"], append),
             ((*_CHANGES_OF_B, "merge new ids", "stream's batch"), ["add a constraint"], append),
             # The same conflict: a file that was read is removed, and its replacement may be found first.
             (("overwrite",), ["update id > 10"], append),
@@ -183,8 +200,9 @@ def create(folder: Path, level: str) -> Snapshot:
     """The table at its first version: a file in each partition."""
     store = LocalStore(str(folder), fsync=False)
     first = OptimisticTransaction(None, store, "CREATE TABLE", {})
-    first.set_protocol(Protocol(1, 2))
+    first.set_protocol(Protocol(1, 7, writer_features=_FEATURES))
     schema = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in _COLUMNS]
+    schema[-1]["metadata"] = _IDENTITY
     first.set_metadata(
         Metadata(
             "t",

@@ -55,6 +55,7 @@ def commit_metadata(fields: Mapping[str, Any]) -> Iterator[None]:
 def commit_info(
     custom_metadata: Mapping[str, Any],
     *,
+    tags: Mapping[str, str],
     operation: str,
     parameters: Mapping[str, Any],
     metrics: Mapping[str, Any],
@@ -68,12 +69,14 @@ def commit_info(
 
     Args:
         custom_metadata: more fields, beside those of ``commit_metadata``; a field of the commit itself has precedence.
+        tags: more tags, beside those of the other fields.
         read_version: None for the first commit of a table.
         timestamp: ms since the epoch.
     """
+    custom = {**_METADATA.get(), **custom_metadata}
     info: dict[str, Any] = {
-        **_METADATA.get(),
-        **custom_metadata,
+        **custom,
+        **({"tags": {**(custom.get("tags") or {}), **tags}} if tags else {}),
         "timestamp": timestamp,
         "operation": operation,
         "operationParameters": {key: _text(value) for key, value in parameters.items()},

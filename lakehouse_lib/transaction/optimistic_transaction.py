@@ -27,6 +27,7 @@ from lakehouse_lib.errors import (
 )
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features import domain_metadata, row_tracking
+from lakehouse_lib.features.computed_columns.identity_columns import MARKS_TAG, moves_only_marks
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.commits.commit_file import CommitActions, serialize
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
@@ -251,6 +252,7 @@ class OptimisticTransaction:
         """The commit without the fields that depend on the preceding version (in-commit timestamp, row ids)."""
         info = commit_info(
             properties.custom_metadata or {},
+            tags={MARKS_TAG: "true"} if self._moves_only_marks() else {},
             operation=self._operation,
             parameters=self._parameters,
             metrics=self.metrics,
@@ -275,6 +277,11 @@ class OptimisticTransaction:
             tuple(self._domains.values()),
             info,
         )
+
+    def _moves_only_marks(self) -> bool:
+        if self._snapshot is None or self._metadata is None:
+            return False
+        return moves_only_marks(self._snapshot.metadata, self._metadata)
 
     def _check_rules(self) -> None:
         metadata = self._metadata or (self._snapshot.metadata if self._snapshot else None)

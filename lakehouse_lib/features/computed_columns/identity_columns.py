@@ -8,7 +8,7 @@ the mark, and moves it in the same commit. Numbers may be left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +26,9 @@ from lakehouse_lib.schema.enforcement import (
 )
 from lakehouse_lib.schema.nested_fields import members_of
 from lakehouse_lib.statistics import bounds_of
+
+#: The tag in commitInfo by which delta-spark does not let a moved mark conflict with commits without metadata.
+MARKS_TAG = "delta.identity.schemaUpdate"
 
 _PREFIX = "delta.identity."
 _STEP = f"{_PREFIX}step"
@@ -150,6 +153,15 @@ def with_marks_of(schema_string: str, other: str) -> str:
         if own is not None and is_identity(own) and type(field.metadata.get(_MARK)) is int:
             marks[own.name] = field.metadata[_MARK]
     return _with_marks(schema, marks).to_json() if marks else schema_string
+
+
+def moves_only_marks(before: Metadata, after: Metadata) -> bool:
+    """Whether metadata changes, and nothing but the marks of identity columns."""
+    return (
+        before != after
+        and replace(after, schema_string=before.schema_string) == before
+        and without_marks(before.schema_string) == without_marks(after.schema_string)
+    )
 
 
 def without_marks(schema_string: str) -> Schema:

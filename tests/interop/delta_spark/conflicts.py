@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from lakehouse_lib.features.computed_columns.identity_columns import MARKS_TAG
 from lakehouse_lib.snapshot import Snapshot
 
 pages = import_module("docs.conflict_table")
@@ -77,12 +78,12 @@ def spelled(operation: Any, snapshot: Snapshot, label: str) -> dict[str, Any]:
         actions.append({"txn": {"appId": operation.application, "version": 1, "lastUpdated": 1}})
     if operation.has_metadata:
         actions.append({"metaData": operation.metadata(snapshot.metadata, label).to_json()})
-    if operation.writer_version is not None:
-        protocol = {**snapshot.protocol.to_json(), "minWriterVersion": operation.writer_version}
-        actions.append({"protocol": protocol})
+    if operation.feature is not None:
+        actions.append({"protocol": operation.protocol(snapshot.protocol).to_json()})
     return {
         "reads": operation.reads,
         "application": operation.application,
+        "tags": {MARKS_TAG: "true"} if operation.moves_mark else {},
         "actions": [json.dumps(action) for action in actions],
     }
 

@@ -1,8 +1,8 @@
 """Run pairs of concurrent transactions in delta-spark: ``python race.py FOLDER < pairs.json > outcomes.json``.
 
 Runs in delta-spark's own environment, not in the project's. A pair has the folder of a table, and the content of the
-winner and the loser: ``reads`` (conditions, null for the whole table), ``application`` (whose version it reads) and
-``actions`` (lines of a commit). An outcome is the name of the loser's error, or "".
+winner and the loser: ``reads`` (conditions, null for the whole table), ``application`` (whose version it reads),
+``tags`` of commitInfo and ``actions`` (lines of a commit). An outcome is the name of the loser's error, or "".
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Peer:
         self._action = getattr(getattr(self._delta.actions, "Action$"), "MODULE$")
         self._none = getattr(spark._jvm.scala, "None$")
         self._lists = spark._jvm.java.util.ArrayList
+        self._python = spark._jvm.org.apache.spark.api.python.PythonUtils
 
     def race(self, folder: str, winner: dict[str, Any], loser: dict[str, Any]) -> str:
         log = self._delta.DeltaLog.forTable(self._spark, folder)
@@ -52,7 +53,8 @@ class Peer:
         return transaction
 
     def _commit(self, transaction: Any, operation: dict[str, Any]) -> None:
-        transaction.commit(self._seq([self._action.fromJson(line) for line in operation["actions"]]), self._manual)
+        actions = self._seq([self._action.fromJson(line) for line in operation["actions"]])
+        transaction.commit(actions, self._manual, self._python.toScalaMap(operation["tags"]))
 
     def _seq(self, values: list[Any]) -> Any:
         listed = self._lists()

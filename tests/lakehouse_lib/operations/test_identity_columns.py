@@ -52,6 +52,9 @@ SCHEMA = Schema(
 )
 
 
+OWN, MOVED = {"team": "data"}, {"delta.identity.schemaUpdate": "true"}
+
+
 def named(*names: str, **others: Any) -> pa.Table:
     return pa.table({"name": names, **others})
 
@@ -185,6 +188,16 @@ def test_other_changes_of_metadata_conflict(tmp_path: Path) -> None:
     with pytest.raises(MetadataChangedError, match="'more'"):
         write_deltalake(tmp_path, change, mode="append")
     assert not parquet_files(tmp_path)
+
+
+def test_commits_that_only_move_marks_have_the_tag_of_delta_spark(tmp_path: Path) -> None:
+    table = DeltaTable.create(tmp_path, SCHEMA)
+    write_deltalake(table, named("a"), mode="append", commit_properties=CommitProperties(custom_metadata={"tags": OWN}))
+    write_deltalake(table, named("b", more=[1]), mode="append", schema_mode="merge")
+    table.merge(named("c"), "target.name = source.name").when_not_matched_insert_all().execute()
+    table.update({"name": "'d'"}, predicate="name = 'c'")
+    tags = [entry.get("tags") for entry in table.history()]
+    assert tags == [None, MOVED, None, {**OWN, **MOVED}, None]
 
 
 def test_a_batch_is_not_committed_twice(tmp_path: Path) -> None:
