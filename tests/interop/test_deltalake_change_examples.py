@@ -1,8 +1,8 @@
 """The examples of the ``deltalake`` package's documentation on changing a table, with a changed import.
 
 The same code must give the same table, as delta-rs reads it, and the same return values. The pages: writing, appending
-and overwriting, deleting, merging, constraints, dropping columns, managing tables, small files, and the docstrings of
-the verbs, of ``TableMerger``, ``TableAlterer`` and ``TableOptimizer``. Examples on reading are in
+and overwriting, deleting, merging, constraints, dropping columns, managing tables, small files, the change data feed,
+and the docstrings of the verbs, of ``TableMerger``, ``TableAlterer`` and ``TableOptimizer``. Examples on reading are in
 ``test_deltalake_examples.py``.
 """
 
@@ -19,7 +19,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from tests.interop.test_deltalake_examples import DELTA_RS, LAKEHOUSE
+from tests.interop.test_deltalake_examples import DELTA_RS, LAKEHOUSE, changes
 
 Example = Callable[[Any, str], Any]
 EXAMPLES: dict[str, Example] = {}
@@ -467,6 +467,91 @@ def a_repair_removes_missing_files(m: Any, path: str) -> Any:
     Path(first).unlink()
     repaired = table.repair(dry_run=False)
     return repaired["dry_run"], len(repaired["files_removed"])
+
+
+# The change data feed: the page on reading it, after each verb.
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+
+
+def with_feed(m: Any, path: str) -> Any:
+    return table_of(m, path, {"id": [1, 2, 3, 4], "name": ["a", "b", "c", None]}, configuration=FEED)
+
+
+@example
+def the_feed_of_appends(m: Any, path: str) -> Any:
+    with_feed(m, path)
+    m.write_deltalake(path, pa.table({"id": [5], "name": ["e"]}), mode="append")
+    table = m.DeltaTable(path)
+    return changes(table.load_cdf(starting_version=0, ending_version=1)), changes(table.load_cdf(starting_version=1))
+
+
+@example
+def the_feed_of_an_update(m: Any, path: str) -> Any:
+    table = with_feed(m, path)
+    table.update(predicate="id > 2", updates={"name": "'updated'"})
+    return changes(table.load_cdf(starting_version=1).read_all())
+
+
+@example
+def the_feed_of_a_delete(m: Any, path: str) -> Any:
+    table = with_feed(m, path)
+    table.delete("id = 2")
+    table.delete()
+    return changes(table.load_cdf(starting_version=1).read_all())
+
+
+@example
+def the_feed_of_a_merge(m: Any, path: str) -> Any:
+    source = pa.table({"id": [2, 3, 9], "name": ["changed", None, "new"]})
+    table = with_feed(m, path)
+    merge = table.merge(source, predicate="target.id = source.id", source_alias="source", target_alias="target")
+    merge = merge.when_matched_delete(predicate="source.name IS NULL").when_matched_update_all()
+    merge.when_not_matched_insert_all().when_not_matched_by_source_delete(predicate="target.id = 4").execute()
+    return changes(table.load_cdf(starting_version=1).read_all())
+
+
+@example
+def the_feed_of_overwrites(m: Any, path: str) -> Any:
+    table = with_feed(m, path)
+    new = pa.table({"id": [3, 8], "name": ["x", "y"]})
+    m.write_deltalake(table, new, mode="overwrite", predicate="id >= 3")
+    m.write_deltalake(path, new, mode="overwrite")
+    return changes(m.DeltaTable(path).load_cdf(starting_version=1).read_all())
+
+
+@example
+def the_feed_of_an_optimized_table(m: Any, path: str) -> Any:
+    table = with_feed(m, path)
+    m.write_deltalake(path, pa.table({"id": [5], "name": ["e"]}), mode="append")
+    table = m.DeltaTable(path)
+    table.optimize.compact()
+    return changes(table.load_cdf(starting_version=2).read_all())
+
+
+@example
+def a_feed_from_a_later_version_on(m: Any, path: str) -> Any:
+    table = table_of(m, path, {"id": [1, 2, 3]})
+    table.alter.set_table_properties(FEED)
+    table.update({"id": "id + 10"}, predicate="id = 1")
+    return changes(m.DeltaTable(path).load_cdf(starting_version=1).read_all())
+
+
+@example
+def changed_rows_in_polars(m: Any, path: str) -> Any:
+    table = with_feed(m, path)
+    table.update({"name": "'z'"}, predicate="id = 1")
+    table.delete("id = 4")
+    frame = pl.from_arrow(pa.table(table.load_cdf(starting_version=0, ending_version=2).read_all()))
+    return sorted(frame.group_by("_commit_version").len().rows())
+
+
+@example
+def changed_rows_by_a_predicate(m: Any, path: str) -> Any:
+    table = with_feed(m, path)
+    table.update({"name": "'z'"}, predicate="id < 3")
+    predicate = "_change_type = 'update_postimage' AND id = 2"
+    return changes(table.load_cdf(starting_version=1, predicate=predicate, columns=["id", "name", "_change_type"]))
 
 
 DELTA_RS_ERROR = deltalake.exceptions.DeltaError
