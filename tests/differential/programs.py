@@ -11,8 +11,9 @@ import pyarrow as pa
 
 import lakehouse_lib
 from lakehouse_lib.engine.base import Engine
+from tests.differential.feeds import FEED
 from tests.differential.verbs import Verb
-from tests.peers import plain, read_delta_rs
+from tests.peers import collected, plain, read_delta_rs
 
 
 @dataclass
@@ -37,6 +38,9 @@ class Program(Protocol):
     def read(self, root: Path) -> pa.Table:
         """The rows, plain and sorted."""
 
+    def changes(self, root: Path, start: int) -> pa.Table:
+        """The change data feed from a version on."""
+
 
 class ThisLibrary:
     """This library, on one of its engines."""
@@ -57,20 +61,27 @@ class ThisLibrary:
     def read(self, root: Path) -> pa.Table:
         return plain(lakehouse_lib.DeltaTable(root, engine=self._engine).to_pyarrow_table())
 
+    def changes(self, root: Path, start: int) -> pa.Table:
+        return collected(lakehouse_lib.DeltaTable(root, engine=self._engine).load_cdf(start))
+
 
 class DeltaRs:
-    """The package ``deltalake``. It writes tables without features."""
+    """The package ``deltalake``. It writes tables without features, except the change data feed."""
 
     name = "delta-rs"
 
     def create(self, root: Path, rows: pa.Table, partition_by: list[str] | None, properties: dict[str, str]) -> None:
-        deltalake.write_deltalake(root, rows, partition_by=partition_by)
+        configuration = FEED if properties.items() >= FEED.items() else None
+        deltalake.write_deltalake(root, rows, partition_by=partition_by, configuration=configuration)
 
     def run(self, verb: Verb, table: SequenceTable) -> None:
         _run(deltalake, deltalake.DeltaTable(table.root), verb, table, {})
 
     def read(self, root: Path) -> pa.Table:
         return read_delta_rs(root)
+
+    def changes(self, root: Path, start: int) -> pa.Table:
+        return pa.table(deltalake.DeltaTable(root).load_cdf(starting_version=start))
 
 
 def _run(package: Any, opened: Any, verb: Verb, table: SequenceTable, options: dict[str, Any]) -> None:

@@ -1,7 +1,10 @@
 """Random sequences of verbs, run by this library on one table and by another library on a second one.
 
-The rows of both tables stay equal. A sequence is a function of its seed. The other library runs each verb first. A verb
-that it refuses is recorded and left out.
+The rows of both tables stay equal. If they have a change data feed, the feed of each verb is the difference of the
+versions before and after it, both libraries read the same feed, and both tables have the same feed.
+
+A sequence is a function of its seed. The other library runs each verb first. A verb that it refuses is recorded and
+left out.
 """
 
 from __future__ import annotations
@@ -17,13 +20,17 @@ import pyarrow as pa
 
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.engine.base import Engine
+from tests.differential.feeds import FEED, REARRANGEMENTS, effect_difference, feed_of, feeds_difference, some_of
 from tests.differential.programs import DeltaRs, Program, SequenceTable, ThisLibrary
 from tests.differential.verbs import KINDS, RandomVerbs, Verb
 from tests.peers import duckdb_delta, read_duckdb
 
-#: Features of this library's table; delta-rs' own table has none of them.
+#: Features of this library's table; delta-rs' own table has only the change data feed.
 FEATURES: list[dict[str, str]] = [
     {},
+    FEED,
+    FEED | {"delta.enableDeletionVectors": "true"},
+    FEED | {"delta.columnMapping.mode": "name", "delta.enableRowTracking": "true"},
     {"delta.enableDeletionVectors": "true"},
     {"delta.columnMapping.mode": "name"},
     {"delta.enableRowTracking": "true"},
@@ -81,7 +88,7 @@ def run_sequence(
         except Exception as error:
             outcome.difference = f"only this library refuses: {error!r}"
         outcome.verbs[verb.name] += 1
-        outcome.difference = outcome.difference or run.difference(connection)
+        outcome.difference = outcome.difference or run.difference(connection) or run.feed_difference(verb)
         if outcome.difference:
             outcome.difference = f"seed {seed}, {run.title}: {'; '.join(done)}: {outcome.difference}"
             return outcome
@@ -111,7 +118,11 @@ class _Run:
         features = self._verbs.chance.choice(FEATURES)
         self.title = f"partition_by={partition_by}, {features}"
         #: The tables that the other library and DuckDB read.
-        self._read_by_other = self.tables if takes_turns or features == {} else self.tables[1:]
+        self._read_by_other = self.tables if takes_turns or not features.keys() - FEED.keys() else self.tables[1:]
+        self._has_feed = features.items() >= FEED.items()
+        if self._has_feed:
+            # delta-rs does not find change files if a value of a partition is escaped in the name of its folder.
+            self._verbs.parts = ["a", "b", None]
         # DuckDB shows NULL for partition columns of tables that were created with column mapping (docs/interop.md).
         self._is_read_by_duckdb = partition_by is None or "delta.columnMapping.mode" not in features
         first = self._verbs.rows(KINDS)
@@ -140,7 +151,7 @@ class _Run:
         first, second = (self.own.read(table.root) for table in self.tables)
         rows = [Counter(map(repr, read.select(first.column_names).to_pylist())) for read in (first, second)]
         if rows[0] != rows[1]:
-            return f"only in table 0 {_some(rows[0] - rows[1])}, only in table 1 {_some(rows[1] - rows[0])}"
+            return f"only in table 0 {some_of(rows[0] - rows[1])}, only in table 1 {some_of(rows[1] - rows[0])}"
         if self._is_read_by_duckdb and not read_duckdb(self.tables[0].root, connection=connection).equals(first):
             return "DuckDB reads other rows"
         for table, read in zip(self.tables, (first, second), strict=True):
@@ -148,10 +159,34 @@ class _Run:
                 return f"{self.other.name} reads other rows of table {self.tables.index(table)}"
         return ""
 
+    def feed_difference(self, verb: Verb) -> str:
+        """The difference of the feed of a verb from the feeds that are expected; "": there is none."""
+        if not self._has_feed:
+            return ""
+        columns = DeltaTable(self.tables[0].root).schema().names
+        feeds = [feed_of(self._changes(self.own, table), columns) for table in self.tables]
+        first = self.tables[0].root
+        before, after = (DeltaTable(first, version).to_pyarrow_table() for version in (self.tables[0].states[-1], None))
+        if difference := effect_difference(feeds[0], before, after):
+            return difference
+        if verb.name in REARRANGEMENTS and any(feeds[0].values()):
+            return f"{verb.name} is in the feed"
+        for number, table in enumerate(self.tables):
+            if table in self._read_by_other:
+                feed = feed_of(self._changes(self.other, table), columns)
+                titles = f"here from table {number}", f"{self.other.name} from table {number}"
+                if difference := feeds_difference(feeds[number], feed, titles):
+                    return difference
+        # A restore depends on the files of both tables. delta-rs writes no change files if an update changes no value.
+        if verb.name == "restore" or (verb.name == "update" and feeds[1]["insert"]):
+            return ""
+        return feeds_difference(*feeds, ("in table 0", "in table 1"))
+
+    def _changes(self, program: Program, table: SequenceTable) -> pa.Table | None:
+        """The rows of the feed since the last verb, as a program reads them; None: there is no commit."""
+        start = table.states[-1] + 1
+        return program.changes(table.root, start) if DeltaTable(table.root).version() >= start else None
+
 
 def _equal(first: pa.Table, second: pa.Table) -> bool:
     return first.select(second.column_names).equals(second)
-
-
-def _some(rows: Counter[str]) -> str:
-    return f"{rows.total()} rows, {sorted(rows)[:2]} among them"

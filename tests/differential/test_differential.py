@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet.change_files import CHANGED_ROWS_SCHEMA
+from lakehouse_lib.operations.dml.change_data import ChangeData
 from tests.differential.sequences import Outcome, run_sequence
 from tests.peers import duckdb_delta
 from tests.slow_cases import some_slow
@@ -34,6 +36,15 @@ def test_a_lost_row_is_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ),
     )
     assert any("only in table 1" in outcome_of(seed, tmp_path / str(seed)).difference for seed in range(12))
+
+
+@pytest.mark.parametrize("change", some_slow(["update_preimage", "update_postimage", "insert", "delete"], 1))
+def test_a_lost_change_is_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    add = ChangeData.add
+    monkeypatch.setattr(
+        ChangeData, "add", lambda self, changed: add(self, changed.filter(pc.not_equal(changed["change"], change)))
+    )
+    assert any("the feed has" in outcome_of(seed, tmp_path / str(seed)).difference for seed in range(100, 120))
 
 
 def outcome_of(seed: int, folder: Path, engine: Engine | None = None) -> Outcome:

@@ -102,10 +102,15 @@ class Verb:
 
 
 class RandomVerbs:
-    """The random choices of a sequence."""
+    """The random choices of a sequence.
+
+    Attributes:
+        parts: the values of the column ``part``.
+    """
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
+        self.parts = PARTS
         self._extra = 0
 
     def next_verb(self, columns: Sequence[str], states: int) -> Verb:
@@ -170,7 +175,7 @@ class RandomVerbs:
         if chance.random() < 0.1:
             return None
         if name == "part":
-            return chance.choice(PARTS)
+            return chance.choice(self.parts)
         if name == "name":
             return f"n{chance.randrange(20)}"
         if name == "amount":
