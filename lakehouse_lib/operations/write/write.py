@@ -178,12 +178,13 @@ def write(
         return change_rows(snapshot, operation, engine, commit_properties=commit_properties)
     files = write_files()
     if snapshot is not None and numbered:
+        # The files have new columns under the physical names of this metadata, so it is not made again.
+        may_repeat = what.mode == "append" and metadata == snapshot.metadata
 
         def commit(latest: Snapshot, added: pa.Table) -> ChangeResult:
-            marked = with_marks(metadata_after(latest, rows.schema, what), target.layout, numbered, added)
+            marked = with_marks(latest.metadata if may_repeat else metadata, target.layout, numbered, added)
             return _commit(store, latest, added, marked, what, commit_properties)
 
-        may_repeat = what.mode == "append"
         return commit_numbers(snapshot, files, numbered, target, engine, commit, may_repeat=may_repeat)
     try:
         return _commit(store, snapshot, files, metadata, what, commit_properties)

@@ -160,14 +160,15 @@ def test_concurrent_writers_never_get_the_same_number(tmp_path: Path, seed: int)
     assert parquet_files(tmp_path) == {Path(uri) for uri in DeltaTable(tmp_path).file_uris()}
 
 
-def racing(path: Path, first: Any) -> Any:
+def racing(path: Path, first: Any, **others: Any) -> Any:
     """A reader of one row, during whose read another writer commits."""
+    rows = named("late", **others)
 
     def batches() -> Any:
         first()
-        yield from named("late").to_batches()
+        yield from rows.to_batches()
 
-    return pa.RecordBatchReader.from_batches(named("late").schema, batches())
+    return pa.RecordBatchReader.from_batches(rows.schema, batches())
 
 
 def test_a_lost_race_gives_later_numbers(tmp_path: Path) -> None:
@@ -198,6 +199,18 @@ def test_commits_that_only_move_marks_have_the_tag_of_delta_spark(tmp_path: Path
     table.update({"name": "'d'"}, predicate="name = 'c'")
     tags = [entry.get("tags") for entry in table.history()]
     assert tags == [None, MOVED, None, {**OWN, **MOVED}, None]
+
+
+def test_new_columns_keep_the_physical_names_of_their_files(tmp_path: Path) -> None:
+    DeltaTable.create(tmp_path, SCHEMA, configuration={"delta.columnMapping.mode": "name"})
+    for mode, text in (("append", "b"), ("overwrite", "c")):
+        more = named("a", **{text: [text]})
+        write_deltalake(tmp_path, more, mode=mode, schema_mode="merge")
+        assert DeltaTable(tmp_path).to_pyarrow_table()[text].to_pylist() == [text]
+    late = racing(tmp_path, lambda: write_deltalake(tmp_path, named("d"), mode="append"), more=["d"])
+    with pytest.raises(MetadataChangedError):
+        write_deltalake(tmp_path, late, mode="append", schema_mode="merge")
+    assert {row["name"] for row in DeltaTable(tmp_path).to_pyarrow_table().to_pylist()} == {"a", "d"}
 
 
 def test_a_batch_is_not_committed_twice(tmp_path: Path) -> None:
