@@ -18,6 +18,7 @@ from lakehouse_lib.errors import InvalidPredicateError, UnsupportedFeatureError
 from lakehouse_lib.expressions import Predicate, Value
 from lakehouse_lib.expressions.ir import (
     And,
+    Assignment,
     Cast,
     Column,
     Comparison,
@@ -37,12 +38,14 @@ from lakehouse_lib.schema import PrimitiveType, TableLayout
 _DAY = 86_400_000_000
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _PARTS = ("year", "month", "day", "hour")
-#: Calls that only Spark evaluates; their column is the group ``column``.
+#: The name of a column, and not a calculation with it such as ``d + 1``.
+_NAME = r"(\w+(\.\w+)*|`[^`]+`)"
+#: Calls that only Spark evaluates.
 _CALLS = (
-    re.compile(r"(?P<name>HOUR)\((?P<column>[^()',]+)\)"),
-    re.compile(r"(?P<name>TRUNC)\((?P<column>[^()',]+), '(?P<unit>\w+)'\)"),
-    re.compile(r"(?P<name>DATE_TRUNC)\('(?P<unit>\w+)', (?P<column>[^()',]+)\)"),
-    re.compile(r"(?P<name>DATE_FORMAT)\((?P<column>[^()',]+), '(?P<unit>yyyy(-MM(-dd)?)?)'\)"),
+    re.compile(rf"(?P<name>HOUR)\({_NAME}\)"),
+    re.compile(rf"(?P<name>TRUNC)\({_NAME}, '(?P<unit>\w+)'\)"),
+    re.compile(rf"(?P<name>DATE_TRUNC)\('(?P<unit>\w+)', {_NAME}\)"),
+    re.compile(rf"(?P<name>DATE_FORMAT)\({_NAME}, '(?P<unit>yyyy(-MM(-dd)?)?)'\)"),
 )
 _UNITS = {"YEAR": 1, "YYYY": 1, "YY": 1, "MONTH": 2, "MON": 2, "MM": 2, "DAY": 3, "DD": 3, "HOUR": 4}
 
@@ -77,15 +80,16 @@ def _implied(predicate: Predicate, layout: TableLayout) -> Iterator[Node]:
             value = generated_columns.generated_value(field, layout.schema, predicate.table)
         except (InvalidPredicateError, UnsupportedFeatureError):  # such as a function of another engine
             continue
-        column = None if value is None else _column_of(value)
-        if value is None or column is None or not isinstance(field.type, PrimitiveType):
+        root = None if value is None else _call_of(value)
+        column = None if root is None else _column_of(root)
+        if root is None or column is None or not isinstance(field.type, PrimitiveType):
             continue
         own = Column((field.name,), field.type)
         values = _range_of(predicate.root, column)
-        if values.is_null and _is_supported(value.root):
+        if values.is_null and _is_supported(root):
             yield IsNull(own)
             continue
-        low, high = _bounds(value.root, column, values, field.type)
+        low, high = _bounds(root, column, values, field.type)
         parts = [
             Comparison(operator, own, Literal(bound, field.type))
             for operator, bound in ((">=", low), ("<=", high))
@@ -95,9 +99,17 @@ def _implied(predicate: Predicate, layout: TableLayout) -> Iterator[Node]:
             yield disjunction([conjunction([*parts]), IsNull(own)])
 
 
-def _column_of(value: Value) -> Column | None:
-    """The only column that a supported expression reads."""
+def _call_of(value: Value) -> Node:
+    """The expression without its conversion to the type of the column, if only Spark knows its own type."""
     match value.root:
+        case Assignment(operand=Opaque() as call):
+            return call
+    return value.root
+
+
+def _column_of(root: Node) -> Column | None:
+    """The only column that a supported expression reads."""
+    match root:
         case Cast(operand=Column() as column):
             return column
         case Function(arguments=(Column() as column, *_)):
@@ -152,14 +164,15 @@ def _bounds(root: Node, column: Column, values: _Range, kind: PrimitiveType) -> 
 
 
 def _of_call(call: re.Match[str], column: Column, values: _Range, kind: PrimitiveType) -> _Bounds:
-    name, moments = call["name"], _micros(column, values)
+    name = call["name"]
+    moments = _micros(column, values, is_local=name in ("DATE_TRUNC", "DATE_FORMAT"))
     if name == "HOUR" and kind.type == "integer":
         return _part("hour", moments)
     if name == "DATE_FORMAT" and kind.type == "string":
         length = {"yyyy": 4, "yyyy-MM": 7, "yyyy-MM-dd": 10}[call["unit"]]
-        if moments.low is None or moments.high is None:  # years above 9999 are written with a sign, which sorts first
-            return None, None
-        return _each(moments, lambda micros: _moment(micros).isoformat()[:length])
+        bounds = _each(moments, lambda micros: _moment(micros).isoformat()[:length])
+        # Years above 9999 are written with a sign, which sorts first, and years before 1 are counted backwards.
+        return (None, None) if None in bounds else bounds
     count = _UNITS.get(call["unit"].upper())
     if count is None:
         return None, None
@@ -172,17 +185,21 @@ def _of_call(call: re.Match[str], column: Column, values: _Range, kind: Primitiv
     return starts if name == "DATE_TRUNC" and kind.type == "timestamp_ntz" else (None, None)
 
 
-def _micros(column: Column, values: _Range) -> _Range:
-    """The range of a date or a time in microseconds since 1970, on the clock of any session."""
+def _micros(column: Column, values: _Range, *, is_local: bool = False) -> _Range:
+    """The range of a date or a time in microseconds since 1970, on the clock of any session.
+
+    Args:
+        is_local: dates and times without a zone are moved, too, if the clock of the session skips them.
+    """
     low, high = values.low, values.high
     kind = column.type.type if isinstance(column.type, PrimitiveType) else ""
     if kind not in ("date", "timestamp", "timestamp_ntz"):
         return _Range()
     if kind == "date":
-        return _Range(None if low is None else low * _DAY, None if high is None else high * _DAY)
-    if kind == "timestamp":
-        return _Range(None if low is None else low - _DAY, None if high is None else high + _DAY)
-    return values
+        low, high = None if low is None else low * _DAY, None if high is None else high * _DAY
+    if kind == "timestamp" or is_local:
+        low, high = None if low is None else low - _DAY, None if high is None else high + _DAY
+    return _Range(low, high)
 
 
 def _part(name: str, moments: _Range) -> _Bounds:

@@ -267,6 +267,36 @@ def test_conditions_on_sources_prune_partitions_and_lose_no_row(seed: int, kind:
         )
 
 
+CALLS = {
+    ("date", "date", "trunc(at, 'MM')", "at = '2026-01-31'"): ["2026-01-01", "2026-01-01"],
+    ("date", "date", "trunc(at + 1, 'MM')", "at = '2026-01-31'"): [],  # it is 2026-02-01
+    ("timestamp_ntz", "integer", "hour(at)", "at = '2026-01-31 10:30:00'"): ["10", "10"],
+    ("timestamp_ntz", "string", "date_format(at, 'yyyy')", "at = '2026-01-31 10:30:00'"): ["2026", "2026"],
+    ("timestamp", "string", "date_format(at, 'yyyy')", "at BETWEEN '2026-01-31' AND '9999-12-31'"): [],  # or +10000
+    # Pacific/Apia had no 30 December 2011: a session with its clock truncates to the 31st.
+    ("timestamp_ntz", "timestamp_ntz", "date_trunc('DAY', at)", "at = '2011-12-30 10:00:00'"): [
+        "2011-12-29 00:00:00",
+        "2011-12-31 00:00:00",
+    ],
+}
+
+
+@pytest.mark.parametrize(("case", "bounds"), CALLS.items())
+def test_bounds_of_calls_that_only_spark_evaluates(case: tuple[str, str, str, str], bounds: list[str]) -> None:
+    kind, generated, sql, condition = case
+    part = Field("part", generated, metadata={"delta.generationExpression": sql})
+    layout = TableLayout(Schema([Field("at", kind), part]), ("part",))
+    predicate = parse(condition, layout.schema)
+    derived = with_generated_partitions(predicate, layout, Protocol(1, 4))
+    if not bounds:
+        assert derived == predicate
+        return
+    low, high = (text if text.isdigit() and generated == "integer" else f"'{text}'" for text in bounds)
+    assert (
+        derived.root == parse(f"{condition} AND (part >= {low} AND part <= {high} OR part IS NULL)", layout.schema).root
+    )
+
+
 def test_a_filter_on_a_source_reads_only_its_partitions(tmp_path: Path) -> None:
     new_table(tmp_path, configuration={"delta.dataSkippingNumIndexedCols": "0"})
     write_deltalake(tmp_path, rows(*range(0, 240, 3)), mode="append")
