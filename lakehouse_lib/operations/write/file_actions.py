@@ -72,8 +72,8 @@ def commit_actions(
     Args:
         mode: "append" adds and removes the files of the actions; "overwrite" adds files and removes all others, or
             those of the partitions of ``predicate``.
-        schema: of the added files. Its columns are columns of the table in their types. An overwrite of the whole table
-            may have another schema, which the table gets.
+        schema: of the added files. Its columns are columns of the table in their types, with all that are NOT NULL. An
+            overwrite of the whole table may have another schema, which the table gets.
         partition_by: None, or the partition columns of the table.
         predicate: on partition columns, with mode "overwrite"; it is true for the added files.
 
@@ -98,6 +98,8 @@ def commit_actions(
         raise _refused(f"partition_filters are given and mode is {mode!r}; expected mode 'overwrite'", table)
     check_partition_predicate(snapshot, predicate)
     metadata = _metadata(snapshot, schema, partition_by, may_change=mode == "overwrite" and predicate is None)
+    if adds:
+        _check_required(snapshot, schema, metadata)
     added = _added(snapshot, adds, metadata, predicate)
     if mode == "append":
         removed = _removed(snapshot, removes)
@@ -153,6 +155,19 @@ def _metadata(snapshot: Snapshot, schema: Schema, partition_by: Sequence[str] | 
             hint="Add columns by alter.add_columns first, or rewrite the files",
         )
     return metadata
+
+
+def _check_required(snapshot: Snapshot, schema: Schema, metadata: Metadata) -> None:
+    """Refuse files without a NOT NULL column, which their rows would lack."""
+    required = {field.name for field in Schema.from_json(metadata.schema_string).fields if not field.nullable}
+    missing = sorted(required.difference(schema.names, metadata.partition_columns))
+    if missing:
+        raise SchemaMismatchError(
+            f"the schema of the files lacks {', '.join(missing)}; expected all NOT NULL columns of the table",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Rewrite the files with these columns",
+        )
 
 
 def _types(schema: Schema) -> dict[str, str]:

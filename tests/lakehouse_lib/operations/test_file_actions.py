@@ -194,6 +194,16 @@ def test_what_is_refused(tmp_path: Path, call: str) -> None:
     assert DeltaTable(tmp_path).version() == 0
 
 
+def test_files_have_the_columns_that_are_not_null(tmp_path: Path) -> None:
+    table = DeltaTable(made(tmp_path))
+    table.alter.set_column_not_null("id")
+    with pytest.raises(DeltaError, match="lacks id; expected all NOT NULL columns") as refusal:
+        CALLS["fewer columns"](table, LIBRARY, tmp_path)
+    assert refusal.value.code == "DELTA_SCHEMA_MISMATCH"
+    CALLS["append"](table, LIBRARY, tmp_path)
+    assert sorted(read_by_all(tmp_path)["id"].to_pylist()) == [1, 2, 7]
+
+
 @pytest.mark.parametrize(
     ("configuration", "call", "code"),
     [
