@@ -12,6 +12,7 @@ from tests.interop.matrix.outcomes import READERS, WRITES, recorded
 
 PAGE = Path(__file__).with_name("interop.md")
 _BEGIN, _END = "<!-- from here: made by `make docs` -->\n", "<!-- up to here -->\n"
+_NOT_RUN = "not run"
 
 
 def tables() -> str:
@@ -34,10 +35,14 @@ def tables() -> str:
 
 
 def _cell(reason: str, reasons: dict[str, int]) -> str:
+    if reason == _NOT_RUN:
+        return reason
     return f"no ({reasons.setdefault(reason, len(reasons) + 1)})" if reason else "yes"
 
 
 def _writes(outcome: dict[str, str], reasons: dict[str, int]) -> str:
+    if {outcome[verb] for verb in WRITES} == {_NOT_RUN}:
+        return _NOT_RUN
     refused = [f"{verb} {_cell(outcome[verb], reasons)}" for verb in WRITES if outcome[verb]]
     return ", ".join(refused) or "yes"
 
