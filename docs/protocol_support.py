@@ -37,15 +37,16 @@ opens a table.
 A feature that is not on this page is refused. A table that cannot be read cannot be written.
 
 Readers must support *reader* features. *Writer* features affect only writers. *Previews* and *proposals* are features
-that engines add to tables before PROTOCOL.md lists them. Only the name of a preview ends in `-preview` or `-dev`.
+that engines add to tables before PROTOCOL.md lists them. Names of previews end in `-preview` or `-dev`, names of
+proposals do not.
 """
 
 _VERSIONS = """
 ## Versions without a list of features
 
 A table with a reader version below 3 has no list of reader features, and a table with a writer version below 7 no list
-of writer features. Then reader version N implies the features in the reader lines up to N, and writer version N those
-in the writer lines up to N.
+of writer features. Such a version implies features: those in its own line below, and those in the lines of lower
+versions. For example, writer version 3 implies `appendOnly`, `invariants` and `checkConstraints`.
 """
 
 _PROPERTIES = """

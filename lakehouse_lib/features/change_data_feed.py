@@ -12,8 +12,8 @@ FEATURE = Feature(
     True,
     True,
     PropertySet(CHANGE_DATA_FEED),
-    "commits that update rows, or copy files without some of their rows, have change files; for other commits readers "
-    "derive the changes from added and removed files",
+    "a commit writes change files if it updates rows, or copies a file without its deleted rows; after other commits, "
+    "readers derive the changes from the added and removed files",
     legacy=(1, 4),
 )
 

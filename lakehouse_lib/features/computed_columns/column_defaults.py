@@ -1,7 +1,7 @@
-"""The feature allowColumnDefaults: values for columns that rows lack (PROTOCOL.md, Default Columns).
+"""The feature allowColumnDefaults: values for columns that new rows lack (PROTOCOL.md, Default Columns).
 
-The metadata ``CURRENT_DEFAULT`` of a column has an expression without columns, in Spark's SQL. Rows that were written
-before a column had a default keep their values. Null that the data has stays null.
+``CURRENT_DEFAULT`` in the metadata of a column is a SQL expression of Spark that reads no column. Rows that were
+written before a column had a default keep their values. If the data has the column, null stays null.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ FEATURE = Feature(
     True,
     True,
     field_metadata(CURRENT_DEFAULT),
-    "missing columns get their default; the Arrow engine refuses defaults that only Spark can evaluate",
+    "a write uses the default if the data lacks the column; the Arrow engine refuses defaults that only Spark can "
+    "evaluate",
 )
 
 
 def default_values(schema: Schema, table: str | None = None) -> dict[str, Value]:
-    """The defaults of the columns of a table, by column. A function such as ``current_date()`` has its present value.
+    """The defaults of a table, by column. A function such as ``current_date()`` is replaced by its value now.
 
     Raises:
         UnsupportedFeatureError: a default is not text.
@@ -39,7 +40,7 @@ def default_values(schema: Schema, table: str | None = None) -> dict[str, Value]
 
 
 def default_value(field: Field, sql: object, table: str | None = None) -> Value:
-    """The value of a default for a column; errors as of ``default_values``."""
+    """The value of a default for a column; raises the errors of ``default_values``."""
     if not isinstance(sql, str):
         raise UnsupportedFeatureError(
             f"the default of column {field.name!r} is {excerpt(sql)} (allowColumnDefaults); expected SQL",
@@ -62,8 +63,8 @@ def check_defaults(schema: Schema, table: str | None) -> None:
     """Refuse defaults that a new table cannot have.
 
     Raises:
-        InvalidSchemaError: a member of a struct, or a column with another source of values, has a default.
-        DeltaError: as ``default_values``.
+        InvalidSchemaError: a member of a struct, a generated column or an identity column has a default.
+        DeltaError: the errors of ``default_values``.
     """
     for field in schema.fields:
         others = {GENERATION_EXPRESSION: "is generated", IDENTITY_START: "is an identity column"}

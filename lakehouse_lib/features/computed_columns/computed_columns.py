@@ -1,4 +1,4 @@
-"""The columns of a table whose values a write computes."""
+"""The computed columns of a table: each write computes their values if the data lacks them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ComputedColumns:
-    """The values of columns that rows may lack. Immutable and picklable.
+    """The columns that a write computes, with their expressions and numbers. Immutable and picklable.
 
     Attributes:
         defaults: the defaults of columns, by column.
         identity: the next numbers of identity columns, by column.
-        generated: the expressions of generated columns, by column. They may read the other computed columns.
+        generated: the expressions of generated columns, by column. They may read columns of the other two kinds.
     """
 
     defaults: Mapping[str, Value] = field(default_factory=dict)
@@ -41,14 +41,14 @@ class ComputedColumns:
         return cls(default_values(schema, table), identities(schema, table), generated_values(schema, table))
 
     def without(self, names: Iterable[str]) -> ComputedColumns:
-        """The computed columns that rows with the columns ``names`` lack; names do not depend on case."""
+        """The computed columns except ``names``, which the data has already; the case of names does not matter."""
         lower = {name.lower() for name in names}
         return ComputedColumns(
             _others(self.defaults, lower), _others(self.identity, lower), _others(self.generated, lower)
         )
 
     def recomputed(self, names: Iterable[str]) -> ComputedColumns:
-        """The columns of a changed row that get a new value, except ``names``: the generated columns."""
+        """The columns to compute again in a changed row: the generated columns except ``names``, the assigned ones."""
         return ComputedColumns(generated=self.without(names).generated)
 
     @property

@@ -1,7 +1,7 @@
 """The feature generatedColumns: columns that are expressions of other columns (PROTOCOL.md, Generated Columns).
 
-The metadata ``delta.generationExpression`` of a column has the expression in Spark's SQL. As in delta-spark, an
-expression has one value for each row, always the same, and reads no other generated column.
+``delta.generationExpression`` in the metadata of a column is the expression in Spark's SQL. As in delta-spark, an
+expression always has the same value for the same row, and reads no generated column.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakehouse_lib.schema.nested_fields import members_of
 
 
 def generated_values(schema: Schema, table: str | None = None) -> dict[str, Value]:
-    """The values of the generated columns of a table, by column.
+    """The expressions of the generated columns of a table, by column.
 
     Raises:
         UnsupportedFeatureError: an expression is not text.
@@ -29,7 +29,7 @@ def generated_values(schema: Schema, table: str | None = None) -> dict[str, Valu
 
 
 def generated_value(field: Field, schema: Schema, table: str | None = None) -> Value | None:
-    """The value of a generated column; None: the column is not generated. Errors as of ``generated_values``."""
+    """The expression of a generated column, or None for another column; raises the errors of ``generated_values``."""
     if not _is_generated(field):
         return None
     sql = field.metadata[GENERATION_EXPRESSION]
@@ -50,7 +50,8 @@ def check_expressions(schema: Schema, table: str | None) -> None:
 
     Raises:
         InvalidSchemaError: a generated column is in a struct, is of a nested type, or reads a generated column.
-        InvalidPredicateError: an expression does not parse, may change its value, or has another type than its column.
+        InvalidPredicateError: an expression does not parse, may have different values for the same row, or has another
+            type than its column.
         UnsupportedFeatureError: an expression is not text.
     """
     for member in members_of(schema):
@@ -70,7 +71,7 @@ def check_expressions(schema: Schema, table: str | None) -> None:
 
 
 def title_of(field: Field) -> str:
-    """The name of the rule of a generated column in errors."""
+    """The text that stands for a generated column in errors."""
     return f"GENERATED {field.name} AS ({field.metadata[GENERATION_EXPRESSION]})"
 
 
@@ -113,8 +114,8 @@ FEATURE = Feature(
     True,
     True,
     field_metadata(GENERATION_EXPRESSION),
-    "missing columns are computed, given ones are checked; the Arrow engine refuses expressions that only Spark can "
-    "evaluate",
+    "a write computes the column if the data lacks it, and checks it otherwise; the Arrow engine refuses expressions "
+    "that only Spark can evaluate",
     legacy=(1, 4),
     rules=_rules,
 )

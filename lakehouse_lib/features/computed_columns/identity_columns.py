@@ -1,8 +1,8 @@
 """The feature identityColumns: columns with unique whole numbers (PROTOCOL.md, Identity Columns).
 
-A column has the numbers ``start``, ``start + step`` and so on. ``highWaterMark`` in its metadata is the last number
-that a write has assigned: the greatest for a positive step, the least for a negative one. A write assigns numbers after
-the mark, and moves it in the same commit. Numbers may be left out.
+The numbers are ``start``, ``start + step`` and so on, possibly with gaps. ``highWaterMark`` in the metadata of the
+column is the last number that a write has assigned: the greatest for a positive step, the least for a negative one. A
+write assigns numbers after the high water mark, and moves the mark in the same commit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ FEATURE = Feature(
     True,
     True,
     field_metadata(_PREFIX),
-    "missing columns get unique numbers; given numbers are refused unless the column allows them",
+    "a write assigns unique numbers if the data lacks the column; data with the column is refused unless the column "
+    "allows it",
     legacy=(1, 6),
 )
 
@@ -74,8 +75,8 @@ def check_identities(layout: TableLayout, table: str | None) -> None:
     """Refuse identity columns that a new table cannot have.
 
     Raises:
-        InvalidSchemaError: an identity column is in a struct, partitions the table, is not a long, or has another
-            source of values; or its metadata is not valid.
+        InvalidSchemaError: an identity column is in a struct, partitions the table, is not a long, has a default or an
+            expression, or its metadata is not valid.
     """
     for member in members_of(layout.schema):
         if is_identity(member):
@@ -93,11 +94,11 @@ def check_identities(layout: TableLayout, table: str | None) -> None:
 
 
 def check_assigned(schema: Schema, names: Iterable[str], table: str, *, is_insert: bool) -> None:
-    """Refuse values for identity columns.
+    """Refuse data and assignments with values for identity columns that do not allow them.
 
     Args:
-        names: the columns with values, regardless of case.
-        is_insert: whether the values are of new rows: a column may allow these.
+        names: the columns that the data has or the verb assigns, regardless of case.
+        is_insert: whether the values are for new rows. Only then can ``allowExplicitInsert`` allow them.
 
     Raises:
         InvalidArgumentError: a column does not allow the values.
@@ -116,10 +117,10 @@ def check_assigned(schema: Schema, names: Iterable[str], table: str, *, is_inser
 
 
 def with_marks(metadata: Metadata, layout: TableLayout, names: Iterable[str], files: pa.Table) -> Metadata:
-    """The metadata with the marks of identity columns moved to the numbers in new files.
+    """The metadata with the high water marks moved to the last numbers in new files.
 
     Args:
-        layout: of the files.
+        layout: the layout of the files.
         names: the columns whose numbers were assigned.
         files: a files table with statistics of these columns.
 
@@ -137,7 +138,7 @@ def with_marks(metadata: Metadata, layout: TableLayout, names: Iterable[str], fi
         ends = bounds[path].max if step > 0 else bounds[path].min
         if ends.null_count:
             raise InvalidArgumentError(
-                f"the files have no statistics of the identity column {name!r}, by which its high water mark moves",
+                f"the files have no statistics of the identity column {name!r}; expected them for its high water mark",
                 hint="Turn the statistics of the column on in the writer properties",
                 code="DELTA_MISSING_IDENTITY_STATISTICS",
             )
@@ -146,7 +147,7 @@ def with_marks(metadata: Metadata, layout: TableLayout, names: Iterable[str], fi
 
 
 def with_marks_of(schema_string: str, other: str) -> str:
-    """A schema in which no mark is behind that of the same column in another schema of the table, both as JSON."""
+    """The schema with the high water marks of another schema of the table, where those are further on; both as JSON."""
     schema, marks = Schema.from_json(schema_string), {}
     for field in Schema.from_json(other).fields:
         own = schema.get(field.name)
@@ -165,7 +166,7 @@ def moves_only_marks(before: Metadata, after: Metadata) -> bool:
 
 
 def without_marks(schema_string: str) -> Schema:
-    """A schema from JSON without the marks of identity columns, which change in every write of numbers."""
+    """The schema without high water marks, to compare schemas; each write that assigns numbers moves the marks."""
     fields = [_changed(field, {_MARK: None}) for field in Schema.from_json(schema_string).fields]
     return Schema(fields)
 
