@@ -4,14 +4,16 @@ The steps of batch N:
 
 1. The intent is put if absent: the files, their digests, and the rules.
 2. The files are parsed into staged rows, and the gate judges these rows. Readers do not see them.
-3. Quarantined rows are appended with ``txn(source@intent log, N)``, unless the quarantine table has that ``txn``.
-4. Data files are written, and the outcome is put if absent: the batch is loaded, without the rejected files. If
-   nothing can be loaded, the outcome is that the batch is given up. The outcome that is put first is final.
+3. Quarantined rows are appended to the quarantine table, with a ``txn`` action of version N in the same commit. Its
+   application id has the source and the intent log. If the table has this ``txn`` already, nothing is appended.
+4. Data files are written, and the outcome is put if absent: either the batch will be loaded, without the rejected
+   files, or it is given up, because nothing can be loaded. The outcome that is put first is final.
 5. Rows are appended with ``txn(source, N)`` in the same commit. Now the batch is loaded.
 6. Staged rows are deleted.
 
 If a run is killed before step 5, batch N is unsettled, and the next run redoes it with the intent's files and rules.
-Of two concurrent runs, one puts the intent and one wins the commit; the other raises ConcurrentTransactionError.
+If two runs load batch N at the same time, only the run that commits first loads it. The other run raises
+ConcurrentTransactionError.
 """
 
 from __future__ import annotations

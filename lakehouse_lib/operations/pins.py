@@ -27,16 +27,16 @@ _DAY = 86_400_000
 def pin_version(snapshot: Snapshot, name: str, version: int | str | datetime | None = None) -> PinResult:
     """Keep a version by name: vacuum spares its files, and log cleanup this version and all later ones.
 
-    Nothing is committed. If the name has this version already, it is only checked. The checks run after the pin is
-    written, because a vacuum or a cleanup may have read the pins before; if one fails, a new pin is deleted again.
+    Nothing is committed. If the pin exists with this version, the version is only checked. The checks run after the pin
+    is written, because a vacuum or a cleanup may have read the pins before. If a check fails, a new pin is deleted.
 
     Args:
         name: letters, digits, ``.``, ``_`` and ``-``, at most 100 characters.
-        version: the version; or the version at a time: a datetime or ISO 8601 text, without a zone: UTC. None: the
-            version of ``snapshot``.
+        version: a version, or a time (a datetime or ISO 8601 text; UTC if it has no zone). A time selects the latest
+            version that was committed at or before it. Default: the version of ``snapshot``.
 
     Raises:
-        InvalidArgumentError: the name is not valid, or has another version.
+        InvalidArgumentError: the name is not valid, or is in use for another version.
         VersionNotFoundError: the version does not exist, or was cleaned up.
         ObjectNotFoundError: files of the version do not exist, for example because vacuum has deleted them.
         CommitFailedError: a vacuum is running, or was killed less than a day ago, and the latest version does not have
@@ -56,7 +56,7 @@ def pin_version(snapshot: Snapshot, name: str, version: int | str | datetime | N
         other = next((pin for pin in list_pins(store) if pin.name == name), None)
         if other is None or other.version != pinned.version:
             raise InvalidArgumentError(
-                f"the pin {name} has {'no version' if other is None else f'version {other.version}'}; "
+                f"the pin {name} {'was released meanwhile' if other is None else f'has version {other.version}'}; "
                 f"expected version {pinned.version}",
                 table=store.root,
                 hint="Release the pin first, or use another name",
@@ -101,9 +101,10 @@ def _version_to_pin(snapshot: Snapshot, version: int | str | datetime | None) ->
 
 
 def _check_kept(snapshot: Snapshot, pinned: Snapshot) -> None:
-    """Check that nothing of a version was deleted, and that no vacuum that has not read the pin may delete its files.
+    """Check that all files of a pinned version exist, and that no running vacuum can delete them.
 
-    A vacuum reads the pins after it has committed VACUUM START.
+    A vacuum reads the pins after it has committed VACUUM START. So a vacuum that starts later keeps the files. A
+    running vacuum is dangerous only to files that the latest version does not have.
     """
     store = pinned.store
     latest = newest(snapshot)
@@ -118,7 +119,7 @@ def _check_kept(snapshot: Snapshot, pinned: Snapshot) -> None:
 
 
 def _check_no_vacuum(store: ObjectStore, latest: Snapshot) -> None:
-    """Refuse a pin while a vacuum runs: since yesterday more vacuums have started than ended."""
+    """Refuse a pin while a vacuum runs: in the last day, more vacuums have started than ended."""
 
     def operation(commit: Commit) -> str:
         try:

@@ -1,7 +1,7 @@
 """Find damage in a table's log and files, and repair what can be repaired without losing a row.
 
 The dry run finds damage and changes nothing. The repair removes missing data files from the log in one commit. It
-deletes objects that no version needs: wrong checksums, unreadable checkpoints whose versions the commits can restore, a
+deletes objects that no version needs: wrong checksums, unreadable checkpoints of versions that can be read without, a
 ``_last_checkpoint`` that points to no checkpoint, and temporary files of killed processes.
 """
 
@@ -57,16 +57,16 @@ def repair(
     outside the table's folder are checked only if ``allowed_roots`` names their folder. Removing a missing file from
     the log loses no existing row. Older versions still refer to the file, so it can be restored later.
 
-    If the latest version cannot be read, a dry run reports what it can find, with the files of ``snapshot``.
+    If the latest version cannot be read, a dry run checks the files of ``snapshot`` instead.
 
     Args:
         snapshot: any version that can be read.
         commit_properties: the properties of the commit that removes missing files.
-        before_repair: called once with the findings, before anything is changed; if it raises, nothing is changed. Not
-            called in a dry run.
-        now: the current time; temporary files and incomplete checkpoints that are younger than a day are kept. None:
-            this machine's clock, which must not be ahead of the store's clock if temporary files or checkpoints are
-            deleted.
+        before_repair: a function that is called once with the findings, before anything is changed. If it raises,
+            nothing is changed. It is not called in a dry run.
+        now: the current time. Temporary files and incomplete checkpoints that are younger than a day are kept. Default:
+            the time of this machine. Before temporary files or checkpoints are deleted, it is checked that this time is
+            not ahead of the store's.
 
     Raises:
         UnsupportedFeatureError: the table has a writer feature that this library does not support.

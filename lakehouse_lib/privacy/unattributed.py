@@ -34,7 +34,8 @@ _RAW = "_raw"
 #: The columns that the load adds to a quarantined record: its origin and the reason of its rejection.
 _META = ("_source", "_file", "_line", "_column", "_rule", _RAW)
 
-# Every other character separates fields, as delimiters and quotes do; a date, a decimal or a phone number is one field.
+# A field consists of letters, digits and _.+-, so a date, a decimal or a phone number is one field. All other
+# characters, such as delimiters and quotes, separate fields.
 _SEPARATORS = r"[^0-9A-Za-z_.+\-]+"
 _FIELD = re.compile(r"[0-9A-Za-z_.+\-]+")
 # The most characters of unreadable keys in a condition. Beyond that, a condition on runs of lines is shorter.
@@ -52,8 +53,9 @@ class Unattributed:
 
     Attributes:
         key: the key column.
-        unreadable: texts of that column that are not a key, of records that were rejected for another column.
-        unreadable_lines: the same records by file and lines, where the texts are too long for a condition.
+        unreadable: texts in the key column that cannot be read as a key, in records that were rejected because of
+            another column.
+        unreadable_lines: the files and lines of these records, if the texts are too long for a condition.
         records: the number of unattributed records.
         mentioned: the records that hold one of the person's keys as a whole field.
     """
@@ -66,7 +68,7 @@ class Unattributed:
 
     @property
     def condition(self) -> str:
-        """SQL that is true for all unattributed records except ``unreadable``; it holds no value of a record."""
+        """SQL that is true for all unattributed records except ``unreadable``. The SQL contains no data of a record."""
         unread = f"`_column` = {sql.literal(self.key)} AND `_rule` IS NULL"
         return f"`{_RAW}` IS NOT NULL OR {quoted(self.key)} IS NULL OR ({unread})"
 
@@ -144,7 +146,9 @@ def find(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> Unattr
         text = pc.coalesce(batch.column(_RAW), batch.column(names[-1]))
         _note(lines, batch.filter(_mentions(text, keys)))
     unattributed = replace(unattributed, records=records, mentioned=_by_place(lines))
-    _check_length(snapshot, unattributed.mentions_predicate, f"quarantined mentions of {len(keys.texts)} keys")
+    _check_length(
+        snapshot, unattributed.mentions_predicate, f"quarantined records that mention one of {len(keys.texts)} keys"
+    )
     return unattributed
 
 

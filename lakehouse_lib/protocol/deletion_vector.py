@@ -41,7 +41,7 @@ _INLINE_BYTES = 1024
 # An offset in a file has 32 bits, and a file is put in one request.
 _FILE_BYTES = 32 << 20
 
-# The largest valid size. A position takes at most one container (22 bytes), and an empty bucket takes 12 bytes.
+# The limits of a valid size. A position needs at most one Roaring container (22 bytes). An empty bucket needs 12 bytes.
 _BYTES_A_POSITION = 32
 _BYTES_WITHOUT_POSITIONS = 1 << 16
 
@@ -173,7 +173,7 @@ def paths_of(store: ObjectStore, vectors: pa.ChunkedArray) -> pa.Array:
 
 
 def file_of(text: str) -> str:
-    """The path of a vector's file from its ``pathOrInlineDv`` with the storage type u; ``paths_of`` has checked it."""
+    """The path of a vector's file, from a ``pathOrInlineDv`` of storage type u that ``paths_of`` has checked."""
     return _uuid_path(text)
 
 
@@ -182,7 +182,7 @@ def moved(vectors: pa.ChunkedArray, kind: str, text_of: Callable[[str], str]) ->
 
     Args:
         kind: the new storage type of vectors with the storage type u.
-        text_of: the new ``pathOrInlineDv`` for one of theirs; called once for each file of vectors.
+        text_of: returns the new ``pathOrInlineDv`` for the old one; called once for each file of vectors.
     """
     column = whole(vectors)
     fields = {field.name: pc.struct_field(column, field.name) for field in DELETION_VECTOR}

@@ -19,7 +19,7 @@ from lakehouse_lib.errors import SchemaMismatchError
 from lakehouse_lib.schema.enforcement import align
 from lakehouse_lib.schema.types import Schema
 
-#: The most bytes of a column in a piece. A few pieces are in memory at a time, each as received and as aligned.
+#: The most bytes of a column in a piece. Memory holds a few pieces at a time, each before and after its alignment.
 PIECE_BYTES = 256 << 20
 _MOST_BYTES = (1 << 31) - 1
 
@@ -59,7 +59,10 @@ def _pieces(batch: pa.RecordBatch, piece_bytes: int, table: str | None) -> Itera
 
 
 def weight(array: pa.Array) -> int:
-    """The largest number of bytes (text, binary) or elements (lists, maps) in any array of the decoded values."""
+    """The size that 32-bit offsets limit: the bytes of text or binary, or the elements of lists or maps.
+
+    Dictionaries and run-end encoding count as decoded. A nested array counts as the largest of its arrays.
+    """
     kind, types = array.type, pa.types
     if types.is_struct(kind):
         return max((weight(array.field(index)) for index in range(kind.num_fields)), default=0)

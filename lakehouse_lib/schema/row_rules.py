@@ -20,7 +20,7 @@ _SHOWN_CHARACTERS = 200
 
 
 class RowRule(Protocol):
-    """A condition on single rows; picklable, because tasks take it to a cluster.
+    """A condition on single rows. Rules are picklable, because tasks on a cluster check them.
 
     The rows have the table's columns in the table's types.
     """
@@ -55,8 +55,8 @@ def check_rows(
     """Check batches by the rules, in the order of the rules, and yield the batches unchanged.
 
     Raises:
-        ConstraintViolatedError: a batch violates a rule. The error names the first such rule. It has the number of rows
-            in all batches that violate this rule, and ten of them.
+        ConstraintViolatedError: a batch violates a rule. The error names the first such rule, counts the rows of all
+            batches that violate it, and shows up to ten of these rows.
         InvalidPredicateError: only Spark can evaluate a rule.
     """
     checked = 0

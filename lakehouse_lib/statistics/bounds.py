@@ -23,7 +23,8 @@ from lakehouse_lib.statistics.json_form import from_text, json_rows, json_type
 _UNBOUNDED = ("boolean", "binary", "void")
 
 #: Until 2024, Spark put this character at the end of a truncated max. Such a max may be too small: Spark compared
-#: UTF-16 units, in which characters past U+FFFF sort below U+FFFD. In UTF-8, the order of strings, they sort above it.
+#: UTF-16 units, and characters past U+FFFF sort below U+FFFD there. Delta compares strings by UTF-8, where these
+#: characters sort above U+FFFD.
 _OLD_TIE_BREAKER = "\ufffd"
 
 #: A decimal bound with more digits than this may be inexact, because some writers (delta-rs) convert it to a double.
@@ -48,7 +49,7 @@ class Bounds:
 
     @classmethod
     def concat(cls, parts: Sequence[Bounds], kind: DataType) -> Bounds:
-        """The bounds of several tables' files, one after the other; ``kind`` is the column's type."""
+        """The bounds of the files of all parts, in the order of the parts; ``kind`` is the type of the column."""
         arrow = kind.to_arrow() if not isinstance(kind, PrimitiveType) or kind.is_known else pa.null()
         return cls(
             _concat([part.min for part in parts], arrow),
@@ -131,11 +132,13 @@ def is_bounded(kind: DataType) -> TypeGuard[PrimitiveType]:
 def sound(
     kind: DataType, low: pa.Array | None, high: pa.Array | None, nulls: pa.Array, records: pa.Array, tight: pa.Array
 ) -> Bounds:
-    """Bounds from stored statistics, without those that may be wrong. ``low`` and ``high`` None: unknown.
+    """Bounds from stored statistics: known errors of writers are corrected, and bounds without a meaning are unknown.
 
-    All arrays have the same length. NaN bounds become unknown, and so do crossed bounds (min above max). Other wrong
-    bounds are not detected. In the footer of a checkpoint, which has the bounds of many files together, the crossed
-    bounds of one file are not detected either.
+    NaN bounds become unknown, and so do crossed bounds (min above max). Other wrong bounds are not detected.
+
+    Args:
+        low, high: the stored bounds; None: unknown. All arrays have one entry for each file. In the footer of a
+            checkpoint, an entry covers many files, so crossed bounds of a single file are not detected.
     """
     # If a deletion vector makes the bounds not tight, a null count is valid only if it is 0 or the number of rows.
     tight = pc.fill_null(tight, literal(True, pa.bool_()))

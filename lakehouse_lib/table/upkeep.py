@@ -59,8 +59,8 @@ class UpkeepTable(VersionedTable):
         Vacuum and log cleanup of this library spare the version until ``release(name)``. Nothing is committed.
 
         Args:
-            version: the version; or the version at a time: a datetime or ISO 8601 text, without a zone: UTC. None: the
-                open version.
+            version: a version, or a time (a datetime or ISO 8601 text; UTC if it has no zone). A time selects the
+                latest version that was committed at or before it. Default: the open version.
         """
         from lakehouse_lib.operations.pins import pin_version
 
@@ -119,8 +119,8 @@ class UpkeepTable(VersionedTable):
 
         Args:
             commit_properties: the properties of the commit that removes missing files.
-            before_repair: called once with the report, in the form that is returned, before anything is changed. If it
-                raises, nothing is changed. Not called in a dry run.
+            before_repair: a function that is called once, before anything is changed. Its argument is the report, a
+                dictionary as in the result. If it raises, nothing is changed. It is not called in a dry run.
 
         Returns:
             ``files_removed`` and ``dry_run`` as in ``deltalake`` (whose default is not a dry run), and the other

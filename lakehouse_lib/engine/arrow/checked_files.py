@@ -1,8 +1,8 @@
 """A file system for pyarrow datasets that refuses data files which pyarrow would read differently than ``scan``.
 
 pyarrow matches column names case-sensitively, but Delta ignores the case. pyarrow also does not cast some values, such
-as nanoseconds. The footer of a file shows whether the file has such columns. The footer is checked when pyarrow opens
-the file, so the creation of a dataset opens no file.
+as nanoseconds. The footer of a file shows the names and the types of its columns. It is checked when pyarrow opens the
+file, so the creation of a dataset opens no file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakehouse_lib.engine.parquet.footer import missing_file
 from lakehouse_lib.errors import InvalidArgumentError, ObjectNotFoundError, UnsupportedFeatureError
 
 _FORMAT = pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")
-#: Bits of an integer type -> the digits before the point that pyarrow requires of a decimal to which it casts integers.
+#: pyarrow casts integers only to decimals with at least this many digits before the point, by the bits of the integer.
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 
 
