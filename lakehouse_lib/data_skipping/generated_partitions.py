@@ -1,9 +1,9 @@
-"""Conditions on generated partition columns that follow from conditions on the columns of their expressions.
+"""Conditions on generated partition columns, derived from the conditions of a predicate on other columns.
 
-If ``day`` is ``CAST(at AS DATE)``, then ``at >= TIMESTAMP '2026-01-31 10:00:00Z'`` implies ``day >= '2026-01-31'``. A
-condition follows only if the expression never decreases while its column grows. Other engines compute days in the time
-zone of their session, so the bounds of a timestamp are a day wider. Null always stays possible, because the log stores
-empty text as null.
+If ``day`` is ``CAST(at AS DATE)``, then ``at >= TIMESTAMP '2026-01-31 10:00:00Z'`` implies ``day >= '2026-01-31'``.
+This needs an expression that never decreases while its column grows. Other engines compute days in the time zone of
+their session, so the bounds of a timestamp are one day wider on each side. Derived bounds are also true for null,
+because the log stores empty text as null.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _PARTS = ("year", "month", "day", "hour")
 #: The name of a column, and not a calculation with it such as ``d + 1``.
 _NAME = r"(\w+(\.\w+)*|`[^`]+`)"
-#: Calls that only Spark evaluates.
+#: Expressions that only Spark evaluates, as SQL. They read one column.
 _CALLS = (
     re.compile(rf"(?P<name>HOUR)\({_NAME}\)"),
     re.compile(rf"(?P<name>TRUNC)\({_NAME}, '(?P<unit>\w+)'\)"),
@@ -51,7 +51,7 @@ _UNITS = {"YEAR": 1, "YYYY": 1, "YY": 1, "MONTH": 2, "MON": 2, "MM": 2, "DAY": 3
 
 
 class _Range(NamedTuple):
-    """The values that a column may have where a predicate is true; None: no bound. ``is_null``: only null."""
+    """The bounds of a column in rows for which a predicate is true; None: no bound. ``is_null``: only null fits."""
 
     low: Any = None
     high: Any = None
@@ -63,9 +63,10 @@ _Bounds = tuple[Any, Any]
 
 
 def with_generated_partitions(predicate: Predicate, layout: TableLayout, protocol: Protocol) -> Predicate:
-    """A predicate that is true for the same rows, with the conditions that follow from it for generated partitions.
+    """The predicate with the conditions on generated partition columns that it implies; it is true for the same rows.
 
-    Without the feature generatedColumns in the protocol, writers need not compute the columns, and nothing follows.
+    Without the feature generatedColumns in the protocol, the predicate stays as it is, because writers need not compute
+    generated columns.
     """
     if not layout.partition_columns or not generated_columns.FEATURE.is_supported(protocol):
         return predicate
@@ -120,7 +121,7 @@ def _column_of(root: Node) -> Column | None:
 
 
 def _is_supported(root: Node) -> bool:
-    """Whether an expression is one of those with bounds; all of them are null exactly if their column is null."""
+    """Whether bounds of an expression can be derived. Such an expression is null exactly if its column is null."""
     match root:
         case Function(name=name):
             return name in (*_PARTS, "substring")
@@ -186,7 +187,7 @@ def _of_call(call: re.Match[str], column: Column, values: _Range, kind: Primitiv
 
 
 def _micros(column: Column, values: _Range, *, is_local: bool = False) -> _Range:
-    """The range of a date or a time in microseconds since 1970, on the clock of any session.
+    """The range of a date or a time in microseconds since 1970, in the time zone of any session.
 
     Args:
         is_local: dates and times without a zone are moved, too, if the clock of the session skips them.
@@ -203,7 +204,10 @@ def _micros(column: Column, values: _Range, *, is_local: bool = False) -> _Range
 
 
 def _part(name: str, moments: _Range) -> _Bounds:
-    """The bounds of a part of a time, such as the month; parts after the year need the same part before them."""
+    """The bounds of a part of a time, such as the month.
+
+    Only the year always has bounds. The month has bounds if both times are in the same year, and so on.
+    """
     index = _PARTS.index(name)
     low, high = _each(moments, lambda micros: _moment(micros).timetuple()[: index + 1])
     if index and (low is None or high is None or low[:index] != high[:index]):

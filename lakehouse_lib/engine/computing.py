@@ -1,4 +1,4 @@
-"""Values of columns that rows lack: computed by the expressions of the table."""
+"""Compute the values of columns that the data lacks: defaults, identity numbers and generated columns."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def with_computed(
     """Batches with the values of computed columns.
 
     Args:
-        batches: they have all columns of the target, in its types; the values of ``columns`` are ignored.
-        next_numbers: the next number by identity column, for callers that compute the rows of a write in several calls.
-            It is empty before the first call, and changed by each.
+        batches: batches with all columns of the target, in its types. The values of ``columns`` in them are ignored.
+        next_numbers: the next number by identity column, for a write that computes its rows in several calls. Pass the
+            same mapping to all calls, empty at first; each call updates it.
 
     Raises:
         InvalidPredicateError: only Spark can evaluate an expression.
@@ -52,7 +52,7 @@ def with_computed(
 
 
 def with_null_texts(batches: Iterable[pa.RecordBatch], target: WriteTarget) -> Iterator[pa.RecordBatch]:
-    """Batches with null for empty text in partition columns, because the log stores it as null."""
+    """Batches with null instead of empty text in partition columns, because the log stores both as null."""
     for batch in batches:
         for name in target.layout.text_partition_columns:
             index = batch.schema.get_field_index(name)
@@ -73,7 +73,7 @@ def _numbers(name: str, first: int, step: int, count: int, target: WriteTarget) 
     last = first + step * max(0, count - 1)
     if not (min(first, last) >= -_BITS and max(first, last) < _BITS):
         raise SchemaMismatchError(
-            f"the identity column {name!r} has no numbers left: the next one is {first}, with a step of {step}",
+            f"the next number of the identity column {name!r} is {first} with step {step}; expected numbers of a long",
             table=target.store.root,
             hint="Write the rows to a new table",
             code="DELTA_VALUE_OUT_OF_RANGE",

@@ -1,8 +1,8 @@
 """Records of files that vacuum keeps although the latest version does not need them.
 
-A record is an Arrow file ``_lakehouse/KIND/NAME.arrow`` in the folder of the table. It has the store paths of the
-files, and in the schema a description as JSON. Vacuum deletes nothing in ``_lakehouse``, because hidden folders hold no
-data. A record protects its files until it is deleted.
+A record is an Arrow file ``_lakehouse/KIND/NAME.arrow`` in the folder of the table. It contains the store paths of the
+files. The metadata of its schema has a description as JSON. Vacuum keeps the files until the record is deleted. It
+never deletes a record, because ``_lakehouse`` is a hidden folder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 
 _FOLDER = "_lakehouse"
-#: The kinds of records, which are folders: shallow clones and pins.
+#: The kinds of records: of shallow clones and of pins. Each kind is a folder.
 KINDS = ("clones", "pins")
 _SUFFIX = ".arrow"
 
@@ -33,7 +33,7 @@ def record_path(kind: str, name: str) -> str:
 
 
 def put_record(store: ObjectStore, path: str, files: pa.Table, key: bytes, description: Mapping[str, Any]) -> bool:
-    """Write the record of these files, unless its path exists; whether it was written.
+    """Write the record of these files, unless the path exists, and return whether it was written.
 
     Args:
         files: a files table.

@@ -1,7 +1,7 @@
-"""Pins: versions that are kept by name, with their data files and the part of the log that opens them.
+"""Pins: versions with a name, whose data files and log files are not deleted.
 
-A pin is a record of the files of its version (``file_records``). It is no action of the log, because it is not part of
-any version: a restore or a clone would bring back old pins with an old version.
+A pin is a record of the files of its version (``file_records``). It is not an action of the log. Otherwise a restore or
+a clone of an old version would bring back old pins.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lakehouse_lib.errors import StoreError
 from lakehouse_lib.log.file_records import descriptions, put_record, record_path
 from lakehouse_lib.store import ObjectStore
 
-#: Valid names of pins: they are file names in every store.
+#: Valid names of pins. They are valid file names in every store.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 _KIND, _KEY = "pins", b"pin"
@@ -23,7 +23,7 @@ _KIND, _KEY = "pins", b"pin"
 
 @dataclass(frozen=True)
 class Pin:
-    """A version that is kept by name; ``timestamp`` is the time at which it was pinned, ms since the epoch."""
+    """A pinned version; ``timestamp`` is the time at which it was pinned, in ms since the epoch."""
 
     name: str
     version: int
@@ -31,7 +31,11 @@ class Pin:
 
 
 def put_pin(store: ObjectStore, pin: Pin, files: pa.Table) -> bool:
-    """Pin a version with these files (a files table), unless the name is in use; whether it was pinned."""
+    """Write a pin with the files of its version (a files table), unless the name is in use.
+
+    Returns:
+        Whether the pin was written.
+    """
     description = {"name": pin.name, "version": pin.version, "timestamp": pin.timestamp}
     return put_record(store, record_path(_KIND, pin.name), files, _KEY, description)
 
@@ -54,7 +58,7 @@ def list_pins(store: ObjectStore) -> list[Pin]:
         ]
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(
-            f"the record of a pin has no valid {error}",
+            f"the record of a pin is not valid ({error!r}); expected name, version and timestamp",
             table=store.root,
             hint=f"Delete the record below _lakehouse/{_KIND}, and pin the version again",
         ) from error
@@ -62,5 +66,5 @@ def list_pins(store: ObjectStore) -> list[Pin]:
 
 
 def oldest_pinned(store: ObjectStore) -> int | None:
-    """The oldest version that is pinned; None: no version is."""
+    """The oldest pinned version; None if no version is pinned."""
     return min((pin.version for pin in list_pins(store)), default=None)

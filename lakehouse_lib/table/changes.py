@@ -1,4 +1,4 @@
-"""Changes of a table that are data: mappings of a verb of ``table.alter`` to its arguments."""
+"""Changes for ``table.alter.apply``: each is a mapping of a verb of ``table.alter`` to its arguments."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.schema import Field
 
-#: The verbs that may read rows. They need an engine, so they are operations of their own.
+#: The verbs that may read rows. ``apply`` refuses them, because they need an engine.
 _READING_VERBS = ("add_constraint", "set_column_not_null")
 
 
 def check_changes(changes: Any, alterer: type, *, table: str) -> None:
-    """Check the form of changes, before the first one is made.
+    """Check the verbs and the arguments of all changes, before the first change is made.
 
     Args:
         alterer: the class whose methods are the verbs, ``TableAlterer``.
@@ -35,21 +35,21 @@ def check_changes(changes: Any, alterer: type, *, table: str) -> None:
             inspect.Signature(verbs[verb]).bind(None, **parsed(arguments))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidArgumentError(
-                f"the change of the table is {excerpt(change)}; expected one verb with its arguments ({error})",
+                f"the change is {excerpt(change)}; expected a mapping of a verb to its arguments ({error})",
                 table=table,
                 hint=f'Give a list such as [{{"drop_columns": {{"column_names": ["note"]}}}}]; the verbs are '
                 f"{', '.join(name for name in verbs if name not in _READING_VERBS)}",
             ) from error
         if verb in _READING_VERBS:
             raise InvalidArgumentError(
-                f"the change of the table is {verb}, which may read rows; expected a change that reads only the log",
+                f"the change is {verb}, which may read rows; expected a change that reads only the log",
                 table=table,
-                hint="Run the operation add_constraint; a column without null is the constraint x IS NOT NULL",
+                hint="Call table.alter.add_constraint; to refuse null in a column x, add the constraint x IS NOT NULL",
             )
 
 
 def parsed(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with the fields of ``add_columns`` as fields."""
+    """The arguments, with a ``Field`` for each mapping in ``fields``."""
     if "fields" not in arguments:
         return dict(arguments)
     fields = arguments["fields"]

@@ -1,8 +1,8 @@
 """Change files: copies of changed rows, each with its kind of change (PROTOCOL.md, Change Data Files).
 
-Rows are copied from the files that contain them: deleted rows and rows before an update from the files that they leave,
-inserted rows and rows after an update from the new files. So change files have exactly the rows of the table, whichever
-engine has written the new files.
+Rows are copied from data files. Deleted rows, and rows before an update, are copied from the files of the read version.
+Inserted rows, and rows after an update, are copied from the new files. So change files have exactly the rows of the
+table, whichever engine has written the new files.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from lakehouse_lib.schema import CHANGE_TYPE, Field, Schema, check_feed_names
 #: The values of the column ``_change_type``.
 ChangeType = Literal["insert", "update_preimage", "update_postimage", "delete"]
 
-#: One row for each file with changed rows: the kind of their change, and their positions in the file as in
-#: MATCHES_SCHEMA; null: all rows of the file. Rows that the file's deletion vector hides are not changed.
+#: Changed rows, by file: the kind of their change, and their positions in the file, as in MATCHES_SCHEMA. Null stands
+#: for all positions. Rows that the deletion vector of the file hides do not count as changed.
 CHANGED_ROWS_SCHEMA = pa.schema(
     [
         pa.field("change", pa.string(), nullable=False),
@@ -47,7 +47,7 @@ class ChangeFileTask:
     """A task that copies changed rows (CHANGED_ROWS_SCHEMA) into change files.
 
     Attributes:
-        target: that of ``change_target``.
+        target: the result of ``change_target``.
     """
 
     target: WriteTarget

@@ -1,4 +1,4 @@
-"""A column or a member of a struct, found by the name that a caller of ``alter`` gives."""
+"""The place of a column or a member of a struct, which a caller of ``alter`` names."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class ColumnPlace:
 
     @property
     def name(self) -> str:
-        """The dotted path, as commitInfo and errors show it."""
+        """The dotted path, as in commitInfo and in errors."""
         return dotted(self.path)
 
     @property
     def siblings(self) -> list[Field]:
-        """The fields of the same struct, this field included; for a column all columns."""
+        """The fields of the same struct, with this field. For a column, these are all columns."""
         return fields_of(self.schema, self.path[:-1])
 
     def with_siblings(self, fields: Sequence[Field]) -> Schema:
-        """The schema with other fields in this struct.
+        """The schema with these fields in the struct of this field.
 
         Raises:
             DuplicateColumnError: two fields have the same name, regardless of case.
@@ -46,7 +46,7 @@ class ColumnPlace:
         return with_fields_of(self.schema, self.path[:-1], fields)
 
     def replaced(self, changed: Field) -> Schema:
-        """The schema with another field at this place."""
+        """The schema with ``changed`` at the place of this field."""
         return self.with_siblings([changed if field is self.field else field for field in self.siblings])
 
 
@@ -55,8 +55,8 @@ def place_of(snapshot: Snapshot, name: str, schema: Schema | None = None) -> Col
 
     Args:
         name: the name of a column, or the dotted path of a member, such as ``address.city``,
-            ``items.element.price`` or ```a.b`.c``. A column whose own name is this text comes first.
-        schema: the columns to search; default those of the snapshot.
+            ``items.element.price`` or ```a.b`.c``. If a column has exactly this name, it is the column.
+        schema: the columns to search. Default: those of the snapshot.
 
     Raises:
         InvalidArgumentError: there is no such column or member.
@@ -82,5 +82,5 @@ def place_of(snapshot: Snapshot, name: str, schema: Schema | None = None) -> Col
 
 
 def dotted(path: Sequence[str]) -> str:
-    """A path as text: names with other characters than letters, digits and underscores are in backticks."""
+    """A path as text. Names are in backticks if they contain more than letters, digits and underscores."""
     return ".".join(name if name.isidentifier() else quoted(name) for name in path)

@@ -1,4 +1,4 @@
-"""Give row ids to the rows of a table that has none (PROTOCOL.md, Row Tracking: Enablement)."""
+"""Give row ids to the existing rows of a table without row ids (PROTOCOL.md, Row Tracking)."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _FILES_IN_A_COMMIT = 100_000
 def backfill_row_ids(
     snapshot: Snapshot, *, commit_properties: CommitProperties | None = None, batch: int = _FILES_IN_A_COMMIT
 ) -> Snapshot:
-    """Give row ids to all files without them, and return the version after it. No file is read or written.
+    """Give row ids to the rows of all files without them, and return the new version. No data file is read or written.
 
-    The first commit adds the feature rowTracking to the protocol, so that every later commit of any writer assigns row
-    ids. The next ones add the files again, with ids. Files that winning commits add meanwhile have ids already. If the
-    run ends early, another run continues.
+    The first commit adds the feature rowTracking to the protocol. From then on, the commits of all writers assign row
+    ids. The next commits add the files without row ids again, with row ids. If the backfill is interrupted, call it
+    again: it continues with the files that still have none.
 
     Args:
-        commit_properties: of each commit, except for its application transactions.
-        batch: files in a commit.
+        commit_properties: the properties of each commit. Their application transactions are ignored.
+        batch: the number of files in a commit.
 
     Raises:
         UnsupportedFeatureError: a file has no row count in its statistics.

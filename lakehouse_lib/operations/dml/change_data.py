@@ -1,4 +1,7 @@
-"""The change files of a row change: written after its data files, and again only if other rows change."""
+"""The change files of a delete, an update or a merge. They are written after its data files.
+
+If the verb is planned again after a conflict, they are written again only if the changed rows differ.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 
-#: Changes of rows of the read version; the other changes are of rows in new files.
+#: Changes of rows in files of the read version. Rows with the other changes are in new files.
 _OF_READ_VERSION = strings(["delete", "update_preimage"])
 _OF_UPDATES = strings(["update_preimage", "update_postimage"])
 _NO_CHANGES = pa.Table.from_batches([], CHANGED_ROWS_SCHEMA)
@@ -27,11 +30,11 @@ _NO_FILES = pa.Table.from_batches([], CHANGE_FILE_SCHEMA)
 
 
 class ChangeData:
-    """The change data of a row change that can be planned on several versions.
+    """The change data of a row change, which may be planned on several versions.
 
     Attributes:
         files: the change files of the last plan (CHANGE_FILE_SCHEMA).
-        moves_rows: the table has a change data feed, and the last plan copies files without changing any live row.
+        moves_rows: whether the table has a change data feed and the last plan copies files, but changes no live row.
         metrics: operationMetrics of the last plan, under delta-spark's names; empty without a change data feed.
     """
 
@@ -56,15 +59,15 @@ class ChangeData:
     ) -> None:
         """Write the change files of a plan, if the table has a change data feed and the commit needs them.
 
-        It needs them if rows get new values, or if files are copied without some of their rows. Otherwise readers
-        derive the changes: all rows of new files are inserted, all rows of removed files are deleted, and so are the
-        rows in which the old and the new deletion vector of a file differ. If a commit has change files, readers use
-        nothing else, so these have all of its changes.
+        A commit needs change files if rows get new values, or if files are copied without some of their rows. Then
+        readers use only the change files, so these contain all changes of the commit. Other commits need none, because
+        readers derive the changes: rows of new files are inserted, and rows of removed files are deleted. So are the
+        rows in which the old and the new deletion vector of a file differ.
 
         Args:
             metadata: the table's metadata after the change; None: unchanged.
             whole: files table of the files that are removed with all rows.
-            changed: the ``file_keys`` of the files that rows leave.
+            changed: the ``file_keys`` of the files from which rows are deleted or updated.
             copies_rows: whether files are copied without these rows.
         """
         after = metadata or snapshot.metadata
@@ -85,7 +88,7 @@ class ChangeData:
             self.files = write_change_files(self._engine, rows, target)
             self._written = pa.concat_tables([self._written, self.files])
             self._copied = rows
-        # A deletion vector may hide all rows that the files are copied without.
+        # No live row changes if deletion vectors already hide all rows that the copies lack.
         self.moves_rows = copies_rows and not len(self.files)
         self.metrics = {"numAddedChangeFiles": len(self.files)}
 

@@ -1,4 +1,4 @@
-"""Add files again with other fields of their actions, such as statistics or row ids. No row changes."""
+"""Add files to the log again with other values in their ``add`` actions, such as statistics. No row changes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from lakehouse_lib.transaction import OptimisticTransaction
 
 @dataclass
 class FileUpdate:
-    """The commit that adds files again; a ``Change``. A file that a winning commit removes or changes is left out.
+    """The ``Change`` that adds files again. Files that a winning commit removes or changes are left out.
 
     Attributes:
-        operation, parameters: as in commitInfo.
-        files: the files (FILE_SCHEMA) with their new fields; after a conflict, those that are left.
+        operation, parameters: operation and operationParameters of commitInfo.
+        files: the files (FILE_SCHEMA) with their new values. After a conflict, files are left out.
         predicate: true for all rows of the files; None: all rows of the table.
-        started: by ``time.monotonic``.
+        started: the time at which the verb began, by ``time.monotonic``.
     """
 
     operation: str

@@ -45,8 +45,10 @@ class FooterTask:
 
 
 def plan_statistics(snapshot: Snapshot, predicate: Predicate | None = None) -> pa.Table:
-    """The files (FILE_SCHEMA) without a row count, or without the null count of a column that has statistics by the
-    table's properties. Reads no data; also the dry run.
+    """The files (FILE_SCHEMA) with missing statistics; reads no data file.
+
+    A file has missing statistics if the log does not have its row count, or the null count of a column that should have
+    statistics by the table's properties.
 
     Raises:
         InvalidArgumentError: the predicate refers to a column that is not a partition column.
@@ -73,8 +75,8 @@ def compute_statistics(
     """Add statistics that are missing in the log, in one commit. No row changes, and no file is rewritten.
 
     Only footers are read. Statistics that a footer does not have stay missing, such as the bounds of INT96 timestamps
-    and the max of floating-point numbers of most writers; statistics in the log stay as they are. A file with a
-    deletion vector gets wide bounds (``tightBounds`` false), because its footer counts deleted rows.
+    and, except in files of Spark, the max of floating-point numbers. Statistics in the log stay as they are. If a file
+    has a deletion vector, its new bounds are not tight (``tightBounds`` false), because a footer covers deleted rows.
 
     A file that a concurrent commit removes or changes is left out. Appends do not conflict.
 
@@ -82,8 +84,8 @@ def compute_statistics(
         predicate: on partition columns; None: the whole table.
 
     Returns:
-        Metrics: numUpdatedFiles, numFootersRead, totalConsideredFiles, executionTimeMs. If no footer has a statistic
-        that the log does not have, nothing is committed.
+        Metrics: numUpdatedFiles, numFootersRead, totalConsideredFiles, executionTimeMs. If the footers have no
+        statistics that are missing in the log, nothing is committed.
 
     Raises:
         InvalidArgumentError: the predicate refers to a column that is not a partition column.

@@ -1,4 +1,4 @@
-"""Commit files that another program has written to a table that exists, and remove files of it."""
+"""Add files that another program has written to an existing table, and remove files from it."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class RemoveAction:
     """A data file that is removed from a table.
 
     Attributes:
-        path: as in the log, or without percent-encoding.
-        data_change: whether rows are removed; False: added files have the same rows.
-        deletion_timestamp: no effect: the time of the commit is the time of the removal.
-        size, partition_values: no effect: the log has them.
+        path: the path of the file as in the log, or without percent-encoding.
+        data_change: True if the rows are removed. False if the added files have the same rows.
+        deletion_timestamp: ignored; the file is removed at the time of the commit.
+        size, partition_values: ignored; the values in the log are used.
     """
 
     path: str
@@ -72,10 +72,10 @@ def commit_actions(
     Args:
         mode: "append" adds and removes the files of the actions; "overwrite" adds files and removes all others, or
             those of the partitions of ``predicate``.
-        schema: of the added files. Its columns are columns of the table in their types, with all that are NOT NULL. An
-            overwrite of the whole table may have another schema, which the table gets.
+        schema: the schema of the added files. Each column is a column of the table and has its type, and no NOT NULL column
+            is missing. In an overwrite of the whole table, the schema may differ; the table then gets this schema.
         partition_by: None, or the partition columns of the table.
-        predicate: on partition columns, with mode "overwrite"; it is true for the added files.
+        predicate: a predicate on partition columns, only with mode "overwrite". It is true for all added files.
 
     Raises:
         InvalidArgumentError: an argument or an action is not valid, a file to add does not exist or is in the table, or
@@ -84,7 +84,7 @@ def commit_actions(
         ConstraintViolatedError: the predicate is not true for an added file, or a partition value of a NOT NULL column
             is null.
         UnsupportedFeatureError: the table uses a feature that this library cannot write.
-        DeltaProtocolError: the table is append-only or has a change data feed, and rows would be removed.
+        DeltaProtocolError: the table is append-only, and rows would be removed.
         CommitFailedError: a concurrent commit conflicts with this one.
     """
     store, table = snapshot.store, snapshot.store.root
@@ -140,7 +140,7 @@ def _by_kind(actions: Sequence[AddAction | RemoveAction], table: str) -> tuple[l
 
 
 def _metadata(snapshot: Snapshot, schema: Schema, partition_by: Sequence[str] | None, *, may_change: bool) -> Metadata:
-    """The metadata after the commit: with another schema if it ``may_change`` and the schema has other columns."""
+    """The metadata after the commit: with the new schema if it ``may_change`` and differs from that of the table."""
     metadata = metadata_after(snapshot, pa.schema([]), Write("append", "merge", partition_by))
     columns, data = (_types(side) for side in (snapshot.schema, schema))
     if may_change and columns != data:

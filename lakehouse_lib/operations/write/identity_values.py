@@ -1,4 +1,4 @@
-"""Numbers of identity columns in an append: the marks of its commit, and other numbers after a lost race."""
+"""Commit an append that assigns numbers to identity columns, with later numbers after a lost race."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import num_records
 from lakehouse_lib.transaction.conflict_checker import find_change
 
-#: How often numbers are committed at most: once, and after each lost race.
+#: The most attempts to commit: a first one, and one after each lost race.
 _ROUNDS = 100
 _LONG = PrimitiveType("long")
 
@@ -38,17 +38,18 @@ def commit_numbers(
 ) -> ChangeResult:
     """Commit new files with numbers of identity columns.
 
-    If another writer has moved the marks first, the rows get numbers after its marks, in new files. The files are
-    deleted if nothing is committed.
+    If another writer moves the high water marks first, the rows are written to new files with numbers after these
+    marks. If nothing is committed, the files are deleted.
 
     Args:
         files: the files table of the new files, with numbers after the marks of the snapshot.
         names: the identity columns whose numbers were assigned.
-        commit: commits a files table to a version, and moves the marks.
-        may_repeat: whether it may be called again, on a later version.
+        commit: a function that commits a files table on a version, and moves the marks.
+        may_repeat: whether ``commit`` may be called again, on a later version.
 
     Raises:
-        CommitFailedError: a conflict that moved more than marks and harmless properties, or the last round was lost.
+        CommitFailedError: a winning commit changed more than marks and harmless properties, or the last round was
+            lost.
         CommitUnknownError: the store gave no answer to the commit.
     """
     rounds = _ROUNDS if may_repeat else 1
@@ -83,10 +84,10 @@ def _check_only_marks_moved(before: Snapshot, after: Snapshot, conflict: CommitF
 def _with_later_numbers(
     files: pa.Table, names: Sequence[str], before: Snapshot, after: Snapshot, target: WriteTarget, engine: Engine
 ) -> pa.Table:
-    """New files with the same rows, and numbers after the marks of a later version; ``files`` if these did not move.
+    """New files with the same rows, with numbers after the marks of a later version; ``files`` if no mark has moved.
 
     Args:
-        files: the files table of files that no version has, with numbers after the marks of ``before``.
+        files: the files table of files that are not committed, with numbers after the marks of ``before``.
         names: the identity columns whose numbers were assigned.
     """
     old, new = identities(before.schema), identities(after.schema)
