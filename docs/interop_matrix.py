@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.interop.matrix.feature_tables import FEATURES
 from tests.interop.matrix.outcomes import READERS, WRITES, recorded
+from tests.interop.matrix.verb_tables import VERBS
 
 PAGE = Path(__file__).with_name("interop.md")
 _BEGIN, _END = "<!-- from here: made by `make docs` -->\n", "<!-- up to here -->\n"
@@ -21,8 +21,8 @@ def tables() -> str:
     text = ""
     record = recorded()
     for heading, titles in (
-        ("feature", [title for title in record if title in FEATURES]),
-        ("verb", [title for title in record if title not in FEATURES]),
+        ("feature", [title for title in record if title not in VERBS]),
+        ("verb", [title for title in record if title in VERBS]),
     ):
         rows = [(heading, "versions", *(f"read by {reader}" for reader in READERS), "written by delta-spark")]
         rows += [("---",) * len(rows[0])]

@@ -45,6 +45,10 @@ class Peer:
         with tempfile.TemporaryDirectory() as folder:
             return rows_of(Path(folder) / self._ask({"query": query, "folder": folder}))
 
+    def changes(self, root: Path, start: int) -> pa.Table:
+        """The change data feed of a table from a version on, plain and sorted."""
+        return self.rows(f"SELECT * FROM table_changes_by_path('{root}', {start})")
+
     def record(self, folder: Path, name: str) -> Written:
         """Read every version of the table ``folder/tables/NAME``, as ``write.py`` does after it has written a table."""
         self._ask({"table": str(folder / "tables" / name), "expected": str(folder / "expected" / name)})

@@ -65,7 +65,7 @@ class DeltaSpark:
         return self._peer.rows(f"SELECT * FROM delta.`{root}`")
 
     def changes(self, root: Path, start: int) -> pa.Table:
-        return self._peer.rows(f"SELECT * FROM table_changes_by_path('{root}', {start})")
+        return self._peer.changes(root, start)
 
     def _statements(self, verb: Verb, table: str, states: list[int]) -> list[str]:
         where = f" WHERE {verb.condition}" if verb.condition else ""

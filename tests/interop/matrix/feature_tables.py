@@ -16,6 +16,7 @@ from tests.interop.matrix.our_table import OurTable, Writer, line, rows
 #: The functions that write these tables, by the titles of their lines.
 FEATURES: dict[str, Writer] = {}
 
+ON_FEED = {"delta.enableChangeDataFeed": "true"}
 FIRST, SECOND = range(10), range(10, 16)
 
 
@@ -200,6 +201,21 @@ def vectors(table: OurTable, version: int) -> list[dict[str, Any]]:
     return [vector for vector in table.open(version).snapshot.files["deletionVector"].to_pylist() if vector]
 
 
+@line(FEATURES, "change data feed")
+def change_data_feed(table: OurTable) -> None:
+    lifecycle(table, ON_FEED)
+
+
+@line(FEATURES, "change data feed, partitioned")
+def change_data_feed_partitioned(table: OurTable) -> None:
+    lifecycle(table, ON_FEED, partition_by=["part"])
+
+
+@line(FEATURES, "change data feed and deletion vectors")
+def change_data_feed_with_vectors(table: OurTable) -> None:
+    lifecycle(table, {**ON_FEED, "delta.enableDeletionVectors": "true"})
+
+
 @line(FEATURES, "row tracking")
 def row_tracking(table: OurTable) -> None:
     lifecycle(table, {"delta.enableRowTracking": "true"})
@@ -207,9 +223,10 @@ def row_tracking(table: OurTable) -> None:
 
 @line(FEATURES, "row tracking, enabled on a table with rows")
 def row_tracking_enabled(table: OurTable) -> None:
-    table.write(rows(FIRST), rows(FIRST), configuration={"delta.feature.rowTracking": "supported"})
+    """Three commits give ids to the rows: they add the feature, then the ids, then the property."""
+    table.write(rows(FIRST), rows(FIRST))
     table.open().alter.set_table_properties({"delta.enableRowTracking": "true"})
-    table.has(rows(FIRST))
+    table.has(rows(FIRST), commits=3)
     table.open().update({"amount": "1.0"}, predicate="id = 1")
     table.has(rows(FIRST, {1: 1.0}))
     table.write(rows(SECOND), rows(range(16), {1: 1.0}), mode="append")

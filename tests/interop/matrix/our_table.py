@@ -1,7 +1,7 @@
 """A table that this library writes for the matrix of docs/interop.md, with the rows that each version must have.
 
-``feature_tables`` and ``verb_tables`` have a function for each line of the matrix. To add a line, add a function there,
-then run ``make interop RECORD=1`` and ``make docs``.
+``feature_tables``, ``column_tables`` and ``verb_tables`` have a function for each line of the matrix. To add a line,
+add a function there, then run ``make interop RECORD=1`` and ``make docs``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.features import has_change_data_feed
+from tests.peers import collected
 
 #: The columns of most tables; all others have at least ``id``.
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("amount", pa.float64())])
@@ -45,11 +47,21 @@ class OurTable:
         write_deltalake(self.root, data, storage_options=self.storage_options, engine=self.engine, **options)
         self.has(expected)
 
-    def has(self, expected: pa.Table) -> None:
-        """Note the rows of the latest version, which is the only one that is not noted yet."""
-        latest = self.open().version()
-        assert latest == len(self.versions), f"version {latest} comes after {len(self.versions)} noted versions"
-        self.versions[latest] = expected
+    def append(self, data: pa.Table) -> None:
+        """Append rows, and note no version."""
+        write_deltalake(self.root, data, mode="append", storage_options=self.storage_options, engine=self.engine)
+
+    def has(self, expected: pa.Table, *, commits: int = 1) -> None:
+        """Note the rows of the latest versions, which are the only ones that are not noted yet."""
+        latest, noted = self.open().version(), len(self.versions)
+        assert latest == noted + commits - 1, f"version {latest} comes after {noted} noted versions"
+        self.versions |= dict.fromkeys(range(noted, latest + 1), expected)
+
+    def changes(self) -> pa.Table | None:
+        """The whole change data feed; None: the table has none."""
+        if not has_change_data_feed(self.open().snapshot.metadata):
+            return None
+        return collected(self.open().load_cdf())
 
 
 Writer = Callable[[OurTable], None]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import deltalake
 import duckdb
 import pyarrow as pa
 
@@ -20,6 +21,7 @@ RECORD = Path(__file__).with_name("record.json")
 READERS = ("delta-spark", "delta-rs", "DuckDB")
 WRITES = ("append", "delete", "update", "merge", "optimize")
 OTHER_ROWS = "reads other rows"
+OF_CHANGES = "change data feed: "
 
 Outcomes = dict[str, dict[str, str]]
 
@@ -40,7 +42,8 @@ def record(title: str, outcome: Mapping[str, str]) -> None:
 def other_readers(table: OurTable, connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
     """The outcomes of delta-rs and DuckDB."""
     return {
-        "delta-rs": reading(table, lambda version: read_delta_rs(table.root, version)),
+        "delta-rs": reading(table, lambda version: read_delta_rs(table.root, version))
+        or reading_changes(table, lambda: delta_rs_changes(table.root)),
         "DuckDB": reading(table, lambda version: read_duckdb(table.root, version, connection)),
     }
 
@@ -67,6 +70,32 @@ def reading(table: OurTable, read: Callable[[int], pa.Table]) -> str:
         return ""
     share = "" if len(reasons) == len(table.versions) else f"{len(reasons)} of {len(table.versions)} versions: "
     return share + reasons[0]
+
+
+def delta_rs_changes(root: Path) -> pa.Table:
+    """The change data feed of all versions as delta-rs reads it; ``_commit_version`` gets the type of the others."""
+    changes = pa.table(deltalake.DeltaTable(root).load_cdf())
+    place = changes.schema.get_field_index("_commit_version")
+    return changes.set_column(place, "_commit_version", changes["_commit_version"].cast(pa.int64()))
+
+
+def reading_changes(table: OurTable, read: Callable[[], pa.Table]) -> str:
+    """Read the change data feed of a table, if it has one; "" if it has the changes that this library reads.
+
+    Args:
+        read: the changes of all versions, as another program reads them.
+    """
+    changes = table.changes()
+    if changes is None:
+        return ""
+    # delta-rs shows the time inside a commit that has no in-commit timestamp, others show that of its file.
+    expected = changes.drop_columns(["_commit_timestamp"])
+    try:
+        read_rows = plain(read().select(expected.column_names))
+    except Exception as error:  # every program has its own classes
+        return f"{OF_CHANGES}{shortened(str(error), table)}"
+    problem = difference(read_rows, plain(expected))
+    return f"{OF_CHANGES}{OTHER_ROWS}: {problem}" if problem else ""
 
 
 def shortened(error: str, table: OurTable) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse_lib import AddAction, Field, convert_to_deltalake, create_table_with_add_actions
+from lakehouse_lib import AddAction, Field, RemoveAction, convert_to_deltalake, create_table_with_add_actions
 from tests.interop.matrix.our_table import SCHEMA, OurTable, Writer, line, part, rows
 
 #: The functions that write these tables, by the titles of their lines.
@@ -159,6 +159,46 @@ def add_actions(table: OurTable) -> None:
     table.has(rows(FIRST))
     table.open().update({"amount": "0.0"}, predicate="id = 4")
     table.has(rows(FIRST, {4: 0.0}))
+
+
+@line(VERBS, "create_write_transaction")
+def write_transaction(table: OurTable) -> None:
+    """Files are added, one is removed, and those of a partition are replaced."""
+    table.write(rows(FIRST), rows(FIRST), partition_by=["part"])
+    table.open().create_write_transaction([_added(table, "b c", [10, 13])], "append", SCHEMA, ["part"])
+    table.has(rows([*FIRST, 10, 13]))
+    removed = [RemoveAction("part=b c.parquet", True, 1_767_225_600_000)]
+    table.open().create_write_transaction(removed, "append", SCHEMA)
+    table.has(rows(FIRST))
+    left = [key for key in FIRST if part(key) != "a"]
+    added = [_added(table, "a", [30, 33])]
+    table.open().create_write_transaction(added, "overwrite", SCHEMA, "part", [("part", "=", "a")])
+    table.has(rows([*left, 30, 33]))
+    table.open().delete("id = 30")
+    table.has(rows([*left, 33]))
+
+
+def _added(table: OurTable, value: str, ids: list[int]) -> AddAction:
+    """A file in the folder of the table, with the rows of these ids, which have this partition value."""
+    file = table.root / f"part={value}.parquet"
+    _put_parquet(file, rows(ids).drop_columns(["part"]))
+    stats = {"numRecords": len(ids), "minValues": {"id": ids[0]}, "maxValues": {"id": ids[-1]}, "nullCount": {"id": 0}}
+    return AddAction(file.name, file.stat().st_size, {"part": value}, 1_767_225_600_000, True, json.dumps(stats))
+
+
+@line(VERBS, "optimize.statistics")
+def statistics(table: OurTable) -> None:
+    file = table.root / "rows.parquet"
+    _put_parquet(file, rows(FIRST))
+    create_table_with_add_actions(
+        table.root, SCHEMA, [AddAction(file.name, file.stat().st_size, {}, 1_767_225_600_000, True, "")]
+    )
+    table.has(rows(FIRST))
+    table.write(rows(SECOND), rows(range(16)), mode="append")
+    assert table.open().optimize.statistics()["numUpdatedFiles"] == 1
+    table.has(rows(range(16)))
+    table.open().delete("id = 12")
+    table.has(rows([*range(12), *range(13, 16)]))
 
 
 def _put_parquet(file: Path, data: pa.Table) -> None:
