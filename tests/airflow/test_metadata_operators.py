@@ -216,7 +216,7 @@ def test_a_change_that_is_not_valid_fails_the_task(orders: Path, change: Any) ->
 
 def test_all_changes_are_checked_before_the_first_one(orders: Path) -> None:
     for changes in ([{"set_table_name": {"name": "a"}}, {"rename": {}}], []):
-        with pytest.raises(AirflowFailException, match=r"expected one verb with its arguments"):
+        with pytest.raises(AirflowFailException, match=r"expected a mapping of a verb to its arguments"):
             alter(*changes)
     assert DeltaTable(orders).version() == 2
 
