@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
+from zlib import crc32
 
 import pyarrow as pa
 import pytest
@@ -19,6 +20,10 @@ from tests.interop.matrix.our_table import OurTable
 from tests.interop.matrix.outcomes import OTHER_ROWS, other_readers, reading, recorded
 from tests.interop.rows import PARTITION_COLUMNS, rows
 from tests.peers import duckdb_delta, files_delta_rs, parquet_files, plain, read_delta_rs, read_duckdb
+from tests.slow_cases import some_slow
+
+#: The lines of the matrix in a mixed order, so that the first ones are of all kinds.
+MIXED = sorted(LINES, key=lambda title: crc32(title.encode()))
 
 
 def assert_all_read_the_same(root: Path, expected: dict[int, pa.Table] | None = None) -> None:
@@ -31,7 +36,7 @@ def assert_all_read_the_same(root: Path, expected: dict[int, pa.Table] | None = 
                 assert our_rows.equals(plain(expected[version])), version
 
 
-@pytest.mark.parametrize("title", LINES)
+@pytest.mark.parametrize("title", some_slow(MIXED, 12))
 def test_the_tables_of_the_matrix(tmp_path: Path, title: str, engine: Engine) -> None:
     table = OurTable(tmp_path / "our table", engine)
     LINES[title](table)

@@ -77,7 +77,7 @@ commits = st.lists(
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 @given(commits=commits, kept_open=st.booleans())
-@settings(max_examples=settings.default.max_examples // 5)  # each example writes a log and reads it by several readers
+@settings(max_examples=settings.default.max_examples // 10)  # each example writes a log and reads it by several readers
 def test_checkpoints_say_what_the_commits_say(tmp_path_factory, policy, commits, kept_open):
     """Any history with checkpoints at any versions, each based on the previous checkpoint."""
     root = tmp_path_factory.mktemp("t")

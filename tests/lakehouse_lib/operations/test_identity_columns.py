@@ -32,6 +32,7 @@ from lakehouse_lib.errors import (
     SchemaMismatchError,
 )
 from tests.peers import parquet_files, read_by_all
+from tests.slow_cases import some_slow
 
 
 def identity(start: int = 1, step: int = 1, *, explicit: bool = False) -> dict[str, Any]:
@@ -130,7 +131,7 @@ def test_values_of_the_user_are_refused(tmp_path: Path) -> None:
     assert parquet_files(tmp_path) == files
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", some_slow(range(3), 1))
 def test_concurrent_writers_never_get_the_same_number(tmp_path: Path, seed: int) -> None:
     DeltaTable.create(tmp_path, SCHEMA)
     workers, writes = 5, 4

@@ -31,6 +31,7 @@ from lakehouse_lib.snapshot import load_snapshot
 from tests.deletion_vector_bytes import delete_by_vector, inline
 from tests.fault_store import FaultStore
 from tests.peers import parquet_files, plain, read_by_all, read_delta_rs
+from tests.slow_cases import some_slow
 from tests.table_builder import write_files
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -77,7 +78,7 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", some_slow(range(12), 4))
 def test_beside_delta_rs(tmp_path: Path, seed: int) -> None:
     """Some updates in a row; after each, both tables have the same rows."""
     chance = random.Random(seed)
