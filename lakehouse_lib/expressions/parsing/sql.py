@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
 
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.ir import (
@@ -163,7 +163,13 @@ def _opaque(tree: Any, schema: Schema) -> Opaque:
     for reference in tree.find_all(exp.Column, exp.Dot):
         if not isinstance(reference.parent, exp.Dot):
             columns[_column(reference, schema)] = None
-    return Opaque(tree.sql(dialect="spark"), tuple(columns))
+    try:
+        sql = tree.sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError as error:  # the text would lose an argument, such as the format of to_char
+        raise InvalidPredicateError(
+            f"it has a call that cannot be written as Spark's SQL again: {error}", hint="Use another function"
+        ) from error
+    return Opaque(sql, tuple(columns))
 
 
 def _plain(tree: Any, *keys: str) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from lakehouse_lib.errors import DeltaError, InvalidPredicateError, SchemaMismatchError
 from lakehouse_lib.expressions import parse_value, value_of, values_of
-from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema import Field, Schema
 from tests.peers import plain
 
 NAN = float("nan")
@@ -231,3 +231,8 @@ def test_python_values_that_are_no_values_of_a_column(constant: Any) -> None:
         with pytest.raises(InvalidPredicateError) as refusal:
             value_of(constant, SCHEMA.field(column))
         assert refusal.value.code == "DELTA_INVALID_ASSIGNMENT"
+
+
+def test_a_call_that_would_lose_an_argument_is_refused() -> None:
+    with pytest.raises(InvalidPredicateError, match="cannot be written as Spark's SQL again"):
+        parse_value("to_char(d, 'yyyy')", Field("v", "string"), Schema([Field("d", "date")]))
