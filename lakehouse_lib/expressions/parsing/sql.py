@@ -8,14 +8,13 @@ from functools import partial
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel, SqlglotError, UnsupportedError
+from sqlglot.errors import SqlglotError
 
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.ir import (
     BOOLEAN,
     UNKNOWN,
     Case,
-    Column,
     Literal,
     Node,
     Not,
@@ -26,13 +25,12 @@ from lakehouse_lib.expressions.ir import (
     is_null,
 )
 from lakehouse_lib.expressions.like import match
-from lakehouse_lib.expressions.namespace import MergeNamespace
 from lakehouse_lib.expressions.parsing import functions
 from lakehouse_lib.expressions.parsing.arithmetic import calculate, shift
 from lakehouse_lib.expressions.parsing.assignment import assigned
 from lakehouse_lib.expressions.parsing.branches import CHOICES, ask, branches_of
 from lakehouse_lib.expressions.parsing.casts import cast, number
-from lakehouse_lib.expressions.parsing.column_names import resolve
+from lakehouse_lib.expressions.parsing.column_references import column_of, opaque, parts_of
 from lakehouse_lib.expressions.parsing.comparison import among, compare, describe
 from lakehouse_lib.expressions.parsing.quoted_names import parse_condition, parse_name
 from lakehouse_lib.expressions.parsing.type_names import type_of
@@ -86,7 +84,7 @@ def name_parts(text: str) -> list[str]:
         tree = parse_name(text)
     except (SqlglotError, RecursionError):
         return []
-    return _parts(tree) if isinstance(tree, exp.Column) else []
+    return parts_of(tree) if isinstance(tree, exp.Column) else []
 
 
 def _read(sql: str, expected: str, read: Callable[[Any, Schema], Node], schema: Schema) -> Node:
@@ -155,21 +153,7 @@ def _node(tree: Any, schema: Schema) -> Node:
         node = reader(tree, schema)
         if node is not None:
             return node
-    return _opaque(tree, schema)
-
-
-def _opaque(tree: Any, schema: Schema) -> Opaque:
-    columns: dict[Column, None] = {}
-    for reference in tree.find_all(exp.Column, exp.Dot):
-        if not isinstance(reference.parent, exp.Dot):
-            columns[_column(reference, schema)] = None
-    try:
-        sql = tree.sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
-    except UnsupportedError as error:  # the text would lose an argument, such as the format of to_char
-        raise InvalidPredicateError(
-            f"it has a call that cannot be written as Spark's SQL again: {error}", hint="Use another function"
-        ) from error
-    return Opaque(sql, tuple(columns))
+    return opaque(tree, schema)
 
 
 def _plain(tree: Any, *keys: str) -> bool:
@@ -177,27 +161,8 @@ def _plain(tree: Any, *keys: str) -> bool:
     return not any(value for key, value in tree.args.items() if key not in keys and not key.startswith("_"))
 
 
-def _column(tree: Any, schema: Schema) -> Column:
-    parts = _parts(tree)
-    return schema.resolve(parts) if isinstance(schema, MergeNamespace) else resolve(parts, schema)
-
-
-def _parts(tree: Any) -> list[str]:
-    if isinstance(tree, exp.Dot):
-        return [*_parts(tree.this), *_parts(tree.expression)]
-    if isinstance(tree, exp.Identifier):
-        return [str(tree.this)]
-    if isinstance(tree, exp.Column):
-        return [part for identifier in tree.parts for part in _parts(identifier)]
-    raise InvalidPredicateError(
-        f"{tree.sql(dialect='spark')!r} is not a column",
-        hint="Name a column or a member of a struct",
-        code="DELTA_PREDICATE_COLUMN_NOT_FOUND",
-    )
-
-
 def _dot(tree: Any, schema: Schema) -> Node | None:
-    return _column(tree, schema) if not tree.find(exp.Func) else None
+    return column_of(tree, schema) if not tree.find(exp.Func) else None
 
 
 def _value(tree: Any, _: Schema) -> Node | None:
@@ -378,7 +343,7 @@ def _ask(tree: Any, schema: Schema, question: Callable[[Node], Node | None]) -> 
 
 _READERS: dict[Any, Callable[[Any, Schema], Node | None]] = {
     exp.Paren: lambda tree, schema: _node(tree.this, schema),
-    exp.Column: _column,
+    exp.Column: column_of,
     exp.Dot: _dot,
     exp.Literal: _value,
     exp.Boolean: _value,

@@ -1,0 +1,63 @@
+"""The columns that a syntax tree names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, UnsupportedError
+
+from lakehouse_lib.errors import InvalidPredicateError
+from lakehouse_lib.expressions.ir import Column, Opaque
+from lakehouse_lib.expressions.namespace import MergeNamespace
+from lakehouse_lib.expressions.parsing.column_names import resolve
+from lakehouse_lib.schema import Schema
+
+
+def opaque(tree: Any, schema: Schema) -> Opaque:
+    """An expression that only Spark evaluates, with the columns that it reads.
+
+    Raises:
+        InvalidPredicateError: a column does not exist, or the expression has a call that sqlglot cannot write as
+            Spark's SQL.
+    """
+    columns: dict[Column, None] = {}
+    for reference in tree.find_all(exp.Column, exp.Dot):
+        if not isinstance(reference.parent, exp.Dot):
+            columns[column_of(reference, schema)] = None
+    try:
+        sql = tree.sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError as error:  # the text would lose an argument, such as the format of to_char
+        raise InvalidPredicateError(
+            f"it has a call that cannot be written as Spark's SQL again: {error}", hint="Use another function"
+        ) from error
+    return Opaque(sql, tuple(columns))
+
+
+def column_of(tree: Any, schema: Schema) -> Column:
+    """The column or member that a name means.
+
+    Raises:
+        InvalidPredicateError: the schema has no such column.
+    """
+    parts = parts_of(tree)
+    return schema.resolve(parts) if isinstance(schema, MergeNamespace) else resolve(parts, schema)
+
+
+def parts_of(tree: Any) -> list[str]:
+    """The names on the path that a name has, such as ``a`` and ``b`` of ``a.b``.
+
+    Raises:
+        InvalidPredicateError: it is not a name.
+    """
+    if isinstance(tree, exp.Dot):
+        return [*parts_of(tree.this), *parts_of(tree.expression)]
+    if isinstance(tree, exp.Identifier):
+        return [str(tree.this)]
+    if isinstance(tree, exp.Column):
+        return [part for identifier in tree.parts for part in parts_of(identifier)]
+    raise InvalidPredicateError(
+        f"{tree.sql(dialect='spark')!r} is not a column",
+        hint="Name a column or a member of a struct",
+        code="DELTA_PREDICATE_COLUMN_NOT_FOUND",
+    )
