@@ -315,7 +315,7 @@ def _rows_of(source: Any, table: str) -> pa.Table:
 
 def _widest_schema(snapshot: Snapshot, source: pa.Table) -> Schema:
     from lakehouse_lib.operations.dml.merge import new_source_columns
-    from lakehouse_lib.operations.write.write import with_new_columns
+    from lakehouse_lib.operations.write.wider_schema import with_new_columns
 
     metadata = with_new_columns(snapshot, new_source_columns(snapshot.schema, source.schema))
     return Schema.from_json(metadata.schema_string)

@@ -20,7 +20,7 @@ from lakehouse_lib.operations.alter.column_users import check_unused
 from lakehouse_lib.operations.alter.existing_rows import check_existing_rows
 from lakehouse_lib.operations.alter.metadata_change import commit_change
 from lakehouse_lib.operations.results import OperationResult
-from lakehouse_lib.operations.write.write import with_wider_schema
+from lakehouse_lib.operations.write.wider_schema import with_wider_schema
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.table_properties import TYPE_WIDENING
 from lakehouse_lib.schema import Field, PrimitiveType, Schema, StructType, all_types, check_usable, with_fields

@@ -25,7 +25,7 @@ from lakehouse_lib.features.computed_columns.identity_columns import check_assig
 from lakehouse_lib.operations.dml.row_change import FILE_CONFLICTS, MatchedRows, RowChangePlan, change_rows
 from lakehouse_lib.operations.dml.update import update_target
 from lakehouse_lib.operations.results import ChangeResult
-from lakehouse_lib.operations.write.write import with_new_columns
+from lakehouse_lib.operations.write.wider_schema import with_new_columns
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.schema import Field, PrimitiveType, Schema
 from lakehouse_lib.snapshot import Snapshot

@@ -21,7 +21,6 @@ from lakehouse_lib.errors import (
 from lakehouse_lib.expressions import Predicate, PredicateRule, parse
 from lakehouse_lib.features import (
     check_removal,
-    has_change_data_feed,
     requested_features,
     requested_versions,
     row_rules,
@@ -52,16 +51,14 @@ from lakehouse_lib.operations.write.overwrite import (
     check_partial_overwrite,
     files_of_partitions,
 )
+from lakehouse_lib.operations.write.wider_schema import with_new_columns
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
 from lakehouse_lib.protocol.table_properties import COLUMN_MAPPING_MODE
 from lakehouse_lib.schema import (
     Schema,
     TableLayout,
-    check_feed_names,
-    check_names,
     check_usable,
     enforce,
-    merge,
 )
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
@@ -299,33 +296,6 @@ def metadata_after(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Meta
         return with_new_columns(snapshot, incoming)
     enforce(snapshot.schema, incoming, table=table)
     return before
-
-
-def with_new_columns(snapshot: Snapshot, incoming: pa.Schema) -> Metadata:
-    """The table's metadata with the new columns and nested fields of ``incoming``.
-
-    Raises:
-        SchemaMismatchError: lists every column whose type does not fit.
-        InvalidSchemaError: a new name is not valid in a new table.
-    """
-    return with_wider_schema(snapshot, merge(snapshot.schema, incoming, table=snapshot.store.root))
-
-
-def with_wider_schema(snapshot: Snapshot, schema: Schema) -> Metadata:
-    """The table's metadata with a schema that has more columns and nested fields.
-
-    Raises:
-        InvalidSchemaError: a new name is not valid in a new table.
-    """
-    table, before = snapshot.store.root, snapshot.metadata
-    if schema == snapshot.schema:
-        return before
-    if snapshot.layout.mapping == "none":
-        check_names(schema, snapshot.schema, table=table)
-    if has_change_data_feed(before):
-        check_feed_names(Schema([field for field in schema.fields if field.name not in snapshot.schema]), table=table)
-    after = before.with_schema(schema.to_json())
-    return after if snapshot.layout.mapping == "none" else with_physical_names(after, before, table=table)
 
 
 def _target(store: ObjectStore, metadata: Metadata, what: Write, predicate: Predicate | None) -> WriteTarget:
