@@ -36,7 +36,7 @@ class SymbolicLinks:
 
     Attributes:
         root: the real path of the table's folder, without links.
-        ends: the store path of each link -> the real path of its target; None: there are no links.
+        ends: the store path of each link -> the real path of its target; None: the table has no links.
     """
 
     root: str = "/"

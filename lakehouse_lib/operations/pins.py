@@ -75,7 +75,7 @@ def release_version(snapshot: Snapshot, name: str) -> PinResult:
     """Delete a pin, so that vacuum and log cleanup may delete what its version needs.
 
     Raises:
-        InvalidArgumentError: there is no pin with this name.
+        InvalidArgumentError: the name has no pin.
     """
     store = snapshot.store
     pins = list_pins(store)
@@ -84,7 +84,7 @@ def release_version(snapshot: Snapshot, name: str) -> PinResult:
         raise InvalidArgumentError(
             f"the pin {excerpt(name)} does not exist",
             table=store.root,
-            hint=f"The pins are {', '.join(pin.name for pin in pins) or 'none'}",
+            hint=f"The pins are {', '.join(pin.name for pin in pins)}" if pins else "The table has no pins",
             code="DELTA_INVALID_PIN",
         )
     delete_pin(store, name)

@@ -295,7 +295,7 @@ def _dropped_tombstones(latest: Snapshot, since: int) -> list[pa.Table]:
 
 
 def _change_files(objects: pa.Table, cutoff: int, store: ObjectStore) -> pa.Array | None:
-    """The store paths of the change files of commits from before the cutoff; None: there are no change files."""
+    """The store paths of the change files of commits from before the cutoff; None: no commit has change files."""
     if not pc.any(pc.starts_with(objects["path"], f"{file_paths.CHANGE_DATA}/"), min_count=0).as_py():
         return None
     return file_paths.canonical(logged_change_files(store, cutoff)["path"], store)

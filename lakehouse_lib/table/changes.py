@@ -22,7 +22,7 @@ def check_changes(changes: Any, alterer: type, *, table: str) -> None:
         alterer: the class whose methods are the verbs, ``TableAlterer``.
 
     Raises:
-        InvalidArgumentError: there is no change, or a change is not a mapping of one verb to its arguments.
+        InvalidArgumentError: ``changes`` is empty, or a change is not a mapping of one verb to its arguments.
     """
     verbs = {
         name: [p for p in inspect.signature(verb).parameters.values() if not p.name.endswith("_properties")]

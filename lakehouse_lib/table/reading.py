@@ -122,7 +122,7 @@ class ReadableTable(DescribedTable):
             UnsupportedFeatureError: pyarrow would read rows incorrectly (deletion vectors, column mapping, days before
                 1901 in the calendar of Spark before 3). ``scan`` and ``to_pyarrow_table`` can read them. To find such
                 days, this method reads the footers of the files that may have them by the statistics in the log.
-                Usually there is no such file. It reads all footers if the log has no statistics, or if dates are in
+                Most tables have no such file. It reads all footers if the log has no statistics, or if dates are in
                 lists or maps. Three problems raise the error only when a file of the dataset is opened: the case of a
                 column's name differs from the table, a column has nanoseconds, or a column has integers that are too
                 wide for the table's decimal.

@@ -183,7 +183,7 @@ class _Run:
         return feeds_difference(*feeds, ("in table 0", "in table 1"))
 
     def _changes(self, program: Program, table: SequenceTable) -> pa.Table | None:
-        """The rows of the feed since the last verb, as a program reads them; None: there is no commit."""
+        """The rows of the feed since the last verb, as a program reads them; None: the verb made no commit."""
         start = table.states[-1] + 1
         return program.changes(table.root, start) if DeltaTable(table.root).version() >= start else None
 

@@ -59,7 +59,7 @@ def place_of(snapshot: Snapshot, name: str, schema: Schema | None = None) -> Col
         schema: the columns to search. Default: those of the snapshot.
 
     Raises:
-        InvalidArgumentError: there is no such column or member.
+        InvalidArgumentError: the column or member does not exist.
     """
     columns = schema or snapshot.schema
     if not isinstance(name, str) or name in columns:
