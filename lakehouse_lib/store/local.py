@@ -89,6 +89,7 @@ class LocalStore:
         with self._failures(path):
             temporary_file = self._write_temporary_file(path, data)
             try:
+                _delete_hadoop_checksum(self._full_path(path))
                 temporary_file.replace(self._full_path(path))
             except BaseException:
                 temporary_file.unlink(missing_ok=True)
@@ -102,6 +103,7 @@ class LocalStore:
                 return False
             temporary_file = self._write_temporary_file(path, data)
             try:
+                _delete_hadoop_checksum(target)
                 os.link(temporary_file, target)
             except FileExistsError:
                 return False
@@ -335,6 +337,15 @@ class LocalStore:
         """The file that has the name of a folder above the object at ``path``; None: all of them are folders."""
         above = reversed(Path(self._root, path or "object").parents)
         return next((parent for parent in above if os.path.lexists(parent) and not parent.is_dir()), None)
+
+
+def _delete_hadoop_checksum(target: Path) -> None:
+    """Delete the checksum that Hadoop has stored beside an object which is about to be written.
+
+    Spark on a local disk could not read the new object, because its content does not have the old checksum. Without a
+    checksum Hadoop reads an object unchecked.
+    """
+    target.with_name(f".{target.name}.crc").unlink(missing_ok=True)
 
 
 def _meta(path: str, status: os.stat_result) -> ObjectMeta:

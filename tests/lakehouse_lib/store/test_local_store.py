@@ -34,6 +34,16 @@ def test_put_if_absent_has_one_winner_in_every_race(store):
         assert store.read(name) == bytes([won.index(True)]) * 1000
 
 
+def test_a_checksum_of_hadoop_for_an_older_object_is_deleted(store):
+    """Spark could not read the new object: a checkpoint that delta-spark had written, and this library after it."""
+    for name in ("first", "second", "third"):
+        store.put(f"log/.{name}.crc", b"crc")
+    store.put("log/first", b"1")
+    assert store.put_if_absent("log/second", b"2")
+    assert store.put_if_match("log/third", b"3", None)
+    assert sorted(m.path for m in store.walk()) == ["log/first", "log/second", "log/third"]
+
+
 def test_put_if_absent_leaves_no_temporary_file(store):
     assert store.put_if_absent("log/a", b"1")
     assert not store.put_if_absent("log/a", b"2")
