@@ -355,7 +355,8 @@ def test_a_dag_keeps_tables_in_s3_and_the_secret_to_itself(
 
     assert any(b"spark_jobs/compact.py" in line for line in command_lines)
     (submission,) = map(json.loads, (tmp_path / "seen.jsonl").read_text().splitlines())
-    assert submission["argv"][-2:] == ["--storage-options-file", "private:storage-options-file"]
+    names = ("storage-options-file", "commit-metadata-file")
+    assert submission["argv"][-4:] == [text for name in names for text in (f"--{name}", f"private:{name}")]
     assert submission["input"].startswith("/memfd:")
     assert list(scratch.iterdir()) == []
     # In this test the connection comes from the environment, the only place that may contain it.

@@ -22,6 +22,13 @@ from tests.interop.rows import PARTITION_COLUMNS, rows
 from tests.peers import duckdb_delta, files_delta_rs, parquet_files, plain, read_delta_rs, read_duckdb
 from tests.slow_cases import some_slow
 
+#: Where other programs read files that Spark has written differently: Spark stores a NOT NULL member as optional, and
+#: delta-rs does not read such a member of a null struct.
+OF_SPARK_FILES = {
+    "null structs with NOT NULL members": {
+        "delta-rs": "field 'city' of type string has nulls. Can't cast to non-nullable field 'city' of type string"
+    }
+}
 #: The lines of the matrix in a mixed order, so that the first ones are of all kinds.
 MIXED = sorted(LINES, key=lambda title: crc32(title.encode()))
 
@@ -43,7 +50,10 @@ def test_the_tables_of_the_matrix(tmp_path: Path, title: str, engine: Engine) ->
     assert reading(table, lambda version: plain(table.open(version).to_pyarrow_table())) == ""
     with duckdb_delta() as connection:
         outcomes = other_readers(table, connection)
-    assert {reader: recorded()[title][reader] for reader in outcomes} == outcomes
+    expected = {reader: recorded()[title][reader] for reader in outcomes}
+    if engine.name == "spark":
+        expected |= OF_SPARK_FILES.get(title, {})
+    assert outcomes == expected
 
 
 def test_the_matrix_is_complete_and_has_no_unknown_differences() -> None:

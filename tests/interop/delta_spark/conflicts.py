@@ -78,7 +78,8 @@ def spelled(operation: Any, snapshot: Snapshot, label: str) -> dict[str, Any]:
         actions.append({"txn": {"appId": operation.application, "version": 1, "lastUpdated": 1}})
     if operation.has_metadata:
         actions.append({"metaData": operation.metadata(snapshot.metadata, label).to_json()})
-    if operation.feature is not None:
+    # delta-spark itself adds the feature that new metadata needs, and refuses a second change of the protocol.
+    if operation.feature is not None and not operation.has_metadata:
         actions.append({"protocol": operation.protocol(snapshot.protocol).to_json()})
     return {
         "reads": operation.reads,

@@ -107,4 +107,5 @@ def shortened(error: str, table: OurTable) -> str:
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32}", "ID", text)
     text = re.sub(r"\S*TABLE.*?\.parquet|\S*TABLE\S*", "PATH", text)
     text = re.sub(r"\{('\w+'(, )?)+\}", lambda names: ", ".join(sorted(re.findall(r"\w+", names[0]))), text)
+    text = re.sub(r"ALTER (TABLE|PATH) null", "ALTER TABLE PATH", text)  # it depends on what ran before in the session
     return re.sub(r"^.*?(?=\[[A-Z_.]{8,}\])", "", text)[:160].strip()
