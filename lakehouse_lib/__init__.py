@@ -1,6 +1,6 @@
 """Delta tables: the transaction log, and the verbs that maintain a table.
 
-Names are the same as in the ``deltalake`` package where it has them. They are imported when they are first used, so a
+A class or function of the ``deltalake`` package has the same name here. A name is imported when it is first used, so a
 sensor that only reads the version does not have to import pyarrow.
 """
 

@@ -204,7 +204,7 @@ ADD_CONSTRAINT = TableOperation(
 )
 MERGE_ROWS = Operation(
     "merge_rows",
-    "Update, delete and insert rows of a Delta table by the rows of another one, in one commit.",
+    "Update, delete and insert rows of a Delta table, depending on the rows of another table, in one commit.",
     (
         _TABLE,
         Parameter("source", "location", "the table with the new rows; it is read into memory", required=True),
@@ -225,7 +225,7 @@ MERGE_ROWS = Operation(
 )
 CLONE = Operation(
     "clone",
-    "Make a new Delta table of a version of another one.",
+    "Create a new Delta table from a version of another table.",
     (
         Parameter("table", "location", "the location of the table to clone", required=True),
         Parameter("target", "location", "the location of the new table; an empty folder", required=True),
@@ -274,8 +274,8 @@ INGEST = Operation(
         Parameter(
             "give_up",
             "flag",
-            "give up an unfinished batch whose files are lost; its files count as new. Refused if a run has decided to "
-            "commit the batch, so that no file is loaded twice",
+            "give up an unfinished batch whose files are lost; its other files are loaded again as new files. Refused "
+            "if a run has decided to commit the batch, so that no file is loaded twice",
             default=False,
         ),
     ),
@@ -324,7 +324,7 @@ VACUUM = TableOperation(
 _PIN = Parameter("name", "text", "the name of the pin, such as model-2026-11", required=True)
 PIN_VERSION = TableOperation(
     "pin_version",
-    "Keep a version of a Delta table by name, so that vacuum and log cleanup spare it.",
+    "Give a version of a Delta table a name, so that vacuum and log cleanup keep its files.",
     (
         _TABLE,
         _PIN,
@@ -336,7 +336,7 @@ PIN_VERSION = TableOperation(
 )
 RELEASE_VERSION = TableOperation(
     "release_version",
-    "Delete the pin of a version of a Delta table, so that vacuum and log cleanup no longer spare it.",
+    "Delete the pin of a version of a Delta table, so that vacuum and log cleanup may delete its files.",
     (_TABLE, _PIN),
     "operations.pins:release_version",
     PinResult,

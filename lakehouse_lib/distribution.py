@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 NAME = "lakehouse-lib"
-#: A constant, because to look for the installed package takes a process 25 ms.
+#: A constant, because looking up the installed package takes 25 ms in each process.
 VERSION = "0.1.0"

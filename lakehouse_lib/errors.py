@@ -7,7 +7,7 @@ DeltaError
 │   │   └── DataFileMissingError  a data file of the version is missing
 │   └── StoreRefusedError         the store refused an object and stored nothing: no space, no permission, too large
 ├── CommitUnknownError            the store did not answer: the commit may or may not be in the log
-├── LogCorruptedError             the log is torn or contradicts itself: a gap, half a line, no protocol
+├── LogCorruptedError             the log is damaged or contradicts itself: a gap, half a line, no protocol
 ├── VersionNotFoundError          the version or time does not exist, or its log entries were cleaned up
 ├── DeltaProtocolError            the protocol forbids the operation
 │   └── UnsupportedFeatureError   the table uses a table feature that this library does not support
@@ -30,17 +30,17 @@ DeltaError
 │   ├── MetadataChangedError      the schema or the properties changed since the read version
 │   ├── ProtocolChangedError      the protocol changed since the read version
 │   ├── ConcurrentTransactionError   another commit has the same application id
-│   └── TooManyRetriesError       every attempt lost the race to another writer
+│   └── TooManyRetriesError       in every attempt, another writer committed first
 └── IngestError                   a load failed
     ├── LandingError              the landing folder cannot be used
     ├── SourceRefusedError        the columns of a source file do not fit
-    ├── SourceChangedError        a file that was loaded came back under the same name with other content
+    ├── SourceChangedError        a file has the name of a file that was loaded, and other content
     └── QualityError              the quality suite cannot be used, or a batch breaks a rule about the whole batch
 
-TableNotFoundError, DeltaProtocolError, SchemaMismatchError and CommitFailedError mean what they mean in the
-``deltalake`` package. Where that package raises an error of Python, ours is also one: an invalid argument, schema or
-condition is a ValueError, a value of another type is a TypeError, a missing file is a FileNotFoundError. Each error has
-a stable ``code``; docs/errors.md lists them.
+TableNotFoundError, DeltaProtocolError, SchemaMismatchError and CommitFailedError have the same meaning as in the
+``deltalake`` package. If that package raises a built-in error of Python, the error of this library is a subclass of it:
+an invalid argument, schema or condition is a ValueError, a value of another type is a TypeError, a missing file is a
+FileNotFoundError. Each error has a stable ``code``; docs/errors.md lists them.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class DataFileMissingError(ObjectNotFoundError, FileNotFoundError):
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message, **details)
-        # OSError takes its positional arguments for these.
+        # OSError would set these attributes from its positional arguments.
         self.errno, self.strerror, self.filename, self.filename2 = _ENOENT, self.message, None, None
 
 

@@ -1,4 +1,4 @@
-"""The errors that the ``deltalake`` package has, under its name of this module; ``errors`` has all of them."""
+"""The errors of ``deltalake.exceptions``, under the same names; ``errors`` has all errors of this library."""
 
 from lakehouse_lib.errors import (
     CommitFailedError,

@@ -125,8 +125,9 @@ def _gregorian_days(days: np.ndarray) -> np.ndarray:
     if not early.any():
         return days
     julian = days[early].astype(np.int64) + _JULIAN_DAY_1970
-    # Julian day number to a Julian date, and a Gregorian date to its day number (Richards, Explanatory Supplement
-    # to the Astronomical Almanac, chapter 15); a 29 February that the Gregorian calendar lacks becomes 1 March.
+    # Convert the Julian day number to a Julian date, and the same date of the Gregorian calendar to its day number
+    # (Richards, Explanatory Supplement to the Astronomical Almanac, chapter 15). A 29 February that the Gregorian
+    # calendar lacks becomes 1 March.
     shifted = julian + 32082
     year = (4 * shifted + 3) // 1461
     in_year = shifted - 1461 * year // 4

@@ -1,7 +1,8 @@
 """The changes of one commit, as files whose rows are the changed rows (PROTOCOL.md, section Change Data Files).
 
-If a commit has change files, they are all of its changes. Otherwise the changed rows are those of added and removed
-files with ``dataChange``. If the commit replaced a file's deletion vector, they are the rows in which the two differ.
+If a commit has change files, these contain all of its changes. Otherwise the changed rows are those of added and
+removed files with ``dataChange``. If the commit replaced the deletion vector of a file, the changed rows are those in
+only one of the two vectors.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def changed_files(commit: CommitActions, store: ObjectStore) -> list[ChangedFile
 def with_what_was_added(changed: ChangedFiles, store: ObjectStore, version: int, partitioned: bool) -> ChangedFiles:
     """Replace the removed files of a commit by their add actions if a remove action lacks fields.
 
-    A remove may lack a file's size and partition values, but its rows cannot be read without them.
+    A remove action may lack the size and the partition values of the file, but rows cannot be read without them.
 
     Raises:
         LogCorruptedError: a removed file was not a file of the table.
@@ -90,8 +91,9 @@ def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array
     """Pair the adds and removes of the same file, whose deletion vector the commit has replaced.
 
     Returns:
-        the masks of the other adds and of the other removes, with ``dataChange`` only, and files whose live rows are
-        those that the pairs deleted and those that they restored.
+        a mask of the adds without a remove of the same file, and a mask of the removes without an add, both with
+        ``dataChange`` only; then two files tables, whose live rows are the rows that the pairs deleted and the rows
+        that they restored.
     """
     added, removed = commit.adds, commit.removes
     add_paths = file_paths.canonical(added["path"], store)
@@ -115,7 +117,7 @@ def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array
         for changed_rows, into in ((new_hidden - old_hidden, deleted), (old_hidden - new_hidden, restored)):
             if len(changed_rows):
                 deletion_vector.check_rows(changed_rows, new["path"][0].as_py(), rows, table=store.root)
-                # The statistics may be those of the rows that the new vector keeps, without the rows that it deletes.
+                # The statistics may describe only the rows that the new vector keeps.
                 shown = {"deletionVector": deletion_vector.all_but(changed_rows, rows), "stats": None}
                 into.append(new.to_pylist()[0] | shown)
     return (

@@ -1,8 +1,8 @@
 """The change data feed of a table: the rows that its commits inserted, updated and deleted.
 
 The feed is read like a table whose files are those with changed rows. Values that the rows do not have (the commit's
-version and time, and mostly the kind of change) are equal for all rows of a file, like partition values. So the engines
-read a feed as a few snapshots. Columns, conditions, deletion vectors and column mapping work as in any table.
+version and time, and usually the kind of change) are equal for all rows of a file, like partition values. So the
+engines read a feed as a few snapshots. Columns, conditions, deletion vectors and column mapping work as in any table.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class ChangeFeed:
         return [self._table(parts) for parts in tables.values()] or [self._table([])]
 
     def _table(self, parts: Sequence[_Part]) -> Snapshot:
-        """Parts with the same partition columns as a version of a table with the feed's columns."""
+        """Parts with the same partition columns, as a snapshot with the columns of the feed."""
         added = (COMMIT_VERSION, COMMIT_TIMESTAMP)
         own = (CHANGE_TYPE, *added) if not parts or not parts[0].in_rows else added
         metadata = replace(
@@ -97,7 +97,8 @@ class ChangeFeed:
 def change_feed(store: ObjectStore, commits: CommitRange) -> ChangeFeed:
     """The feed of these commits, without reading rows.
 
-    It reads the log, and for replaced deletion vectors these vectors and, without statistics, the files' footers.
+    It reads the log. If a commit replaced a deletion vector, it also reads both vectors, and the footer of a file
+    without statistics.
 
     Raises:
         DeltaProtocolError: ``delta.enableChangeDataFeed`` was not true at a version of the range.

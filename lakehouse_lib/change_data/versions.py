@@ -39,7 +39,7 @@ def commit_range(
     *,
     allow_out_of_range: bool = False,
 ) -> CommitRange:
-    """The commits within all of the given bounds; None does not limit.
+    """The commits within all of the given bounds; None: no bound.
 
     Args:
         ending_version: a version after the latest means the latest.
@@ -69,7 +69,7 @@ def commit_range(
             raise InvalidArgumentError(
                 f"the end {end} of the changes is before their start {start}",
                 table=root,
-                hint="Swap the two",
+                hint="Swap the start and the end",
                 code="DELTA_INVALID_VERSION",
             )
     listed = list_commits(store)
@@ -100,7 +100,7 @@ def commit_range(
             f"commit {gone[-1]} was cleaned up during this read, and may have been one of the requested commits",
             table=root,
             version=gone[-1],
-            hint="Run it again",
+            hint="Read the changes again",
         )
     return CommitRange(start, tuple(times[version] for version in range(start, stop + 1)))
 

@@ -1,8 +1,8 @@
 """Pruning of files by partition values and statistics: the files that may hold a row that matches a predicate.
 
-A file is dropped only if no row of it can match, whatever wrote its statistics. An unknown bound keeps the file.
-A floating-point max does not cover NaN, which is greater than every number. Bounds may be truncated strings or
-milliseconds.
+A file is skipped only if no row of it can match, whichever program wrote its statistics. An unknown bound skips no
+file. A floating-point max does not cover NaN, which is greater than every number. Bounds may be wider than the values:
+strings are truncated, and times are rounded to milliseconds.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def may_match(predicate: Predicate, files: pa.Table, layout: TableLayout) -> pa.
 
 
 def decide(predicate: Predicate, values: FileValues, layout: TableLayout) -> pa.Array:
-    """As ``may_match``, from parsed values: ``values`` has at least the columns of ``needs``.
+    """The mask of ``may_match``, from parsed values; ``values`` has at least the columns of ``needs``.
 
     Raises:
         InvalidPredicateError: arithmetic over partition values overflows a long.

@@ -2,8 +2,8 @@
 
 If ``day`` is ``CAST(at AS DATE)``, then ``at >= TIMESTAMP '2026-01-31 10:00:00Z'`` implies ``day >= '2026-01-31'``.
 This needs an expression that never decreases while its column grows. Other engines compute days in the time zone of
-their session, so the bounds of a timestamp are one day wider on each side. Derived bounds are also true for null,
-because the log stores empty text as null.
+their session, so the bounds of a timestamp are one day wider on each side. The derived conditions are also true for
+null, because the log stores empty text as null.
 """
 
 from __future__ import annotations
@@ -101,7 +101,10 @@ def _implied(predicate: Predicate, layout: TableLayout) -> Iterator[Node]:
 
 
 def _call_of(value: Value) -> Node:
-    """The expression without its conversion to the type of the column, if only Spark knows its own type."""
+    """The expression of a value.
+
+    If only Spark knows the type of the expression, its conversion to the type of the column is left out.
+    """
     match value.root:
         case Assignment(operand=Opaque() as call):
             return call
@@ -187,10 +190,11 @@ def _of_call(call: re.Match[str], column: Column, values: _Range, kind: Primitiv
 
 
 def _micros(column: Column, values: _Range, *, is_local: bool = False) -> _Range:
-    """The range of a date or a time in microseconds since 1970, in the time zone of any session.
+    """The range of a date or a time in microseconds since 1970, wide enough for the time zone of any session.
 
     Args:
-        is_local: dates and times without a zone are moved, too, if the clock of the session skips them.
+        is_local: widen the range of dates and times without a zone, too, because the session's time zone may have no
+            such local time (start of summer time).
     """
     low, high = values.low, values.high
     kind = column.type.type if isinstance(column.type, PrimitiveType) else ""

@@ -1,6 +1,7 @@
 """Pruning by one condition on one column.
 
-Bounds may be truncated strings or milliseconds, and do not cover NaN. A result is False only if no row can match.
+Bounds may be wider than the values (truncated strings, times in milliseconds), and do not cover NaN. A result is False
+only if no row can match.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ G = TypeVar("G")
 def is_small(sizes: NDArray[np.int64], target_file_size: int | NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which files are smaller than half of the target size. Compaction merges them, and table health counts them.
 
-    Larger files are not merged. Two of them together would exceed the target. A merge of each new small file into one
-    of them would rewrite all of its rows every time.
+    Larger files are not merged. Two larger files together would exceed the target. If each new small file were merged
+    into a larger file, all rows of the larger file would be rewritten every time.
 
     Args:
         sizes: bytes of each file.
@@ -92,8 +92,8 @@ class Engine(Protocol):
 
     Functions for ``run`` and ``exchange`` are module-level functions of this library, and tasks are frozen, picklable
     dataclasses. A field may be a ``pa.Table``; use ``take`` and not ``slice``, because a pickled slice contains its
-    whole parent. If a task fails, the call raises the error of this task, a ``DeltaError``. Files of other tasks stay
-    unreferenced.
+    whole parent. If a task fails, the call raises the error of this task, a ``DeltaError``. The engine does not delete
+    the files that other tasks have written; no version refers to them.
     """
 
     @property

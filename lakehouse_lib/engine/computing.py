@@ -73,7 +73,8 @@ def _numbers(name: str, first: int, step: int, count: int, target: WriteTarget) 
     last = first + step * max(0, count - 1)
     if not (min(first, last) >= -_BITS and max(first, last) < _BITS):
         raise SchemaMismatchError(
-            f"the next number of the identity column {name!r} is {first} with step {step}; expected numbers of a long",
+            f"the next number of the identity column {name!r} is {first} with step {step}; expected numbers in the "
+            "range of a long",
             table=target.store.root,
             hint="Write the rows to a new table",
             code="DELTA_VALUE_OUT_OF_RANGE",

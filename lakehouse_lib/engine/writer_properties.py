@@ -37,7 +37,8 @@ class BloomFilterProperties:
     Args:
         set_bloom_filter_enabled: write a filter; None: write one if ``fpp`` or ``ndv`` is given.
         fpp: share of absent values for which the filter says that they may be present, between 0 and 1; default 0.05.
-        ndv: number of distinct values in a row group; default 1,048,576. The filter shrinks to the values that it has.
+        ndv: number of distinct values in a row group; default 1,048,576. The filter is smaller if the row group has
+            fewer values.
 
     Raises:
         InvalidArgumentError: a value is not valid.

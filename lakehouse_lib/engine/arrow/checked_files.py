@@ -2,7 +2,7 @@
 
 pyarrow matches column names case-sensitively, but Delta ignores the case. pyarrow also does not cast some values, such
 as nanoseconds. The footer of a file shows the names and the types of its columns. It is checked when pyarrow opens the
-file, so the creation of a dataset opens no file.
+file, so this check opens no file when a dataset is created.
 """
 
 from __future__ import annotations

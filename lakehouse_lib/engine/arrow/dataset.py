@@ -35,7 +35,8 @@ _FOOTERS_AT_ONCE = 16
 def _reason_not_plain(snapshot: Snapshot, files: pa.Table) -> str | None:
     """The reason why these files cannot be read as plain Parquet files of the table's schema; None if they can.
 
-    The footer of a file is read only if, by its statistics in the log, the file may contain days before 1901.
+    The footer of a file is read only if the file may contain days before 1901: by its statistics in the log, or because
+    dates or times are inside lists or maps, which have no statistics.
     """
     vectors = files["deletionVector"]
     if vectors.null_count < len(vectors):
@@ -43,7 +44,7 @@ def _reason_not_plain(snapshot: Snapshot, files: pa.Table) -> str | None:
     if snapshot.layout.mapping != "none":
         return f"its files store columns by {snapshot.layout.mapping} (columnMapping)"
     if has_changes(snapshot.schema):
-        return "old files have narrower types of columns (typeWidening)"
+        return "old files may have narrower types of columns (typeWidening)"
     if any(has_variant(field.type) for field in snapshot.schema):
         return "it has variants (variantType)"
     path = _file_by_old_calendar(snapshot, files)

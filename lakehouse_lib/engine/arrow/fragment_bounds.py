@@ -1,4 +1,4 @@
-"""What the statistics of a file say about its rows, as pyarrow expressions, so that a dataset skips files."""
+"""The bounds of the columns of a file as pyarrow expressions, by which a dataset skips files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _WITHOUT_BOUNDS = ("float", "double", "binary", "boolean", "void", "variant")
 def bounded_columns(
     files: pa.Table, columns: Schema, target: pa.Schema, partition_columns: tuple[str, ...]
 ) -> list[str]:
-    """The columns of a dataset that may have bounds: not partitioned, and read into the table's own type.
+    """The columns of a dataset that may have bounds: no partition columns, and read in the table's own type.
 
-    None if the files have no ``stats``, or if they are too many (``MOST_BOUNDS``): then only
-    ``file_pruning_predicate`` skips files.
+    The list is empty if the files have no ``stats``, or if there are too many files and columns (``MOST_BOUNDS``). Then
+    only ``file_pruning_predicate`` skips files.
 
     Args:
         columns: the table's columns.

@@ -27,8 +27,8 @@ from lakehouse_lib.schema import CHANGE_TYPE, Field, Schema, check_feed_names
 #: The values of the column ``_change_type``.
 ChangeType = Literal["insert", "update_preimage", "update_postimage", "delete"]
 
-#: Changed rows, by file: the kind of their change, and their positions in the file, as in MATCHES_SCHEMA. Null stands
-#: for all positions. Rows that the deletion vector of the file hides do not count as changed.
+#: Changed rows, by file: the kind of their change, and their positions in the file, as in MATCHES_SCHEMA. Null means
+#: all positions. Rows that the deletion vector of the file hides do not count as changed.
 CHANGED_ROWS_SCHEMA = pa.schema(
     [
         pa.field("change", pa.string(), nullable=False),

@@ -53,8 +53,8 @@ class FooterStatistics:
         """The ``stats`` of the data file at a store path, as JSON.
 
         A column that the file does not have is null in every row. With column mapping by id it has no statistics,
-        because the file may have it under another name. Files of Spark before version 3 have no bounds of dates and
-        times, because they count days in another calendar.
+        because the file may have it under another name. Dates and times get no bounds if the file uses the calendar of
+        Spark before version 3.
 
         Raises:
             ObjectNotFoundError: the file does not exist.

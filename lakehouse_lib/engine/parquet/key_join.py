@@ -18,12 +18,13 @@ Rows = NDArray[np.int64]
 _Codes = NDArray[np.uint64]
 
 _MOST_DIGITS = 38
-#: The digits that every integer type counts with. Arrow casts a 64-bit integer only to decimals with this many digits.
+#: Every integer type counts as a decimal with this many digits, because Arrow casts a 64-bit integer only to such
+#: decimals or wider ones.
 _INTEGER_DIGITS = 19
 
 _WORD = 8
 _WEIGHT = np.uint64(0x9E3779B97F4A7C15)
-#: The entries of the filter table for each row of the source, and its most entries; an entry has one byte.
+#: The filter table has this many entries for each row of the source, up to a maximum; an entry has one byte.
 _ENTRIES, _MOST_ENTRIES = 16, 1 << 24
 #: The rows of a batch whose codes are computed at a time, so that they fit into the processor's cache.
 _SLICE = 1 << 15
@@ -74,7 +75,7 @@ class KeyJoin:
             yield np.repeat(candidates[part], counts)[is_equal], self._rows[entries[is_equal]]
 
     def _candidates(self, columns: Sequence[pa.ChunkedArray]) -> tuple[Rows, _Codes]:
-        """The rows of a batch that may have a partner, and their codes."""
+        """The rows of a batch that may have a pair, and their codes."""
         rows, codes = [np.zeros(0, np.int64)], [np.zeros(0, np.uint64)]
         for start in range(0, len(columns[0]), _SLICE):
             slice_codes, is_key = _codes_of([column.slice(start, _SLICE) for column in columns], self._kinds)

@@ -20,7 +20,7 @@ from lakehouse_lib.snapshot import Snapshot
 _TASK_BYTES = 128 << 20
 
 #: One row for each file with matching rows: its log path, its number of rows, and the positions of the matching rows as
-#: a serialized Roaring bitmap. Both include rows that a deletion vector hides.
+#: a serialized Roaring bitmap. The number and the positions include rows that a deletion vector hides.
 MATCHES_SCHEMA = pa.schema(
     [
         pa.field("source", pa.string(), nullable=False),
@@ -109,10 +109,10 @@ def positions_of(matches: pa.Table) -> list[BitMap64]:
 def shares(sizes: np.ndarray[Any, Any], parallelism: int, *, least: int = 0) -> Iterator[Sequence[int]]:
     """The files of each task, as row numbers of ``sizes``, the largest files first.
 
-    Tasks have about equal sizes, and at most 128 MiB unless a single file is larger.
+    Tasks have about equal sizes. A task has at most 128 MiB, unless ``least`` or a single file is larger.
 
     Args:
-        least: tasks have at least this size, as long as there is one for each processor.
+        least: tasks may have this many bytes, as long as there is a task for each processor.
     """
     if not len(sizes):
         return

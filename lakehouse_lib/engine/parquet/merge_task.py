@@ -2,7 +2,7 @@
 
 A task reads the columns of the conditions for one or several row groups at a time, decides about their rows, and reads
 and writes those that it updates. So its memory grows with the source and with the size of a row group, not with the
-target or with the number of changed rows. Of a changed row, only its bit in a bitmap stays.
+target or with the number of changed rows. Of a changed row, only a bit in a bitmap stays in memory.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class _MergeRun:
     def _batches(self) -> Iterator[tuple[list[_RowGroup], pa.Table]]:
         """One or several row groups, and the columns of the conditions for their live rows.
 
-        Each join costs at least a pass over the source's keys, so small row groups are joined together.
+        Each join costs at least a pass over the source, so small row groups are joined together.
         """
         pending: list[tuple[_RowGroup, pa.Table]] = []
         pending_rows = 0
@@ -205,7 +205,7 @@ class _MergeRun:
     def _scan(self) -> Iterator[tuple[_RowGroup, pa.Table]]:
         """Each row group with a live row, and the columns of the conditions for its live rows."""
         layout = replace(self._target.layout, row_ids=None)
-        # A row group without columns has no rows, so at least one column is read.
+        # At least one column is read, because concatenated tables without columns have no rows.
         schema = layout.columns(self._condition_names or layout.data_columns.names[:1])
         reader = TableReader(self._target.store, layout, schema)
         for index, (file, constants) in enumerate(reader.files(self._files)):
@@ -274,7 +274,7 @@ class _MergeRun:
         raise InvalidArgumentError(
             f"several rows of the source match one row of the target: {rows.select(names).to_pylist()}",
             table=self._target.store.root,
-            hint="Leave one row of the source for each row of the target, for example by an aggregate",
+            hint="Reduce the source to one row for each row of the target, for example by an aggregate",
             code="DELTA_MULTIPLE_SOURCE_ROWS_MATCH",
         )
 

@@ -356,7 +356,8 @@ def copy_reader(target: WriteTarget) -> TableReader:
 def _columns_of(file: DataFile, group: int, columns: list[int], mask: pa.BooleanArray | None) -> pa.Table:
     """The rows of a row group for which a mask is true, with these Parquet columns.
 
-    Rows are decoded in batches and filtered at once, so that the memory of a batch is used again for the next.
+    Rows are decoded in batches. Each batch is filtered before the next batch is decoded, so that its memory is used
+    again.
     """
     count = file.metadata.row_group(group).num_rows
     if mask is None or not columns or not count:

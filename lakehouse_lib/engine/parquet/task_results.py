@@ -31,7 +31,7 @@ def result_of(run: Callable[[], Any]) -> pa.Table:
 
 
 def results_of(answers: pa.Table, files_of: Callable[[Any], pa.Table], store: ObjectStore) -> list[Any]:
-    """The results of tasks of this process.
+    """The results of tasks that this process started.
 
     Args:
         answers: the concatenated tables of ``result_of``; empty if there were no tasks.
@@ -52,7 +52,7 @@ def results_of(answers: pa.Table, files_of: Callable[[Any], pa.Table], store: Ob
 
 
 def delete_files(tables: Iterable[pa.Table], store: ObjectStore) -> None:
-    """Delete data files that no commit refers to, by files tables. Files that cannot be deleted are left to vacuum."""
+    """Delete the data files of files tables. No commit refers to them, so vacuum deletes those that are left."""
     for files in tables:
         with suppress(DeltaError):  # the caller reports the error that led here
             store.delete_many(file_paths.decode_all(files["path"], store).to_pylist())

@@ -241,7 +241,7 @@ def _repeating_columns(rows: pa.Table) -> list[str]:
 
 
 def write_checked(batches: Iterable[pa.RecordBatch], target: WriteTarget) -> pa.Table:
-    """``write_stream`` of new rows, which must satisfy the rules of the target.
+    """Write new rows as ``write_stream`` does, and check the rules of the target.
 
     Raises:
         ConstraintViolatedError: rows violate a rule. A rule sees null for empty text in a partition column, because
@@ -279,7 +279,10 @@ def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
 
 
 def indexed_leaves(target: WriteTarget) -> statistics.StatisticsColumns:
-    """The columns with statistics, under their physical names. Identity columns always have them, for their marks."""
+    """The columns with statistics, under their physical names.
+
+    Identity columns always have statistics, because their high water marks are computed from them.
+    """
     indexed = statistics.indexed_columns(target.layout, target.configuration)
     paths = indexed.paths | {(name,) for name in target.computed.identity}
     return statistics.StatisticsColumns(frozenset(map(target.layout.physical_path, paths)))
@@ -353,7 +356,7 @@ def partition_texts(values: pa.Array | pa.ChunkedArray, name: str, target: Write
 
 
 def logged_values(parsed: Sequence[Mapping[str, str | None]], target: WriteTarget) -> list[dict[str, str | None]]:
-    """The ``partitionValues`` of files; the values are parsed as the types of the columns and spelled again.
+    """The ``partitionValues`` of files, each value in the spelling of the log.
 
     Args:
         parsed: for each file, the text of each value by the column's physical name.

@@ -1,4 +1,4 @@
-"""Settings of a Spark session for a while."""
+"""Temporary settings of a Spark session."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-#: Only one thread at a time may change settings; the same thread may change others meanwhile.
+#: Only one thread at a time may change settings. Blocks of one thread may be nested.
 _lock = threading.RLock()
 
 

@@ -1,4 +1,4 @@
-"""Python workers of a Spark session: makes sure that they can import this library.
+"""The check that the Python workers of a Spark session can import this library.
 
 A worker runs the interpreter that ``PYSPARK_PYTHON`` names, or without it the first ``python3`` on its machine's path.
 """
@@ -44,7 +44,7 @@ def make_ready(spark: Any) -> None:
         return
     if runs_here(spark):
         if "PYSPARK_PYTHON" not in os.environ:
-            spark.sparkContext.pythonExec = sys.executable  # Spark reads it when it gets a function
+            spark.sparkContext.pythonExec = sys.executable  # Spark reads it for each Python function
     else:
         _check(spark)
     _ready.add(spark)

@@ -1,7 +1,7 @@
 """Deletion vectors on Spark: a join of a scan with a small table of its deleted rows.
 
 Rows do not cross to Python. The table has columns (file, block, bits): the set bits are the deleted rows among the rows
-``64 * block`` to ``64 * block + 63`` of the file. A deleted row takes at most 16 bytes, and one bit if all rows of its
+``64 * block`` to ``64 * block + 63`` of the file. A deleted row takes at most 16 bytes, and two bits if all rows of its
 file are deleted. Spark packs the two keys of the join into one number.
 """
 

@@ -26,7 +26,7 @@ def with_computed(frame: Any, columns: ComputedColumns, target: WriteTarget) -> 
         frame: has exactly the columns of the target, in its types; the values of ``columns`` are ignored.
 
     Raises:
-        InvalidPredicateError: Spark refuses an expression, or its type does not assign to that of the column.
+        InvalidPredicateError: Spark refuses an expression, or a value of its type cannot be assigned to the column.
     """
     if not columns.names:
         return frame
@@ -36,9 +36,10 @@ def with_computed(frame: Any, columns: ComputedColumns, target: WriteTarget) -> 
 
 
 def _with_numbers(frame: Any, columns: Mapping[str, Identity]) -> Any:
-    """The frame with the numbers of identity columns: rows of different partitions get different remainders.
+    """The frame with the numbers of identity columns.
 
-    The number of a row depends on the number of its partition and its place there, so a repeated task gives the same.
+    The number of a row depends on the number of its partition and on its place in the partition, so a repeated task
+    computes the same numbers. Offsets of different partitions have different remainders (modulo ``_PARTITIONS``).
     """
     from pyspark.sql import functions as F
 

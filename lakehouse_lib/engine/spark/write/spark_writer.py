@@ -72,7 +72,8 @@ class FooterTask:
 def can_write(target: WriteTarget) -> bool:
     """Whether Spark's Parquet writer can write files with the writer properties of the target.
 
-    It can if they are only a compression that Spark has, with the default level of GZIP or any level of ZSTD.
+    It can if only the compression is set: UNCOMPRESSED, SNAPPY, LZ4_RAW, ZSTD with any level, or GZIP with its default
+    level.
     """
     properties = target.writer_properties
     if properties is None or not properties.names:

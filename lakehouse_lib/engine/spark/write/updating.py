@@ -50,17 +50,17 @@ def updated_frame(
         F.expr(values[name].spark_sql).alias(name) if name in values else F.col(quoted(name))
         for name in snapshot.schema.names
     ]
-    # With a column that is not an aggregate, Spark refuses values that are.
+    # With this column, which is not an aggregate, Spark refuses values that are aggregates.
     return frame.select(*columns, F.monotonically_increasing_id().alias(_ROW)).select(
         *map(quoted, snapshot.schema.names)
     )
 
 
 def check_types(frame: Any, value: Value, column: Field) -> None:
-    """Refuse a part that only Spark evaluates, if Spark cannot, or its type does not assign to that of the column.
+    """Refuse a value with SQL that only Spark evaluates, if Spark refuses the SQL or its type does not fit the column.
 
     Raises:
-        InvalidPredicateError: Spark refuses the expression, or its type does not assign.
+        InvalidPredicateError: Spark refuses the expression, or its type cannot be assigned to the column.
     """
     from pyspark.errors import AnalysisException
 
