@@ -27,7 +27,7 @@ class DeltaStorageHandler(StoreFileSystem):
     Args:
         table_uri: the table's location; it need not have a table.
         options: the options of the store.
-        known_sizes: ignored; the store is asked for sizes.
+        known_sizes: ignored; sizes are read from the store.
     """
 
     def __init__(

@@ -42,12 +42,12 @@ class MergeNamespace(Schema):
     schemas: dict[str, Schema]
 
     def within(self, sides: Sequence[str]) -> MergeNamespace:
-        """The same names, of which an expression may use only these sides."""
+        """The same namespace, in which an expression may use only the columns of these sides."""
         aliases = (self.aliases[TARGET], self.aliases[SOURCE])
         return MergeNamespace(self.schemas[TARGET], self.schemas[SOURCE], aliases, sides)
 
     def resolve(self, parts: Sequence[str]) -> Column:
-        """The column of a name, as its schema spells it, below the name of its side.
+        """The column that a name means. Its path begins with the side, then has the names as the schema spells them.
 
         Raises:
             InvalidPredicateError: no usable side has the column, or both have it.

@@ -1,4 +1,4 @@
-"""The row rule that a predicate is true."""
+"""A row rule: a predicate must be true."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakehouse_lib.expressions.predicate import Predicate, shown, to_spark_sql
 
 @dataclass(frozen=True)
 class PredicateRule:
-    """The ``RowRule`` that a predicate is true. Rows for which it is false or NULL violate the rule.
+    """A ``RowRule``: a predicate must be true. Rows for which it is false or NULL violate the rule.
 
     Attributes:
         predicate: on the columns of the table.

@@ -273,12 +273,12 @@ def _common(left: Any, left_type: DataType | None, right: Any, right_type: DataT
 def _as_double(value: Any, data_type: DataType | None) -> Any:
     """The nearest double, as in Spark."""
     if isinstance(data_type, PrimitiveType) and data_type.decimal is not None:
-        value = value.cast(pa.string())  # Arrow's own cast of a decimal is off by a bit: 0.95 is 0.9500000000000001
+        value = value.cast(pa.string())  # Arrow's own cast is wrong in the last bit: 0.95 becomes 0.9500000000000001
     return value.cast(pa.float64(), safe=False)
 
 
 def _as_decimal(value: Any, data_type: DataType | None) -> Any:
-    """An integer as the decimal to which Spark converts it. Decimals stay."""
+    """An integer as the decimal to which Spark converts it. Decimals are not changed."""
     digits = {"byte": 3, "short": 5, "integer": 10, "long": 20}.get(str(data_type))
     return value if digits is None else value.cast(pa.decimal128(max(digits, 19), 0)).cast(pa.decimal128(digits, 0))
 

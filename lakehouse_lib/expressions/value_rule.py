@@ -1,4 +1,4 @@
-"""A row rule that a column has the value of an expression."""
+"""A row rule: a column must have the value of an expression."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakehouse_lib.schema.quoting import quoted
 
 @dataclass(frozen=True)
 class ValueRule:
-    """A rule that a column is equal to the value of an expression, or both are null. A ``RowRule``.
+    """A ``RowRule``: a column must be equal to the value of an expression, or both must be null.
 
     Attributes:
         column: the name of the column.

@@ -37,7 +37,7 @@ def never(_configuration: Mapping[str, str], _schema: Schema) -> bool:
 
 @dataclass(frozen=True)
 class PropertySet:
-    """A test whether a property is set to a value. A text that is not valid for the property is not this value.
+    """A test whether a property is set to a value. It is false for a text that is not valid for the property.
 
     Attributes:
         table_property: the property.

@@ -37,7 +37,7 @@ def changed_configuration(
         current: the properties before the change; empty for a new table.
         change: the new values; None removes a property.
         schema: the table's schema; its columns may enable features, too.
-        known_only: refuse unknown names that begin with ``delta.``, unless one is a known name in another case.
+        known_only: refuse unknown names that begin with ``delta.``. Known names in another case are always refused.
 
     Raises:
         InvalidArgumentError: a name or a value is not valid, or a property is set that only engines write.
@@ -104,7 +104,7 @@ def requested_versions(change: Mapping[str, str | None], *, table: str | None = 
 
 
 def _check_manifests(configuration: Mapping[str, str], table: str | None) -> None:
-    """Refuse manifests beside a feature that programs that read manifests do not know."""
+    """Refuse manifests together with deletion vectors or column mapping, which readers of manifests ignore."""
     if not SYMLINK_MANIFESTS.is_on(configuration):
         return
     for name, is_on in (

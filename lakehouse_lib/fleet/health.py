@@ -39,7 +39,8 @@ class Health:
         tombstones, tombstone_bytes: removed files that the log still lists.
         reclaimable_files, reclaimable_bytes: tombstones past the retention, which vacuum deletes. The log does not say
             whether a vacuum already did; the next checkpoint drops them.
-        checkpoint_version: the checkpoint from which the version is built; commits and age are since then.
+        checkpoint_version: the checkpoint from which the version is built. ``commits_since_checkpoint`` and
+            ``checkpoint_age`` are relative to it.
         versions, oldest_version: the number of commits in the log, and the oldest of them.
         clustering: by column of ``clustered_by``, the mean number of files that may hold the same value.
     """

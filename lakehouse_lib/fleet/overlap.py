@@ -16,10 +16,11 @@ from lakehouse_lib.statistics import ColumnPath, bounds_of
 
 
 def mean_files_at_a_point(snapshot: Snapshot, columns: Sequence[str]) -> dict[str, float]:
-    """By column, the mean number of files whose range holds a value, over the values that are a file's min or max.
+    """The mean number of files that may hold the same value, by column.
 
-    1.0 means that no ranges overlap; the number of files means that all do. A file with unknown bounds counts at every
-    value, because a query has to read it. A column without bounds in any file is left out.
+    The mean is over the values that are the min or the max of a file. The range of a file is from its min to its max.
+    1.0 means that no ranges overlap; the number of files means that all ranges overlap. A file with unknown bounds
+    counts at every value, because a query has to read it. A column without bounds in any file is left out.
 
     Raises:
         InvalidArgumentError: a column does not exist, or its type has no order.

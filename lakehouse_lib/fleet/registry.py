@@ -2,7 +2,7 @@
 
 Relative paths are relative to the file's folder. A table's location may have a scheme; all other paths are on a disk.
 
-DAG files read the registry each time they are parsed, so this module imports only what that needs.
+DAG files read the registry each time they are parsed, so this module imports only what reading it needs.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Source(_Strict):
     encoding: str = "utf-8"
     files_per_batch: int = Field(default=1, ge=1)
     settle_seconds: float = Field(
-        default=60, ge=0, description="a file younger than this may still be growing and waits"
+        default=60, ge=0, description="a file modified less than this many seconds ago is left for a later run"
     )
 
 
@@ -125,7 +125,7 @@ class Table(_Strict):
 
 
 class Through(_Strict):
-    """A table that leads to other tables: its rows with the identifier in ``key`` have the keys in ``select``."""
+    """A table through which rows are found: its rows with the identifier in ``key`` have the keys in ``select``."""
 
     table: Name
     key: str
@@ -153,7 +153,7 @@ class ApprovalPolicy(_Strict):
     """
 
     approvers: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    four_eyes: bool = Field(default=True, description="the user who triggered the run may not be the one who approves")
+    four_eyes: bool = Field(default=True, description="the user who triggered a run may not approve its request")
     response_hours: float = Field(
         default=RESPONSE_HOURS, gt=0, le=87_600, description="hours after which an unanswered question expires"
     )
@@ -173,7 +173,7 @@ class Subject(ApprovalPolicy):
     rows: tuple[SubjectRows, ...] = Field(min_length=1)
 
     def places(self) -> list[str]:
-        """Names of all tables that a search reads, including those that only lead to others, sorted."""
+        """Names of all tables that a search reads, including those of ``through``, sorted."""
         return sorted(
             {rows.table for rows in self.rows} | {rows.through.table for rows in self.rows if rows.through is not None}
         )

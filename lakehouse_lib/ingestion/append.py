@@ -56,7 +56,7 @@ def append_once(
 
     Raises:
         ConcurrentTransactionError: the table has this batch or a later one; nothing was committed.
-        CommitFailedError: another writer won the race; nothing was committed.
+        CommitFailedError: a concurrent commit conflicts; nothing was committed.
         InvalidSchemaError: every column is a partition column, so that data files would hold no column.
         UnsupportedFeatureError: the table has a writer feature that this library does not support.
     """

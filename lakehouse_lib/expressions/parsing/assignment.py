@@ -1,6 +1,6 @@
 """Conversion of an expression to the type of the column to which SET or INSERT assigns it.
 
-The rules are those of Spark's ANSI store assignment. In addition, a literal in quotes may stand for a date, a time or a
+The rules are those of Spark's ANSI store assignment. In addition, a literal in quotes may be a date, a time or a
 number, as in conditions.
 """
 
@@ -36,10 +36,11 @@ _LAST_DAY = dt.date.max.toordinal()
 
 
 def assigned(node: Node, kind: DataType) -> Node:
-    """The node for a value of ``node`` in a column of type ``kind``.
+    """The node that converts the value of ``node`` to a column of type ``kind``.
 
     Raises:
-        InvalidPredicateError: the type does not assign to the column's type, or a literal is not valid for it.
+        InvalidPredicateError: the type cannot be assigned to the column's type, or a literal is not valid for that
+            type.
     """
     node = _with_float_arithmetic(node)
     if isinstance(node, Literal):
@@ -87,7 +88,7 @@ def _literal(literal: Literal, kind: DataType) -> Node:
 
 
 def _value(literal: Literal, kind: PrimitiveType) -> Any:
-    """The literal's value in a primitive type; None if it does not assign to it."""
+    """The literal's value in a primitive type; None if it cannot be assigned to that type."""
     value = literal.value
     if is_number(kind):
         return _number(literal, kind)
@@ -168,7 +169,7 @@ def _refusal(node: Node, kind: DataType) -> InvalidPredicateError:
     else:
         hint = "Cast it to the column's type; the Spark engine evaluates every cast"
     return InvalidPredicateError(
-        f"{describe(node)} does not assign to type {kind}",
+        f"{describe(node)} cannot be assigned to a column of type {kind}",
         hint=hint,
         code="DELTA_INVALID_ASSIGNMENT",
     )

@@ -45,7 +45,7 @@ def column_of(tree: Any, schema: Schema) -> Column:
 
 
 def parts_of(tree: Any) -> list[str]:
-    """The names on the path that a name has, such as ``a`` and ``b`` of ``a.b``.
+    """The parts of a name, such as ``a`` and ``b`` of ``a.b``.
 
     Raises:
         InvalidPredicateError: it is not a name.

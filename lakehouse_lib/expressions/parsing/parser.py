@@ -70,8 +70,8 @@ def parse_value(sql: str, column: Field, schema: Schema, *, table: str | None = 
         table: for the error.
 
     Raises:
-        InvalidPredicateError: the expression does not parse, names a column that does not exist, or its type does not
-            assign to that of the column.
+        InvalidPredicateError: the expression does not parse, names a column that does not exist, or its type cannot be
+            assigned to that of the column.
     """
     from lakehouse_lib.expressions.parsing.sql import translate_value
 
@@ -109,7 +109,7 @@ def value_of(constant: Any, column: Field, *, table: str | None = None) -> Value
     """The value that is the same Python or Arrow scalar for every row.
 
     Raises:
-        InvalidPredicateError: the scalar does not assign to the column's type.
+        InvalidPredicateError: the scalar cannot be assigned to the column's type.
     """
     from lakehouse_lib.expressions.parsing.assignment import assigned
 

@@ -1,7 +1,8 @@
-"""Column names in double quotes, as the ``deltalake`` package writes them; in Spark's dialect they quote text.
+"""Column names in double quotes, as in the ``deltalake`` package; in Spark's dialect, text is in double quotes.
 
-``"a b" = 1`` and ``t."x"`` can only mean columns, and are read so. ``k = "v"`` is text as in Spark, unless the table
-has a column ``v``: then it could mean both, and is refused. Names of columns do not depend on case.
+In ``"a b" = 1`` and ``t."x"``, only a column is possible, so the names are read as columns. In ``k = "v"``, the quotes
+enclose text as in Spark, unless the table has a column ``v``. Then both are possible, and the condition is refused.
+Names of columns do not depend on case.
 
 A name that can only mean a column is refused if the table does not have it. Read as text, ``"nmae" <> 'x'`` would be
 true for every row.
@@ -23,9 +24,9 @@ _TYPED = (TokenType.DATE, TokenType.TIMESTAMP)  # DATE '2026-01-31'
 _SIGNS = (TokenType.DASH, TokenType.PLUS)
 _COMPARISONS = (TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE)
 _OPERATORS = (*_COMPARISONS, *_SIGNS, TokenType.STAR, TokenType.SLASH, TokenType.MOD)
-#: What follows a column, and never text that is written out.
+#: Tokens that may follow a column, and never a text literal.
 _AFTER_COLUMNS = (TokenType.IS, TokenType.IN, TokenType.BETWEEN, TokenType.LIKE, TokenType.NOT)
-#: What is before the first token of a condition.
+#: The tokens before the first token of a condition.
 _STARTS: tuple[list[TokenType], ...] = ([], [TokenType.L_PAREN], [TokenType.AND], [TokenType.OR], [TokenType.NOT])
 
 
@@ -43,7 +44,7 @@ def parse_condition(sql: str, names: Sequence[str]) -> Any:
 
 
 def parse_name(sql: str) -> Any:
-    """The syntax tree of a text that should be a column's name; as ``parse_condition``."""
+    """The syntax tree of a text that should be a column's name; errors as of ``parse_condition``."""
     return parse_condition(sql, [sql[1:-1]] if sql[:1] == sql[-1:] == '"' else [])
 
 

@@ -70,7 +70,7 @@ def translate_value(sql: str, schema: Schema, kind: DataType | None) -> Node:
     """The node of a SQL expression whose value is assigned to a column of type ``kind``; None: in its own type.
 
     Raises:
-        InvalidPredicateError: it is not a valid expression on single rows, or does not assign to the type.
+        InvalidPredicateError: it is not a valid expression on single rows, or cannot be assigned to the type.
     """
     if not isinstance(sql, str) or not sql.strip():
         raise InvalidPredicateError("it is not a SQL expression", hint="Write an expression, such as price * 2")
@@ -88,7 +88,7 @@ def name_parts(text: str) -> list[str]:
 
 
 def _read(sql: str, expected: str, read: Callable[[Any, Schema], Node], schema: Schema) -> Node:
-    """The node that ``read`` makes of the parsed text."""
+    """The node that ``read`` makes from the parsed text."""
     if len(sql) > MAX_LENGTH:
         raise InvalidPredicateError(
             f"it has {len(sql)} characters; expected at most {MAX_LENGTH}",
@@ -332,7 +332,7 @@ def _choice(tree: Any, schema: Schema) -> Node | None:
 
 
 def _ask(tree: Any, schema: Schema, question: Callable[[Node], Node | None]) -> Node | None:
-    """``question`` for the value of ``tree``, or for each of its branches if it is a CASE or similar."""
+    """The condition ``question`` on the value of ``tree``; for a CASE or similar, on the value of each branch."""
     choice = tree.unnest()
     if isinstance(choice, CHOICES):
         answer = ask(choice, partial(_condition, schema=schema), lambda value: _ask(value, schema, question))

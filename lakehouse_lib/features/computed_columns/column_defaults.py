@@ -30,7 +30,7 @@ def default_values(schema: Schema, table: str | None = None) -> dict[str, Value]
 
     Raises:
         UnsupportedFeatureError: a default is not text.
-        InvalidPredicateError: a default does not parse, reads a column, or does not assign to its column.
+        InvalidPredicateError: a default does not parse, reads a column, or cannot be assigned to its column.
     """
     return {
         field.name: default_value(field, field.metadata[CURRENT_DEFAULT], table)

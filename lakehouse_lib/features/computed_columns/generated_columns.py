@@ -71,7 +71,7 @@ def check_expressions(schema: Schema, table: str | None) -> None:
 
 
 def title_of(field: Field) -> str:
-    """The text that stands for a generated column in errors."""
+    """The name of a generated column in errors."""
     return f"GENERATED {field.name} AS ({field.metadata[GENERATION_EXPRESSION]})"
 
 

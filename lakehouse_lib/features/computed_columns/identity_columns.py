@@ -2,7 +2,7 @@
 
 The numbers are ``start``, ``start + step`` and so on, possibly with gaps. ``highWaterMark`` in the metadata of the
 column is the last number that a write has assigned: the greatest for a positive step, the least for a negative one. A
-write assigns numbers after the high water mark, and moves the mark in the same commit.
+write assigns numbers after the high water mark, and moves the high water mark in the same commit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from lakehouse_lib.schema.enforcement import (
 from lakehouse_lib.schema.nested_fields import members_of
 from lakehouse_lib.statistics import bounds_of
 
-#: The tag in commitInfo by which delta-spark does not let a moved mark conflict with commits without metadata.
+#: The commitInfo tag of a commit whose metadata changes only high water marks. Because of this tag, the commit does not
+#: conflict with delta-spark's commits without metadata.
 MARKS_TAG = "delta.identity.schemaUpdate"
 
 _PREFIX = "delta.identity."
@@ -139,7 +140,7 @@ def with_marks(metadata: Metadata, layout: TableLayout, names: Iterable[str], fi
         if ends.null_count:
             raise InvalidArgumentError(
                 f"the files have no statistics of the identity column {name!r}; expected them for its high water mark",
-                hint="Turn the statistics of the column on in the writer properties",
+                hint="Enable the statistics of the column in the writer properties",
                 code="DELTA_MISSING_IDENTITY_STATISTICS",
             )
         marks[name] = (pc.max(ends) if step > 0 else pc.min(ends)).as_py()
@@ -147,7 +148,10 @@ def with_marks(metadata: Metadata, layout: TableLayout, names: Iterable[str], fi
 
 
 def with_marks_of(schema_string: str, other: str) -> str:
-    """The schema with the high water marks of another schema of the table, where those are further on; both as JSON."""
+    """The schema with the later high water mark of each identity column: its own, or that of another schema.
+
+    Both schemas are JSON. The later mark is the greater one for a positive step, the lesser one for a negative step.
+    """
     schema, marks = Schema.from_json(schema_string), {}
     for field in Schema.from_json(other).fields:
         own = schema.get(field.name)
@@ -157,7 +161,7 @@ def with_marks_of(schema_string: str, other: str) -> str:
 
 
 def moves_only_marks(before: Metadata, after: Metadata) -> bool:
-    """Whether metadata changes, and nothing but the marks of identity columns."""
+    """Whether metadata changes, but only in the high water marks of identity columns."""
     return (
         before != after
         and replace(after, schema_string=before.schema_string) == before

@@ -38,7 +38,9 @@ def rule_of(
 
 
 def spark_condition(name: str, condition: str, schema: Schema, *, table: str | None = None) -> str:
-    """The text of a new constraint, as the table stores it: delta-spark reads text in double quotes as a string.
+    """The condition of a new constraint, as the table stores it.
+
+    Columns in double quotes get backquotes, because delta-spark reads text in double quotes as a string.
 
     Raises:
         InvalidPredicateError: as ``rule_of``.

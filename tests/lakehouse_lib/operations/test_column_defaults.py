@@ -125,7 +125,7 @@ def test_defaults_are_set_and_dropped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "default", "error", "text"),
     [
-        ("long", "'many'", InvalidPredicateError, "does not assign to type long"),
+        ("long", "'many'", InvalidPredicateError, "cannot be assigned to a column of type long"),
         ("byte", "1000", InvalidPredicateError, "out of the range of type byte"),
         ("long", "id", InvalidPredicateError, "'id' does not exist"),
         ("long", "max(1)", InvalidPredicateError, "cannot be evaluated for a single row"),

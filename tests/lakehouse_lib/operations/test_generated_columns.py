@@ -165,7 +165,7 @@ def test_expressions_that_only_spark_can_evaluate(tmp_path: Path, spark: SparkSe
         ("double", "rand()", InvalidPredicateError, "does not always have the same value"),
         ("date", "current_date()", InvalidPredicateError, "does not always have the same value"),
         ("long", "id + 1", InvalidPredicateError, "it has the type integer; expected long"),
-        ("string", "at", InvalidPredicateError, "does not assign to type string"),
+        ("string", "at", InvalidPredicateError, "cannot be assigned to a column of type string"),
         ("date", "CAST(at AS DATE", InvalidPredicateError, "syntax error"),
         ("integer", "missing", InvalidPredicateError, "'missing' does not exist"),
         ("integer", "max(id)", InvalidPredicateError, "cannot be evaluated for a single row"),
