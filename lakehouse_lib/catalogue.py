@@ -1,6 +1,6 @@
 """The maintenance operations as plain data. Jobs take their options from it, and Airflow operators their arguments.
 
-Importing this module imports no verb: an operation has the name of its function, and imports it when it is called.
+Importing this module imports no verb: an operation has the name of its function, and ``load`` imports the function.
 """
 
 from __future__ import annotations

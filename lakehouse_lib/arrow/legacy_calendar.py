@@ -140,7 +140,7 @@ def _gregorian_days(days: np.ndarray) -> np.ndarray:
 
 
 def _numbers(version: bytes) -> tuple[int, ...]:
-    """``3.5.1-amzn`` as (3, 5, 1); text that is not a version counts as a new version."""
+    """The numbers of a version: (3, 5, 1) of ``3.5.1-amzn``; text that is not a version counts as a new version."""
     numbers = []
     for part in version.split(b"-")[0].split(b"."):
         if not part.isdigit():

@@ -46,7 +46,7 @@ class ChangeFeed:
     """The changes of a range of commits.
 
     Attributes:
-        end: the version with the schema of the feed.
+        end: the snapshot of the last version; the feed has its schema.
         parts: in the order of the commits.
     """
 

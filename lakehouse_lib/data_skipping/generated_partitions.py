@@ -220,7 +220,7 @@ def _part(name: str, moments: _Range) -> _Bounds:
 
 
 def _each(values: _Range, function: Callable[[Any], Any]) -> _Bounds:
-    """The function of both bounds; None for a bound that is out of its domain, such as a year above 9999."""
+    """The result of the function for each bound; None if the function fails for it, such as for a year above 9999."""
 
     def bound(value: Any) -> Any:
         try:

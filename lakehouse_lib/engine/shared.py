@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 
 class Shared(Protocol):
-    """A picklable reference to a shared value, for tasks to contain."""
+    """A picklable reference to a shared value, which tasks contain."""
 
     def load(self) -> Any:
         """Return the value."""

@@ -168,7 +168,7 @@ class WriterProperties:
 
     @property
     def level(self) -> int | None:
-        """The level of the codec; None: it has no levels, or is that of the table."""
+        """The level of the codec; None: the codec has no levels, or it is the codec of the table."""
         level = (self.compression or "").partition("(")[2]
         return int(level.rstrip(")")) if level else None
 

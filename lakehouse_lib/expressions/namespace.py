@@ -1,4 +1,4 @@
-"""The columns of a MERGE: those of the target and of the source, each below the name of its side."""
+"""The columns of a MERGE: those of the target and of the source, in paths that begin with the name of the side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The feature appendOnly: no commit may remove rows (PROTOCOL.md, Append-only Tables)."""
+"""The feature appendOnly: commits that remove rows can be forbidden (PROTOCOL.md, Append-only Tables)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The feature typeWidening: a column gets a wider type, and old files keep theirs (PROTOCOL.md, Type Widening)."""
+"""The feature typeWidening: columns get wider types, and old files keep the old types (PROTOCOL.md, Type Widening)."""
 
 from __future__ import annotations
 

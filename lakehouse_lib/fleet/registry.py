@@ -167,7 +167,7 @@ class ApprovalPolicy(_Strict):
 
 
 class Subject(ApprovalPolicy):
-    """A kind of person that can be erased, and the tables with the person's rows, parents before children."""
+    """A kind of person whose rows can be erased, and the tables with these rows, parents before children."""
 
     id_type: Literal["long", "string"]
     rows: tuple[SubjectRows, ...] = Field(min_length=1)
@@ -273,7 +273,7 @@ class Registry(_Strict):
         return subject.model_copy(update={"rows": tuple(dict.fromkeys(rows))})
 
     def _with_quarantine(self, row: SubjectRows) -> list[SubjectRows]:
-        """The row, and the same row in the quarantine of its table and through the quarantine of ``through``."""
+        """The entry, and the same entry for the quarantines of its table and of the table of ``through``."""
         throughs = [row.through]
         if row.through is not None and self._has_quarantine(row.through.table):
             throughs.append(row.through.model_copy(update=_quarantine_fields(row.through)))

@@ -1,6 +1,7 @@
 """The versions of a table, and which of them changed rows, read without a snapshot.
 
-Sensors call this every few seconds, so importing this module and reading the latest version do not import pyarrow.
+Sensors read the latest version every few seconds. Therefore importing this module and reading the latest version do not
+import pyarrow.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ def _time(literal: Literal, kind: PrimitiveType) -> int | None:
 
 
 def is_number(kind: DataType | None) -> bool:
-    """Whether a type is one of numbers."""
+    """Whether the values of a type are numbers."""
     return isinstance(kind, PrimitiveType) and (
         kind.type in INTEGRAL_BITS or kind.type in FLOATING or kind.decimal is not None
     )

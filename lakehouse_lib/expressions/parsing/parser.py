@@ -138,7 +138,7 @@ def predicate_of(
     table: str | None = None,
     label: str | None = None,
 ) -> Predicate | None:
-    """The predicate for a condition in either form, that of ``parse`` or of ``from_filters``; None for None.
+    """The predicate for SQL text (``parse``) or filters (``from_filters``); None: no condition, or an empty list.
 
     Raises:
         InvalidArgumentError: the condition has another form.

@@ -48,7 +48,7 @@ class ComputedColumns:
         )
 
     def recomputed(self, names: Iterable[str]) -> ComputedColumns:
-        """The columns to compute again in a changed row: the generated columns except ``names``, the assigned ones."""
+        """The columns to compute again in a changed row: the generated columns except the assigned ``names``."""
         return ComputedColumns(generated=self.without(names).generated)
 
     @property
