@@ -105,7 +105,7 @@ class Batch:
         files = self._check_files() if redo else self.intent.files
         prefix = self.intents.staging(self.intent.number, uuid.uuid4().hex[:12])
         try:
-            reports = self.engine.run(parse_file, self._tasks(prefix, files)).to_pylist()  # a row a source file
+            reports = self.engine.run(parse_file, self._tasks(prefix, files)).to_pylist()  # a row for each source file
             return self._settle(reports, redo=redo)
         except ConcurrentTransactionError:
             raise

@@ -23,7 +23,7 @@ class History:
         refused: by file name, the fingerprint of a rejected file and the message.
         settled: numbers of the batches that are loaded or given up.
         unsettled: the batch that a killed run has begun and not finished. The next run loads it with the same files.
-            None: there is no such batch.
+            None: all batches are settled.
         next_number: the number of the next new batch.
     """
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from lakehouse_lib.log import clock
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 
-#: The most bytes of all entries. Beyond it, the least recently used are dropped. Open tables keep the values in use.
+#: The limit for the bytes of all entries. Above it, the least recently used are dropped. Open tables keep their values.
 BOUND = 256 << 20
 
 #: Bytes that each entry takes in addition to its ``nbytes``. Most of them are Arrow objects, even for one small commit.

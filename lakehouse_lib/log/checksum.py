@@ -2,7 +2,7 @@
 (PROTOCOL.md, Version Checksum File).
 
 A wrong checksum is worse than a missing one, because delta-spark takes the protocol and the metadata from it. So a
-checksum is written only if all of its numbers are certain. Where a checksum and the log differ, the log wins.
+checksum is written only if all of its numbers are certain. If a checksum and the log differ, the log is used.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def next_checksum(previous: Checksum, commit: CommitActions, *, newer_than: int)
 def checksum_of(state: TableState) -> Checksum | None:
     """The checksum of a version, counted from all of its files; None if a size is missing.
 
-    Of the files, only the key columns and the sizes are read.
+    Of the add actions, only the key columns and the sizes are read.
     """
     if state.metadata is None or state.protocol is None:
         return None

@@ -53,7 +53,7 @@ class CleanupPlan:
 
     Attributes:
         base: the checkpoint from which on everything is kept; None if nothing is to be deleted.
-        steps: paths. A step is complete before the next one begins; the order within a step is free.
+        steps: paths. A step is complete before the next one begins. Paths of one step are deleted in any order.
     """
 
     base: Checkpoint | None
@@ -192,7 +192,7 @@ def plan_cleanup(
 
     Args:
         listing: of ``_delta_log``.
-        expired: the newest version that was committed at or before the cutoff; None: there is none.
+        expired: the newest version that was committed at or before the cutoff; None: no version is that old.
         pointed_to: the version in ``_last_checkpoint``. It is kept, because readers begin there.
         pinned: the oldest version that is pinned; it and all later versions are kept. None: no version is pinned.
         protected_below: versions below this are deleted together or not at all (the feature checkpointProtection).
@@ -205,7 +205,7 @@ def plan_cleanup(
     checkpoint_versions = {checkpoint.version for checkpoint in checkpoints}
     last = expired if pointed_to not in checkpoint_versions or pointed_to is None else min(expired, pointed_to)
     last = last if pinned is None else min(last, pinned)
-    # ``max`` returns the first of equals, the cheapest to read of its version. The commit of the base is kept, because
+    # ``max`` returns the first checkpoint of the version, the cheapest to read. The commit of the base is kept, because
     # its commitInfo and change files are not in the checkpoint.
     base = max(
         (

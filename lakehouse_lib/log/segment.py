@@ -182,7 +182,7 @@ def sort_listing(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[C
 
 def _load(store: ObjectStore, version: int | None, without: frozenset[ObjectMeta]) -> LogSegment:
     hint = read_hint(store)
-    # A hint past the requested version is not used. A hint that leads to no checkpoint costs only a second listing.
+    # A hint after the requested version is not used. A hint that leads to no checkpoint costs only a second listing.
     starts = [hint, 0] if hint is not None and (version is None or hint <= version) else [0]
     for start in starts:
         listed = list(store.list_from(file_names.LOG, file_names.first_name(start)))
@@ -192,7 +192,7 @@ def _load(store: ObjectStore, version: int | None, without: frozenset[ObjectMeta
             break
     if not checkpoints and not commits:
         raise _no_table(store)
-    # ``max`` returns the first of equals, which is the cheapest to read of its version.
+    # ``max`` returns the first checkpoint of the newest version, which is the cheapest to read.
     newest = max(usable, key=lambda c: c.version, default=None)
     compactions = [c for c in compactions if c.object not in without]
     segment = _assemble(store, version, newest, [*commits, *compactions], checkpoints)

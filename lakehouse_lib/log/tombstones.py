@@ -42,7 +42,7 @@ def checkpoint_cutoff(configuration: Mapping[str, str], *, now: int, committed: 
     """The cutoff of a checkpoint, which leaves out older tombstones.
 
     The retention counts back from the commit's time if the local clock is ahead of it. Otherwise tombstones would be
-    left out too early, and the next vacuum would take their files for unreferenced ones.
+    left out too early, and the next vacuum would delete their files as unreferenced.
 
     Args:
         now: the time of this process's clock.

@@ -1,7 +1,7 @@
 """Read CSV files as blocks of text columns, with the line where each row's record starts.
 
-pyarrow splits the records. Lines are counted in its output, so that quoted line breaks, blank lines and records of the
-wrong width count. A record without any value is a blank line.
+pyarrow splits the records. The lines of its output are counted, including quoted line breaks, blank lines and records
+with a wrong number of fields. A record without any value is a blank line.
 
 An end mark is appended to the file as its last record. If it is missing in pyarrow's output, it is part of a quoted
 field that is never closed.

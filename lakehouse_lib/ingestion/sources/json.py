@@ -92,7 +92,7 @@ def _object(raw: bytes, line: int, source_format: SourceFormat, faulty: FaultyRe
         return None
     try:
         value = _DECODER.decode(text)
-        # Render nested values now, in the ``try``: Python can read JSON that is nested too deeply for it to write.
+        # Render nested values now, in the ``try``: Python can read JSON whose nesting is too deep to write.
         if isinstance(value, dict) and ("[" in text or text.count("{") > 1):
             for name, member in value.items():
                 if isinstance(member, (dict, list)):

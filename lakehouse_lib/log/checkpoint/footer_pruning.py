@@ -12,15 +12,15 @@ from lakehouse_lib.log.checkpoint.part import ParquetPart
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.statistics import Bounds, struct_bounds
 
-# Types whose footer bounds hold for all values. Floats are not among them, because footers ignore NaN; neither are
-# strings, because the largest truncated bound need not be the bound of the largest value.
+# Types whose footer bounds hold for all values. Floats are left out, because footers ignore NaN. Strings are left out,
+# because bounds are truncated: the largest bound may not be that of the largest value.
 _BOUNDED = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
 # Partition columns whose text has one meaning. Timestamps are left out: readers differ in the time zone.
 _EXACT = ("byte", "short", "integer", "long", "date", "string")
 
 
 def known_of_block(part: ParquetPart, block: int, needs: Needs) -> FileValues | None:
-    """One row with the bounds and partition values of all adds of the row group; if it cannot match, no file can.
+    """One row with the bounds and partition values of all adds of the row group. If it cannot match, no add can.
 
     None if the footer does not have enough statistics. The footer cannot show that the bounds of one file are invalid
     (its minimum is above its maximum). Such a file is skipped if the bounds of its row group cannot match. It is kept
@@ -44,7 +44,7 @@ def _only_value(part: ParquetPart, block: int, key: str, kind: DataType) -> pa.A
     if not isinstance(kind, PrimitiveType) or (kind.type not in _EXACT and kind.decimal is None):
         return None
     extremes = part.extremes("add", block, "partitionValues_parsed", key)
-    # The empty string stands for null in a partition value, but the footer does not count it as one.
+    # The empty string means null in a partition value, but the footer does not count it as null.
     if extremes is None or extremes[0] != extremes[1] or extremes[0] == "":
         return None
     return _array(extremes[0], kind.to_arrow())

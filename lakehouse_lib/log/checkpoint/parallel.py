@@ -23,8 +23,8 @@ _INLINE = 3
 def in_order(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
     """The results of ``work`` on each item, in the order of the items, computed in threads.
 
-    At most as many results as threads wait for the caller, and items are taken from ``items`` no earlier than needed,
-    so a slow caller does not fill the memory.
+    The number of results that wait for the caller is at most the number of threads, and an item is taken only when a
+    thread needs it. So a slow caller does not fill the memory.
     """
     count = min(os.cpu_count() or 1, _MOST_THREADS, len(items) if isinstance(items, Sized) else _MOST_THREADS)
     # A thread costs more than a small table's whole checkpoint.

@@ -48,7 +48,7 @@ def chunk_statistics(footer: pq.FileMetaData) -> list[list[ChunkStatistics]]:
     """The statistics of each leaf column, in the order of the schema, for each row group.
 
     Raises:
-        ValueError: the footer is torn, or its columns or row groups do not have the number that it gives.
+        ValueError: the footer is torn, or the number of its row groups or of their columns is wrong.
     """
     sink = pa.BufferOutputStream()
     footer.write_metadata_file(sink)  # writes magic number, footer as it was read, its length, magic number

@@ -41,7 +41,7 @@ class CheckpointState:
 
 
 def read_checkpoint(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointState:
-    """The state in a checkpoint, cached in this process. Of the files only the footers are read.
+    """The state in a checkpoint, cached in this process. Of file actions in Parquet, only the footers are read.
 
     Raises:
         LogCorruptedError: an object of it is missing or cannot be read; the caller may use another checkpoint.

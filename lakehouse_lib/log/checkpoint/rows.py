@@ -301,7 +301,7 @@ class CheckpointRows:
         return cached_columns | read
 
     def _batches(self, number: int, names: Sequence[str]) -> Iterator[pa.Table]:
-        """Columns of a block in small tables, none of which is cached."""
+        """Columns of a block in small tables that are not cached. A block of JSON gives one table, which is cached."""
         block = self._blocks[number]
         if not isinstance(block.part, ParquetPart):
             yield self._table(number, names)

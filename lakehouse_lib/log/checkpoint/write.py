@@ -29,7 +29,7 @@ _ROW_GROUP = 100_000
 
 
 def write_checkpoint(store: ObjectStore, version: int, state: TableState, *, tombstones_since: int) -> LastCheckpoint:
-    """Write the checkpoint of ``version`` that ``delta.checkpointPolicy`` asks for, and update ``_last_checkpoint``.
+    """Write the checkpoint of ``version`` that ``delta.checkpointPolicy`` selects, and update ``_last_checkpoint``.
 
     At most some hundred thousand files are in memory at a time, and the new object (about 150 bytes for each file in a
     classic checkpoint).

@@ -3,8 +3,8 @@ sections V2 Spec and Sidecar Files). Sidecars of the previous checkpoint are reu
 
 Sidecars are durable before the object that names them is put. Log cleanup deletes sidecars that no checkpoint names and
 that are older than a day, and it does not see a checkpoint that is being written. So sidecars are reused only from the
-newest checkpoint of the log, which a cleanup does not delete. If that checkpoint is gone after the new one was written,
-the new one is deleted and written again with new sidecars only.
+newest checkpoint of the log, which a cleanup does not delete. If that checkpoint was deleted before the new one was
+written, the new one is deleted and written again with new sidecars only.
 """
 
 from __future__ import annotations
