@@ -1,4 +1,4 @@
-"""Write a checkpoint of a version, so that readers need not replay the log before it."""
+"""Write a checkpoint of a version, so that readers do not replay the log before it."""
 
 from __future__ import annotations
 

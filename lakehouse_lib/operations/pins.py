@@ -1,4 +1,4 @@
-"""Keep versions by name: vacuum and log cleanup spare a pinned version until it is released."""
+"""Keep versions by name: vacuum and log cleanup keep a pinned version until it is released."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DAY = 86_400_000
 
 
 def pin_version(snapshot: Snapshot, name: str, version: int | str | datetime | None = None) -> PinResult:
-    """Keep a version by name: vacuum spares its files, and log cleanup this version and all later ones.
+    """Keep a version by name: vacuum keeps its files, and log cleanup keeps this version and all later ones.
 
     Nothing is committed. If the pin exists with this version, the version is only checked. The checks run after the pin
     is written, because a vacuum or a cleanup may have read the pins before. If a check fails, a new pin is deleted.

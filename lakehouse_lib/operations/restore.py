@@ -1,6 +1,6 @@
 """Restore the files, the schema, the properties and the partition columns of an earlier version, in a new commit.
 
-The plan is an anti-join of the files of two versions by path and deletion vector. A dry run stops there. Files that
+The plan is an anti-join of the files of two versions by path and deletion vector. A dry run only plans. Files that
 both versions have stay, and no data file is read or written. As in delta-spark, the protocol keeps the features of both
 versions. No row id or column id is assigned twice. Domains and application transactions stay those of the latest
 version.

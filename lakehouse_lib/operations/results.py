@@ -13,7 +13,7 @@ class OperationResult:
 
     Attributes:
         table: the table's location.
-        read_version: the version from which the verb planned; None: there was no table.
+        read_version: the version from which the verb planned; None: the table did not exist.
         version: the last version that the verb committed; None: it committed nothing.
     """
 
@@ -102,7 +102,7 @@ class PinResult(OperationResult):
 
 @dataclass(frozen=True)
 class RepairResult(OperationResult):
-    """The findings of a repair. With ``dry_run`` they are still to be repaired.
+    """The findings of a repair. With ``dry_run`` nothing was repaired.
 
     Attributes:
         version: the commit that removes files.
@@ -158,7 +158,7 @@ class RepairResult(OperationResult):
 
     @property
     def is_sound(self) -> bool:
-        """Whether there are no findings."""
+        """Whether the repair found no damage."""
         return not self.findings
 
 

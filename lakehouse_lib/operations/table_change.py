@@ -30,7 +30,7 @@ class TableChange:
         features: names of further features that the protocol gets with the metadata.
         versions: the least reader version and writer version that the protocol gets with the metadata.
         protocol: the table's new protocol, if the metadata does not change.
-        reads: the predicates that the change read; None among them stands for the whole table. Empty: a blind write.
+        reads: the predicates that the change read; None among them means the whole table. Empty: a blind write.
         moves_rows: ``added`` has the rows of ``removed``, so no row changes (``dataChange`` is false).
         keeps_row_ids: copied rows have their row ids in a column of the new files, if the table has row tracking.
         is_exclusive: any concurrent commit is a conflict, even one that changes no file.

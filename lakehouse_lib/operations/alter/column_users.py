@@ -23,7 +23,7 @@ def check_unused(snapshot: Snapshot, place: ColumnPlace, verb: str) -> None:
     """
     column, path = place.path[0], tuple(name.lower() for name in place.path)
     rules = feature_rules(snapshot.metadata, snapshot.store.root)
-    # The rule of a generated column names this column first, and does not prevent a change of it.
+    # The columns of a generated column's rule include itself, which may change. Its expression reads other columns.
     users = [
         rule.name for rule in rules if column in (rule.value.columns if isinstance(rule, ValueRule) else rule.columns)
     ]

@@ -131,7 +131,7 @@ def _existing_table(store: ObjectStore, mode: str) -> ChangeResult:
 def _schema(store: ObjectStore, paths: Sequence[str], partition_by: Schema) -> Schema:
     """The columns of all files, nullable, and then the partition columns.
 
-    A column of a file with the name of a partition column is left out, because the values in the folder names count.
+    A column of a file with the name of a partition column is left out. The table has the values in the folder names.
     """
     names = {name.lower() for name in partition_by.names}
 

@@ -31,7 +31,7 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.threads import in_order
 
 _THREADS = 8
-#: About the bytes of an open bitmap without its positions, and of the other Python objects of a file.
+#: Approximate bytes of an open bitmap without its positions, and of the other Python objects of a file.
 _BITMAP_BYTES = 16 << 10
 
 #: One row per changed file: its log path, the number of rows that were deleted now, the number of remaining rows, and

@@ -31,7 +31,8 @@ from lakehouse_lib.schema import Field, PrimitiveType, Schema
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
-#: Up to this many distinct keys of a source are compared with statistics one by one. Of more keys, only the range is.
+#: Up to this many distinct keys of a source are compared with statistics one by one. If a source has more keys, only
+#: their range is compared.
 _MOST_LISTED = 200
 #: A double has the exact value of each integer below this number.
 _MOST_EXACT = 1 << 53
@@ -305,7 +306,7 @@ def _conjuncts(root: Node) -> tuple[Node, ...]:
 
 
 def _without_side(part: Any) -> Any:
-    """A node on the columns of one side, as a node on that side's own schema."""
+    """A node without the first name of each column's path, which is that of the target or of the source."""
     if isinstance(part, Column):
         return Column(part.path[1:], part.type)
     if isinstance(part, tuple):

@@ -43,7 +43,7 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 #: How often a change is planned at most: the first time, and again after each conflict.
 _ROUNDS = 10
-#: How often at most if each conflict was about marks of identity columns, which all writers of rows move.
+#: The same limit if each conflict was about marks of identity columns, which all writers of rows move.
 _MOST_ROUNDS = 100
 #: The conflicts about files, after which a change can be planned again.
 FILE_CONFLICTS: tuple[type[CommitFailedError], ...] = (

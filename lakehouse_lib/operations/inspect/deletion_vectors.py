@@ -24,7 +24,7 @@ SCHEMA = pa.schema(
 
 
 def deletion_vectors(snapshot: Snapshot) -> pa.RecordBatchReader:
-    """One row for each live file that has a deletion vector, read when the row is.
+    """One row for each live file that has a deletion vector, which is read with the row.
 
     ``filepath`` is the URI of the file, ``selection_vector`` has an entry for each row of the file: false for a deleted
     row. The footers of files without ``numRecords`` are read.

@@ -39,9 +39,9 @@ def purge(
 ) -> ChangeResult:
     """Rewrite every file with a deletion vector, so that no file of the new version contains a deleted row.
 
-    Files of older versions still contain these rows until a vacuum deletes the files. Compaction makes deletion vectors
-    real only above 5% of deleted rows. Rows that a concurrent commit deletes by a deletion vector stay deleted, and
-    stay in the rewritten file until the next purge.
+    Files of older versions still contain these rows until a vacuum deletes the files. Compaction rewrites a large file
+    only if more than 5% of its rows are deleted. Rows that a concurrent commit deletes by a deletion vector stay
+    deleted, and stay in the rewritten file until the next purge.
 
     Args:
         predicate: on partition columns; None: the whole table.

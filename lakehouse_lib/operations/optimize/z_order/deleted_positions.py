@@ -1,6 +1,6 @@
 """The new places of rows that concurrent commits deleted while z_order moved the rows.
 
-The place of a row after the exchange (``shuffle``) depends only on the keys and the order of the rows. So a run need
+The place of a row after the exchange (``shuffle``) depends only on the keys and the order of the rows. So a run does
 not record places. After a conflict, the key columns of the same files go through an exchange again, each row with the
 number of its file and its position. They arrive in the order in which the rows were written. To be safe, the keys are
 compared with the keys of the written file, row by row.

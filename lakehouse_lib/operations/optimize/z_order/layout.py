@@ -74,7 +74,7 @@ def split(sample: Sequence[Keys], files: int, *, blocks: int = 1, weights: NDArr
         sample: one key array for each column, all of the same length.
         files: number of parts, at least 1.
         blocks: number of leaves in each part, at least 1.
-        weights: the number of rows that each sampled row stands for; None: all equal.
+        weights: the number of rows that each sampled row represents; None: all equal.
     """
     if files < 1 or blocks < 1:
         raise ValueError(f"files is {files} and blocks is {blocks}; expected at least 1")

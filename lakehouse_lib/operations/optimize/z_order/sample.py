@@ -52,7 +52,7 @@ class Sample:
 
     Attributes:
         keys: one array for each column.
-        weights: the number of rows that each sampled row stands for.
+        weights: the number of rows that each sampled row represents.
         words: the vocabularies of text columns; None for other columns.
     """
 

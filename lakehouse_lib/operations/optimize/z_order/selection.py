@@ -25,7 +25,7 @@ def physical_names(snapshot: Snapshot, columns: Iterable[str]) -> list[str]:
 
 
 def is_z_ordered(snapshot: Snapshot, files: pa.Table, columns: Iterable[str], target_size: int) -> NDArray[np.bool_]:
-    """Which files an earlier run has Z-ordered by these columns; another run need not rewrite them.
+    """Which files an earlier run has Z-ordered by these columns; another run does not rewrite them.
 
     A file with more than 5% deleted rows does not count as Z-ordered.
 
