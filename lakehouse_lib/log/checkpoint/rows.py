@@ -202,7 +202,7 @@ class CheckpointRows:
     def stream(
         self, names: Sequence[str], keys: pa.Array, without: NDArray[np.int64], parts: Sequence[Part] | None = None
     ) -> Iterator[pa.Table]:
-        """The same rows as ``pieces`` in smaller tables, none of which is cached.
+        """The same rows as ``pieces`` in smaller tables. Only columns of JSON objects are cached.
 
         Args:
             names: must include ``KEY_COLUMNS``.

@@ -116,7 +116,7 @@ class FileSet:
         yield self.added.select(list(names))
 
     def stream(self, names: Sequence[str], parts: Sequence[Part] | None = None) -> Iterator[pa.Table]:
-        """``columns`` in small pieces, none of which is cached.
+        """``columns`` in small pieces. Only columns of JSON objects are cached.
 
         Args:
             names: must include ``KEY_COLUMNS``.
