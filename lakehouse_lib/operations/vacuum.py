@@ -55,13 +55,15 @@ def vacuum(
 
     The latest version counts, even if ``snapshot`` is older. Vacuum never deletes hidden folders (``_x``, ``.x``),
     tables in subfolders, the ``metadata`` of an Iceberg table in the same folder, files outside the folder, symbolic
-    links or files behind them, and files of shallow clones and pinned versions. Empty folders are kept, because a
-    writer may be about to use them. A run that deletes files adds ``VACUUM START`` and ``VACUUM END`` to the history.
+    links or files behind them, and files that shallow clones or pinned versions refer to. Empty folders are
+    kept, because a writer may be about to use them. A run that deletes files adds ``VACUUM START`` and ``VACUUM END``
+    to the history.
 
     Args:
         retention_hours: keep files that were removed or written within these hours; None: the table's
-            ``delta.deletedFileRetentionDuration``, else 168. Checkpoints have the tombstones of the table's own
-            retention. If more hours are requested, older tombstones are read from the commits that the log still has.
+            ``delta.deletedFileRetentionDuration``, else 168. Checkpoints contain only the tombstones of the table's
+            own retention. If more hours are requested, older tombstones are read from the commits that the log still
+            has.
         dry_run: only return what would be deleted.
         enforce_retention_duration: refuse fewer hours than the table's retention.
         full: delete old files without a log entry, too; False: only files that commits have removed, and change files
@@ -171,14 +173,15 @@ def plan_vacuum(
         objects: the stored objects (OBJECT_SCHEMA).
         files: the files of the versions that are kept (FILE_SCHEMA): of the current one, and of others.
         tombstones: the removes that the log has (TOMBSTONE_SCHEMA); a remove without a time counts as expired.
-        cutoff: ms since the epoch; an object is deleted if it was removed at or before the cutoff, or if the log does
-            not know it and it was written before the cutoff.
+        cutoff: ms since the epoch; an object is deleted if it was removed at or before the cutoff, or if it has no
+            entry in the log and was written before the cutoff.
         store: gives the log's paths their canonical form.
-        full: delete objects that the log does not know, too.
+        full: delete objects without an entry in the log, too.
         change_files: store paths of change files that are deleted, too, if they were written before the cutoff.
         links: the table's symbolic links; a file to which the log refers through a link is kept.
         spared: store paths of files that clones and pins keep; None: no file.
-        partition_columns: columns whose folders hold data even if they start with ``_`` or ``.``, by physical names.
+        partition_columns: physical names of the partition columns. Their folders contain data even if the name starts
+            with ``_`` or ``.``.
     """
     limit = literal(cutoff, pa.int64())
     expired = are_expired(tombstones, cutoff)
@@ -211,7 +214,11 @@ def plan_vacuum(
 
 
 def _still_unneeded(plan: pa.Table, started: Snapshot, *, is_changed: bool) -> list[str]:
-    """The paths of a plan without those that are needed again, by a restore (after other commits), a clone or a pin."""
+    """The paths of a plan without the paths that a later restore, clone or pin needs.
+
+    Args:
+        is_changed: whether other writers have committed since the plan was made.
+    """
     live = _referenced(started.files, started.store) if is_changed else []
     needed = pa.chunked_array([*live, *recorded_paths(started.store).chunks], type=pa.string())
     paths: list[str] = plan["path"].filter(pc.invert(pc.is_in(plan["path"], value_set=needed))).to_pylist()

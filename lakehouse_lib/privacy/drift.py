@@ -14,7 +14,7 @@ from lakehouse_lib.privacy.places import Place
 def find_arrivals(then: Mapping[str, Place], now: Mapping[str, Place]) -> list[str]:
     """Names of the tables with new keys, or with rows where the plan has none, sorted.
 
-    More rows of a planned key do not count, because the plan's keys lead to them.
+    More rows of a planned key do not count, because the plan's predicate finds them.
     """
     return sorted(table for table, place in now.items() if _has_more(then.get(table), place))
 

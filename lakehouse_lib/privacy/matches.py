@@ -63,7 +63,7 @@ def count_live(snapshot: Snapshot, sql: str, engine: Engine) -> tuple[int, int]:
     """The number of live rows for which ``sql`` is true, and of files that hold them.
 
     Raises:
-        InvalidPredicateError: the predicate does not parse, or names no column.
+        InvalidPredicateError: the predicate does not parse, or names a column that does not exist.
     """
     predicate = parse(sql, snapshot.schema, table=snapshot.store.root, label=LABEL)
     counted = _run(snapshot, predicate, snapshot.prune(predicate), engine, own_schema=False, skip_by_footer=False)

@@ -136,7 +136,7 @@ def purge(
     Raises:
         RetentionError: files of the current version hold matching rows, perhaps hidden by deletion vectors, or this
             machine's clock is ahead of the store's by more than ten minutes; nothing is deleted.
-        InvalidPredicateError: the predicate does not parse, or names no column.
+        InvalidPredicateError: the predicate does not parse, or names a column that does not exist.
         UnsupportedFeatureError: the table has a writer feature that this library does not support.
     """
     engine = engine or ArrowEngine()
@@ -204,14 +204,15 @@ def prove(
     """Count the rows for which the predicate is true in every Parquet file that the table keeps.
 
     Files are found by the log, by the suffix ``.parquet`` or by their first bytes, in hidden folders too. Each is read
-    by its own schema; statistics skip none. A partition value that is not in the file is taken from the log or the
-    name of the folder. The log's own files are not counted; ``Proof.note`` says what they may hold.
+    by its own schema, and no file is skipped by statistics. A partition value that is not in the file is
+    taken from the log or the name of the folder. The log's own files are not counted; ``Proof.note`` says what they may
+    hold.
 
     Args:
         storage_options: options of the table's store.
 
     Raises:
-        InvalidPredicateError: the predicate does not parse, or names no column of the table.
+        InvalidPredicateError: the predicate does not parse, or names a column that the table does not have.
     """
     snapshot = load_snapshot(open_store(uri, storage_options))
     stored = stored_files(snapshot, list_objects(snapshot.store))
@@ -290,7 +291,7 @@ def _committed(stored: pa.ChunkedArray, latest: Snapshot) -> pa.Array:
 
 
 def _versions_with(snapshot: Snapshot, paths: frozenset[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The readable versions whose files include one of ``paths``, and those whose change files do.
+    """The readable versions whose files include one of ``paths``, and the versions whose change files include one.
 
     Reads every commit of the log.
     """

@@ -30,7 +30,7 @@ _SIDECARS = f"/{file_names.SIDECARS}/"
 _ACTIONS = frozenset(
     "add remove cdc metaData protocol txn commitInfo domainMetadata checkpointMetadata sidecar".split()  # noqa: SIM905
 )
-# Paths that ``file_paths.canonical`` does not change.
+# Paths that ``file_paths.canonical`` may return as in the log, because they have no canonical form.
 _MAY_LEAVE = r"^[A-Za-z][A-Za-z0-9+.-]*:|(^|/)\.\.(/|$)|\x00|/$|^\.?$"
 #: First bytes of a Parquet file with a plain footer, and with an encrypted footer.
 _MAGICS = (b"PAR1", b"PARE")
@@ -60,7 +60,7 @@ class StoredFiles:
 
 
 def stored_files(snapshot: Snapshot, listing: Listing) -> StoredFiles:
-    """The Parquet files of a table, found by the log, by the suffix ``.parquet``, and else by their first bytes.
+    """The Parquet files of a table, found by the log, by the suffix ``.parquet`` or by their first bytes.
 
     Args:
         listing: the objects of the table's folder, listed after ``snapshot`` was loaded.
@@ -240,7 +240,7 @@ def _are_refused(in_log: pa.Array, logged: pa.Array, store: ObjectStore) -> pa.A
             return True
         return False
 
-    # There may be many plain relative paths; they are inside without a check of each.
+    # Plain relative paths are inside the table. There may be many, so they are not checked one by one.
     odd = pc.or_(file_paths.are_absolute(logged, store), pc.match_substring_regex(logged, _MAY_LEAVE))
     answers = pa.array([is_refused(path) for path in in_log.filter(odd).to_pylist()], pa.bool_())
     return pc.replace_with_mask(pa.array(np.zeros(len(odd), bool)), odd, answers)

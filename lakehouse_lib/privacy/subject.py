@@ -1,4 +1,4 @@
-"""The configuration of a subject: the tables with a person's rows, their key columns, and the tables that lead there.
+"""The configuration of a subject: the tables with a person's rows, their key columns, and where to look up other keys.
 
 Every key of the configuration is checked. Identifiers become SQL literals through sqlglot, for the type of the column
 that they are compared with.
@@ -25,7 +25,7 @@ _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 
 @dataclass(frozen=True)
 class Through:
-    """A table that leads to other tables: its rows with the identifier in ``key`` have the keys in ``select``."""
+    """A table with keys of other tables: its rows with the identifier in ``key`` have these keys in ``select``."""
 
     __pydantic_config__ = _EXACT
 
@@ -39,7 +39,8 @@ class Through:
 class SubjectRows:
     """A table with rows of the subject: ``key`` holds the identifier or, with ``through``, values of another table.
 
-    ``quarantine``: the table holds rejected rows, with every column as text; the first of these rows creates it.
+    ``quarantine``: the table holds rejected rows, with every column as text. It does not exist before the first
+    rejected row.
     """
 
     __pydantic_config__ = _EXACT
@@ -100,8 +101,8 @@ def subject_from_config(config: Mapping[str, Any]) -> Subject:
     and ``quarantine`` defaults to false.
 
     Raises:
-        InvalidArgumentError: a key is missing, unknown or of the wrong type; the text has its path in the
-            configuration.
+        InvalidArgumentError: a key is missing, unknown or of the wrong type; the message has its path in
+            the configuration.
     """
     try:
         return _SUBJECT.validate_python(config)

@@ -38,7 +38,7 @@ _FIRST = 1  # position of a file's first vector, after the version
 
 # Every reader reads the whole commit, so larger vectors are put into a file.
 _INLINE_BYTES = 1024
-# An offset in a file has 32 bits, and a file is put in one request.
+# An offset in a file has 32 bits, and a file is written by one request.
 _FILE_BYTES = 32 << 20
 
 # The limits of a valid size. A position needs at most one Roaring container (22 bytes). An empty bucket needs 12 bytes.

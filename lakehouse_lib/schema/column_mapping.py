@@ -80,7 +80,7 @@ def without_mapping(schema: StructType) -> Schema:
 
 
 def is_generated(name: str) -> bool:
-    """Whether a physical name says nothing about its column: ``col-`` and a UUID, as all engines generate them."""
+    """Whether a physical name was generated: ``col-`` and a UUID, as all engines generate names."""
     return _GENERATED.fullmatch(name) is not None
 
 

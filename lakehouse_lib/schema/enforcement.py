@@ -3,7 +3,8 @@
 Columns are matched by name regardless of case, at every depth. A column fits if it has the table's type, or a type that
 widens to it without loss: byte to short to integer to long; whole numbers to a decimal with enough digits; byte and
 short to float; byte, short, integer and float to double; a decimal to another with at least as many digits on both
-sides of the point; void to any nullable column. A variant comes as a struct of its binary members metadata and value.
+sides of the point; void to any nullable column. The data of a variant is a struct of the binary members
+metadata and value.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def members_of(schema: Schema) -> Iterator[Field]:
 
 
 def fields_of(schema: Schema, parent: Path) -> list[Field]:
-    """The fields of the struct at a path that ``find_field`` spelled, without its last name; () for all columns."""
+    """The fields of the struct at ``parent``: a path of ``find_field`` without its last name, or () for the columns."""
     kind: DataType = schema
     for name in parent:
         kind = kind.field(name).type if isinstance(kind, StructType) else _inner(kind)[name]
@@ -56,7 +56,7 @@ def fields_of(schema: Schema, parent: Path) -> list[Field]:
 
 
 def with_fields_of(schema: Schema, parent: Path, fields: Sequence[Field]) -> Schema:
-    """The schema with other fields in the struct at a path; the path as of ``fields_of``.
+    """The schema with other fields in the struct at ``parent``, a path as in ``fields_of``.
 
     Raises:
         DuplicateColumnError: two fields have the same name, regardless of case.

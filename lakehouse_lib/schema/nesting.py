@@ -35,7 +35,7 @@ def members(kind: DataType) -> Iterator[Field]:
 
 
 def equal_except_nullability(left: DataType, right: DataType) -> bool:
-    """Whether two types are equal, wherever nulls are allowed in them. Members of structs have the same order."""
+    """Whether two types are equal if NOT NULL is ignored. Members of structs must have the same order."""
     inner = parts(left), parts(right)
     if not any(inner):
         return left == right

@@ -26,7 +26,7 @@ _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)\Z")
 
 
 class _Exported:
-    """The forms that types, fields and schemas have in common."""
+    """The conversions to JSON and Arrow, which types, fields and schemas have in common."""
 
     def to_json(self) -> str:
         return _dump(self)

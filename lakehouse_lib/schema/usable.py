@@ -8,9 +8,9 @@ from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.schema.nesting import all_types, members
 from lakehouse_lib.schema.types import DataType, PrimitiveType, StructType
 
-#: Characters that a column name cannot have in a table without column mapping: they break the names of folders and the
-#: lines of other programs, and NUL ends a name in Arrow's C interface. delta-spark refuses " ,;{}()" in new names, too,
-#: but reads them.
+#: Characters that a column name cannot have in a table without column mapping: other programs cannot parse folder names
+#: or lines of text with them, and NUL ends a name in Arrow's C interface. delta-spark refuses " ,;{}()" in new names,
+#: too, but reads them.
 FORBIDDEN_IN_NAMES = frozenset("=\n\t\0")
 #: Columns that a change data feed adds to those of the table.
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"

@@ -194,7 +194,7 @@ def _added_files(actions: Sequence[AddAction], metadata: Metadata, store: Object
 
 
 def check_for_existing_files(configuration: Mapping[str, str | None], table: str) -> None:
-    """Refuse properties with which a table of existing files cannot be made.
+    """Refuse properties that a table of existing files cannot have.
 
     Raises:
         InvalidArgumentError: the properties enable column mapping, but columns of existing files have no ids and

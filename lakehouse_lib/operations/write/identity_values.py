@@ -1,4 +1,4 @@
-"""Commit an append that assigns numbers to identity columns, with later numbers after a lost race."""
+"""Commit new files with numbers of identity columns; write them again if another writer has used these numbers."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def commit_numbers(
         may_repeat: whether ``commit`` may be called again, on a later version.
 
     Raises:
-        CommitFailedError: a winning commit changed more than marks and harmless properties, or the last round was
-            lost.
+        CommitFailedError: a winning commit changed more than marks and harmless properties, or the last attempt also
+            conflicted.
         CommitUnknownError: the store gave no answer to the commit.
     """
     rounds = _ROUNDS if may_repeat else 1

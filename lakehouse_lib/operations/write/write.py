@@ -76,7 +76,8 @@ class Write:
     Attributes:
         mode: for a table that exists: "error", "append", "overwrite", "ignore".
         schema_mode: None: the data must fit the table; "merge": new columns and fields are added; "overwrite" (with
-            mode "overwrite"): the table gets the data's schema, which keeps all columns if a predicate is given.
+            mode "overwrite"): the table gets the data's schema; with a predicate, the data must have all columns of the
+            table in their types.
         partition_by: partition columns of a new table, or of a table whose schema is overwritten. In other cases it is
             None or names the table's partition columns.
         name, description, configuration: the values of a new table; an existing table keeps its own values.
@@ -175,7 +176,7 @@ def write(
         return change_rows(snapshot, operation, engine, commit_properties=commit_properties)
     files = write_files()
     if snapshot is not None and numbered:
-        # The files have new columns under the physical names of this metadata, so it is not made again.
+        # Files with new columns have the physical names of this metadata, so they cannot be committed with another.
         may_repeat = what.mode == "append" and metadata == snapshot.metadata
 
         def commit(latest: Snapshot, added: pa.Table) -> ChangeResult:
@@ -263,7 +264,7 @@ def _files_to_remove(snapshot: Snapshot, files: pa.Table, what: Write) -> tuple[
 def _predicate(store: ObjectStore, snapshot: Snapshot | None, metadata: Metadata, what: Write) -> Predicate | None:
     if what.predicate is None:
         return None
-    # Of a table that exists, a predicate cannot name a column that this write adds: the remaining rows lack it.
+    # A predicate on an existing table cannot name a column that this write adds, because the stored rows lack it.
     schema = Schema.from_json(metadata.schema_string) if snapshot is None else snapshot.schema
     return parse(what.predicate, schema, table=store.root)
 
