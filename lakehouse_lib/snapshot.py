@@ -69,7 +69,7 @@ class Snapshot:
 
     @property
     def landmark(self) -> Landmark:
-        """The identity of this version's commit, by which a later look at the log detects a recreated table."""
+        """The identity of this version's commit, by which a later read of the log detects a recreated table."""
         loaded = self._loaded
         return Landmark(loaded.version, loaded.commit, loaded.info, self.metadata.id)
 
@@ -233,7 +233,7 @@ class Snapshot:
     def update(self) -> Snapshot:
         """The latest version, reading only the commits after this one; this snapshot itself if there are none.
 
-        If those commits were cleaned up, or are very many, the latest version is loaded from scratch.
+        If those commits were cleaned up, or there are very many, the latest version is loaded from scratch.
 
         Raises:
             TableNotFoundError: the table was deleted, or deleted and created again.
@@ -255,7 +255,7 @@ class Snapshot:
         return latest if latest.version > self.version else self
 
     def after_commit(self, version: int | None) -> Snapshot:
-        """``update`` after a commit of this process; one HEAD request if it is the next version and was remembered."""
+        """The latest version after a commit of this process; one HEAD request if it is next and was remembered."""
         own: OwnCommit | None = self.__dict__.get("_own")
         if own is not None and own.actions.version == version == self.version + 1:
             commit_file = self.store.head(names.commit(version))
@@ -368,7 +368,7 @@ def load_snapshot(store: ObjectStore, version: int | None = None, *, timestamp: 
     Raises:
         TableNotFoundError: the location has no table.
         VersionNotFoundError: the version or time does not exist, or was cleaned up.
-        LogCorruptedError: the log is torn.
+        LogCorruptedError: a file of the log is missing or not valid.
         UnsupportedFeatureError: the table uses a feature that this library cannot read.
         InvalidArgumentError: the version is not a whole number, the timestamp is not a datetime, or both are given.
     """

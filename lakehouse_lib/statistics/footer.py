@@ -64,7 +64,7 @@ def from_footer(
         meta: the file's footer.
         schema: the table's; columns are matched regardless of case.
         indexed: the columns that have statistics.
-        bounded: the columns of them that may have bounds; None: all of them.
+        bounded: the columns of ``indexed`` that may have bounds; None: all of them.
         absent_are_null: a column that the file does not have is null in every row, because readers match columns by
             name; otherwise it has no statistics.
         floats: ``float_ranges`` of all rows written; they replace the footer for these columns. None: unknown; then a

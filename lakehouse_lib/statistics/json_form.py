@@ -95,7 +95,7 @@ def _tokens(text: str) -> dict[str, str]:
 
 
 def json_type(kind: PrimitiveType) -> pa.DataType:
-    """The Arrow type as which values of ``kind`` are parsed from JSON."""
+    """The Arrow type of values of ``kind`` after they are parsed from JSON."""
     return pa.string() if kind.type in _AS_TEXT else kind.to_arrow()
 
 

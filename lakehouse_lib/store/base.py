@@ -114,8 +114,10 @@ class ObjectStore(Protocol):
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Create the object, complete and durable, if it does not exist. True if this call created it.
 
-        A disk links a complete file to the name (``os.link`` fails if it exists), S3 puts with ``If-None-Match: *``,
-        and S3 with ``single_writer`` first asks for the object and then puts it, because no other process writes.
+        The local store links a complete file to the name (``os.link`` fails if it exists), S3 puts with
+        ``If-None-Match: *``, and S3 with ``single_writer`` first asks for the object and then puts it, because no other
+        process writes.
+
         If the answer is lost, the store repeats the put and may return False although the first put has created the
         object. The caller has to read the object to know. ``StoreRefusedError``: the object was certainly not stored.
         """

@@ -49,7 +49,7 @@ class TableAlterer:
         self._versions: list[int | None] = []
 
     def apply(self, changes: Sequence[Mapping[str, Mapping[str, Any]]]) -> OperationResult:
-        """Make changes that are data, such as ``[{"drop_columns": {"column_names": ["note"]}}]``, in their order.
+        """Make the changes of a list, such as ``[{"drop_columns": {"column_names": ["note"]}}]``, in their order.
 
         Every change makes its own commit. If a change fails, the earlier ones stay.
 
@@ -197,7 +197,7 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
-        """Set the value of a column in rows that lack it, as SQL such as "'new'"; see ``operations.alter.columns``."""
+        """Set the value of a column in new rows without it, such as "'new'"; see ``operations.alter.columns``."""
         from lakehouse_lib.operations.alter.columns import set_column_default
 
         latest, commit = self._begin(commit_properties, post_commithook_properties)

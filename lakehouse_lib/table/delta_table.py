@@ -54,7 +54,7 @@ class DeltaTable(UpkeepTable):
     Raises:
         TableNotFoundError: the location has no table.
         VersionNotFoundError: the version or time does not exist, or was cleaned up.
-        LogCorruptedError: the log is torn.
+        LogCorruptedError: a file of the log is missing or not valid.
         UnsupportedFeatureError: the table uses a feature that this library cannot read.
     """
 
@@ -284,8 +284,8 @@ class DeltaTable(UpkeepTable):
         Args:
             actions: ``AddAction`` for each new file. ``RemoveAction`` removes a file, with mode "append" only.
             mode: "append"; or "overwrite", which removes all other files, or those of ``partition_filters``.
-            schema: a Delta ``Schema`` or ``StructType``, or an Arrow schema, of the new files. That the files fit it is
-                not checked. An overwrite of all rows makes it the schema of the table.
+            schema: a Delta ``Schema`` or ``StructType``, or an Arrow schema, of the new files. The files are not
+                compared with it. An overwrite of all rows makes it the schema of the table.
             partition_by: None, or the partition columns of the table.
             partition_filters: filters or SQL on partition columns, which are true for the new files.
         """

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class TableMerger:
     """A MERGE of a source into a table. Clauses are added by the ``when_...`` methods; ``execute`` runs it.
 
-    Of each case (matched, not matched, not matched by source), the first clause whose predicate is true decides about a
-    row. A row for which no clause decides stays as it is.
+    Each row belongs to one case (matched, not matched, not matched by source). The first clause of this case whose
+    predicate is true is applied to the row. Without such a clause the row is not changed.
 
     In SQL, ``alias.column`` is a column of a side. A name without an alias is a column of the only side that has it.
     """
@@ -322,7 +322,7 @@ def _widest_schema(snapshot: Snapshot, source: pa.Table) -> Schema:
 
 
 def _fitted(source: pa.Table, schema: Schema) -> tuple[pa.Table, Schema]:
-    """The source and its columns; columns that the table has and whose types fit, have the table's types.
+    """The source and its columns. A column gets the type of the table's column of that name if its type fits.
 
     These are columns without values, such as those of an empty list of rows, and nested columns with the same
     members in any order. Other columns are converted where they are assigned.

@@ -56,7 +56,7 @@ class UpkeepTable(VersionedTable):
     def pin(self, name: str, version: int | str | datetime | None = None) -> int:
         """Keep a version by name, and return the version; see ``operations.pins``.
 
-        Vacuum and log cleanup of this library spare the version until ``release(name)``. Nothing is committed.
+        Vacuum and log cleanup of this library keep the version until ``release(name)``. Nothing is committed.
 
         Args:
             version: a version, or a time (a datetime or ISO 8601 text; UTC if it has no zone). A time selects the
@@ -67,7 +67,7 @@ class UpkeepTable(VersionedTable):
         return pin_version(self._snapshot, name, version).pinned_version
 
     def release(self, name: str) -> int:
-        """Delete a pin, so that vacuum and log cleanup no longer spare its version; returns the version."""
+        """Delete a pin, so that vacuum and log cleanup no longer keep its version. Return the version."""
         from lakehouse_lib.operations.pins import release_version
 
         return release_version(self._snapshot, name).pinned_version

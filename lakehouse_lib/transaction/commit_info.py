@@ -34,9 +34,9 @@ _METADATA: ContextVar[Mapping[str, Any]] = ContextVar("commit_metadata", default
 
 @contextmanager
 def commit_metadata(fields: Mapping[str, Any]) -> Iterator[None]:
-    """Add fields to the commitInfo of every commit that this thread makes in the block, such as who makes them.
+    """Add fields to the commitInfo of every commit that this thread makes in the block, such as the user's name.
 
-    The custom metadata of a commit has precedence. A block in another one adds its fields to those of the other.
+    The custom metadata of a commit has precedence. An inner block adds its fields to those of the outer block.
 
     Args:
         fields: as ``custom_metadata`` of ``CommitProperties``.

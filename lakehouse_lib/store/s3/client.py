@@ -65,7 +65,7 @@ _lock = ProcessLock()
 
 
 class S3Client:
-    """A client for requests of one table. Picklable: it carries the options and connects where it is used.
+    """A client for requests of one table. It can be pickled, because it connects in the process that uses it.
 
     Args:
         options: how the bucket is reached.

@@ -47,7 +47,7 @@ _ENVIRONMENT = {
     "virtual_hosted_style": ("AWS_VIRTUAL_HOSTED_STYLE_REQUEST",),
     "skip_signature": ("AWS_SKIP_SIGNATURE",),
 }
-#: Options of other libraries with which their writers are not safe beside writers of this library.
+#: Options of other libraries that make their writers unsafe together with writers of this library.
 _UNSAFE = ("allow_unsafe_rename", "locking_provider")
 _TRUE, _FALSE = ("1", "true", "on", "yes", "y"), ("0", "false", "off", "no", "n")
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m)?")

@@ -15,7 +15,7 @@ _Result = TypeVar("_Result")
 def also_by_position(*names: str) -> Callable[[Callable[_Parameters, _Result]], Callable[_Parameters, _Result]]:
     """Let a method take these keyword-only arguments by position, too, after those that it declares.
 
-    The call gives a DeprecationWarning. A value of None is left out, so that a name may stand for an argument that the
+    The call gives a DeprecationWarning. A value of None is left out, so ``names`` may contain an argument that the
     method does not have.
 
     Raises:

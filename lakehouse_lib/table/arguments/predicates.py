@@ -7,7 +7,7 @@ from lakehouse_lib.json_text import excerpt
 
 
 def check_predicate_text(predicate: object, *, table: str) -> None:
-    """Refuse filters: an empty list of them would mean no condition, and change all rows."""
+    """Refuse a predicate that is not text. An empty list of filters would mean no condition, and change all rows."""
     if predicate is not None and not isinstance(predicate, str):
         raise InvalidArgumentError(
             f"the predicate is {predicate!r}; expected SQL text",
@@ -17,7 +17,7 @@ def check_predicate_text(predicate: object, *, table: str) -> None:
 
 
 def check_label(label: object, predicate: str | None, *, table: str) -> None:
-    """Refuse a label that is not short text, or that has no predicate to stand for."""
+    """Refuse a label that is not short text, or that is given without a predicate."""
     if label is not None and (predicate is None or not isinstance(label, str) or not 0 < len(label) <= 200):
         raise InvalidArgumentError(
             f"label is {excerpt(label)}{'' if predicate is not None else ' without a predicate'}; expected text of "
