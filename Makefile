@@ -141,10 +141,10 @@ docs: $(installed) ## Write the pages that are generated from the code
 	@$(python) -m docs.interop_matrix
 
 bench: prerequisites $(installed) ## Time compact, z_order and delete, compared with delta-rs
-	@$(python) -m benchmarks
+	@$(python) -m benchmarks --cases compact z_order delete --contestants arrow spark delta-rs
 
-bench-dml: prerequisites $(installed) ## Time update and merge, compared with delta-rs
-	@$(python) -m benchmarks --verbs delete update merge
+bench-dml: prerequisites $(installed) $(delta_spark)/.installed ## Time delete, update and merge, and count opened files, compared with delta-rs and delta-spark (CASES=..., CONTESTANTS=...)
+	@$(python) -m benchmarks $(if $(CASES),--cases $(CASES)) $(if $(CONTESTANTS),--contestants $(CONTESTANTS))
 
 bench-log: prerequisites $(installed) $(delta_spark)/.installed ## Time opening, pruning and scanning tables of many files, compared with other libraries
 	@$(python) -m benchmarks.log

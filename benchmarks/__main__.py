@@ -1,100 +1,28 @@
-"""Time verbs beside delta-rs, check the results, and print a table for each.
+"""Time verbs beside delta-rs and delta-spark, check the results, and print a table for each case.
 
-Contestants alternate in each round. delta-rs and the Arrow engine run in a new process each time, Spark in one session
-that is started before. Each run has a new copy of its table, with its files in the page cache.
+Contestants alternate in each round. delta-rs and the Arrow engine run in a new process each time. This library on
+Spark and delta-spark have a session each, which is started before. Each run has a new copy of its table, with its files
+in the page cache. Results are stored by case; --write puts them into docs/benchmarks.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import os
 import shutil
-import statistics
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from benchmarks import checks, data
+from benchmarks import checks, data, delta_spark, report
+from benchmarks.cases import CASES, Case, chosen
+from benchmarks.log import page
+from benchmarks.process import ROOT, SESSIONS, ContestantProcess, Run
 
-VERBS = ("compact", "z_order", "delete", "update", "merge")
-CONTESTANTS = ("delta-rs", "arrow", "spark")
-OUTPUT_FILES = 16
-HOME = Path(__file__).resolve().parent.parent / ".bench"
-
-
-class Verb(NamedTuple):
-    """A verb and its table.
-
-    Attributes:
-        left: the condition that the remaining rows fulfil; None: the rows must be those of delta-rs' result.
-    """
-
-    name: str
-    title: str
-    source: Path
-    arguments: dict[str, Any]
-    left: str | None = "true"
-
-
-class Run(NamedTuple):
-    seconds: float
-    peak_mb: float
-
-
-class Result(NamedTuple):
-    """The runs of a contestant with a verb, and the resulting table."""
-
-    runs: list[Run]
-    files: int
-    skipped: dict[str, float]
-
-    @property
-    def seconds(self) -> float:
-        return statistics.median(run.seconds for run in self.runs)
-
-    @property
-    def peak_mb(self) -> float:
-        return max(run.peak_mb for run in self.runs)
-
-
-class Contestant:
-    """A contestant's process."""
-
-    def __init__(self, name: str, log: Path) -> None:
-        with log.open("ab") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.contestant", name],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                cwd=HOME.parent,
-            )
-        self._name, self._log = name, log
-        self._answer()
-
-    def run(self, verb: Verb, table: Path) -> Run:
-        assert self._process.stdin is not None
-        request = {"verb": verb.name, "table": str(table), "arguments": verb.arguments}
-        print(json.dumps(request), file=self._process.stdin, flush=True)
-        return Run(**self._answer())
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        with self._process:
-            self._process.stdin.close()
-
-    def _answer(self) -> Any:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{self._name} failed; {self._log} has the reason")
-        return json.loads(line)
+CONTESTANTS = ("arrow", "spark", "delta-rs", "delta-spark")
+HOME = ROOT / ".bench"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -104,129 +32,109 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--rounds", type=int, default=3, help="runs of each contestant; the median counts (%(default)s)"
     )
     parser.add_argument(
-        "--engines", nargs="+", choices=CONTESTANTS[1:], default=CONTESTANTS[1:], help="engines to time"
+        "--contestants", nargs="+", choices=CONTESTANTS, default=CONTESTANTS, help="arrow and spark are this library"
     )
-    parser.add_argument("--verbs", nargs="+", choices=VERBS, default=VERBS[:3], help="verbs to time (%(default)s)")
-    parser.add_argument("--home", type=Path, default=HOME, help="folder of the data (default: .bench)")
+    parser.add_argument(
+        "--cases",
+        nargs="+",
+        default=["delete", "update", "merge", "clustered"],
+        help=f"cases, or first words of their names: {', '.join(CASES)} (default: delete update merge clustered)",
+    )
+    parser.add_argument("--home", type=Path, default=HOME, help="folder of tables and results (default: .bench)")
+    parser.add_argument("--write", action="store_true", help="put the stored results into docs/benchmarks.md")
+    parser.add_argument(
+        "--write-only", action="store_true", help="put the stored results into docs/benchmarks.md without measuring"
+    )
     options = parser.parse_args(arguments)
+    home = options.home.resolve()
+    results = home / "verb-results"
+    if not options.write_only:
+        names = _check(parser, options)
+        home.mkdir(parents=True, exist_ok=True)
+        print(f"{options.rows:,} rows x 6 columns, {os.cpu_count()} processors, median of {options.rounds}", flush=True)
+        with _sessions(options.contestants, home) as sessions:
+            for name in names:
+                case = CASES[name](home, options.rows)
+
+                def measure(case: Case = case) -> dict[str, Any]:
+                    return _contest(case, options.rows, options.contestants, options.rounds, home, sessions)
+
+                record = page.keep(results, name, options.rounds, measure)
+                print(f"\n## {name}: {page.taken(record)}\n\n{report.show(name, record['result'])}", flush=True)
+    if options.write or options.write_only:
+        page.fill_page(page.DOCS / "benchmarks.md", results, report.show)
+    return 0
+
+
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[str]:
+    """The names of the chosen cases."""
     if options.rows < data.SMALL_FILES or options.rows % data.SMALL_FILES:
         parser.error(f"--rows is {options.rows}; expected a multiple of {data.SMALL_FILES}")
     if options.rounds < 1:
         parser.error(f"--rounds is {options.rounds}; expected at least 1")
-    options.home.mkdir(parents=True, exist_ok=True)
-    print(f"{options.rows:,} rows x 6 columns, {os.cpu_count()} processors, median of {options.rounds}", flush=True)
-    contestants = ["delta-rs", *options.engines]
-    with _spark(contestants, options.home) as spark:
-        for verb in _verbs(options.home, options.rows):
-            if verb.name not in options.verbs:
-                continue
-            _print(verb, _contest(verb, contestants, options.rounds, options.home, spark))
-    return 0
-
-
-def _verbs(home: Path, rows: int) -> list[Verb]:
-    small, big, marked = data.make(home, rows)
-    customer = data.customers(rows) // 2
-    tables = ((big, ""), (marked, ", deletion vectors enabled"))
-    size = sum(Path(path).stat().st_size for path in checks.files(small))
-    return [
-        Verb("compact", f"compact {data.SMALL_FILES} files", small, {}),
-        Verb(
-            "z_order",
-            f"z_order {data.SMALL_FILES} files by customer and item into {OUTPUT_FILES}",
-            small,
-            {"columns": ["customer", "item"], "target_size": math.ceil(size / OUTPUT_FILES)},
-        ),
-        Verb(
-            "delete",
-            f"delete one customer from {data.BIG_FILES} big files",
-            big,
-            {"predicate": f"customer = {customer}"},
-            left=f"customer <> {customer}",
-        ),
-        Verb(
-            "delete",
-            f"delete one customer from {data.BIG_FILES} big files, deletion vectors enabled",
-            marked,
-            {"predicate": f"customer = {customer}"},
-            left=f"customer <> {customer}",
-        ),
-        *(
-            Verb(
-                "update",
-                f"update one customer in {data.BIG_FILES} big files{suffix}",
-                table,
-                {"updates": {"quantity": "quantity + 1"}, "predicate": f"customer = {customer}"},
-                left=None,
-            )
-            for table, suffix in tables
-        ),
-        *(
-            Verb(
-                "merge",
-                f"merge {count:,} orders into {data.BIG_FILES} big files{suffix}",
-                table,
-                {"source": str(data.changes(home, rows, count))},
-                left=None,
-            )
-            for count in (rows // 1_000, rows // 10)
-            for table, suffix in tables
-        ),
-    ]
+    try:
+        names = chosen(options.cases)
+    except ValueError as error:
+        parser.error(str(error))
+    if "delta-spark" in options.contestants:
+        if {"compact", "z_order"} & set(names):
+            parser.error("delta-spark deletes, updates and merges; expected other cases, or other --contestants")
+        if not delta_spark.PYTHON.exists():
+            parser.error(f"{delta_spark.PYTHON} is missing; `make bench-dml` creates it")
+    return names
 
 
 @contextmanager
-def _spark(contestants: Sequence[str], home: Path) -> Iterator[Contestant | None]:
-    session = Contestant("spark", home / "spark.log") if "spark" in contestants else None
+def _sessions(contestants: Sequence[str], home: Path) -> Iterator[dict[str, ContestantProcess]]:
+    sessions: dict[str, ContestantProcess] = {}
     try:
-        yield session
+        for name in contestants:
+            if name in SESSIONS:
+                sessions[name] = ContestantProcess(name, home / f"{name}.log")
+        yield sessions
     finally:
-        if session is not None:
+        for session in sessions.values():
             session.close()
 
 
 def _contest(
-    verb: Verb, contestants: Sequence[str], rounds: int, home: Path, spark: Contestant | None
-) -> dict[str, Result]:
+    case: Case,
+    rows: int,
+    contestants: Sequence[str],
+    rounds: int,
+    home: Path,
+    sessions: Mapping[str, ContestantProcess],
+) -> dict[str, Any]:
     runs: dict[str, list[Run]] = {name: [] for name in contestants}
-    left: dict[str, tuple[int, dict[str, float]]] = {}
-    expected = None if verb.left is None else checks.content(verb.source, verb.left)
-    for _ in range(rounds):
+    ends: dict[str, dict[str, Any]] = {}
+    expected = checks.content(case.source, case.expected)
+    for number in range(rounds):
         for name in contestants:
-            table = home / f"{verb.name}-{name}"
-            data.copy(verb.source, table)
-            process = spark if name == "spark" and spark is not None else Contestant(name, home / f"{name}.log")
-            runs[name].append(process.run(verb, table))
-            if process is not spark:
+            # A session knows the log of an earlier table at this path.
+            table = home / f"{case.verb}-{case.source.name}-{name}-{number}"
+            data.copy(case.source, table)
+            process = sessions.get(name) or ContestantProcess(name, home / f"{name}.log")
+            runs[name].append(process.run(case.verb, table, case.arguments))
+            if name not in sessions:
                 process.close()
             content = checks.content(table)
-            expected = content if expected is None else expected  # delta-rs is the first contestant
             if content != expected:
-                raise SystemExit(f"{name} {verb.name}: the table {table} has {content}; expected {expected}")
-            left[name] = len(checks.files(table)), _skipped(verb, table)
+                raise SystemExit(f"{name}: {case.title}: the table {table} has {content}; expected {expected}")
+            ends[name] = {"files": len(checks.files(table)), "skipped": _skipped(case, table)}
             shutil.rmtree(table)
-    return {name: Result(runs[name], *left[name]) for name in contestants}
+    return {
+        "title": case.title[0].upper() + case.title[1:],
+        "rows": rows,
+        "files": len(checks.files(case.source)),
+        "files_with_changed_rows": None if case.changed is None else checks.files_with_rows(case.source, case.changed),
+        "contestants": {name: {"runs": [run._asdict() for run in runs[name]], **ends[name]} for name in contestants},
+    }
 
 
-def _skipped(verb: Verb, table: Path) -> dict[str, float]:
-    if verb.name != "z_order":
+def _skipped(case: Case, table: Path) -> dict[str, float]:
+    if case.verb != "z_order":
         return {}
-    return {column: checks.skipped(table, column) for column in verb.arguments["columns"]}
-
-
-def _print(verb: Verb, results: dict[str, Result]) -> None:
-    peer = results["delta-rs"].seconds
-    print(f"\n{verb.title}: rows and checksum are correct")
-    print(f"  {'':10} {'seconds':>8} {'delta-rs / it':>14} {'peak MB':>8} {'files':>6}  runs")
-    for name, result in results.items():
-        each = " ".join(f"{run.seconds:.2f}" for run in result.runs)
-        print(
-            f"  {name:10} {result.seconds:8.2f} {peer / result.seconds:13.2f}x {result.peak_mb:8.0f} "
-            f"{result.files:6}  {each}",
-            end="",
-        )
-        points = ", ".join(f"{column} {share:.0%}" for column, share in result.skipped.items())
-        print(f"   files that a point predicate skips: {points}" if points else "", flush=True)
+    return {column: checks.skipped(table, column) for column in case.arguments["columns"]}
 
 
 if __name__ == "__main__":

@@ -11,6 +11,9 @@ import numpy as np
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+#: DuckDB's limit, which leaves memory for the page cache.
+_MEMORY = "6GB"
+
 
 class Content(NamedTuple):
     """The number of rows and the sum of their hashes, which are equal for equal rows in any order."""
@@ -24,18 +27,38 @@ def files(table: Path) -> list[str]:
     return [uri.removeprefix("file://") for uri in DeltaTable(str(table)).file_uris()]
 
 
-def content(table: Path, where: str = "true") -> Content:
-    """The content of a table's rows for which a condition is true."""
-    query = (
-        "SELECT count(*), coalesce(sum(hash(order_id, customer, item, quantity, day, status)::HUGEINT), 0) "
-        f"FROM delta_scan($1) WHERE {where}"
-    )
+def content(table: Path, query: str = "FROM target") -> Content:
+    """The content of the rows of a query in DuckDB's SQL. ``target`` is the table."""
     (extension,) = Path(duckdb_extension_delta.__file__).parent.glob("extensions/*/delta.duckdb_extension")
-    with duckdb.connect() as connection:
+    with duckdb.connect(config={"memory_limit": _MEMORY}) as connection:
         connection.execute(f"LOAD '{extension}'")
-        row = connection.execute(query, [str(table)]).fetchone()
+        connection.execute(f"CREATE VIEW target AS FROM delta_scan({_literal(table)})")
+        row = connection.execute(
+            f"SELECT count(*), coalesce(sum(hash(*COLUMNS(*))::HUGEINT), 0) FROM ({query})"
+        ).fetchone()
     assert row is not None
     return Content(int(row[0]), int(row[1]))
+
+
+def files_with_rows(table: Path, condition: str) -> int:
+    """The number of data files that have a row for which a condition is true, of a table without deletion vectors."""
+    with duckdb.connect(config={"memory_limit": _MEMORY}) as connection:
+        row = connection.execute(
+            f"SELECT count(DISTINCT filename) FROM read_parquet($1, filename = true) WHERE {condition}", [files(table)]
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def merged(source: Path) -> str:
+    """A query of the rows of ``target`` after a merge by ``order_id`` that updates and inserts all rows of a file."""
+    rows = f"read_parquet({_literal(source)})"
+    return f"SELECT * FROM target ANTI JOIN {rows} USING (order_id) UNION ALL BY NAME FROM {rows}"
+
+
+def in_source(source: Path) -> str:
+    """A condition that is true for the rows whose ``order_id`` is in a file."""
+    return f"order_id IN (SELECT order_id FROM read_parquet({_literal(source)}))"
 
 
 def skipped(table: Path, column: str, points: int = 200) -> float:
@@ -50,3 +73,7 @@ def skipped(table: Path, column: str, points: int = 200) -> float:
     values = np.random.default_rng(1).integers(min(lows), max(highs), points)[:, None]
     read = (np.array(lows) <= values) & (values <= np.array(highs))
     return float(1 - read.mean())
+
+
+def _literal(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"

@@ -1,8 +1,8 @@
 """A process that runs verbs, requested by lines of JSON on standard input, and measures their time.
 
-``python -m benchmarks.contestant delta-rs|arrow|spark``. A request is ``{"verb", "table", "arguments"}``; the answer is
-``{"seconds", "peak_mb"}``, with the memory of this process and its children. The time includes opening the table, but
-not the import of the library or the start of Spark.
+``python -m benchmarks.contestant delta-rs|arrow|spark|delta-spark``. A request is ``{"verb", "table", "arguments"}``;
+the answer is the number of seconds. The time includes opening the table, but not the import of the library or the start
+of Spark.
 """
 
 from __future__ import annotations
@@ -16,13 +16,21 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from benchmarks.memory import Peak, family
+from benchmarks import delta_spark, spark_session
 
 Verb = Callable[[str, dict[str, Any]], object]
+
+#: The memory of a Spark session's JVM.
+_DRIVER_MEMORY = "2g"
 
 
 def contestant(name: str) -> Verb:
     """The function that runs a verb for this contestant."""
+    if name == "delta-spark":
+        session = delta_spark.session(_DRIVER_MEMORY)
+        # It reads the log in 50 tasks by default, which is slow for a small table.
+        session.conf.set("spark.databricks.delta.snapshotPartitions", "4")
+        return lambda verb, arguments: delta_spark.run(session, verb, arguments)
     if name == "delta-rs":
         from deltalake import DeltaTable
 
@@ -30,7 +38,9 @@ def contestant(name: str) -> Verb:
     from lakehouse_lib import ArrowEngine, SparkEngine
     from lakehouse_lib import DeltaTable as OurTable
 
-    engine: Any = ArrowEngine() if name == "arrow" else SparkEngine(_session())
+    engine: Any = ArrowEngine()
+    if name == "spark":
+        engine = SparkEngine(spark_session.started(spark_session.builder(_DRIVER_MEMORY)))
     return lambda verb, arguments: _run(OurTable(arguments.pop("table"), engine=engine), verb, arguments)
 
 
@@ -48,24 +58,6 @@ def _run(table: Any, verb: str, arguments: dict[str, Any]) -> object:
     return table.delete(**arguments)
 
 
-def _session() -> Any:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("benchmarks")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "2g")
-        .getOrCreate()
-    )
-    session.range(1).count()
-    return session
-
-
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # keeps the libraries' output out of the answers
@@ -73,11 +65,9 @@ def main() -> None:
     print(json.dumps("ready"), file=answers, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
-        with Peak(family) as memory:
-            start = time.perf_counter()
-            run(request["verb"], {"table": request["table"], **request["arguments"]})
-            seconds = time.perf_counter() - start
-        print(json.dumps({"seconds": seconds, "peak_mb": memory.megabytes}), file=answers, flush=True)
+        start = time.perf_counter()
+        run(request["verb"], {"table": request["table"], **request["arguments"]})
+        print(json.dumps(time.perf_counter() - start), file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks import delta_spark
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-PEER = ROOT / ".peers" / "delta-spark" / "bin" / "python"
 _PATIENCE = 1800  # seconds
 
 
@@ -112,11 +113,11 @@ def _ask(measured: Measured, name: str, question: Question, table: Path) -> None
     if measured.missing:
         return
     if name == "delta-spark":
-        if not PEER.exists():
+        if not delta_spark.PYTHON.exists():
             measured.missing = "not measured: .peers/delta-spark is missing (make interop makes it)"
             return
-        script = str(Path(__file__).with_name("delta_spark.py"))
-        command = [str(PEER), script, str(table), ";".join(question.conditions), str(ROOT / ".peers" / "ivy")]
+        module = "benchmarks.log.delta_spark"
+        command = [str(delta_spark.PYTHON), "-m", module, str(table), ";".join(question.conditions)]
     else:
         command = [sys.executable, "-m", question.module, name, question.name, str(table), *question.conditions]
     log = table.parent / f"{name}.log"

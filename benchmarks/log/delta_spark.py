@@ -1,7 +1,7 @@
 """Measure how long delta-spark takes to plan a query with a condition.
 
-Run it as ``.peers/delta-spark/bin/python delta_spark.py TABLE CONDITION;... IVY``. It runs in the Python environment of
-delta-spark and imports nothing of this project. A measurement ends when the files of the query are known. It does not
+Run it as ``.peers/delta-spark/bin/python -m benchmarks.log.delta_spark TABLE CONDITION;...``. It runs in the Python
+environment of delta-spark. A measurement ends when the files of the query are known. It does not
 include the start of the Spark session. Prints a line of JSON like ``runs.py``:
 ``{"seconds", "warm": [...], "others": [...], "count", "digest", "peak_mb"}``.
 """
@@ -17,32 +17,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+from benchmarks import delta_spark
+
 _REPEATS = 3
 
 
-def main(table: str, conditions: list[str], ivy: str) -> None:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
-
+def main(table: str, conditions: list[str]) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # keeps Spark's output out of the answer
-    session: Any = (
-        SparkSession.builder.master("local[2]")
-        .appName("delta-spark plans")
-        .config("spark.driver.memory", "6g")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.jars.packages", PACKAGE)
-        .config("spark.jars.ivy", ivy)
-        .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
-        .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
-        .config("spark.sql.shuffle.partitions", "4")
-        .getOrCreate()
-    )
-    session.range(1).count()
+    session = delta_spark.session("6g")
 
     def plan(condition: str) -> list[str]:
         frame = session.read.format("delta").load(table).where(condition)
@@ -87,4 +70,4 @@ def _jvm_peak_mb() -> float:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2].split(";"), sys.argv[3])
+    main(sys.argv[1], sys.argv[2].split(";"))
