@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo up down test test-slow test-all test-faults test-worker-kills test-s3 test-spark-s3 test-floor test-install interop interop-commits interop-commits-s3 differential fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-dml bench-log bench-commit bench-checkpoint package lock prerequisites clean
+.PHONY: help demo up down test test-slow test-all test-faults test-worker-kills test-s3 test-spark-s3 test-floor test-install interop interop-commits interop-commits-s3 differential fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-dml bench-large-merge bench-log bench-commit bench-checkpoint package lock prerequisites clean
 
 # Of the caller's environment only pip's own settings and the choice of Java have an effect.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -145,6 +145,9 @@ bench: prerequisites $(installed) ## Time compact, z_order and delete, compared 
 
 bench-dml: prerequisites $(installed) $(delta_spark)/.installed ## Time delete, update and merge, and count opened files, compared with delta-rs and delta-spark (CASES=..., CONTESTANTS=...)
 	@$(python) -m benchmarks $(if $(CASES),--cases $(CASES)) $(if $(CONTESTANTS),--contestants $(CONTESTANTS))
+
+bench-large-merge: prerequisites $(installed) ## Merge 100 MB into a table of 20 GB within 2 GiB of memory, compared with delta-rs (needs 45 GB of disk; GIGABYTES=..., TABLES=..., CONTESTANTS=...)
+	@$(python) -m benchmarks.large_merge $(if $(GIGABYTES),--gigabytes $(GIGABYTES)) $(if $(TABLES),--tables $(TABLES)) $(if $(CONTESTANTS),--contestants $(CONTESTANTS))
 
 bench-log: prerequisites $(installed) $(delta_spark)/.installed ## Time opening, pruning and scanning tables of many files, compared with other libraries
 	@$(python) -m benchmarks.log

@@ -1,0 +1,1 @@
+"""Merge a source into a table that is much larger than the memory."""
