@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable as PeerTable
 
 from benchmarks import data
-from benchmarks.contestant import _session as session
+from benchmarks.spark_session import builder, started
 
 ROWS_A_FILE = 2_000
 _WARM_UP = 2
@@ -138,7 +138,7 @@ def main(home: str, files: int, rounds: int) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # keeps Spark's output out of the answer
     table = make(Path(home), files)
-    spark = session()
+    spark = started(builder("2g"))
     print(json.dumps(measure(spark, table, files, rounds)), file=answers, flush=True)
     spark.stop()
 
