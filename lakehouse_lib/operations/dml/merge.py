@@ -22,6 +22,7 @@ from lakehouse_lib.expressions.predicate import shown
 from lakehouse_lib.expressions.render_spark import render
 from lakehouse_lib.features import check_removal
 from lakehouse_lib.features.computed_columns.identity_columns import check_assigned, with_marks
+from lakehouse_lib.operations.dml.key_pruning import files_with_keys
 from lakehouse_lib.operations.dml.row_change import FILE_CONFLICTS, MatchedRows, RowChangePlan, change_rows
 from lakehouse_lib.operations.dml.update import update_target
 from lakehouse_lib.operations.results import ChangeResult
@@ -159,6 +160,8 @@ class _Merge:
     def plan(self, snapshot: Snapshot, *, marks: bool) -> RowChangePlan:  # noqa: ARG002 - hidden rows do not match
         candidates = self.plan_of_merge.candidates
         files = snapshot.files if candidates is None else snapshot.prune(candidates)
+        if not self.plan_of_merge.of("not matched by source"):
+            files = files_with_keys(files, snapshot.layout, self.plan_of_merge.keys, self.source)
         after = None if self.new_columns is None else with_new_columns(snapshot, self.new_columns)
         return RowChangePlan(files.slice(0, 0), files, None if after == snapshot.metadata else after)
 
