@@ -102,14 +102,16 @@ def with_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
 
 
 def without_feature(protocol: Protocol, name: str) -> Protocol:
-    """The lowest protocol that has all features of ``protocol`` except a writer feature.
+    """The lowest protocol that has all features of ``protocol`` except one.
 
     As in delta-spark, it has lists only if no versions without lists imply exactly the other features.
     """
-    writers = writer_features(protocol) - {name}
-    if protocol.min_reader_version < 3:
+    readers, writers = reader_features(protocol) - {name}, writer_features(protocol) - {name}
+    versions = [FEATURES[reader].legacy for reader in readers]
+    reader = max((3 if version is None else version[0] for version in versions), default=1)
+    if reader < 3:
         for version in range(1, 7):
-            candidate = Protocol(protocol.min_reader_version, version)
-            if writer_features(candidate) == writers:
+            candidate = Protocol(reader, version)
+            if (reader_features(candidate), writer_features(candidate)) == (readers, writers):
                 return candidate
-    return Protocol(protocol.min_reader_version, 7, protocol.reader_features, writers)
+    return Protocol(reader, 7, readers if reader == 3 else None, writers)

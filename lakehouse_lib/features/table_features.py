@@ -16,8 +16,8 @@ from lakehouse_lib.features import (
     in_commit_timestamp,
     row_tracking,
     type_widening,
-    v2_checkpoint,
 )
+from lakehouse_lib.features.checkpoints import checkpoint_protection, v2_checkpoint
 from lakehouse_lib.features.computed_columns import column_defaults, generated_columns, identity_columns
 from lakehouse_lib.features.constraints import check_constraints, invariants
 from lakehouse_lib.features.feature import (
@@ -114,16 +114,7 @@ FEATURES: Mapping[str, Feature] = {
             "proposal",
             used=always,
         ),
-        Feature(
-            "checkpointProtection",
-            False,
-            True,
-            False,
-            never,
-            "its rules for checkpoints are not followed yet",
-            "proposal",
-            used=always,
-        ),
+        checkpoint_protection.FEATURE,
         Feature("catalogManaged", True, False, False, never, CATALOG, used=always),
         Feature("catalogOwned-preview", True, False, False, never, CATALOG, "preview", used=always),
         Feature(

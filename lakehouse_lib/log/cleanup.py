@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import unquote
 
-from lakehouse_lib import features
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, RetentionError, VersionNotFoundError
+from lakehouse_lib.features.checkpoints.checkpoint_protection import protected_below
 from lakehouse_lib.features.in_commit_timestamp import effective_properties
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock, file_names
@@ -28,7 +28,6 @@ from lakehouse_lib.log.pins import oldest_pinned
 from lakehouse_lib.log.segment import Checkpoint, sort_listing
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import (
-    CHECKPOINT_PROTECTION,
     DELETED_FILE_RETENTION,
     LOG_RETENTION,
     SET_BY,
@@ -118,7 +117,7 @@ def clean_up(
     except VersionNotFoundError:
         return []  # another cleanup is running; the next cleanup deletes what it leaves
     pinned = oldest_pinned(store)
-    plan = _plan(store, listing, expired, pinned, _protected_below(metadata, protocol))
+    plan = _plan(store, listing, expired, pinned, protected_below(protocol, metadata))
     steps = (
         *plan.steps,
         _unreferenced_sidecars(store, listing, plan, sidecars, a_day_ago),
@@ -358,12 +357,6 @@ def _before(listing: Iterable[ObjectMeta], base: int) -> Iterable[tuple[str, int
         kind = "beside" if parsed is None or companion is not None else parsed.kind
         if version < base or (parsed is not None and parsed.kind == "compacted" and version == base):
             yield meta.path, version, kind
-
-
-def _protected_below(metadata: Metadata, protocol: Protocol) -> int:
-    if "checkpointProtection" not in features.writer_features(protocol):
-        return 0
-    return CHECKPOINT_PROTECTION.of(metadata.configuration)
 
 
 def _name(path: str) -> str:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features import protocol_for
+from lakehouse_lib.features.checkpoints.checkpoint_protection import with_protection_of
 from lakehouse_lib.operations.files import record_count, total_size
 from lakehouse_lib.protocol.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, Metadata, Protocol
 from lakehouse_lib.snapshot import Snapshot
@@ -29,7 +30,7 @@ class TableChange:
         metadata: the table's new metadata, with the protocol that it requires; None: unchanged.
         features: names of further features that the protocol gets with the metadata.
         versions: the least reader version and writer version that the protocol gets with the metadata.
-        protocol: the table's new protocol, if the metadata does not change.
+        protocol: the table's new protocol; None: unchanged, or the one that the metadata requires.
         reads: the predicates that the change read; None among them means the whole table. Empty: a blind write.
         moves_rows: ``added`` has the rows of ``removed``, so no row changes (``dataChange`` is false).
         keeps_row_ids: copied rows have their row ids in a column of the new files, if the table has row tracking.
@@ -57,13 +58,12 @@ class TableChange:
         transaction = OptimisticTransaction(snapshot, store, self.operation, self.parameters)
         if self.metadata is not None:
             before = None if snapshot is None else snapshot.protocol
-            has_files = snapshot is not None and len(self.removed) < snapshot.file_count
-            protocol = protocol_for(
-                self.metadata, before, has_files=has_files, extra=self.features, versions=self.versions
-            )
+            protocol = self.protocol or self._protocol_for(self.metadata, snapshot)
             if protocol != before:
                 transaction.set_protocol(protocol)
-            transaction.set_metadata(self.metadata)
+            transaction.set_metadata(
+                self.metadata if snapshot is None else with_protection_of(self.metadata, snapshot.metadata)
+            )
         elif self.protocol is not None:
             transaction.set_protocol(self.protocol)
         for predicate in self.reads:
@@ -74,6 +74,11 @@ class TableChange:
         transaction.is_exclusive = self.is_exclusive
         transaction.metrics.update(self.metrics)
         return transaction
+
+    def _protocol_for(self, metadata: Metadata, snapshot: Snapshot | None) -> Protocol:
+        has_files = snapshot is not None and len(self.removed) < snapshot.file_count
+        before = None if snapshot is None else snapshot.protocol
+        return protocol_for(metadata, before, has_files=has_files, extra=self.features, versions=self.versions)
 
 
 def write_metrics(added: pa.Table, removed: pa.Table) -> dict[str, Any]:

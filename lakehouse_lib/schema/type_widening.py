@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lakehouse_lib.errors import InvalidSchemaError, UnsupportedFeatureError
-from lakehouse_lib.schema.nesting import members
-from lakehouse_lib.schema.types import DataType, Field, PrimitiveType
+from lakehouse_lib.schema.nesting import members, replaced
+from lakehouse_lib.schema.types import DataType, Field, PrimitiveType, Schema, StructType
 
 CHANGES = "delta.typeChanges"
 
@@ -52,6 +52,16 @@ def with_change(field: Field, new: PrimitiveType) -> Field:
     """The column with a wider type, and the change recorded in its metadata."""
     change = {"fromType": str(field.type), "toType": str(new)}
     return Field(field.name, new, field.nullable, {**field.metadata, CHANGES: [*_changes(field), change]})
+
+
+def without_changes(schema: StructType) -> Schema:
+    """The schema without recorded changes, at every depth, for a table whose files all have its types."""
+    return Schema([_without_changes(field) for field in schema.fields])
+
+
+def _without_changes(field: Field) -> Field:
+    metadata = {key: value for key, value in field.metadata.items() if key != CHANGES}
+    return Field(field.name, replaced(field.type, _without_changes), field.nullable, metadata)
 
 
 def check_changes(fields: Iterable[Field], *, table: str, version: int | None = None) -> None:

@@ -42,7 +42,7 @@ class TableFeatures(Enum):
 
 
 class TableAlterer:
-    """The verbs of ``table.alter``. Each of them changes the metadata or the protocol of a table in one commit."""
+    """The verbs of ``table.alter``. Each of them changes the metadata or the protocol of a table."""
 
     def __init__(self, table: DeltaTable) -> None:
         self.table = table
@@ -122,12 +122,12 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
-        """Drop a writer feature that the table does not use; see ``operations.alter.table_features``."""
-        from lakehouse_lib.operations.alter.table_features import drop_feature
+        """Drop a feature. Files that need a reader feature are rewritten; see ``operations.alter.feature_drop``."""
+        from lakehouse_lib.operations.alter.feature_drop import drop_feature
 
         latest, commit = self._begin(commit_properties, post_commithook_properties)
         name = feature.value if isinstance(feature, TableFeatures) else feature
-        self._end(drop_feature(latest, name, commit_properties=commit))
+        self._end(drop_feature(latest, name, self.table.engine, commit_properties=commit))
 
     @also_by_position("commit_properties", "post_commithook_properties")
     def add_columns(

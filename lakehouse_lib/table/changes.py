@@ -9,6 +9,7 @@ from typing import Any
 
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.operations.alter.feature_drop import REWRITING_FEATURES
 from lakehouse_lib.schema import Field
 
 #: The verbs that may read rows. ``apply`` refuses them, because they need an engine.
@@ -40,11 +41,11 @@ def check_changes(changes: Any, alterer: type, *, table: str) -> None:
                 hint=f'Give a list such as [{{"drop_columns": {{"column_names": ["note"]}}}}]; the verbs are '
                 f"{', '.join(name for name in verbs if name not in _READING_VERBS)}",
             ) from error
-        if verb in _READING_VERBS:
+        if verb in _READING_VERBS or (verb == "drop_feature" and arguments["feature"] in REWRITING_FEATURES):
             raise InvalidArgumentError(
                 f"the change is {verb}, which may read rows; expected a change that reads only the log",
                 table=table,
-                hint="Call table.alter.add_constraint; to refuse null in a column x, add the constraint x IS NOT NULL",
+                hint=f"Call table.alter.{verb}",
             )
 
 

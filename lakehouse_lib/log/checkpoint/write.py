@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from lakehouse_lib.features.v2_checkpoint import has_policy_v2
+from lakehouse_lib.features.checkpoints.v2_checkpoint import has_policy_v2
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.checkpoint.columns import (
     ADD,

@@ -1,16 +1,14 @@
-"""Add table features to the protocol of a table, and drop them."""
+"""Add table features to the protocol of a table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from lakehouse_lib.errors import InvalidArgumentError, UnsupportedFeatureError
-from lakehouse_lib.features import FEATURES, listing, without_feature, writer_features
-from lakehouse_lib.features.constraints import invariants
+from lakehouse_lib.features import FEATURES, listing
 from lakehouse_lib.operations.alter.metadata_change import commit_change
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.protocol.actions import Protocol
-from lakehouse_lib.schema import not_null_rules
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
@@ -68,64 +66,4 @@ def add_features(
     protocol = plan_features(snapshot, names, allow_protocol_versions_increase=allow_protocol_versions_increase)
     return commit_change(
         snapshot, "ADD FEATURE", {"name": list(names)}, protocol=protocol, commit_properties=commit_properties
-    )
-
-
-def plan_drop(snapshot: Snapshot, name: str) -> Protocol:
-    """The protocol without a feature.
-
-    Raises:
-        InvalidArgumentError: the table does not have the feature, or uses it.
-        UnsupportedFeatureError: the log or the files may have traces of the feature, which would have to be removed.
-    """
-    table, version = snapshot.store.root, snapshot.version
-    present = writer_features(snapshot.protocol)
-    if name not in present:
-        raise InvalidArgumentError(
-            f"the table does not have the feature {name!r}",
-            table=table,
-            version=version,
-            hint=f"Its features are {', '.join(sorted(present)) or 'none'}",
-            code="DELTA_FEATURE_NOT_FOUND",
-        )
-    feature = FEATURES.get(name)
-    if feature is None or feature.reader or feature.legacy is None:
-        droppable = sorted(other.name for other in FEATURES.values() if other.legacy is not None and not other.reader)
-        raise UnsupportedFeatureError(
-            f"the feature {name} cannot be dropped, because files or older versions may need it; expected one of "
-            f"{', '.join(droppable)}",
-            table=table,
-            version=version,
-            hint="Use delta-spark's ALTER TABLE ... DROP FEATURE, or copy the rows into a new table",
-        )
-    # In delta-spark, a NOT NULL column is an invariant.
-    has_not_null = feature is invariants.FEATURE and bool(not_null_rules(snapshot.layout))
-    if feature.is_used(snapshot.metadata, snapshot.schema) or has_not_null:
-        raise InvalidArgumentError(
-            f"the feature {name} cannot be dropped: the table uses it",
-            table=table,
-            version=version,
-            hint="First unset the properties that enable it, drop its constraints, and make columns nullable",
-            code="DELTA_FEATURE_IN_USE",
-        )
-    return without_feature(snapshot.protocol, name)
-
-
-def drop_feature(
-    snapshot: Snapshot, name: str, *, commit_properties: CommitProperties | None = None
-) -> OperationResult:
-    """Drop a writer feature that the table does not use, and that leaves no traces in files and older versions.
-
-    Raises:
-        DeltaError: as ``plan_drop``.
-        CommitFailedError: a concurrent commit changed the protocol or the metadata.
-    """
-    snapshot.check_writable()
-    protocol = plan_drop(snapshot, name)
-    return commit_change(
-        snapshot,
-        "DROP FEATURE",
-        {"featureName": name, "truncateHistory": False},
-        protocol=protocol,
-        commit_properties=commit_properties,
     )

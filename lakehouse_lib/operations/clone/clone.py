@@ -20,6 +20,7 @@ from lakehouse_lib.arrow.values import literal, strings, whole
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.features import row_tracking
+from lakehouse_lib.features.checkpoints import checkpoint_protection
 from lakehouse_lib.log import clock, latest_version
 from lakehouse_lib.operations.clone.records import put_record
 from lakehouse_lib.operations.files import total_size
@@ -94,7 +95,11 @@ def clone(
             "CLONE",
             {"source": source.root, "sourceVersion": snapshot.version, "isShallow": is_shallow},
             added=added,
-            metadata=replace(snapshot.metadata, id=str(uuid.uuid4()), created_time=clock.now()),
+            metadata=replace(
+                checkpoint_protection.without_protection(snapshot.metadata),
+                id=str(uuid.uuid4()),
+                created_time=clock.now(),
+            ),
             features=features.writer_features(snapshot.protocol) | features.reader_features(snapshot.protocol),
             keeps_row_ids=True,
             metrics={

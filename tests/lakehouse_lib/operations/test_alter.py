@@ -439,8 +439,7 @@ def test_features_that_are_not_used_are_dropped(
 @pytest.mark.parametrize(
     ("feature", "error", "message"),
     [
-        (TableFeatures.DeletionVectors, UnsupportedFeatureError, "deletionVectors cannot be dropped"),
-        ("rowTracking", UnsupportedFeatureError, "rowTracking cannot be dropped"),
+        (TableFeatures.RowTracking, UnsupportedFeatureError, "rowTracking cannot be dropped"),
         ("invariants", InvalidArgumentError, "the table uses it"),  # a column is NOT NULL
         ("nothing", InvalidArgumentError, "does not have the feature 'nothing'"),
         (5, InvalidArgumentError, "does not have the feature 5"),

@@ -1,0 +1,160 @@
+"""Drop a table feature: remove its traces from the latest version, and then the feature from the protocol.
+
+Older versions may still need a reader feature. As in delta-spark, checkpoints after the last trace keep readers away
+from these versions, and the feature checkpointProtection keeps the checkpoints.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, UnsupportedFeatureError
+from lakehouse_lib.features import FEATURES, with_features, without_feature, writer_features
+from lakehouse_lib.features.checkpoints import checkpoint_protection
+from lakehouse_lib.features.constraints import invariants
+from lakehouse_lib.operations.alter.feature_traces import TRACES, Traces
+from lakehouse_lib.operations.alter.metadata_change import commit_change
+from lakehouse_lib.operations.checkpoint import checkpoint
+from lakehouse_lib.operations.results import OperationResult
+from lakehouse_lib.operations.table_change import TableChange
+from lakehouse_lib.schema import not_null_rules
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.transaction import version_of
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+from lakehouse_lib.transaction.conflict_checker import find_change
+
+logger = logging.getLogger(__name__)
+
+#: The features whose drop may rewrite data files.
+REWRITING_FEATURES = tuple(name for name, traces in TRACES.items() if traces.rewrite is not None)
+#: delta-spark tries up to three older checkpoints if it cannot read the newest one, and then older commits.
+_BARRIERS = 3
+
+
+def check_drop(snapshot: Snapshot, name: str) -> None:
+    """Refuse to drop a feature that the table does not have, that cannot be dropped, or that the table uses.
+
+    Raises:
+        InvalidArgumentError: the table does not have the feature, or uses it.
+        UnsupportedFeatureError: the log or the files may have traces of the feature, which this library cannot remove.
+    """
+    table, version = snapshot.store.root, snapshot.version
+    present = writer_features(snapshot.protocol)
+    if name not in present:
+        raise InvalidArgumentError(
+            f"the table does not have the feature {name!r}",
+            table=table,
+            version=version,
+            hint=f"Its features are {', '.join(sorted(present)) or 'none'}",
+            code="DELTA_FEATURE_NOT_FOUND",
+        )
+    feature = FEATURES[name]
+    droppable = {other.name for other in FEATURES.values() if other.legacy is not None and not other.reader} | {*TRACES}
+    if name not in droppable:
+        raise UnsupportedFeatureError(
+            f"the feature {name} cannot be dropped, because files or older versions may need it; expected one of "
+            f"{', '.join(sorted(droppable))}",
+            table=table,
+            version=version,
+            hint="Use delta-spark's ALTER TABLE ... DROP FEATURE, or copy the rows into a new table",
+        )
+    if name in TRACES and TRACES[name].are_removable:
+        return
+    # In delta-spark, a NOT NULL column is an invariant.
+    has_not_null = feature is invariants.FEATURE and bool(not_null_rules(snapshot.layout))
+    if feature.is_used(snapshot.metadata, snapshot.schema) or has_not_null:
+        raise InvalidArgumentError(
+            f"the feature {name} cannot be dropped: the table uses it",
+            table=table,
+            version=version,
+            hint="First unset the properties that enable it, drop its constraints and columns, and make columns "
+            "nullable",
+            code="DELTA_FEATURE_IN_USE",
+        )
+
+
+def drop_feature(
+    snapshot: Snapshot, name: str, engine: Engine, *, commit_properties: CommitProperties | None = None
+) -> OperationResult:
+    """Drop a feature from the protocol of a table.
+
+    A writer feature takes one commit. For a reader feature, earlier commits remove the property that enables it, and
+    rewrite the files that need it. Three commits without actions get a checkpoint each. The last commit drops the
+    feature, and adds checkpointProtection. If the drop is interrupted or loses a race, call it again.
+
+    Raises:
+        DeltaError: as ``check_drop``.
+        CommitFailedError: a concurrent commit. While the last commit is made, any concurrent commit is a conflict.
+    """
+    snapshot.check_writable()
+    check_drop(snapshot, name)
+    parameters = {"featureName": name, "truncateHistory": False}
+    if not FEATURES[name].reader:
+        protocol = without_feature(snapshot.protocol, name)
+        return commit_change(
+            snapshot, "DROP FEATURE", parameters, protocol=protocol, commit_properties=commit_properties
+        )
+    read_version, traces = snapshot.version, TRACES[name]
+    properties = None if commit_properties is None else replace(commit_properties, app_transactions=None)
+    clean = latest = _without_property(snapshot, traces, properties)
+    rewritten = pa.chunked_array([], pa.string())
+    if traces.rewrite is not None:
+        rewritten = traces.rewrite(clean, engine, properties)
+        latest = clean.update()
+    for _ in range(_BARRIERS):
+        commit_change(latest, "Empty Commit", {}, commit_properties=properties)
+        latest = latest.update()
+        checkpoint(latest)
+    _check_clean(clean, latest, name, rewritten)
+    protected = checkpoint_protection.with_protection(traces.cleaned(latest.metadata), latest.version + 1)
+    change = TableChange(
+        "DROP FEATURE",
+        parameters,
+        metadata=protected,
+        protocol=without_feature(with_features(latest.protocol, [checkpoint_protection.FEATURE.name]), name),
+        is_exclusive=True,
+    )
+    version = version_of(change.on(latest, latest.store).commit(commit_properties))
+    try:
+        checkpoint(latest.update())
+    except DeltaError:  # only readers that check the protocol of every commit need it
+        logger.warning("no checkpoint was written after the feature %s was dropped", name, exc_info=True)
+    return OperationResult(snapshot.store.root, read_version, version)
+
+
+def _without_property(snapshot: Snapshot, traces: Traces, properties: CommitProperties | None) -> Snapshot:
+    """The version from which on no writer uses the feature, because no property enables it."""
+    enabled = [key for key in traces.properties if key in snapshot.configuration]
+    if not enabled:
+        return snapshot
+    configuration = {key: value for key, value in snapshot.configuration.items() if key not in enabled}
+    commit_change(
+        snapshot,
+        "UNSET TBLPROPERTIES",
+        {"properties": enabled, "ifExists": True},
+        metadata=replace(snapshot.metadata, configuration=configuration),
+        commit_properties=properties,
+    )
+    return snapshot.update()
+
+
+def _check_clean(clean: Snapshot, latest: Snapshot, name: str, rewritten: pa.ChunkedArray) -> None:
+    """Refuse the drop if a concurrent commit has enabled the feature, or has brought back a file that needs it."""
+    before, after = ((side.protocol, side.metadata) for side in (clean, latest))
+    breaking = find_change(before, after, range(clean.version + 1, latest.version + 1), latest.store)
+    if breaking is not None:
+        raise breaking
+    is_back = pc.is_in(latest.file_columns(["path"])["path"], value_set=rewritten)
+    if TRACES[name].are_in_files(latest) or pc.any(is_back).as_py():
+        raise InvalidArgumentError(
+            f"the feature {name} cannot be dropped: files that need it are in the latest version",
+            table=latest.store.root,
+            version=latest.version,
+            hint="Drop the feature again",
+            code="DELTA_FEATURE_IN_USE",
+        )

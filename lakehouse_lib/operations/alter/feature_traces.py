@@ -1,0 +1,87 @@
+"""The traces of reader features in the latest version of a table, and how they are removed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.features import type_widening
+from lakehouse_lib.operations.files import partition_codes
+from lakehouse_lib.operations.optimize.compact import CompactPlan, rewrite_bins
+from lakehouse_lib.operations.optimize.purge import purge
+from lakehouse_lib.protocol.actions import Metadata
+from lakehouse_lib.protocol.table_properties import CHECKPOINT_POLICY, DELETION_VECTORS, TYPE_WIDENING
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema.type_widening import without_changes
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+
+def _unchanged(metadata: Metadata) -> Metadata:
+    return metadata
+
+
+def _none(_snapshot: Snapshot) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Traces:
+    """The traces of a feature.
+
+    Attributes:
+        properties: the properties that enable the feature.
+        are_removable: False: the feature can be dropped only if the table does not use it.
+        rewrite: rewrites the files that need the feature, and returns their paths; None: no file needs it.
+        are_in_files: whether a file of a version needs the feature, as far as the log shows it.
+        cleaned: the metadata without the traces of the feature.
+    """
+
+    properties: tuple[str, ...] = ()
+    are_removable: bool = True
+    rewrite: Callable[[Snapshot, Engine, CommitProperties | None], pa.ChunkedArray] | None = None
+    are_in_files: Callable[[Snapshot], bool] = _none
+    cleaned: Callable[[Metadata], Metadata] = _unchanged
+
+
+def _purge(snapshot: Snapshot, engine: Engine, properties: CommitProperties | None) -> pa.ChunkedArray:
+    files = snapshot.file_columns(["path", "deletionVector"])
+    purge(snapshot, engine, commit_properties=properties)
+    return files["path"].filter(files["deletionVector"].is_valid())
+
+
+def _have_vectors(snapshot: Snapshot) -> bool:
+    vectors = snapshot.file_columns(["deletionVector"])["deletionVector"]
+    return int(vectors.null_count) < len(vectors)
+
+
+def _rewrite_all(snapshot: Snapshot, engine: Engine, properties: CommitProperties | None) -> pa.ChunkedArray:
+    """Write every file again, with the types of the table; no file if no type was changed."""
+    has_changes = type_widening.has_changes(snapshot.configuration, snapshot.schema)
+    files = snapshot.files if has_changes else snapshot.files.slice(0, 0)
+    partitions = len(np.unique(partition_codes(files, snapshot.layout)))
+    plan = CompactPlan(len(files), files, tuple(np.array([row]) for row in range(len(files))), partitions)
+    parameters = {"predicate": "[]", "applyPurge": False}
+    rewrite_bins(snapshot, engine, plan, "REORG", parameters, time.monotonic(), properties)
+    return files["path"]
+
+
+def _without_type_changes(metadata: Metadata) -> Metadata:
+    return replace(metadata, schema_string=without_changes(Schema.from_json(metadata.schema_string)).to_json())
+
+
+#: By name of the feature.
+TRACES: Mapping[str, Traces] = {
+    "deletionVectors": Traces((DELETION_VECTORS.key,), rewrite=_purge, are_in_files=_have_vectors),
+    "typeWidening": Traces((TYPE_WIDENING.key,), rewrite=_rewrite_all, cleaned=_without_type_changes),
+    "v2Checkpoint": Traces((CHECKPOINT_POLICY.key,)),
+    "vacuumProtocolCheck": Traces(),
+    "timestampNtz": Traces(are_removable=False),
+    "variantType": Traces(are_removable=False),
+    "variantType-preview": Traces(are_removable=False),
+}
