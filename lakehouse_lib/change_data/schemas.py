@@ -19,6 +19,7 @@ from lakehouse_lib.schema import (
     PrimitiveType,
     Schema,
     StructType,
+    all_types,
 )
 from lakehouse_lib.schema.column_mapping import Mode, physical_name
 from lakehouse_lib.schema.type_widening import is_widening
@@ -66,6 +67,8 @@ def check_readable_as(end: Snapshot, metadata: Metadata, version: int) -> None:
             version=version,
             hint="Restore the commit with its metaData action from a backup, or read later versions",
         )
+    if end.layout.mapping == "none":
+        _check_stored_names(end, metadata, then, version)
     clashes = list(_clashes(then, end.schema, _mode(metadata, end), end.layout.mapping, ""))
     if clashes:
         raise SchemaMismatchError(
@@ -73,6 +76,23 @@ def check_readable_as(end: Snapshot, metadata: Metadata, version: int) -> None:
             table=end.store.root,
             version=version,
             hint="Read the versions before and after the schema change separately (ending_version, starting_version)",
+        )
+
+
+def _check_stored_names(end: Snapshot, metadata: Metadata, then: Schema, version: int) -> None:
+    """Refuse changes in files with physical names, if the table has no column mapping any more."""
+    mode = COLUMN_MAPPING_MODE.of(metadata.configuration, end.store.root)
+    structs = [kind for kind in all_types(then) if isinstance(kind, StructType)] if mode != "none" else []
+    renamed = [field for struct in structs for field in struct.fields if physical_name(field, mode) != field.name]
+    if renamed and COLUMN_MAPPING_MODE.of(end.configuration, end.store.root) == "none":
+        raise SchemaMismatchError(
+            f"changes of version {version} have other names in their files, such as "
+            f"{excerpt(physical_name(renamed[0], mode))} for {excerpt(renamed[0].name)}, because the table had column "
+            "mapping",
+            table=end.store.root,
+            version=version,
+            hint="Read the versions before and after the mapping was removed separately (ending_version, "
+            "starting_version)",
         )
 
 

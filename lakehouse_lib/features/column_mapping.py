@@ -22,7 +22,7 @@ FEATURE = Feature(
     True,
     True,
     _is_mapped,
-    "new columns get ids and physical names; the mode of an existing table can change from none to name",
+    "new columns get ids and physical names; the mode of an existing table can change from none to name, and to none",
     legacy=(2, 5),
 )
 
@@ -62,6 +62,13 @@ def with_names_kept(metadata: Metadata) -> Metadata:
     used = MAX_COLUMN_ID.of(metadata.configuration) or 0
     schema, max_id = column_mapping.with_names_kept(Schema.from_json(metadata.schema_string), used)
     configuration = {**metadata.configuration, MAX_COLUMN_ID.key: str(max_id)}
+    return replace(metadata, schema_string=schema.to_json(), configuration=configuration)
+
+
+def without_mapping(metadata: Metadata) -> Metadata:
+    """The metadata without column mapping. The highest column id stays, so that no id is used again."""
+    schema = column_mapping.without_mapping(Schema.from_json(metadata.schema_string))
+    configuration = {key: value for key, value in metadata.configuration.items() if key != COLUMN_MAPPING_MODE.key}
     return replace(metadata, schema_string=schema.to_json(), configuration=configuration)
 
 

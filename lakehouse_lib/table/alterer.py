@@ -307,7 +307,13 @@ class TableAlterer:
 
         latest, commit = self._begin(commit_properties, post_commithook_properties)
         self._end(
-            set_table_properties(latest, properties, raise_if_not_exists=raise_if_not_exists, commit_properties=commit)
+            set_table_properties(
+                latest,
+                properties,
+                self.table.engine,
+                raise_if_not_exists=raise_if_not_exists,
+                commit_properties=commit,
+            )
         )
 
     def unset_table_properties(
@@ -323,7 +329,9 @@ class TableAlterer:
 
         latest, commit = self._begin(commit_properties, post_commithook_properties)
         self._end(
-            unset_table_properties(latest, names, raise_if_not_exists=raise_if_not_exists, commit_properties=commit)
+            unset_table_properties(
+                latest, names, self.table.engine, raise_if_not_exists=raise_if_not_exists, commit_properties=commit
+            )
         )
 
     @also_by_position("commit_properties", "post_commithook_properties")

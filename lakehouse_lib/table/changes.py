@@ -10,6 +10,7 @@ from typing import Any
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.operations.alter.feature_drop import REWRITING_FEATURES
+from lakehouse_lib.protocol.table_properties import COLUMN_MAPPING_MODE
 from lakehouse_lib.schema import Field
 
 #: The verbs that may read rows. ``apply`` refuses them, because they need an engine.
@@ -41,12 +42,21 @@ def check_changes(changes: Any, alterer: type, *, table: str) -> None:
                 hint=f'Give a list such as [{{"drop_columns": {{"column_names": ["note"]}}}}]; the verbs are '
                 f"{', '.join(name for name in verbs if name not in _READING_VERBS)}",
             ) from error
-        if verb in _READING_VERBS or (verb == "drop_feature" and arguments["feature"] in REWRITING_FEATURES):
+        if verb in _READING_VERBS or _rewrites_files(verb, arguments):
             raise InvalidArgumentError(
                 f"the change is {verb}, which may read rows; expected a change that reads only the log",
                 table=table,
                 hint=f"Call table.alter.{verb}",
             )
+
+
+def _rewrites_files(verb: str, arguments: Mapping[str, Any]) -> bool:
+    if verb == "drop_feature":
+        return arguments["feature"] in REWRITING_FEATURES
+    key = COLUMN_MAPPING_MODE.key
+    if verb == "unset_table_properties":
+        return key in arguments["names"]
+    return verb == "set_table_properties" and str(arguments["properties"].get(key, "name")).strip().lower() == "none"
 
 
 def parsed(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from lakehouse_lib.transaction.conflict_checker import find_change
 logger = logging.getLogger(__name__)
 
 #: The features whose drop may rewrite data files.
-REWRITING_FEATURES = tuple(name for name, traces in TRACES.items() if traces.rewrite is not None)
+REWRITING_FEATURES = tuple(name for name, traces in TRACES.items() if traces.rewrite or traces.disable)
 #: delta-spark tries up to three older checkpoints if it cannot read the newest one, and then older commits.
 _BARRIERS = 3
 
@@ -101,7 +101,7 @@ def drop_feature(
         )
     read_version, traces = snapshot.version, TRACES[name]
     properties = None if commit_properties is None else replace(commit_properties, app_transactions=None)
-    clean = latest = _without_property(snapshot, traces, properties)
+    clean = latest = _disabled(snapshot, traces, engine, properties)
     rewritten = pa.chunked_array([], pa.string())
     if traces.rewrite is not None:
         rewritten = traces.rewrite(clean, engine, properties)
@@ -127,8 +127,11 @@ def drop_feature(
     return OperationResult(snapshot.store.root, read_version, version)
 
 
-def _without_property(snapshot: Snapshot, traces: Traces, properties: CommitProperties | None) -> Snapshot:
+def _disabled(snapshot: Snapshot, traces: Traces, engine: Engine, properties: CommitProperties | None) -> Snapshot:
     """The version from which on no writer uses the feature, because no property enables it."""
+    if traces.disable is not None:
+        traces.disable(snapshot, engine, properties)
+        return snapshot.update()
     enabled = [key for key in traces.properties if key in snapshot.configuration]
     if not enabled:
         return snapshot

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.features import type_widening
+from lakehouse_lib.operations.alter.mapping_removal import remove_mapping
 from lakehouse_lib.operations.files import partition_codes
 from lakehouse_lib.operations.optimize.compact import CompactPlan, rewrite_bins
 from lakehouse_lib.operations.optimize.purge import purge
@@ -35,7 +36,8 @@ class Traces:
     """The traces of a feature.
 
     Attributes:
-        properties: the properties that enable the feature.
+        properties: the properties that enable the feature, which are removed first.
+        disable: another way to disable the feature, in one commit that also rewrites files; None: by the properties.
         are_removable: False: the feature can be dropped only if the table does not use it.
         rewrite: rewrites the files that need the feature, and returns their paths; None: no file needs it.
         are_in_files: whether a file of a version needs the feature, as far as the log shows it.
@@ -43,10 +45,16 @@ class Traces:
     """
 
     properties: tuple[str, ...] = ()
+    disable: Callable[[Snapshot, Engine, CommitProperties | None], object] | None = None
     are_removable: bool = True
     rewrite: Callable[[Snapshot, Engine, CommitProperties | None], pa.ChunkedArray] | None = None
     are_in_files: Callable[[Snapshot], bool] = _none
     cleaned: Callable[[Metadata], Metadata] = _unchanged
+
+
+def _unmap(snapshot: Snapshot, engine: Engine, properties: CommitProperties | None) -> None:
+    if snapshot.layout.mapping != "none":
+        remove_mapping(snapshot, engine, commit_properties=properties)
 
 
 def _purge(snapshot: Snapshot, engine: Engine, properties: CommitProperties | None) -> pa.ChunkedArray:
@@ -77,6 +85,7 @@ def _without_type_changes(metadata: Metadata) -> Metadata:
 
 #: By name of the feature.
 TRACES: Mapping[str, Traces] = {
+    "columnMapping": Traces(disable=_unmap),
     "deletionVectors": Traces((DELETION_VECTORS.key,), rewrite=_purge, are_in_files=_have_vectors),
     "typeWidening": Traces((TYPE_WIDENING.key,), rewrite=_rewrite_all, cleaned=_without_type_changes),
     "v2Checkpoint": Traces((CHECKPOINT_POLICY.key,)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidArgumentError, UnsupportedFeatureError
 from lakehouse_lib.features import (
     changed_configuration,
@@ -15,6 +16,7 @@ from lakehouse_lib.features import (
 )
 from lakehouse_lib.features.constraints import check_constraints
 from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.operations.alter.mapping_removal import remove_mapping
 from lakehouse_lib.operations.alter.metadata_change import commit_change
 from lakehouse_lib.operations.alter.row_id_backfill import backfill_row_ids
 from lakehouse_lib.operations.results import OperationResult
@@ -62,13 +64,15 @@ def plan_properties(snapshot: Snapshot, change: Mapping[str, str | None]) -> Met
 def set_table_properties(
     snapshot: Snapshot,
     properties: Mapping[str, str],
+    engine: Engine,
     *,
     raise_if_not_exists: bool = True,
     commit_properties: CommitProperties | None = None,
 ) -> OperationResult:
     """Set table properties. A property that enables a feature adds the feature to the protocol.
 
-    If row tracking is enabled for a table with rows, commits before this one give row ids to its files.
+    If row tracking is enabled for a table with rows, commits before this one give row ids to its files. If column
+    mapping is disabled, all files are rewritten.
 
     Args:
         properties: ``delta.feature.NAME = supported`` adds a feature without a property. ``delta.minReaderVersion`` and
@@ -105,6 +109,8 @@ def set_table_properties(
             )
     snapshot.check_writable()
     after = plan_properties(snapshot, properties)
+    if _removes_mapping(snapshot, after):
+        return _remove_mapping(snapshot, list(properties), engine, commit_properties)
     reads: tuple[None, ...] = ()
     if ROW_TRACKING.is_on(after.configuration) and not ROW_TRACKING.is_on(snapshot.configuration):
         snapshot = backfill_row_ids(snapshot, commit_properties=commit_properties)
@@ -126,11 +132,14 @@ def set_table_properties(
 def unset_table_properties(
     snapshot: Snapshot,
     names: Sequence[str],
+    engine: Engine,
     *,
     raise_if_not_exists: bool = True,
     commit_properties: CommitProperties | None = None,
 ) -> OperationResult:
     """Remove table properties, so that they have their defaults. Features stay in the protocol.
+
+    If column mapping is disabled, all files are rewritten.
 
     Args:
         raise_if_not_exists: refuse a property that the table does not have.
@@ -155,11 +164,14 @@ def unset_table_properties(
         )
     present = [name for name in names if name in snapshot.configuration]
     snapshot.check_writable()
+    after = plan_properties(snapshot, dict.fromkeys(present))
+    if _removes_mapping(snapshot, after):
+        return _remove_mapping(snapshot, present, engine, commit_properties)
     return commit_change(
         snapshot,
         "UNSET TBLPROPERTIES",
         {"properties": list(names), "ifExists": not raise_if_not_exists},
-        metadata=plan_properties(snapshot, dict.fromkeys(present)),
+        metadata=after,
         commit_properties=commit_properties,
     )
 
@@ -211,18 +223,36 @@ def _rename(
     )
 
 
+def _removes_mapping(snapshot: Snapshot, after: Metadata) -> bool:
+    return snapshot.layout.mapping != "none" and COLUMN_MAPPING_MODE.of(after.configuration) == "none"
+
+
+def _remove_mapping(
+    snapshot: Snapshot, names: Sequence[str], engine: Engine, commit_properties: CommitProperties | None
+) -> OperationResult:
+    if list(names) != [COLUMN_MAPPING_MODE.key]:
+        raise InvalidArgumentError(
+            f"the properties are {excerpt(names)}; expected only {COLUMN_MAPPING_MODE.key}, because its change to none "
+            "rewrites all files",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Change the other properties in another call",
+        )
+    return remove_mapping(snapshot, engine, commit_properties=commit_properties)
+
+
 def _with_mapping_mode(snapshot: Snapshot, after: Metadata) -> Metadata:
-    """The metadata with a new column mapping mode. As in delta-spark, the mode can change only from none to name."""
+    """The metadata with a new column mapping mode. As in delta-spark, it can change from none to name, and to none."""
     table = snapshot.store.root
     before_mode = COLUMN_MAPPING_MODE.of(snapshot.metadata.configuration, table)
     mode = COLUMN_MAPPING_MODE.of(after.configuration, table)
-    if mode == before_mode:
+    if mode in (before_mode, "none"):
         return after
     if (before_mode, mode) == ("none", "name"):
         return column_mapping.with_names_kept(after)
     raise UnsupportedFeatureError(
         f"{COLUMN_MAPPING_MODE.key} cannot change from {before_mode} to {mode} (columnMapping); expected a change from "
-        "none to name",
+        "none to name, or to none",
         table=table,
         version=snapshot.version,
         hint="Copy the rows into a table that is created with this mode",

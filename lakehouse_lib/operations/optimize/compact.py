@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,13 +25,14 @@ from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, r
 from lakehouse_lib.operations.optimize.z_order.tags import copy_tags, target_sizes
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol.table_properties import target_file_size
+from lakehouse_lib.schema import TableLayout
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 Rows = NDArray[np.int64]
 
-#: Result column: the bin of a written file.
-_BIN = "bin"
+#: Column of ``merge_files``: the bin of a written file.
+BIN = "bin"
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,13 @@ class CompactTask:
         number: the number of the bin.
         target: the table.
         files: COPIED_COLUMNS and tags of the files, which are in one partition.
+        source: the layout of the files; None: that of the target.
     """
 
     number: int
     target: WriteTarget
     files: pa.Table
+    source: TableLayout | None = None
 
 
 @dataclass(frozen=True)
@@ -195,8 +198,8 @@ def rewrite_bins(
     rewrite = Rewrite(
         plan.files.take(int64s(chosen_rows)),
         np.repeat(np.arange(len(plan.bins)), [len(rows) for rows in plan.bins]),
-        written.drop_columns([_BIN]),
-        numbers_of(written[_BIN], np.int64),
+        written.drop_columns([BIN]),
+        numbers_of(written[BIN], np.int64),
         places_in_order,
     )
     committed, committed_rewrite = commit_rewrite(snapshot, rewrite, operation, parameters, started, commit_properties)
@@ -214,19 +217,22 @@ def rewrite_bins(
 def merge_files(task: CompactTask) -> pa.Table:
     """Run a compaction task, with one row group in memory at a time; returns a files table with the column ``bin``."""
     target = task.target
-    reader = copy_reader(target)
+    source = target.layout if task.source is None else task.source
+    reader = copy_reader(replace(target, layout=source))
     values = dict(task.files["partitionValues"][0].as_py() or ())
-    writer = DataFileWriter(target, {key: values.get(key) for key in target.layout.partition_keys.values()})
+    keys = zip(target.layout.partition_keys.values(), source.partition_keys.values(), strict=True)
+    writer = DataFileWriter(target, {key: values.get(source_key) for key, source_key in keys})
     try:
         for rows in _all_rows(reader, task.files):
             writer.write(rows)
         files = files_table(writer.finish(), data_change=False)
-        if len(task.files) == 1:  # the rows keep their order, so the copy is Z-ordered too
+        # The rows of a single file keep their order, so the copy is Z-ordered too. Tags contain physical names.
+        if len(task.files) == 1 and task.source is None:
             files = copy_tags(dict(task.files["tags"][0].as_py() or ()), files)
     except BaseException:
         writer.abort()
         raise
-    return files.append_column(_BIN, int64s([task.number] * len(files)))
+    return files.append_column(BIN, int64s([task.number] * len(files)))
 
 
 def _all_rows(reader: TableReader, files: pa.Table) -> Iterator[pa.Table]:

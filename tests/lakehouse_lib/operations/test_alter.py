@@ -472,8 +472,8 @@ def test_a_table_with_rows_gets_column_mapping(tmp_path: Path) -> None:
     by_sql = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(tmp_path))
     by_peer = plain(pa.table(by_sql.execute('SELECT id, name, s, "price (EUR)" FROM t').read_all()))
     assert by_peer.equals(plain(table.to_pyarrow_table().select(by_peer.column_names)))
-    with pytest.raises(UnsupportedFeatureError, match="from name to none"):
-        table.alter.set_table_properties({"delta.columnMapping.mode": "none"})
+    with pytest.raises(UnsupportedFeatureError, match="from name to id"):
+        table.alter.set_table_properties({"delta.columnMapping.mode": "id"})
 
 
 # Concurrent commits.
@@ -489,7 +489,7 @@ def test_conflicts(tmp_path: Path) -> None:
         write_deltalake(tmp_path, pa.table({"id": [number]}), mode="append")
 
     append(5)
-    set_table_properties(snapshot, {"delta.appendOnly": "true"})  # an append is not read
+    set_table_properties(snapshot, {"delta.appendOnly": "true"}, ArrowEngine())  # an append is not read
     snapshot = load_snapshot(snapshot.store)
     append(7)
     add_constraints(snapshot, {"positive": "id > 0"}, engine)  # the new row satisfies it, as its statistics say

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import CommitProperties, DeltaTable, Transaction, write_deltalake
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import ConcurrentAppendError, UnsupportedFeatureError
 from lakehouse_lib.operations.alter.properties import set_table_properties
@@ -151,6 +152,6 @@ def test_an_empty_table_beside_an_append(tmp_path: Path) -> None:
     snapshot = load_snapshot(open_store(tmp_path))
     write_deltalake(tmp_path, ROWS, mode="append")
     with pytest.raises(ConcurrentAppendError):
-        set_table_properties(snapshot, ENABLED)
+        set_table_properties(snapshot, ENABLED, ArrowEngine())
     DeltaTable(tmp_path).alter.set_table_properties(ENABLED)
     assert row_ids(DeltaTable(tmp_path)) == {1: 0, 2: 1, 3: 2}
