@@ -16,7 +16,7 @@ from lakehouse_lib import features
 from lakehouse_lib.data_skipping import file_pruning, with_generated_partitions
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, VersionNotFoundError
 from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.features import column_mapping, row_tracking
+from lakehouse_lib.features import column_mapping, materialize_partition_columns, row_tracking
 from lakehouse_lib.features.in_commit_timestamp import effective_properties
 from lakehouse_lib.log import file_names as names
 from lakehouse_lib.log.cache import CACHE
@@ -70,8 +70,7 @@ class Snapshot:
     @property
     def landmark(self) -> Landmark:
         """The identity of this version's commit, by which a later read of the log detects a recreated table."""
-        loaded = self._loaded
-        return Landmark(loaded.version, loaded.commit, loaded.info, self.metadata.id)
+        return Landmark(self.version, self._loaded.commit, self._loaded.info, self.metadata.id)
 
     @property
     def modified(self) -> int:
@@ -158,7 +157,8 @@ class Snapshot:
     def layout(self) -> TableLayout:
         """How the data files hold the table's rows, without the materialized row tracking columns."""
         mapping = column_mapping.mode_of(self.protocol, self.metadata, table=self.store.root)
-        return TableLayout(self.schema, self.partition_columns, mapping)
+        copies = materialize_partition_columns.FEATURE.is_supported(self.protocol)
+        return TableLayout(self.schema, self.partition_columns, mapping, copies_partition_columns=copies)
 
     def layout_with_row_ids(self) -> TableLayout:
         """The layout for copying rows: with the materialized row tracking columns if row tracking is enabled.

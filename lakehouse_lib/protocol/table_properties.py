@@ -193,6 +193,7 @@ CHECKPOINT_INTERVAL = TableProperty(
     "delta.checkpointInterval", 10, whole_number(1, _MOST), f"a whole number from 1 to {_MOST}", harmless=True
 )
 CHECKPOINT_POLICY = TableProperty("delta.checkpointPolicy", "classic", choice("classic", "v2"), "classic or v2")
+MATERIALIZE_PARTITION_COLUMNS = _switch("delta.enableMaterializePartitionColumnsFeature")
 CHECKPOINT_PROTECTION = TableProperty(
     "delta.requireCheckpointProtectionBeforeVersion", 0, whole_number(0), "a version", settable=False
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from lakehouse_lib.schema import column_mapping
@@ -41,12 +41,14 @@ class TableLayout:
         partition_columns: the columns whose values are in the log and not in files, in the order of the folders.
         mapping: how columns are found in files, statistics and partition values (PROTOCOL.md, Column Mapping).
         row_ids: the materialized columns of row tracking; None: they are not read or written.
+        copies_partition_columns: new files have copies of the partition columns, which no reader uses.
     """
 
     schema: Schema
     partition_columns: tuple[str, ...] = ()
     mapping: column_mapping.Mode = "none"
     row_ids: RowIdColumns | None = None
+    copies_partition_columns: bool = False
 
     @classmethod
     def of_names(cls, schema: Schema, names: Mapping[str, str]) -> TableLayout:
@@ -64,7 +66,7 @@ class TableLayout:
         if self.mapping == "none":
             return self
         schema = column_mapping.physical_schema(self.schema, self.mapping)
-        return TableLayout(schema, tuple(self.partition_keys.values()), row_ids=self.row_ids)
+        return replace(self, schema=schema, partition_columns=tuple(self.partition_keys.values()), mapping="none")
 
     @cached_property
     def partition_keys(self) -> dict[str, str]:
@@ -79,6 +81,11 @@ class TableLayout:
             field for field in self.schema.fields if field.type != void and not self.is_partition_column(field.name)
         ]
         return Schema(held)
+
+    @property
+    def copied_partition_columns(self) -> Schema:
+        """The partition columns of which new files have copies."""
+        return self.columns(self.partition_columns if self.copies_partition_columns else ())
 
     @property
     def text_partition_columns(self) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from lakehouse_lib.errors import (
     UnsupportedFeatureError,
 )
 from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.features import materialize_partition_columns
 from lakehouse_lib.features.computed_columns.identity_columns import without_marks
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log.commits.commit_file import CommitActions
@@ -233,8 +234,12 @@ def is_harmless(before: Metadata, after: Metadata) -> bool:
 def _still_writable(before: Protocol, after: Protocol, metadata: Metadata, store: ObjectStore) -> bool:
     """Whether files written under ``before`` may be committed under ``after``.
 
-    True if ``after`` has all features of ``before``, and none that this library cannot write.
+    True if ``after`` has all features of ``before``, and none that this library cannot write. Files that were written
+    without copies of partition columns do not fit materializePartitionColumns.
     """
+    copies = materialize_partition_columns.FEATURE
+    if copies.is_supported(after) and not copies.is_supported(before):
+        return False
     if not features.writer_features(before) <= features.writer_features(after):
         return False
     try:

@@ -13,7 +13,9 @@ _FIELD_ID = b"PARQUET:field_id"
 
 
 def stored_schema(layout: TableLayout) -> pa.Schema:
-    """The columns of a data file: the table's columns under their physical names, and the materialized row id columns.
+    """The columns of a data file: the table's columns under their physical names, and the materialized columns.
+
+    Materialized columns are those of row ids, and copies of partition columns.
 
     Every column is nullable, as in files of delta-spark, because a write checks NOT NULL for each row. Struct members,
     list elements and map values are required where the table's schema declares NOT NULL. Otherwise delta-rs could not
@@ -22,11 +24,12 @@ def stored_schema(layout: TableLayout) -> pa.Schema:
     """
     columns = [_stored(field).with_nullable(True) for field in layout.physical.data_columns.fields]
     row_ids = () if layout.row_ids is None else layout.row_ids.fields
-    return pa.schema([*columns, *(field.to_arrow() for field in row_ids)])
+    copies = [_stored(field).with_nullable(True) for field in layout.physical.copied_partition_columns.fields]
+    return pa.schema([*columns, *(field.to_arrow() for field in row_ids), *copies])
 
 
 def column_names(layout: TableLayout) -> list[str]:
-    """The logical names of the columns of ``stored_schema``, in the same order."""
+    """The logical names of the columns of ``stored_schema`` except copies of partition columns, in the same order."""
     row_ids = () if layout.row_ids is None else layout.row_ids.fields
     return [*layout.data_columns.names, *(field.name for field in row_ids)]
 
@@ -64,7 +67,7 @@ def check_rows_are_kept(target: WriteTarget) -> None:
                 table=table,
                 hint="Omit the column",
             )
-    if not stored_schema(target.layout).names:
+    if not column_names(target.layout):
         raise InvalidSchemaError(
             "every column is void or a partition column, so data files could not store the rows: "
             f"{', '.join(target.layout.schema.names)}",

@@ -55,6 +55,10 @@ class DataFileWriter:
         self._layout = target.layout.physical
         self._names = column_names(target.layout)
         self._schema = stored_schema(target.layout)
+        self._copies = [
+            partition_values.to_typed(pa.array([self._values[field.name]], pa.string()), field.type)[0]
+            for field in self._layout.copied_partition_columns.fields
+        ]
         self._options = file_options(target)
         self._size = target_file_size(target.configuration, target.target_file_size, table=target.store.root)
         self._row_group_rows = self._options.row_group_rows or _ROW_GROUP_ROWS
@@ -85,6 +89,8 @@ class DataFileWriter:
     def write(self, rows: pa.Table) -> None:
         """Add rows; they are written to a file when a row group is complete."""
         rows = rows.select(self._names)
+        for value in self._copies:
+            rows = rows.append_column("", pa.repeat(value, len(rows)))
         try:
             rows = with_types(rows, self._schema)
         except NullMemberError:  # only copied rows of another writer contain this null; the library checks its own rows

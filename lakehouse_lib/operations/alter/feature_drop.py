@@ -7,6 +7,7 @@ from these versions, and the feature checkpointProtection keeps the checkpoints.
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from lakehouse_lib.operations.alter.metadata_change import commit_change
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.operations.table_change import TableChange
+from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.schema import not_null_rules
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction import version_of
@@ -95,9 +97,14 @@ def drop_feature(
     check_drop(snapshot, name)
     parameters = {"featureName": name, "truncateHistory": False}
     if not FEATURES[name].reader:
-        protocol = without_feature(snapshot.protocol, name)
+        enabled = _enabled(snapshot, TRACES[name]) if name in TRACES else []
         return commit_change(
-            snapshot, "DROP FEATURE", parameters, protocol=protocol, commit_properties=commit_properties
+            snapshot,
+            "DROP FEATURE",
+            parameters,
+            metadata=_without(snapshot.metadata, enabled) if enabled else None,
+            protocol=without_feature(snapshot.protocol, name),
+            commit_properties=commit_properties,
         )
     read_version, traces = snapshot.version, TRACES[name]
     properties = None if commit_properties is None else replace(commit_properties, app_transactions=None)
@@ -132,18 +139,26 @@ def _disabled(snapshot: Snapshot, traces: Traces, engine: Engine, properties: Co
     if traces.disable is not None:
         traces.disable(snapshot, engine, properties)
         return snapshot.update()
-    enabled = [key for key in traces.properties if key in snapshot.configuration]
+    enabled = _enabled(snapshot, traces)
     if not enabled:
         return snapshot
-    configuration = {key: value for key, value in snapshot.configuration.items() if key not in enabled}
     commit_change(
         snapshot,
         "UNSET TBLPROPERTIES",
         {"properties": enabled, "ifExists": True},
-        metadata=replace(snapshot.metadata, configuration=configuration),
+        metadata=_without(snapshot.metadata, enabled),
         commit_properties=properties,
     )
     return snapshot.update()
+
+
+def _enabled(snapshot: Snapshot, traces: Traces) -> list[str]:
+    return [key for key in traces.properties if key in snapshot.configuration]
+
+
+def _without(metadata: Metadata, properties: Collection[str]) -> Metadata:
+    configuration = {key: value for key, value in metadata.configuration.items() if key not in properties}
+    return replace(metadata, configuration=configuration)
 
 
 def _check_clean(clean: Snapshot, latest: Snapshot, name: str, rewritten: pa.ChunkedArray) -> None:

@@ -1,4 +1,4 @@
-"""The traces of reader features in the latest version of a table, and how they are removed."""
+"""The traces of features in the latest version of a table, and how they are removed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from lakehouse_lib.operations.files import partition_codes
 from lakehouse_lib.operations.optimize.compact import CompactPlan, rewrite_bins
 from lakehouse_lib.operations.optimize.purge import purge
 from lakehouse_lib.protocol.actions import Metadata
-from lakehouse_lib.protocol.table_properties import CHECKPOINT_POLICY, DELETION_VECTORS, TYPE_WIDENING
+from lakehouse_lib.protocol.table_properties import (
+    CHECKPOINT_POLICY,
+    DELETION_VECTORS,
+    MATERIALIZE_PARTITION_COLUMNS,
+    TYPE_WIDENING,
+)
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.schema.type_widening import without_changes
 from lakehouse_lib.snapshot import Snapshot
@@ -87,6 +92,7 @@ def _without_type_changes(metadata: Metadata) -> Metadata:
 TRACES: Mapping[str, Traces] = {
     "columnMapping": Traces(disable=_unmap),
     "deletionVectors": Traces((DELETION_VECTORS.key,), rewrite=_purge, are_in_files=_have_vectors),
+    "materializePartitionColumns": Traces((MATERIALIZE_PARTITION_COLUMNS.key,)),
     "typeWidening": Traces((TYPE_WIDENING.key,), rewrite=_rewrite_all, cleaned=_without_type_changes),
     "v2Checkpoint": Traces((CHECKPOINT_POLICY.key,)),
     "vacuumProtocolCheck": Traces(),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
 
-from lakehouse_lib.engine.parquet.stored_schema import stored_schema
+from lakehouse_lib.engine.parquet.stored_schema import column_names
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, UnsupportedFeatureError
 from lakehouse_lib.features import has_change_data_feed
 from lakehouse_lib.json_text import excerpt
@@ -98,7 +98,7 @@ def plan_drop(snapshot: Snapshot, columns: Sequence[str]) -> Metadata:
                 hint="Drop the whole column",
             )
         schema = with_fields_of(schema, place.path[:-1], rest)
-    if not stored_schema(replace(snapshot.layout, schema=schema)).names:
+    if not column_names(replace(snapshot.layout, schema=schema)):
         raise InvalidArgumentError(
             f"without {', '.join(place.name for place in places)} the table has no column that data files can store; "
             "expected at least 1",

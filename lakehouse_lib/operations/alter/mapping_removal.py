@@ -21,7 +21,7 @@ from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.table_properties import COLUMN_MAPPING_MODE
-from lakehouse_lib.schema import Schema, TableLayout
+from lakehouse_lib.schema import Schema
 from lakehouse_lib.schema.usable import all_names
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
@@ -67,7 +67,7 @@ def remove_mapping(
     metadata = plan_removal(snapshot)
     source = snapshot.layout_with_row_ids()
     schema = Schema.from_json(metadata.schema_string)
-    layout = TableLayout(schema, metadata.partition_columns, row_ids=source.row_ids)
+    layout = replace(source, schema=schema, partition_columns=metadata.partition_columns, mapping="none")
     target = replace(rewrite_target(snapshot), layout=layout, configuration=metadata.configuration)
     files = snapshot.files
     chosen = files.select([*COPIED_COLUMNS, "tags"])

@@ -21,6 +21,8 @@ from lakehouse_lib.errors import (
 from lakehouse_lib.expressions import Predicate, PredicateRule, parse
 from lakehouse_lib.features import (
     check_removal,
+    materialize_partition_columns,
+    protocol_for,
     requested_features,
     requested_versions,
     row_rules,
@@ -155,7 +157,7 @@ def write(
     if what.partition_overwrite_mode == "dynamic":
         check_is_partitioned(metadata, store)
     predicate = _predicate(store, snapshot, metadata, what)
-    target = _target(store, metadata, what, predicate)
+    target = _target(store, snapshot, metadata, what, predicate)
     numbered: tuple[str, ...] = ()
     if rows.rows is not None:
         check_assigned(target.layout.schema, rows.schema.names, store.root, is_insert=True)
@@ -299,9 +301,20 @@ def metadata_after(snapshot: Snapshot, incoming: pa.Schema, what: Write) -> Meta
     return before
 
 
-def _target(store: ObjectStore, metadata: Metadata, what: Write, predicate: Predicate | None) -> WriteTarget:
+def _target(
+    store: ObjectStore, snapshot: Snapshot | None, metadata: Metadata, what: Write, predicate: Predicate | None
+) -> WriteTarget:
     schema = Schema.from_json(metadata.schema_string)
-    layout = TableLayout(schema, metadata.partition_columns, COLUMN_MAPPING_MODE.of(metadata.configuration, store.root))
+    if snapshot is None:
+        protocol = protocol_for(metadata, extra=requested_features(what.configuration or {}))
+    else:
+        protocol = protocol_for(metadata, snapshot.protocol)
+    layout = TableLayout(
+        schema,
+        metadata.partition_columns,
+        COLUMN_MAPPING_MODE.of(metadata.configuration, store.root),
+        copies_partition_columns=materialize_partition_columns.FEATURE.is_supported(protocol),
+    )
     rules = row_rules(metadata, store.root)
     if predicate is not None:
         rules = (*rules, PredicateRule(predicate, code="DELTA_REPLACE_WHERE_MISMATCH"))
@@ -342,6 +355,7 @@ def _check_fits(snapshot: Snapshot, metadata: Metadata) -> None:
         and has_checked
         and computes_same
         and snapshot.partition_columns == metadata.partition_columns
+        and not snapshot.layout.copied_partition_columns.fields
     ):
         return
     enforce(snapshot.schema, schema.to_arrow(), table=snapshot.store.root)

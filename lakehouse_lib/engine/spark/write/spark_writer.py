@@ -70,11 +70,13 @@ class FooterTask:
 
 
 def can_write(target: WriteTarget) -> bool:
-    """Whether Spark's Parquet writer can write files with the writer properties of the target.
+    """Whether Spark's Parquet writer can write files with the layout and the writer properties of the target.
 
-    It can if only the compression is set: UNCOMPRESSED, SNAPPY, LZ4_RAW, ZSTD with any level, or GZIP with its default
-    level.
+    It writes no copies of partition columns. Of the properties, only the compression may be set: UNCOMPRESSED, SNAPPY,
+    LZ4_RAW, ZSTD with any level, or GZIP with its default level.
     """
+    if target.layout.copied_partition_columns.fields:
+        return False
     properties = target.writer_properties
     if properties is None or not properties.names:
         return True
