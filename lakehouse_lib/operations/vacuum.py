@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
@@ -19,11 +20,14 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import literal, strings
 from lakehouse_lib.engine.spark.write import WRITE_KEY
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, VersionNotFoundError
+from lakehouse_lib.features.in_commit_timestamp import effective_properties
 from lakehouse_lib.log import clock, latest_version
 from lakehouse_lib.log.change_files import logged_change_files
 from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.log.file_records import recorded_paths
+from lakehouse_lib.log.history import newest_at
+from lakehouse_lib.log.last_vacuum import write_last_vacuumed
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.log.tombstones import are_expired, retention, unexpired
 from lakehouse_lib.operations.files import total_size
@@ -121,7 +125,10 @@ def vacuum(
         metrics = {**due, "numDeletedFiles": deleted}
         return VacuumResult(latest.store.root, latest.version, version, metrics, dry_run, retention_hours, tuple(paths))
 
-    if dry_run or not paths:
+    if dry_run:
+        return result(None, 0)
+    if not paths:
+        _remember(latest, cutoff, full=full)
         return result(None, 0)
     parents = pc.replace_substring_regex(listing.objects["path"], "[^/]*$", "")
     folders = {"numVacuumedDirectories": pc.count_distinct(parents).as_py()}
@@ -151,7 +158,22 @@ def vacuum(
     started.store.delete_many(paths)
     metrics = {"numDeletedFiles": len(paths), **folders}
     end = _log(started.update(), "VACUUM END", {"status": "COMPLETED"}, metrics, commit_properties)
+    _remember(latest, cutoff, full=full)
     return result(end, len(paths))
+
+
+def _remember(latest: Snapshot, cutoff: int, *, full: bool) -> None:
+    """Write up to which version the removed files are deleted, so that a plan need not read these commits again.
+
+    Only a full vacuum knows it: checkpoints may have dropped tombstones that the other kind needs.
+    """
+    if not full:
+        return
+    properties = effective_properties(latest.configuration, latest.protocol)
+    with suppress(VersionNotFoundError):  # a concurrent cleanup
+        version = newest_at(latest.store, list_commits(latest.store), cutoff, properties)
+        if version is not None:
+            write_last_vacuumed(latest.store, version)
 
 
 def plan_vacuum(

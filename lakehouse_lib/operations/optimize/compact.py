@@ -21,6 +21,7 @@ from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import places_in_order
+from lakehouse_lib.operations.optimize.limit import check_max_bytes, parts_within
 from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
 from lakehouse_lib.operations.optimize.z_order.tags import copy_tags, target_sizes
 from lakehouse_lib.operations.results import ChangeResult
@@ -69,8 +70,13 @@ class CompactPlan:
     partitions: int
 
 
-def plan_compact(snapshot: Snapshot, target_size: int, predicate: Predicate | None = None) -> CompactPlan:
+def plan_compact(
+    snapshot: Snapshot, target_size: int, predicate: Predicate | None = None, max_bytes: int | None = None
+) -> CompactPlan:
     """Plan the compaction of a version. Reads no data.
+
+    Args:
+        max_bytes: the most bytes to read (``limit.parts_within``); None: no limit.
 
     Raises:
         InvalidArgumentError: the predicate refers to a column that is not a partition column.
@@ -79,6 +85,11 @@ def plan_compact(snapshot: Snapshot, target_size: int, predicate: Predicate | No
     files = snapshot.prune(predicate)
     codes = partition_codes(files, snapshot.layout)
     bins = compaction_bins(files, codes, target_size)
+    if max_bytes is not None and bins:
+        sizes = numbers_of(files["size"], np.int64)
+        counts = np.array([len(rows) for rows in bins])
+        totals = np.array([sizes[rows].sum() for rows in bins])
+        bins = tuple(bins[number] for number in parts_within(counts, totals, max_bytes))
     partitions = len(np.unique(codes[[rows[0] for rows in bins]])) if bins else 0
     return CompactPlan(len(files), files, bins, partitions)
 
@@ -130,6 +141,7 @@ def compact(
     *,
     target_size: int | None = None,
     predicate: Predicate | None = None,
+    max_bytes: int | None = None,
     writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
 ) -> ChangeResult:
@@ -145,6 +157,7 @@ def compact(
         target_size: bytes; default ``delta.targetFileSize``, else 100 MiB (delta-rs' default; delta-spark's is 1 GiB,
             which one task must read and write alone).
         predicate: on partition columns.
+        max_bytes: the most bytes to read; the smallest files are merged first, and the others stay. None: no limit.
 
     Returns:
         Metrics: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes, executionTimeMs, filesAdded and
@@ -157,7 +170,8 @@ def compact(
     started = time.monotonic()
     snapshot.check_writable()
     size = target_file_size(snapshot.configuration, target_size, table=snapshot.store.root)
-    plan = plan_compact(snapshot, size, predicate)
+    check_max_bytes(max_bytes, snapshot.store.root)
+    plan = plan_compact(snapshot, size, predicate, max_bytes)
     parameters = {"predicate": "[]", "zOrderBy": "[]", "auto": False, "targetSize": size}
     return rewrite_bins(
         snapshot, engine, plan, "OPTIMIZE", parameters, started, commit_properties, writer_properties=writer_properties

@@ -28,6 +28,7 @@ from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features.row_tracking import FileIds
 from lakehouse_lib.operations.files import discard, has_many_deleted_rows, live_records, partition_codes
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import Places
+from lakehouse_lib.operations.optimize.limit import check_max_bytes, parts_within
 from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
 from lakehouse_lib.operations.optimize.z_order.deleted_positions import PlacesOfKeys
 from lakehouse_lib.operations.optimize.z_order.keys import has_order
@@ -85,6 +86,7 @@ def z_order(
     target_size: int | None = None,
     predicate: Predicate | None = None,
     full: bool = False,
+    max_bytes: int | None = None,
     writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
 ) -> ChangeResult:
@@ -106,6 +108,8 @@ def z_order(
         target_size: bytes of a file; None: ``delta.targetFileSize``, else 100 MiB.
         predicate: on partition columns only: the partitions to Z-order; None: all.
         full: rewrite Z-ordered files too, so that all files of a partition belong to one run.
+        max_bytes: the most bytes to read; partitions with the smallest files first, and the others stay. None: no
+            limit.
 
     Returns:
         The metrics of ``compact``, ``numFilesAlreadyClustered`` (of the considered files) and ``zOrderBy``.
@@ -119,10 +123,18 @@ def z_order(
     """
     started = time.monotonic()
     snapshot.check_writable()
-    key_columns = _checked_columns(snapshot, columns, predicate)
+    key_columns = check_columns(snapshot, columns, predicate)
     size = target_file_size(snapshot.configuration, target_size, table=snapshot.store.root)
+    check_max_bytes(max_bytes, snapshot.store.root)
     plan = plan_z_order(
-        snapshot, key_columns, size, predicate, engine.parallelism, full=full, writer_properties=writer_properties
+        snapshot,
+        key_columns,
+        size,
+        predicate,
+        engine.parallelism,
+        full=full,
+        max_bytes=max_bytes,
+        writer_properties=writer_properties,
     )
     if not plan.outputs:
         metrics = _metrics(plan, plan.files, plan.files, key_columns, started)
@@ -157,6 +169,7 @@ def plan_z_order(
     parallelism: int,
     *,
     full: bool = False,
+    max_bytes: int | None = None,
     writer_properties: WriterProperties | None = None,
 ) -> Plan:
     """Plan the trees, the tasks and the files to write. Reads only a sample of the key columns."""
@@ -167,6 +180,10 @@ def plan_z_order(
     z_ordered_count = int(z_ordered.sum())
     many_deleted = has_many_deleted_rows(files)
     selected_files = files_to_z_order(codes, sizes, z_ordered & (not full), many_deleted, target_size)
+    if max_bytes is not None and selected_files:
+        counts = np.array([len(rows) for rows, _ in selected_files])
+        totals = np.array([sizes[rows].sum() for rows, _ in selected_files])
+        selected_files = [selected_files[number] for number in parts_within(counts, totals, max_bytes)]
     if not selected_files:
         return Plan(len(files), z_ordered_count, files.slice(0, 0), 0, (), ())
     chosen = files.take(int64s(np.sort(np.concatenate([rows for rows, _ in selected_files]))))
@@ -205,8 +222,12 @@ def plan_z_order(
     )
 
 
-def _checked_columns(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | None) -> tuple[str, ...]:
-    """The names of the columns to Z-order by; refuses columns and predicates that are not valid."""
+def check_columns(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | None) -> tuple[str, ...]:
+    """The names of the columns to Z-order by, in the schema's spelling.
+
+    Raises:
+        InvalidArgumentError: a column, or the predicate, is not valid; see ``z_order``.
+    """
 
     def wrong(problem: str, hint: str) -> InvalidArgumentError:
         return InvalidArgumentError(problem, table=snapshot.store.root, version=snapshot.version, hint=hint)

@@ -1,0 +1,30 @@
+"""``_last_vacuum_info``: up to which version a vacuum has deleted the removed files, as delta-spark writes it.
+
+The file is a hint. If it is missing or cannot be read, the next plan of a vacuum reads more commits.
+"""
+
+from __future__ import annotations
+
+import json
+
+from lakehouse_lib.errors import StoreError
+from lakehouse_lib.log import file_names
+from lakehouse_lib.store import ObjectStore
+
+_PATH = f"{file_names.LOG}/_last_vacuum_info"
+_VERSION = "latestCommitVersionOutsideOfRetentionWindow"
+
+
+def last_vacuumed(store: ObjectStore) -> int | None:
+    """The last version whose removed files a vacuum has deleted; None: unknown."""
+    try:
+        body = json.loads(store.read(_PATH))
+    except (StoreError, ValueError):
+        return None
+    version = body.get(_VERSION) if isinstance(body, dict) else None
+    return version if type(version) is int and version >= 0 else None
+
+
+def write_last_vacuumed(store: ObjectStore, version: int) -> None:
+    """Write that the removed files of all commits up to ``version`` are deleted."""
+    store.put(_PATH, json.dumps({_VERSION: version}, separators=(",", ":")).encode() + b"\n")

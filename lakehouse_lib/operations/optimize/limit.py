@@ -1,0 +1,39 @@
+"""The parts of a rewrite that fit a limit of bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.json_text import excerpt
+
+Rows = NDArray[np.int64]
+
+
+def parts_within(counts: Rows, sizes: Rows, max_bytes: int | None) -> Rows:
+    """The parts to rewrite, ascending: those with the smallest files first, as long as they fit.
+
+    Args:
+        counts: the number of files of each part.
+        sizes: the bytes of each part.
+        max_bytes: None: all parts.
+    """
+    if max_bytes is None:
+        return np.arange(len(sizes))
+    order = np.lexsort((sizes, sizes / np.maximum(counts, 1)))
+    return np.sort(order[np.cumsum(sizes[order]) <= max_bytes])
+
+
+def check_max_bytes(max_bytes: int | None, table: str) -> None:
+    """Refuse a limit that is not a positive number of bytes.
+
+    Raises:
+        InvalidArgumentError: it is not.
+    """
+    if max_bytes is not None and (type(max_bytes) is not int or max_bytes < 1):
+        raise InvalidArgumentError(
+            f"max_bytes is {excerpt(max_bytes)}; expected a positive number of bytes",
+            table=table,
+            hint="None rewrites everything that is due",
+        )
