@@ -16,11 +16,19 @@ from lakehouse_lib.statistics import ColumnPath, bounds_of
 
 
 def mean_files_at_a_point(snapshot: Snapshot, columns: Sequence[str]) -> dict[str, float]:
+    """``files_at_a_point`` of all files of a version."""
+    return files_at_a_point(snapshot, snapshot.files, columns)
+
+
+def files_at_a_point(snapshot: Snapshot, files: pa.Table, columns: Sequence[str]) -> dict[str, float]:
     """The mean number of files that may hold the same value, by column.
 
     The mean is over the values that are the min or the max of a file. The range of a file is from its min to its max.
     1.0 means that no ranges overlap; the number of files means that all ranges overlap. A file with unknown bounds
     counts at every value, because a query has to read it. A column without bounds in any file is left out.
+
+    Args:
+        files: a files table of the version.
 
     Raises:
         InvalidArgumentError: a column does not exist, or its type has no order.
@@ -40,7 +48,7 @@ def mean_files_at_a_point(snapshot: Snapshot, columns: Sequence[str]) -> dict[st
         if field.name not in snapshot.partition_columns:
             path = (snapshot.layout.physical_name(field),)
             column_types[path], names[path] = field.type, field.name
-    bounds = bounds_of(snapshot.files, column_types) if column_types else {}
+    bounds = bounds_of(files, column_types) if column_types else {}
     depths = {names[path]: _mean_depth(bound.min, bound.max) for path, bound in bounds.items()}
     return {name: depth for name, depth in depths.items() if depth is not None}
 

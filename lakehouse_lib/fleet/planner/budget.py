@@ -1,0 +1,32 @@
+"""The budget of a maintenance run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakehouse_lib.errors import InvalidArgumentError
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that a maintenance run may use.
+
+    Attributes:
+        bytes: data that it reads and writes; None: no limit.
+        seconds: its predicted duration; None: no limit.
+
+    Raises:
+        InvalidArgumentError: a limit is not positive.
+    """
+
+    bytes: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("bytes", self.bytes), ("seconds", self.seconds)):
+            if value is not None and not value > 0:
+                raise InvalidArgumentError(
+                    f"the budget's {name} is {value!r}; expected a positive number",
+                    hint="Leave it out for no limit",
+                    code="DELTA_BUDGET_TOO_SMALL",
+                )

@@ -1,0 +1,136 @@
+"""The plan of a maintenance run: which steps of a fleet are run within a budget, and in which order.
+
+The decision is pure. Steps are taken by gain per cost. A step that waits counts more with every day, so that no table
+starves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.fleet.planner.budget import Budget
+from lakehouse_lib.fleet.planner.step import Step
+from lakehouse_lib.operations.optimize.limit import parts_within
+
+#: The days in which the weight of a waiting step doubles.
+_DOUBLED_AFTER_DAYS = 3.0
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A step that a run may take.
+
+    Attributes:
+        priority: multiplies the gain.
+        waiting_since: when a plan first left the step out, in ms since the epoch; None: no plan has.
+    """
+
+    step: Step
+    priority: float = 1.0
+    waiting_since: int | None = None
+
+    def weight(self, now: int) -> float:
+        """Gain per cost, with the priority and the time that the step has waited."""
+        step = self.step
+        days = 0.0 if self.waiting_since is None else max(0, now - self.waiting_since) / _DAY_MS
+        ratio = step.predicted.gain / max(step.cost, 1)
+        return float(ratio * self.priority * 2 ** min(days / _DOUBLED_AFTER_DAYS, 500))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The steps of a run in the order in which they are run, and the steps that the budget leaves out.
+
+    Attributes:
+        steps: a step may be a part of its candidate's step.
+        deferred: steps that wait for a later run: whole ones, and those of which this plan has a part.
+    """
+
+    steps: tuple[Step, ...]
+    deferred: tuple[Step, ...]
+
+
+def choose(candidates: Iterable[Candidate], budget: Budget, now: int) -> Plan:
+    """Choose the steps of a run, greedily by weight.
+
+    If a step exceeds what is left of the budget, as many of its parts as fit are chosen, those with the smallest
+    files first. A
+    step without parts that exceeds it is deferred, and the next step is tried.
+
+    Args:
+        now: ms since the epoch.
+
+    Raises:
+        InvalidArgumentError: the budget is too small for any part of any step (``DELTA_BUDGET_TOO_SMALL``).
+    """
+    ordered = sorted(candidates, key=lambda each: (-each.weight(now), each.step.table, each.step.verb))
+    bytes_left = float("inf") if budget.bytes is None else float(budget.bytes)
+    seconds_left = float("inf") if budget.seconds is None else float(budget.seconds)
+    steps: list[Step] = []
+    deferred: list[Step] = []
+    for candidate in ordered:
+        step = candidate.step
+        part = _within(step, bytes_left, seconds_left)
+        if part is not step:
+            deferred.append(step)
+        if part is None:
+            continue
+        steps.append(part)
+        bytes_left -= part.bytes
+        seconds_left -= part.predicted.seconds
+    if deferred and not steps:
+        smallest = min(deferred, key=lambda step: step.bytes)
+        raise InvalidArgumentError(
+            f"the budget is {_text(budget)}; expected enough for one step, such as {smallest.verb} of "
+            f"{smallest.table} with {smallest.bytes} bytes and {smallest.predicted.seconds:.0f} seconds",
+            hint="Raise the budget, or leave it out",
+            code="DELTA_BUDGET_TOO_SMALL",
+        )
+    return Plan(tuple(steps), tuple(deferred))
+
+
+def _within(step: Step, bytes_left: float, seconds_left: float) -> Step | None:
+    """The step, or the largest part of it that fits, or None."""
+    if step.bytes <= bytes_left and step.predicted.seconds <= seconds_left:
+        return step
+    if step.parts is None or not step.bytes:
+        return None
+    share = min(1.0, seconds_left / step.predicted.seconds) if step.predicted.seconds else 1.0
+    most = int(min(bytes_left, share * step.bytes))
+    whole = step.parts.effect()
+    scale = (whole.bytes_read + whole.bytes_written) / step.bytes  # the plan's bytes are corrected, the parts' are not
+    parts = step.parts
+    # The files of a part are limited by what is read, because only that is known exactly.
+    most_read = int(most * scale * whole.bytes_read / max(whole.bytes_read + whole.bytes_written, 1))
+    rows = parts_within(parts.files_removed, parts.bytes_read, most_read)
+    if not len(rows):
+        return None
+    chosen = parts.effect(rows)
+    factors = _factors(whole.to_dict(), step.predicted.to_dict())
+    read = chosen.bytes_read / max(whole.bytes_read, 1)
+    predicted = replace(chosen.scaled(factors), seconds=step.predicted.seconds * read)
+    return replace(
+        step,
+        uncorrected=chosen,
+        arguments={**step.arguments, "max_bytes": most_read},
+        predicted=predicted,
+        reason=f"{step.reason}; {len(rows)} of {len(parts.bytes_read)} parts are within the budget",
+        parts=None,
+    )
+
+
+def _factors(whole: Mapping[str, float], corrected: Mapping[str, float]) -> dict[str, float]:
+    """By number, what a correction multiplied it by."""
+    return {name: corrected[name] / value for name, value in whole.items() if value and name != "seconds"}
+
+
+def _text(budget: Budget) -> str:
+    limits = [
+        f"{value:g} {name}"
+        for name, value in (("bytes", budget.bytes), ("seconds", budget.seconds))
+        if value is not None
+    ]
+    return " and ".join(limits)

@@ -1,0 +1,34 @@
+"""The policy by which a table is maintained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+from lakehouse_lib.fleet.planner.step import Verb
+
+#: All verbs of the planner.
+VERBS: tuple[Verb, ...] = get_args(Verb)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The policy by which a table is maintained. What it does not say is decided by the table's own properties.
+
+    Attributes:
+        verbs: the verbs that may be planned.
+        cluster_by: the columns to Z-order by; without columns small files are merged (``optimize``).
+        target_file_size: bytes; None: ``delta.targetFileSize``, else 100 MiB.
+        retention_hours: of removed files; None: the table's own retention.
+        enforce_retention: refuse a retention shorter than the table's own.
+        priority: multiplies the gain of this table's steps.
+        payback_queries: a step is planned only if so many queries save what it costs.
+    """
+
+    verbs: tuple[Verb, ...] = VERBS
+    cluster_by: tuple[str, ...] = ()
+    target_file_size: int | None = None
+    retention_hours: float | None = None
+    enforce_retention: bool = True
+    priority: float = 1.0
+    payback_queries: float = 100.0

@@ -1,0 +1,64 @@
+"""The bytes that a query of a table reads, computed from the log only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakehouse_lib.arrow.values import bools, numbers_of
+from lakehouse_lib.fleet.overlap import files_at_a_point
+from lakehouse_lib.fleet.planner.step import OPEN_BYTES
+from lakehouse_lib.snapshot import Snapshot
+
+
+def query_cost(snapshot: Snapshot, columns: Sequence[str] = ()) -> int:
+    """The bytes that a query of a version reads. Each file that it opens counts as ``OPEN_BYTES``.
+
+    Args:
+        columns: the query reads one value of one of these columns, and the result is the mean over the columns. Without
+            columns the query scans the table.
+    """
+    files = snapshot.files
+    sizes = numbers_of(files["size"], np.int64)
+    if not len(sizes) or not columns:
+        return int(sizes.sum()) + len(sizes) * OPEN_BYTES
+    return int(np.mean(list(depths(snapshot, files, columns).values())) * (sizes.mean() + OPEN_BYTES))
+
+
+def depths(snapshot: Snapshot, files: pa.Table, columns: Sequence[str]) -> Mapping[str, float]:
+    """By column, the mean number of these files that a query of one value reads. A column without bounds: all files."""
+    mean_files = files_at_a_point(snapshot, files, columns)
+    return {name: mean_files.get(name, float(len(files))) for name in columns}
+
+
+def clustered_cost(
+    snapshot: Snapshot,
+    files: pa.Table,
+    columns: Sequence[str],
+    chosen: Sequence[NDArray[np.int64]],
+    new_files: Sequence[int],
+) -> int:
+    """``query_cost`` after some files were Z-ordered, as predicted.
+
+    A k-d tree with n leaves over c columns has n^(1 - 1/c) leaves at a value of one column, and a query of one value
+    reads them in every partition. The files that stay overlap as before.
+
+    Args:
+        files: files table of the snapshot.
+        chosen: for each partition, the rows of the files to Z-order.
+        new_files: for each partition, the number of files that replace them.
+    """
+    stays = np.ones(len(files), np.bool_)
+    if chosen:
+        stays[np.concatenate(chosen)] = False
+    rest = files.filter(bools(stays))
+    total = int(numbers_of(files["size"], np.int64).sum())
+    count = len(rest) + sum(new_files)
+    exponent = 1 - 1 / len(columns)
+    new_depth = sum(number**exponent for number in new_files)
+    remaining = depths(snapshot, rest, columns) if len(rest) else dict.fromkeys(columns, 0.0)
+    depth = float(np.mean([min(remaining[name] + new_depth, count) for name in columns]))
+    return int(depth * (total / max(count, 1) + OPEN_BYTES))

@@ -1,0 +1,132 @@
+"""Steps that rewrite data files or complete their statistics: ``optimize``, ``z_order``, ``compute_statistics``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakehouse_lib.arrow.values import literal, numbers_of
+from lakehouse_lib.fleet.planner.policy import Policy
+from lakehouse_lib.fleet.planner.query_cost import clustered_cost, query_cost
+from lakehouse_lib.fleet.planner.step import OPEN_BYTES, Effect, Parts, Step
+from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes, total_size
+from lakehouse_lib.operations.optimize.compact import plan_compact
+from lakehouse_lib.operations.optimize.statistics import plan_statistics
+from lakehouse_lib.operations.optimize.z_order.selection import files_to_z_order, is_z_ordered
+from lakehouse_lib.operations.optimize.z_order.z_order import check_columns
+from lakehouse_lib.protocol.table_properties import target_file_size
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.statistics import num_records
+
+Rows = NDArray[np.int64]
+
+
+def rewrite_step(table: str, snapshot: Snapshot, policy: Policy) -> Step | None:
+    """The step that rewrites files of a version: ``z_order`` if the policy has columns, else ``optimize``.
+
+    Files that will be Z-ordered are not merged first. None: no file needs to be rewritten.
+    """
+    if policy.cluster_by and "z_order" in policy.verbs:
+        return _z_order(table, snapshot, policy)
+    return _optimize(table, snapshot, policy) if "optimize" in policy.verbs else None
+
+
+def statistics_step(table: str, snapshot: Snapshot) -> Step | None:
+    """The step that adds missing statistics to the log, or None. A query of a value reads all files without them."""
+    files = plan_statistics(snapshot)
+    if not len(files):
+        return None
+    return Step(
+        table,
+        "compute_statistics",
+        snapshot.version,
+        {},
+        f"{len(files)} of {snapshot.file_count} files have no complete statistics, so no query can skip them",
+        Effect(files_removed=len(files), files_added=len(files), query_bytes=total_size(files)),
+        requests=len(files),
+    )
+
+
+def _optimize(table: str, snapshot: Snapshot, policy: Policy) -> Step | None:
+    target = target_file_size(snapshot.configuration, policy.target_file_size, table=snapshot.store.root)
+    plan = plan_compact(snapshot, target)
+    if not plan.bins:
+        return None
+    numbers = np.repeat(np.arange(len(plan.bins)), [len(rows) for rows in plan.bins])
+    parts = _parts(plan.files, np.concatenate(plan.bins), numbers, np.ones(len(plan.bins), np.int64))
+    effect = parts.effect()
+    return Step(
+        table,
+        "optimize",
+        snapshot.version,
+        {"target_size": target},
+        f"{effect.files_removed} of {plan.considered} files are small or have many deleted rows; {len(plan.bins)} "
+        "files can replace them",
+        effect,
+        parts=parts,
+    )
+
+
+def _z_order(table: str, snapshot: Snapshot, policy: Policy) -> Step | None:
+    columns = check_columns(snapshot, policy.cluster_by, None)
+    target = target_file_size(snapshot.configuration, policy.target_file_size, table=snapshot.store.root)
+    files = snapshot.files
+    sizes = numbers_of(files["size"], np.int64)
+    chosen = files_to_z_order(
+        partition_codes(files, snapshot.layout),
+        sizes,
+        is_z_ordered(snapshot, files, columns, target),
+        has_many_deleted_rows(files),
+        target,
+    )
+    if not chosen:
+        return None
+    rows, new_files = [rows for rows, _ in chosen], [count for _, count in chosen]
+    numbers = np.repeat(np.arange(len(rows)), [len(part) for part in rows])
+    parts = _parts(files, np.concatenate(rows), numbers, np.array(new_files, np.int64))
+    saved = max(0, query_cost(snapshot, columns) - clustered_cost(snapshot, files, columns, rows, new_files))
+    share = parts.bytes_read / max(int(parts.bytes_read.sum()), 1)
+    parts = Parts(
+        parts.files_removed, parts.files_added, parts.bytes_read, parts.bytes_written, (saved * share).astype(np.int64)
+    )
+    effect = parts.effect()
+    return Step(
+        table,
+        "z_order",
+        snapshot.version,
+        {"columns": list(columns), "target_size": target},
+        f"{effect.files_removed} of {len(files)} files are not Z-ordered by {', '.join(columns)}, or are small",
+        effect,
+        parts=parts,
+    )
+
+
+def _parts(files: pa.Table, rows: Rows, numbers: Rows, new_files: Rows) -> Parts:
+    """The parts of a rewrite of some files.
+
+    Args:
+        rows: the rows of the files, and ``numbers``: the part of each.
+        new_files: for each part, the number of files that replace its files.
+    """
+    count = len(new_files)
+    sizes = numbers_of(files["size"], np.int64)[rows]
+    live_bytes = (sizes * _live_share(files)[rows]).astype(np.int64)
+    before = np.bincount(numbers, sizes, minlength=count).astype(np.int64)
+    after = np.bincount(numbers, live_bytes, minlength=count).astype(np.int64)
+    old_files = np.bincount(numbers, minlength=count).astype(np.int64)
+    saved = before - after + (old_files - new_files) * OPEN_BYTES
+    return Parts(old_files, new_files, before, after, np.maximum(saved, 0))
+
+
+def _live_share(files: pa.Table) -> NDArray[np.float64]:
+    """The share of each file's rows that no deletion vector hides; 1 if the number of rows is unknown."""
+    deleted = pc.fill_null(pc.struct_field(files["deletionVector"], "cardinality"), literal(0, pa.int64()))
+    hidden = numbers_of(deleted, np.int64).astype(np.float64)
+    share = np.ones(len(files))
+    if hidden.any():
+        records = numbers_of(pc.fill_null(num_records(files), literal(0, pa.int64())), np.int64)
+        counted_files = np.flatnonzero((hidden > 0) & (records > 0))
+        share[counted_files] = np.maximum(0.0, 1 - hidden[counted_files] / records[counted_files])
+    return share

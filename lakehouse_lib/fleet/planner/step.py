@@ -1,0 +1,133 @@
+"""A step of maintenance: one verb on one table, with its predicted effect and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Verb = Literal["optimize", "z_order", "compute_statistics", "checkpoint", "vacuum", "cleanup"]
+
+#: The bytes that a reader scans in the time that it needs to open a file (Spark: ``spark.sql.files.openCostInBytes``).
+OPEN_BYTES = 4 * 2**20
+#: A byte that vacuum frees counts as this share of a byte that every query no longer reads.
+_FREED_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The effect of a step, predicted from the log or measured afterwards. Sizes are in bytes.
+
+    Attributes:
+        files_removed, files_added: data files; for ``checkpoint`` and ``cleanup`` files of the log. ``vacuum`` and
+            ``cleanup`` delete files, the other verbs only remove them from the latest version.
+        bytes_read, bytes_written: data that the step rewrites.
+        bytes_freed: the size of the files that the step deletes.
+        query_bytes: what a query no longer reads. Each file that it no longer opens counts as ``OPEN_BYTES``. A query
+            reads one value of a Z-order column, or scans a table without such columns.
+        seconds: the duration.
+    """
+
+    files_removed: int = 0
+    files_added: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    bytes_freed: int = 0
+    query_bytes: int = 0
+    seconds: float = 0.0
+
+    @property
+    def gain(self) -> float:
+        """Bytes that a query no longer reads, with a share of the freed bytes."""
+        return self.query_bytes + _FREED_SHARE * self.bytes_freed
+
+    def scaled(self, factors: Mapping[str, float]) -> Effect:
+        """The effect with some of its numbers multiplied."""
+        changed = {
+            name: type(value)(value * factors[name]) for name, value in self.to_dict().items() if name in factors
+        }
+        return replace(self, **changed)  # type: ignore[arg-type]
+
+    def to_dict(self) -> dict[str, float]:
+        """Every number by its name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The independent parts of a rewrite, such as bins or partitions, one row each. Sizes are in bytes."""
+
+    files_removed: NDArray[np.int64]
+    files_added: NDArray[np.int64]
+    bytes_read: NDArray[np.int64]
+    bytes_written: NDArray[np.int64]
+    query_bytes: NDArray[np.int64]
+
+    def effect(self, rows: NDArray[np.int64] | None = None) -> Effect:
+        """The sum of these parts; None: of all."""
+        totals = {
+            item.name: int((values if rows is None else values[rows]).sum())
+            for item in fields(self)
+            for values in [getattr(self, item.name)]
+        }
+        return Effect(**totals)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step that pays.
+
+    Attributes:
+        table: the table's name in the registry, or its location.
+        verb: the name of the verb.
+        read_version: the version from which the step was planned.
+        arguments: the arguments of the verb, as plain values.
+        reason: why the step is needed, as a sentence with figures.
+        predicted: the predicted effect, corrected by earlier runs.
+        uncorrected: the predicted effect without corrections; None: there is none.
+        requests: requests to the store beside those for rewritten files: listings, deletions, footers.
+        parts: the parts that a budget may choose from; None: the step is run as a whole.
+    """
+
+    table: str
+    verb: Verb
+    read_version: int
+    arguments: Mapping[str, Any]
+    reason: str
+    predicted: Effect
+    requests: int = 0
+    uncorrected: Effect | None = None
+    parts: Parts | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def cost(self) -> int:
+        """What the step reads and writes, in bytes. Each file and each request counts as ``OPEN_BYTES``."""
+        rewritten = self.predicted.files_removed + self.predicted.files_added if self.predicted.bytes_read else 0
+        return self.bytes + (rewritten + self.requests) * OPEN_BYTES
+
+    @property
+    def bytes(self) -> int:
+        """The data that the step reads and writes, in bytes: what a budget limits."""
+        return self.predicted.bytes_read + self.predicted.bytes_written
+
+    @property
+    def payback(self) -> float:
+        """The number of queries after which the step has saved what it cost."""
+        gain = self.predicted.gain
+        return self.cost / gain if gain > 0 else float("inf")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "table": self.table,
+            "verb": self.verb,
+            "read_version": self.read_version,
+            "arguments": dict(self.arguments),
+            "reason": self.reason,
+            "predicted": self.predicted.to_dict(),
+            "cost": self.cost,
+            "payback": self.payback,
+        }

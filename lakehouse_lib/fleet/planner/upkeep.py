@@ -1,0 +1,149 @@
+"""Steps that keep the log short and delete files: ``checkpoint``, ``vacuum``, ``cleanup``. They read no data file."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.values import literal
+from lakehouse_lib.errors import VersionNotFoundError
+from lakehouse_lib.fleet.planner.policy import Policy
+from lakehouse_lib.fleet.planner.step import OPEN_BYTES, Effect, Step
+from lakehouse_lib.log import cleanup as log_cleanup
+from lakehouse_lib.log import file_names
+from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit
+from lakehouse_lib.log.last_vacuum import last_vacuumed
+from lakehouse_lib.log.segment import Commit, list_commits
+from lakehouse_lib.log.tombstones import retention
+from lakehouse_lib.operations.files import total_size
+from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store.concurrent import at_once
+
+_HOUR = 3_600_000
+#: Commits of so many bytes are worth a checkpoint, however few they are.
+_LARGE_LOG = 64 * 2**20
+#: The size of a file's add action in a checkpoint, by which the size of a checkpoint is predicted.
+_ACTION_BYTES = 250
+#: The most commits whose removes a plan of a vacuum reads.
+_MOST_COMMITS = 1_000
+#: The objects in a page of a listing, and in a request that deletes them.
+_PAGE = 1_000
+
+
+def checkpoint_step(table: str, snapshot: Snapshot) -> Step | None:
+    """The step that writes a checkpoint, or None if readers replay few commits.
+
+    Due after as many commits as ``delta.checkpointInterval``, or if the commits have more than 64 MiB.
+    """
+    since = snapshot.checkpoint_version
+    commits = list_commits(snapshot.store, 0 if since is None else since + 1)
+    log_bytes = sum(commit.size for commit in commits)
+    if len(commits) < CHECKPOINT_INTERVAL.of(snapshot.configuration, snapshot.store.root) and log_bytes < _LARGE_LOG:
+        return None
+    written = snapshot.file_count * _ACTION_BYTES
+    return Step(
+        table,
+        "checkpoint",
+        snapshot.version,
+        {},
+        f"readers replay {len(commits)} commits with {log_bytes} bytes since "
+        + (f"the checkpoint of version {since}" if since is not None else "the start of the log"),
+        Effect(
+            files_added=1,
+            bytes_written=written,
+            query_bytes=max(0, log_bytes - written + (len(commits) - 1) * OPEN_BYTES),
+        ),
+        requests=1,
+    )
+
+
+def vacuum_step(table: str, snapshot: Snapshot, policy: Policy, now: int) -> Step | None:
+    """The step that deletes removed files past the retention, or None.
+
+    Predicted by the removes in the commits since the last vacuum (``log.last_vacuum``). Files that no commit refers to
+    are found only by the vacuum itself, so they are not predicted.
+
+    Args:
+        now: ms since the epoch.
+    """
+    store = snapshot.store
+    own = retention(snapshot.configuration, store.root)
+    retention_ms = own if policy.retention_hours is None else int(policy.retention_hours * _HOUR)
+    cutoff = now - retention_ms
+    since = last_vacuumed(store)
+    due = [commit for commit in list_commits(store, 0 if since is None else since + 1) if commit.modified <= cutoff]
+    if not due:
+        return None
+    removed = _removed(snapshot, due[-_MOST_COMMITS:])
+    if not len(removed):
+        return None
+    size = total_size(removed)
+    objects = snapshot.file_count + len(snapshot.tombstones) + len(removed)
+    at_least = "at least " if len(due) > _MOST_COMMITS else ""
+    return Step(
+        table,
+        "vacuum",
+        snapshot.version,
+        {"retention_hours": policy.retention_hours, "enforce_retention_duration": policy.enforce_retention},
+        f"{at_least}{len(removed)} files with {size} bytes were removed longer ago than {retention_ms / _HOUR:g} hours",
+        Effect(files_removed=len(removed), bytes_freed=size),
+        requests=_pages(objects) + _pages(len(removed)),
+    )
+
+
+def cleanup_step(table: str, snapshot: Snapshot, now: int) -> Step | None:
+    """The step that deletes expired files of the log, or None.
+
+    Args:
+        now: ms since the epoch.
+    """
+    store = snapshot.store
+    if not log_cleanup.is_due(store, snapshot.metadata, now=now):
+        return None
+    paths = set(
+        log_cleanup.clean_up(
+            store, snapshot.metadata, snapshot.protocol, now=now, dry_run=True, enforce_retention_duration=True
+        )
+    )
+    if not paths:
+        return None
+    size = sum(meta.size for meta in store.list_from(file_names.LOG) if meta.path in paths)
+    return Step(
+        table,
+        "cleanup",
+        snapshot.version,
+        {},
+        f"{len(paths)} files of the log with {size} bytes are older than the log's retention",
+        Effect(files_removed=len(paths), bytes_freed=size),
+        requests=_pages(len(paths)),
+    )
+
+
+def _removed(snapshot: Snapshot, commits: list[Commit]) -> pa.Table:
+    """The paths and sizes of the files that these commits removed, and of their change files, without live files."""
+    store = snapshot.store
+
+    def read(commit: Commit) -> CommitActions | None:
+        try:
+            return read_commit(store, commit.version, size=commit.size)
+        except VersionNotFoundError:  # cleaned up after it was listed
+            return None
+
+    columns = ["path", "size"]
+    tables = [
+        table.select(columns)
+        for actions in at_once(store, read, commits)
+        if actions is not None
+        for table in (actions.removes, actions.changes)
+    ]
+    if not tables:
+        return pa.table({"path": pa.array([], pa.string()), "size": pa.array([], pa.int64())})
+    files = pa.concat_tables(tables)
+    files = files.filter(pc.invert(pc.is_in(files["path"], value_set=snapshot.file_columns(["path"])["path"])))
+    sizes = files.set_column(1, "size", pc.fill_null(files["size"], literal(0, pa.int64())))
+    return sizes.group_by("path").aggregate([("size", "max")]).rename_columns(["path", "size"])
+
+
+def _pages(objects: int) -> int:
+    return -(-objects // _PAGE)

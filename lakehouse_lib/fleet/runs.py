@@ -1,0 +1,179 @@
+"""The record of maintenance runs: a Delta table with a row for each step that was run, failed or was deferred."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
+from lakehouse_lib.engine.incoming import incoming
+from lakehouse_lib.errors import TableNotFoundError
+from lakehouse_lib.expressions import parse
+from lakehouse_lib.fleet.planner.correction import Run
+from lakehouse_lib.fleet.planner.step import Effect
+from lakehouse_lib.operations.write.write import Write, write
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import ObjectStore, open_store
+
+Status = Literal["done", "failed", "deferred"]
+
+_NUMBERS = tuple(item.name for item in fields(Effect))
+_KINDS = ("uncorrected", "predicted", "measured")
+_TIME = pa.timestamp("us", "UTC")
+#: The newest rows that corrections and waiting times are computed from.
+_DAYS = 90
+
+#: The columns of the record. ``measured_*`` are null if the step was not run.
+SCHEMA = pa.schema(
+    [
+        pa.field("run", pa.string()),
+        pa.field("table", pa.string()),
+        pa.field("verb", pa.string()),
+        pa.field("status", pa.string()),
+        pa.field("reason", pa.string()),
+        pa.field("error_code", pa.string()),
+        pa.field("error", pa.string()),
+        pa.field("planned_at", _TIME),
+        pa.field("finished_at", _TIME),
+        pa.field("read_version", pa.int64()),
+        pa.field("version", pa.int64()),
+        pa.field("cost", pa.int64()),
+        *(
+            pa.field(f"{kind}_{name}", pa.float64() if name == "seconds" else pa.int64())
+            for kind in _KINDS
+            for name in _NUMBERS
+        ),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What became of a step of a plan.
+
+    Attributes:
+        run: the id of the maintenance run.
+        planned_at, finished_at: ms since the epoch; ``finished_at`` is None for a deferred step.
+        version: the version that the step committed.
+        uncorrected: the prediction without the corrections by earlier runs.
+        measured: None for a step that was deferred or has failed.
+    """
+
+    run: str
+    table: str
+    verb: str
+    status: Status
+    reason: str
+    planned_at: int
+    read_version: int
+    cost: int
+    uncorrected: Effect
+    predicted: Effect
+    measured: Effect | None = None
+    version: int | None = None
+    finished_at: int | None = None
+    error_code: str | None = None
+    error: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            item.name: value.to_dict() if isinstance(value, Effect) else value
+            for item in fields(self)
+            for value in [getattr(self, item.name)]
+        }
+
+
+class RunRecord:
+    """The record of maintenance runs in ``RECORDS/runs``. The table is created by the first write.
+
+    Args:
+        records: the location of the platform's own tables.
+    """
+
+    def __init__(self, records: str, storage_options: Mapping[str, str] | None = None) -> None:
+        self.store = runs_store(records, storage_options)
+
+    def append(self, entries: Sequence[StepRecord]) -> None:
+        """Write the entries in one commit."""
+        if not entries:
+            return
+        rows = pa.Table.from_pylist([_row(entry) for entry in entries], SCHEMA)
+        write(self.store, incoming(rows), Write(mode="append", schema_mode="merge"), ArrowEngine())
+
+    def finished(self, now: int) -> list[Run]:
+        """The finished steps of the last 90 days, oldest first.
+
+        Args:
+            now: ms since the epoch.
+        """
+        rows = self._rows("status = 'done'", now).sort_by("finished_at")
+        return [
+            Run(
+                row["table"],
+                row["verb"],
+                *(Effect(**{name: row[f"{kind}_{name}"] for name in _NUMBERS}) for kind in _KINDS),
+            )
+            for row in rows.to_pylist()
+        ]
+
+    def waiting(self, now: int) -> dict[tuple[str, str], int]:
+        """By table and verb, when a step that still waits was first deferred, in ms since the epoch.
+
+        Args:
+            now: ms since the epoch.
+        """
+        rows = self._rows("status IN ('done', 'deferred')", now).sort_by("planned_at")
+        since: dict[tuple[str, str], int] = {}
+        times = pc.cast(rows["planned_at"], pa.int64()).to_pylist()
+        for table, verb, status, moment in zip(
+            rows["table"].to_pylist(), rows["verb"].to_pylist(), rows["status"].to_pylist(), times, strict=True
+        ):
+            if status == "done":
+                since.pop((table, verb), None)
+            else:
+                since.setdefault((table, verb), moment // 1000)
+        return since
+
+    def _rows(self, condition: str, now: int) -> pa.Table:
+        try:
+            snapshot = load_snapshot(self.store)
+        except TableNotFoundError:
+            return SCHEMA.empty_table()
+        first = (now - _DAYS * 86_400_000) * 1000
+        predicate = parse(condition, snapshot.schema, table=self.store.root)
+        rows: pa.Table = ArrowEngine().read(snapshot, None, predicate).read_all()
+        return rows.filter(pc.greater_equal(pc.cast(rows["planned_at"], pa.int64()), pa.scalar(first)))
+
+
+def runs_store(records: str, storage_options: Mapping[str, str] | None = None) -> ObjectStore:
+    """The store of the record of runs."""
+    return open_store(f"{records.rstrip('/')}/runs", dict(storage_options or {}))
+
+
+def _row(entry: StepRecord) -> dict[str, Any]:
+    row = {
+        name: getattr(entry, name)
+        for name in (
+            "run",
+            "table",
+            "verb",
+            "status",
+            "reason",
+            "error_code",
+            "error",
+            "read_version",
+            "version",
+            "cost",
+        )
+    }
+    row["planned_at"] = entry.planned_at * 1000
+    row["finished_at"] = None if entry.finished_at is None else entry.finished_at * 1000
+    for kind in _KINDS:
+        effect = getattr(entry, kind)
+        row |= {f"{kind}_{name}": None if effect is None else getattr(effect, name) for name in _NUMBERS}
+    return row
