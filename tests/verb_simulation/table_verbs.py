@@ -126,7 +126,9 @@ def alter(actor: Actor, snapshot: Snapshot, name: str) -> None:
     else:
         change = {"delta.checkpointInterval": number} if kind == "upkeep" else {"own": number}
         actor.ask(name, OperationPlan("alter", sets=change))
-        result = properties.set_table_properties(snapshot, change, raise_if_not_exists=False, commit_properties=chosen)
+        result = properties.set_table_properties(
+            snapshot, change, actor.engine, raise_if_not_exists=False, commit_properties=chosen
+        )
     assert result.version is not None
     actor.be_done(name, result.version)
 
