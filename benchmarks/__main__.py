@@ -110,7 +110,7 @@ def _contest(
     expected = checks.content(case.source, case.expected)
     for number in range(rounds):
         for name in contestants:
-            # A session knows the log of an earlier table at this path.
+            # A path for each run, because a session caches the log of an earlier table at the same path.
             table = home / f"{case.verb}-{case.source.name}-{name}-{number}"
             data.copy(case.source, table)
             process = sessions.get(name) or ContestantProcess(name, home / f"{name}.log")

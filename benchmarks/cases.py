@@ -34,7 +34,7 @@ class Case:
 
 
 def chosen(prefixes: Sequence[str]) -> list[str]:
-    """The names of the cases that are equal to a prefix or continue it after a hyphen.
+    """The names of the cases that a prefix selects: a whole name, or the part of a name before a hyphen.
 
     Raises:
         ValueError: a prefix has no case.

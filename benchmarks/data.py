@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 SMALL_FILES = 200
 BIG_FILES = 4
-#: About as many files has the clustered table.
+#: The approximate number of files of the clustered table.
 CLUSTERED_FILES = 64
 _STATUS = ["open", "packed", "paid", "returned", "shipped"]
 

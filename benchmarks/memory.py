@@ -1,4 +1,4 @@
-"""Measure the peak memory of processes, and end a process that needs too much."""
+"""Measure the peak memory of processes, and report when it exceeds a limit."""
 
 from __future__ import annotations
 

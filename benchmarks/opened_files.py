@@ -1,4 +1,4 @@
-"""Count the files that a contestant opens, whatever library it is: Linux reports each open of a file in a folder."""
+"""Count the files that a contestant opens. Linux (inotify) reports each open of a file in a folder."""
 
 from __future__ import annotations
 

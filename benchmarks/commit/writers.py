@@ -44,7 +44,8 @@ class Refusals:
 def work(name: str, table: str, number: int, count: int, line: Connection) -> None:
     """Append ``count`` batches, and send the time of the end and the number of failed tries.
 
-    First it sends that it is ready and waits for an answer. If the library gives up a commit, it is tried again.
+    The process first sends that it is ready, and waits for an answer. If the library gives up a commit, the append is
+    repeated.
     """
     from benchmarks.commit.batches import batch
 

@@ -98,7 +98,7 @@ def _write(table: Path, size: float) -> None:
 
 
 def _orders(start: int, count: int, notes: pa.Array) -> pa.Table:
-    """Orders with a note each: the notes of ``notes`` in turns, from a random one on."""
+    """Orders with a column ``note``: the texts of ``notes`` repeated in order, from a random start."""
     # The customers and items of a table of a hundred files.
     orders = data.orders(start, count, _FILE_ROWS * 100)
     first = int(np.random.default_rng([23, start]).integers(0, len(notes)))
@@ -106,7 +106,7 @@ def _orders(start: int, count: int, notes: pa.Array) -> pa.Table:
 
 
 def _notes(*, seed: int) -> pa.Array:
-    """Different texts of 519 bytes, of random words, which Snappy compresses to about the half."""
+    """Different texts of 519 bytes, of random words, which Snappy compresses to about half their size."""
     random = np.random.default_rng(seed)
     words = pa.array([random.bytes(6).hex() for _ in range(_WORDS)])
     count = 100_000

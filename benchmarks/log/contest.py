@@ -21,7 +21,7 @@ _PATIENCE = 1800  # seconds
 
 @dataclass(frozen=True)
 class Question:
-    """A question about a table: by default a method of ``Reader``, with conditions if it takes one.
+    """A question about a table. By default, the method ``name`` of ``Reader`` answers it.
 
     Attributes:
         module: the module that answers, run as ``python -m MODULE CONTESTANT NAME TABLE [CONDITION ...]``, with

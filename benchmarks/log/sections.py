@@ -18,7 +18,7 @@ from benchmarks.log.contest import ROOT, Measured, Question, contest
 #: Files of the tables of the growth section.
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 _PAIR = ("ours", "delta-rs")
-#: A larger table is asked once, because it takes minutes and has little noise.
+#: A larger table is measured once, because it takes minutes and has little noise.
 _LARGE = 2_000_000
 _LARGE_ROUNDS = 1
 
