@@ -137,6 +137,14 @@ class StoreContract:
         assert {meta.path for meta in store.walk()} == names
         assert {meta.path for meta in store.walk("b")} == {"b/c", "b/d/e"}
 
+    def test_folders_are_those_directly_in_a_folder(self, store):
+        for name in ("a", "b/c", "b/d/e", "b2/f", "_delta_log/0.json", "b/d/g/h"):
+            store.put(name, b"x")
+        assert store.folders() == ["_delta_log", "b", "b2"]
+        assert store.folders("b") == ["d"]
+        assert store.folders("b/d") == ["g"]
+        assert store.folders("missing") == store.folders("a") == []
+
     @pytest.mark.parametrize("name", ODD_NAMES)
     def test_a_name_is_what_it_is(self, store, name):
         assert store.put_if_absent(f"dir/{name}", b"x")

@@ -128,6 +128,13 @@ class ObjectStore(Protocol):
     def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
         """Objects directly in ``folder`` with a name from ``start`` on, sorted by name; empty if it does not exist."""
 
+    def folders(self, folder: str = "") -> list[str]:
+        """The names of the folders directly in ``folder`` (the root), sorted; empty if it does not exist.
+
+        Symbolic links are left out, except one named ``_delta_log``. An object store has a folder if it has an object
+        below it.
+        """
+
     def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
         """Every object below ``folder`` (the root), unordered; empty if it does not exist.
 

@@ -152,6 +152,14 @@ class LocalStore:
             if not _is_folder(status):
                 yield _meta(path, status)
 
+    def folders(self, folder: str = "") -> list[str]:
+        with self._failures(""):
+            try:
+                entries = list(os.scandir(Path(self._root, folder)))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=entry.name == _LOG))
+
     def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
         with self._failures(""):
             pending = [folder]

@@ -118,6 +118,11 @@ class SimulatedStore:
             if meta.path.startswith(prefix) and "/" not in name and name >= start:
                 yield meta
 
+    def folders(self, folder: str = "") -> list[str]:
+        prefix = f"{folder}/" if folder else ""
+        paths = [meta.path[len(prefix) :] for meta in self._listed(folder) if meta.path.startswith(prefix)]
+        return sorted({path.partition("/")[0] for path in paths if "/" in path})
+
     def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
         prefix = f"{folder}/" if folder else ""
         yield from (meta for meta in self._listed(folder) if meta.path.startswith(prefix))

@@ -155,6 +155,15 @@ class S3Store:
             if name >= start:
                 yield meta
 
+    def folders(self, folder: str = "") -> list[str]:
+        prefix = self._prefix_of(folder)
+        names = {
+            entry["Prefix"][len(prefix) : -1]
+            for page in self._pages(folder, {"Delimiter": "/"})
+            for entry in page.get("CommonPrefixes", ())
+        }
+        return sorted(name for name in names if name and not _leads_out(name))
+
     def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
         return self._listed(folder, {})
 
@@ -222,17 +231,24 @@ class S3Store:
         return {"Bucket": bucket, "Key": key}
 
     def _listed(self, folder: str, more: dict[str, str], after: str = "") -> Iterator[ObjectMeta]:
-        prefix = f"{self._own_key(folder)['Key']}/" if folder else self._prefix
         if after:
-            more = {**more, "StartAfter": prefix + after}
-        what = f"the listing of {folder or 'the table'}"
-        while True:
-            page = self._client.ask(what, partial(_page, Bucket=self._bucket, Prefix=prefix, **more))
+            more = {**more, "StartAfter": self._prefix_of(folder) + after}
+        for page in self._pages(folder, more):
             for entry in page.get("Contents", ()):
                 key = entry["Key"]
                 if not key.endswith("/"):  # some programs put such an object for a folder
                     size, modified = int(entry["Size"]), _milliseconds(entry["LastModified"])
                     yield ObjectMeta(self._path_of(key), size, modified, entry.get("ETag", ""))
+
+    def _prefix_of(self, folder: str) -> str:
+        return f"{self._own_key(folder)['Key']}/" if folder else self._prefix
+
+    def _pages(self, folder: str, more: dict[str, str]) -> Iterator[Mapping[str, Any]]:
+        prefix = self._prefix_of(folder)
+        what = f"the listing of {folder or 'the table'}"
+        while True:
+            page = self._client.ask(what, partial(_page, Bucket=self._bucket, Prefix=prefix, **more))
+            yield page
             if not page.get("IsTruncated"):
                 return
             token = page.get("NextContinuationToken")

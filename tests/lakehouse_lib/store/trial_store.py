@@ -84,6 +84,10 @@ class TrialStore:
             if path.is_file() and path.name >= start and not path.name.endswith((".aside", ".lock")):
                 yield from self._metas(path)
 
+    def folders(self, folder: str = "") -> list[str]:
+        place = self._own(folder) if folder else self._place(self.root)
+        return sorted(path.name for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
+
     def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
         place = self._own(folder) if folder else self._place(self.root)
         for path in place.rglob("*") if place.is_dir() else ():
