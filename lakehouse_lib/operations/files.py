@@ -50,6 +50,18 @@ def has_many_deleted_rows(files: pa.Table) -> NDArray[np.bool_]:
     return many
 
 
+def live_share(files: pa.Table) -> NDArray[np.float64]:
+    """The share of each file's rows that no deletion vector hides; 1 if the number of rows is unknown."""
+    deleted = pc.fill_null(pc.struct_field(files["deletionVector"], "cardinality"), literal(0, pa.int64()))
+    hidden = numbers_of(deleted, np.int64).astype(np.float64)
+    share = np.ones(len(files))
+    if hidden.any():
+        records = numbers_of(pc.fill_null(num_records(files), literal(0, pa.int64())), np.int64)
+        counted_files = np.flatnonzero((hidden > 0) & (records > 0))
+        share[counted_files] = np.maximum(0.0, 1 - hidden[counted_files] / records[counted_files])
+    return share
+
+
 def count_rows(snapshot: Snapshot) -> int:
     """The number of live rows of a version, from the statistics in the log.
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.values import literal, numbers_of
+from lakehouse_lib.arrow.values import numbers_of
 from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.planner.query_cost import clustered_cost, query_cost
 from lakehouse_lib.fleet.planner.step import OPEN_BYTES, Effect, Parts, Step
-from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes, total_size
+from lakehouse_lib.operations.files import has_many_deleted_rows, live_share, partition_codes, total_size
 from lakehouse_lib.operations.optimize.compact import plan_compact
 from lakehouse_lib.operations.optimize.statistics import plan_statistics
 from lakehouse_lib.operations.optimize.z_order.selection import files_to_z_order, is_z_ordered
 from lakehouse_lib.operations.optimize.z_order.z_order import check_columns
 from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.statistics import num_records
 
 Rows = NDArray[np.int64]
 
@@ -112,21 +110,9 @@ def _parts(files: pa.Table, rows: Rows, numbers: Rows, new_files: Rows) -> Parts
     """
     count = len(new_files)
     sizes = numbers_of(files["size"], np.int64)[rows]
-    live_bytes = (sizes * _live_share(files)[rows]).astype(np.int64)
+    live_bytes = (sizes * live_share(files)[rows]).astype(np.int64)
     before = np.bincount(numbers, sizes, minlength=count).astype(np.int64)
     after = np.bincount(numbers, live_bytes, minlength=count).astype(np.int64)
     old_files = np.bincount(numbers, minlength=count).astype(np.int64)
     saved = before - after + (old_files - new_files) * OPEN_BYTES
     return Parts(old_files, new_files, before, after, np.maximum(saved, 0))
-
-
-def _live_share(files: pa.Table) -> NDArray[np.float64]:
-    """The share of each file's rows that no deletion vector hides; 1 if the number of rows is unknown."""
-    deleted = pc.fill_null(pc.struct_field(files["deletionVector"], "cardinality"), literal(0, pa.int64()))
-    hidden = numbers_of(deleted, np.int64).astype(np.float64)
-    share = np.ones(len(files))
-    if hidden.any():
-        records = numbers_of(pc.fill_null(num_records(files), literal(0, pa.int64())), np.int64)
-        counted_files = np.flatnonzero((hidden > 0) & (records > 0))
-        share[counted_files] = np.maximum(0.0, 1 - hidden[counted_files] / records[counted_files])
-    return share

@@ -19,7 +19,7 @@ from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes
+from lakehouse_lib.operations.files import has_many_deleted_rows, live_share, partition_codes
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import places_in_order
 from lakehouse_lib.operations.optimize.limit import check_max_bytes, parts_within
 from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
@@ -113,9 +113,10 @@ def compaction_bins(files: pa.Table, partitions: Rows, target_size: int) -> tupl
     """The files of a version that compaction rewrites, as row numbers; each entry becomes one file.
 
     Small files (below half of the target) of a partition are merged, next-fit by ascending size as in delta-spark's
-    OPTIMIZE. A single small file stays. A larger file is rewritten alone if more than 5% of its rows are deleted by a
-    deletion vector. A Z-ordered file counts as small by the target size of its Z-order run, if that is smaller than the
-    target; otherwise compaction would undo the Z-order.
+    OPTIMIZE. A single small file stays. If more than 5% of a file's rows are deleted by a deletion vector, it counts
+    with the size that its other rows will have; if it is not small, it is rewritten alone. A Z-ordered file counts as
+    small by the target size of its Z-order run, if that is smaller than the target; otherwise compaction would undo the
+    Z-order.
 
     Args:
         files: a files table.
@@ -123,12 +124,14 @@ def compaction_bins(files: pa.Table, partitions: Rows, target_size: int) -> tupl
         target_size: bytes of a file to write.
     """
     sizes = numbers_of(files["size"], np.int64)
+    many_deleted = has_many_deleted_rows(files)
+    if many_deleted.any():  # otherwise the copies could be small again, and the next compaction would merge them
+        sizes = np.where(many_deleted, sizes * live_share(files), sizes).astype(np.int64)
     run_sizes = target_sizes(files)
     small = is_small(sizes, np.where(run_sizes, np.minimum(run_sizes, target_size), target_size))
     order = np.flatnonzero(small)
     order = order[np.lexsort([sizes[order], partitions[order]])]
     starts = np.flatnonzero(np.diff(partitions[order], prepend=-1))
-    many_deleted = has_many_deleted_rows(files)
     bins: list[Rows] = []
     for part in np.split(order, starts[1:]) if len(order) else []:
         bins += [rows for rows in _next_fit(part, sizes[part], target_size) if len(rows) > 1 or many_deleted[rows[0]]]
