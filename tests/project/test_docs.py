@@ -68,26 +68,36 @@ def test_the_imports_in_the_docs_work(tmp_path: Path) -> None:
 def test_the_registry_in_the_docs_is_one(tmp_path: Path) -> None:
     registry = importlib.import_module("lakehouse_lib.fleet.registry")
     page = (ROOT / "docs/getting-started.md").read_text()
-    block = re.search(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    block = re.search(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert block is not None
-    (tmp_path / "tables.json").write_text(block[1])
-    loaded = registry.read_registry(tmp_path / "tables.json")
+    (tmp_path / "lakehouse.yaml").write_text(block[1])
+    loaded = registry.read_registry(tmp_path / "lakehouse.yaml")
     assert loaded.loaded_tables() == ["orders"]
-    # The table of keys has every key with its default.
+
+
+def test_the_docs_have_every_key_of_the_registry_with_its_default() -> None:
+    registry = importlib.import_module("lakehouse_lib.fleet.registry")
+    page = (ROOT / "docs/registry.md").read_text()
     defaults = {
         **{f"source.{name}": field.default for name, field in registry.Source.model_fields.items()},
         **{f"vacuum.{name}": field.default for name, field in registry.VacuumPolicy.model_fields.items()},
+        **{f"maintenance.{name}": field.default for name, field in registry.Maintenance.model_fields.items()},
         **{field.alias or name: field.default for name, field in registry.Table.model_fields.items()},
     }
     keys_of_a_table = page.partition("| key of a table")[2].partition("\n\n")[0]
     rows = dict(re.findall(r"^\| (`.*?`(?:, `.*?`)*) \| .* \| (.*?) \|$", keys_of_a_table, re.MULTILINE))
     documented = {name: default for keys, default in rows.items() for name in re.findall(r"`(.*?)`", keys)}
-    assert set(documented) == set(defaults) - {"source", "vacuum"}
+    assert set(documented) == set(defaults) - {"source", "vacuum", "maintenance"}
     for name in ("source.files_per_batch", "source.settle_seconds"):
         assert documented[name] == json.dumps(defaults[name]), name
     for name in ("vacuum.retention_hours", "target_file_size"):
         assert defaults[name] is None
         assert documented[name].startswith("the table's own")
+    others = page.partition("## Keys beside `tables`")[2].partition("\n## ")[0]
+    named = {
+        name for row in re.findall(r"^\| (`.*?`) \|", others, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
+    }
+    assert named == set(registry.Registry.model_fields) - {"tables"}
 
 
 def test_the_docs_name_every_extra() -> None:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
 
-from lakehouse_lib.fleet.planner.step import Verb
-
-#: All verbs of the planner.
-VERBS: tuple[Verb, ...] = get_args(Verb)
+from lakehouse_lib.fleet.planner.verbs import VERBS, Verb
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Verb = Literal["optimize", "z_order", "compute_statistics", "checkpoint", "vacuum", "cleanup"]
+from lakehouse_lib.fleet.planner.verbs import Verb
 
 #: The bytes that a reader scans in the time that it needs to open a file (Spark: ``spark.sql.files.openCostInBytes``).
 OPEN_BYTES = 4 * 2**20
@@ -90,6 +90,7 @@ class Step:
         uncorrected: the predicted effect without corrections; None: there is none.
         requests: requests to the store beside those for rewritten files: listings, deletions, footers.
         parts: the parts that a budget may choose from; None: the step is run as a whole.
+        is_overdue: the step is planned even if it does not pay.
     """
 
     table: str
@@ -101,6 +102,7 @@ class Step:
     requests: int = 0
     uncorrected: Effect | None = None
     parts: Parts | None = field(default=None, repr=False, compare=False)
+    is_overdue: bool = False
 
     @property
     def cost(self) -> int:

@@ -1,0 +1,37 @@
+"""The registry: a YAML or JSON file that lists the tables, their sources, and their maintenance.
+
+Relative paths are relative to the file's folder. A table's location may have a scheme; all other paths are on a disk.
+
+DAG files read the registry each time they are parsed, so this package imports only what reading it needs.
+"""
+
+from lakehouse_lib.fleet.registry.errors import RegistryError, RegistryUnreadableError
+from lakehouse_lib.fleet.registry.reading import Problem, check_registry, read_registry, registry_schema
+from lakehouse_lib.fleet.registry.registry import Registry, Report, Schedules
+from lakehouse_lib.fleet.registry.subjects import RESPONSE_HOURS, ApprovalPolicy, Subject, SubjectRows, Through
+from lakehouse_lib.fleet.registry.tables import Maintenance, Settings, Source, Table, VacuumPolicy
+from lakehouse_lib.fleet.registry.window import BudgetSettings, Window
+
+__all__ = [
+    "RESPONSE_HOURS",
+    "ApprovalPolicy",
+    "BudgetSettings",
+    "Maintenance",
+    "Problem",
+    "Registry",
+    "RegistryError",
+    "RegistryUnreadableError",
+    "Report",
+    "Schedules",
+    "Settings",
+    "Source",
+    "Subject",
+    "SubjectRows",
+    "Table",
+    "Through",
+    "VacuumPolicy",
+    "Window",
+    "check_registry",
+    "read_registry",
+    "registry_schema",
+]

@@ -1,0 +1,16 @@
+"""Errors of the registry."""
+
+from __future__ import annotations
+
+
+class RegistryError(ValueError):
+    """The registry is missing or not valid; the text has the code, the file, the key and what to change."""
+
+    code = "DELTA_REGISTRY_INVALID"
+
+    def __str__(self) -> str:
+        return f"[{self.code}] {self.args[0]}"
+
+
+class RegistryUnreadableError(RegistryError):
+    """The registry cannot be read or parsed. A retry may help: another process may be writing the file."""

@@ -1,0 +1,64 @@
+"""The kinds of values in a registry, and the base class of its parts."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
+
+
+def _resolve(location: str, info: ValidationInfo) -> str:
+    if not location:
+        raise ValueError("the location is empty; expected a path or a URI")
+    if "://" in location:
+        return location
+    scheme = _SCHEME.match(location)
+    if scheme is not None:  # pathlib drops one of two slashes, and the rest would be a folder of this machine
+        raise PydanticCustomError(
+            "no_path",
+            "the location has one slash after {scheme}; expected {scheme}//",
+            {"scheme": scheme[0]},
+        )
+    folder = (info.context or {}).get("folder", ".")
+    if "://" in folder:
+        return posixpath.normpath(location) if location.startswith("/") else f"{folder}/{posixpath.normpath(location)}"
+    return os.path.normpath(Path(folder, location))
+
+
+def _require_path(path: str, info: ValidationInfo) -> str:
+    scheme = _SCHEME.match(path)
+    if scheme is not None:
+        raise PydanticCustomError(
+            "no_path",
+            "the path begins with {scheme}; expected a path on a local or mounted disk (only tables have a URI)",
+            {"scheme": scheme[0]},
+        )
+    if "://" in (info.context or {}).get("folder", ".") and not path.startswith("/"):
+        raise ValueError("the path is relative, and the registry is in an object store; expected an absolute path")
+    return path
+
+
+#: A path or URI; a relative path is relative to the folder of the registry file.
+Location = Annotated[str, AfterValidator(_resolve)]
+#: A path on a disk; a relative path is relative to the folder of the registry file.
+LocalPath = Annotated[str, AfterValidator(_require_path), AfterValidator(_resolve)]
+#: A number of bytes, or a text such as ``256MiB``.
+Bytes = Annotated[ByteSize, Field(ge=1), AfterValidator(int)]
+#: A name, which becomes a part of paths, URLs and asset URIs.
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+
+#: A reference to an object in a Python module: ``package.module:name``.
+Reference = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]
+
+
+class Strict(BaseModel):
+    """A part of the registry. Unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)

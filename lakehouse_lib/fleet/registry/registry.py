@@ -1,0 +1,194 @@
+"""The registry: the tables, their sources, their maintenance, and who may approve what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from lakehouse_lib.fleet.locations import clashes
+from lakehouse_lib.fleet.registry.errors import RegistryError
+from lakehouse_lib.fleet.registry.fields import LocalPath, Location, Name, Strict
+from lakehouse_lib.fleet.registry.inheritance import inherited
+from lakehouse_lib.fleet.registry.subjects import ApprovalPolicy, Subject, SubjectRows, Through
+from lakehouse_lib.fleet.registry.tables import Settings, Table
+from lakehouse_lib.fleet.registry.window import BudgetSettings
+
+_QUARANTINE = "_quarantine"
+_REPORT = "report"
+
+
+class Report(Strict):
+    """A downstream table that one SQL query computes.
+
+    New versions of the first table start the report's DAG; the other tables are inputs only.
+    """
+
+    tables: tuple[Name, ...] = Field(min_length=1)
+    sql: LocalPath
+    output: Location
+
+
+class Schedules(Strict):
+    """Schedules of the DAGs: cron expressions or presets; without a schedule a DAG runs only when triggered."""
+
+    ingest: str | None = None
+    maintenance: str | None = None
+
+
+class Registry(Strict):
+    """The tables of a lakehouse, and what is done with them."""
+
+    defaults: Settings = Field(default=Settings(), description="settings of all tables and quarantines")
+    groups: dict[Name, Settings] = Field(default={}, description="settings of the tables of a group")
+    tables: dict[Name, Table]
+    records: Location | None = Field(
+        default=None, description="location of the platform's own tables: the record of maintenance runs"
+    )
+    budget: BudgetSettings = BudgetSettings()
+    subjects: dict[Name, Subject] = Field(default={})
+    ledger: Location | None = Field(
+        default=None, description="location of the plans, decisions and records of approvals"
+    )
+    repair: ApprovalPolicy | None = Field(default=None, description="who may approve the repair of a table")
+    report: Report | None = None
+    schedules: Schedules = Schedules()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _inherit(cls, body: Any) -> Any:
+        return inherited(body)
+
+    @model_validator(mode="after")
+    def _check_groups(self) -> Registry:
+        for name, table in self.tables.items():
+            if table.group is not None and table.group not in self.groups:
+                expected = ", ".join(sorted(self.groups)) or "none"
+                raise ValueError(f"tables.{name}.group is {table.group!r}; expected one of groups: {expected}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_table_names(self) -> Registry:
+        used = {
+            *(self.report.tables if self.report else ()),
+            *(rows.table for subject in self.subjects.values() for rows in subject.rows),
+            *(rows.through.table for subject in self.subjects.values() for rows in subject.rows if rows.through),
+        }
+        unknown = sorted(name for name in used if name not in self.tables and self._quarantine(name) is None)
+        if unknown:
+            raise ValueError(
+                f"the tables have no {', '.join(unknown)}; expected one of {', '.join(sorted(self.tables)) or 'none'}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_ledger(self) -> Registry:
+        asking = [*(f"subjects.{name}" for name in self.subjects), *(["repair"] if self.repair is not None else [])]
+        if asking and self.ledger is None:
+            raise ValueError(
+                f'{asking[0]} needs a ledger: write "ledger": LOCATION beside "tables", a location where Airflow\'s '
+                "users cannot write"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_locations(self) -> Registry:
+        for clash in clashes(self, _QUARANTINE):
+            raise ValueError(clash)
+        return self
+
+    def table(self, name: str) -> Table:
+        """The table of that name; ``T_quarantine`` is the quarantine of table T, ``report`` the table of the report.
+
+        Raises:
+            RegistryError: the registry has no such table.
+        """
+        match = self.find(name)
+        return _lookup(self.tables, "table", name) if match is None else match
+
+    def find(self, name: str) -> Table | None:
+        """The table of that name, as ``table``; None if the registry has no such table."""
+        if name in self.tables:
+            return self.tables[name]
+        location = self._quarantine(name)
+        if location is None and name == _REPORT and self.report is not None:
+            location = self.report.output
+        return None if location is None else self._unlisted(location)
+
+    def fleet(self) -> dict[str, Table]:
+        """The tables that are maintained, by name: the tables, their quarantines, and the table of the report.
+
+        The report's table has the name ``report``, unless a table has that name.
+        """
+        fleet = dict(self.tables)
+        for name, table in self.tables.items():
+            if table.quarantine is not None:
+                fleet.setdefault(f"{name}{_QUARANTINE}", self._unlisted(table.quarantine))
+        if self.report is not None:
+            fleet.setdefault(_REPORT, self._unlisted(self.report.output))
+        return fleet
+
+    def _unlisted(self, location: str) -> Table:
+        """A table that is not in ``tables``. It has the default settings without columns, which it may not have."""
+        settings = self.defaults
+        return Table(
+            uri=location,
+            target_file_size=settings.target_file_size,
+            vacuum=settings.vacuum,
+            maintenance=settings.maintenance,
+        )
+
+    def subject(self, name: str) -> Subject:
+        """The subject of that name, with the quarantines of its tables, because rejected rows are personal data, too.
+
+        Raises:
+            RegistryError: the registry has no such subject.
+        """
+        subject: Subject = _lookup(self.subjects, "subject", name)
+        rows = [wider for row in subject.rows for wider in self._with_quarantine(row)]
+        return subject.model_copy(update={"rows": tuple(dict.fromkeys(rows))})
+
+    def _with_quarantine(self, row: SubjectRows) -> list[SubjectRows]:
+        """The entry, and the same entry for the quarantines of its table and of the table of ``through``."""
+        throughs = [row.through]
+        if row.through is not None and self._has_quarantine(row.through.table):
+            throughs.append(row.through.model_copy(update=_quarantine_fields(row.through)))
+        wider = [row.model_copy(update={"through": through}) for through in throughs]
+        if self._has_quarantine(row.table):
+            wider += [entry.model_copy(update=_quarantine_fields(row)) for entry in wider]
+        return wider
+
+    def _has_quarantine(self, name: str) -> bool:
+        return self.table(name).quarantine is not None
+
+    def _quarantine(self, name: str) -> str | None:
+        table = self.tables.get(name.removesuffix(_QUARANTINE)) if name.endswith(_QUARANTINE) else None
+        return table.quarantine if table is not None else None
+
+    def repair_policy(self) -> ApprovalPolicy:
+        """The policy for approvals of repairs.
+
+        Raises:
+            RegistryError: the registry has no ``repair``.
+        """
+        if self.repair is None:
+            raise RegistryError(
+                'the registry has no approvers of repairs: write "repair": {"approvers": ["USER ID"]} beside "tables"'
+            )
+        return self.repair
+
+    def loaded_tables(self) -> list[str]:
+        """Names of the tables that have a source, sorted."""
+        return sorted(name for name, table in self.tables.items() if table.source is not None)
+
+
+def _quarantine_fields(place: SubjectRows | Through) -> dict[str, Any]:
+    return {"table": f"{place.table}{_QUARANTINE}", "quarantine": True}
+
+
+def _lookup(entries: dict[str, Any], kind: str, name: str) -> Any:
+    try:
+        return entries[name]
+    except (KeyError, TypeError):
+        names = ", ".join(sorted(entries)) or "none"
+        raise RegistryError(f"the registry has no {kind} {name!r}; expected one of {names}") from None

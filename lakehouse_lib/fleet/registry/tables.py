@@ -1,0 +1,77 @@
+"""The tables of the registry: their sources, and the settings of their maintenance."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from lakehouse_lib.fleet.planner.verbs import Verb
+from lakehouse_lib.fleet.registry.fields import Bytes, LocalPath, Location, Name, Strict
+
+
+class Source(Strict):
+    """The landing folder of a table and the format of its files."""
+
+    name: Name
+    landing: LocalPath
+    format: Literal["csv", "json", "parquet"] = "csv"
+    delimiter: str = Field(default=",", min_length=1, max_length=1)
+    encoding: str = "utf-8"
+    files_per_batch: int = Field(default=1, ge=1)
+    settle_seconds: float = Field(
+        default=60, ge=0, description="a file modified less than this many seconds ago is left for a later run"
+    )
+
+
+class VacuumPolicy(Strict):
+    """The retention of removed files; see ``LakehouseVacuumOperator``."""
+
+    retention_hours: float | None = Field(default=None, ge=0, description="None: the table's own retention")
+    enforce_retention: bool = Field(default=True, description="False permits less than the table's own retention")
+
+
+class Maintenance(Strict):
+    """What the planner may do with a table; ``None``: the planner's default (``fleet.planner.policy.Policy``)."""
+
+    verbs: tuple[Verb, ...] | None = Field(default=None, description="the verbs that may be planned; None: all")
+    priority: float | None = Field(default=None, gt=0, description="multiplies the gain of the table's steps")
+    payback_queries: float | None = Field(
+        default=None, gt=0, description="a step is planned only if so many queries save what it costs"
+    )
+    engine: Literal["arrow", "spark"] | None = Field(
+        default=None, description="what rewrites the table's files in Airflow; None: Spark if the table is large"
+    )
+
+
+class Settings(Strict):
+    """The settings of a table's maintenance. What is not said is decided by the table's own properties."""
+
+    cluster_by: tuple[str, ...] = Field(default=(), description="the columns to Z-order by")
+    target_file_size: Bytes | None = Field(
+        default=None, description="bytes, or a text such as 256MiB; None: the table's delta.targetFileSize"
+    )
+    vacuum: VacuumPolicy = VacuumPolicy()
+    maintenance: Maintenance = Maintenance()
+
+
+class Table(Settings):
+    """A table, its source, and its maintenance. Settings that it does not have are those of its group."""
+
+    uri: Location
+    group: Name | None = Field(default=None, description="the group whose settings the table has")
+    source: Source | None = None
+    schema_file: LocalPath | None = Field(default=None, alias="schema")
+    suite: LocalPath | None = None
+    quarantine: Location | None = None
+    partition_by: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _check_load(self) -> Table:
+        if self.source is not None:
+            missing = [
+                key for key, value in (("schema", self.schema_file), ("quarantine", self.quarantine)) if value is None
+            ]
+            if missing:
+                raise ValueError(f"a table with a source needs {' and '.join(missing)}")
+        return self

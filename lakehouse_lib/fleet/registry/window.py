@@ -1,0 +1,79 @@
+"""The time in which maintenance runs, and its budget."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, time, timedelta
+from typing import Annotated, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, Field
+
+from lakehouse_lib.fleet.registry.fields import Bytes, Strict
+
+_TIME = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+
+def _check_time(text: str) -> str:
+    if not _TIME.fullmatch(text):
+        raise ValueError("the time is not valid; expected HH:MM, such as 22:00")
+    return text
+
+
+def _check_zone(text: str) -> str:
+    try:
+        ZoneInfo(text)
+    except (OSError, ValueError, KeyError):  # ZoneInfoNotFoundError is a KeyError
+        raise ValueError("the time zone is not known; expected a name such as Europe/Berlin") from None
+    return text
+
+
+_Time = Annotated[str, AfterValidator(_check_time)]
+
+
+class Window(Strict):
+    """The time of day in which maintenance runs. It may include midnight."""
+
+    start: _Time = Field(description="HH:MM")
+    end: _Time = Field(description="HH:MM; the same as start: the whole day")
+    timezone: Annotated[str, AfterValidator(_check_zone)] = "UTC"
+    days: tuple[Literal[_DAYS], ...] = Field(  # type: ignore[valid-type]
+        default=_DAYS, min_length=1, description="the days on which the window starts"
+    )
+
+    def seconds_left(self, now: datetime) -> float:
+        """The time until the window closes, in seconds; 0 if it is closed.
+
+        Args:
+            now: with a time zone.
+        """
+        local = now.astimezone(ZoneInfo(self.timezone))
+        for day in (local.date() - timedelta(days=1), local.date()):
+            if _DAYS[day.weekday()] not in self.days:
+                continue
+            opens = datetime.combine(day, time.fromisoformat(self.start), local.tzinfo)
+            closes = datetime.combine(day, time.fromisoformat(self.end), local.tzinfo)
+            if closes <= opens:
+                closes += timedelta(days=1)
+            if opens <= local < closes:
+                return (closes - local).total_seconds()
+        return 0.0
+
+
+class BudgetSettings(Strict):
+    """The most that a maintenance run may use; ``None``: no limit."""
+
+    bytes: Bytes | None = Field(default=None, description="data that a run reads and writes")
+    seconds: float | None = Field(default=None, gt=0, description="the predicted duration of a run")
+    window: Window | None = Field(default=None, description="runs start in this time, and are planned to end in it")
+
+    def limits(self, now: datetime) -> tuple[int | None, float | None]:
+        """The bytes and the seconds that a run may use; 0 seconds: the window is closed.
+
+        Args:
+            now: with a time zone.
+        """
+        left = None if self.window is None else self.window.seconds_left(now)
+        both = [limit for limit in (self.seconds, left) if limit is not None]
+        return self.bytes, min(both) if both else None
