@@ -41,6 +41,11 @@ class Home:
         return self.root / "ledger"
 
     @property
+    def records(self) -> Path:
+        """The platform's own tables: the record of maintenance runs."""
+        return self.root / "records"
+
+    @property
     def registry(self) -> Path:
         """The registry's file, in a folder with schemas, suites and the report's SQL."""
         return self.root / "registry" / "lakehouse.json"

@@ -146,6 +146,13 @@ def write_registry(home: Home) -> None:
 def registry(home: Home) -> dict[str, Any]:
     """The registry as JSON; paths are relative to its folder."""
     return {
+        # The demo has no readers of older versions, and the default of seven days would keep every file. Its tables are
+        # so small that deleting some old files would never pay.
+        "defaults": {
+            "vacuum": {"retention_hours": 0, "enforce_retention": False},
+            "maintenance": {"payback_queries": 1_000_000},
+        },
+        "records": str(home.records),
         "tables": {table: _table(home, table) for table in COLUMNS},
         "subjects": {
             "customer": {
@@ -184,8 +191,6 @@ def _table(home: Home, table: str) -> dict[str, Any]:
         "quarantine": str(home.tables / quarantine_of(table)),
         "cluster_by": CLUSTER_BY[table],
         "target_file_size": TARGET_FILE_SIZE[table],
-        # The demo has no readers of older versions, and the default of seven days would keep every file.
-        "vacuum": {"retention_hours": 0, "enforce_retention": False},
     }
 
 

@@ -105,16 +105,14 @@ class Story:
         return shown
 
     def _maintain(self, pipeline: Pipeline) -> None:
-        self.progress.act("3. Maintaining: compaction, Z-order, checkpoint, vacuum, cleanup of the log")
+        self.progress.act("3. Maintaining: a plan of what pays, then Z-order, compaction, vacuum")
         run = pipeline.run("lakehouse_maintenance")
         pipeline.follow(run)
-        done = pipeline.api.xcom(run.dag_id, run.run_id, "summary")
+        self.record.maintenance = pipeline.api.xcom(run.dag_id, run.run_id, "summary")
         self.record.maintained = self._measure()
-        for table, state in self.record.maintained.items():
-            before = self.record.loaded[table]
-            old, expired = (done[table][step]["files_deleted"] for step in ("vacuum", "cleanup"))
-            went = f"{old} old data files and {expired} expired log files are deleted"
-            self.progress.line("note", f"{table}: {before.files} files → {state.files}; {went}")
+        for table, steps in self.record.maintenance.items():
+            for verb, step in steps.items():
+                self.progress.line("note", f"{table}: {verb}, because {step['reason']}")
         self._check(checks.skipping_is_real, self.home)
         self._check(checks.vacuum_was_exact, self.home)
         self._check(checks.checkpoints_suffice, self.home)

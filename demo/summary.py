@@ -22,6 +22,7 @@ class Record:
 
     Attributes:
         loaded, maintained, final: the tables after the load, after maintenance and at the end.
+        maintenance: by table and verb, the steps of the maintenance run, with predicted and measured effects.
         quarantined: (table, reason, rows), most rows first.
         refused: by file, the message with which it was rejected.
         person_rows: by table, the erased customer's rows in every file on disk, before and after.
@@ -37,6 +38,7 @@ class Record:
     loaded: Mapping[str, TableState] = field(default_factory=dict)
     maintained: Mapping[str, TableState] = field(default_factory=dict)
     final: Mapping[str, TableState] = field(default_factory=dict)
+    maintenance: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     quarantined: Sequence[tuple[str, str, int]] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
     customer: int = 0
@@ -53,7 +55,7 @@ class Record:
 def show(record: Record, console: Console) -> None:
     console.print()
     console.rule("[bold]What happened")
-    console.print(_tables(record), "\n", _skipping(record), sep="")
+    console.print(_tables(record), "\n", _maintenance(record), "\n", _skipping(record), sep="")
     console.print(
         "\nTarget file sizes are set small for this demo ("
         + ", ".join(f"{table} {_size(size)}" for table, size in TARGET_FILE_SIZE.items())
@@ -92,6 +94,25 @@ def _tables(record: Record) -> Table:
             f"{_size(before.mean_size)} → {_size(after.mean_size)}",
         )
     table.caption = "after the load → after maintenance (→ at the end, the customer erased)"
+    return table
+
+
+def _maintenance(record: Record) -> Table:
+    table = _grid(
+        "What maintenance planned and gained",
+        *("table", "step", "", "files", "MiB written", "MiB freed", "MiB fewer for a query"),
+    )
+    for name, steps in record.maintenance.items():
+        for verb, step in steps.items():
+            for kind in ("predicted", "measured"):
+                effect = step[kind] or {}
+                table.add_row(
+                    *((name, verb) if kind == "predicted" else ("", "")),
+                    kind if effect else f"{kind}: {step['status']}",
+                    f"{effect.get('files_removed', 0)} → {effect.get('files_added', 0)}",
+                    *(f"{effect.get(key, 0) / 2**20:.1f}" for key in ("bytes_written", "bytes_freed", "query_bytes")),
+                )
+    table.caption = "a file that a query no longer opens counts as 4 MiB"
     return table
 
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from lakehouse_lib.catalogue import Kind, Parameter
 from lakehouse_lib.errors import InvalidArgumentError
-from spark_jobs.private_files import is_private, read_private
+from spark_jobs.process.private_files import is_private, read_private
 
 _STORAGE_OPTIONS, _COMMIT_METADATA = "storage_options_file", "commit_metadata_file"
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.errors import DeltaError, InvalidPredicateError
 from spark_jobs.command_line import Arguments
-from spark_jobs.parent_process import die_with_parent
+from spark_jobs.process.parent import die_with_parent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

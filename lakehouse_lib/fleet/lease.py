@@ -1,60 +1,82 @@
-"""A lease: only one maintenance run of a fleet plans at a time.
+"""A lease: only one process maintains a table at a time.
 
-Leases have rising numbers, and each is one object that is put if absent, so that exactly one process gets a number. A
-lease ends when its holder ends it, or at its time: the lease of a killed process blocks nobody for long.
+The leases of a table have rising numbers. Each lease is one object that is put if absent, so exactly one process gets a
+number. The holder renews its lease while it works. The lease of a killed process ends a few minutes later.
+
+A lease avoids wasted work only. Without it, two processes are still safe, because each verb checks for conflicts.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError
 from lakehouse_lib.log import clock
-from lakehouse_lib.store import ObjectStore, open_store
+from lakehouse_lib.store import ObjectStore
 
 _FOLDER = "leases"
 _DIGITS = 12
-_LEASES = 10
+#: The newest leases of a table that are not deleted.
+_LEASES = 3
 
 
 @contextmanager
-def lease(
-    records: str, storage_options: Mapping[str, str] | None = None, *, seconds: float = 6 * 3600
-) -> Iterator[None]:
-    """Hold the lease of a fleet in a block.
+def lease(records: ObjectStore, table: str, *, seconds: float = 600) -> Iterator[None]:
+    """Hold the lease of a table in a block.
 
     Args:
-        records: the location of the platform's own tables.
-        seconds: after this time the lease ends, even if the block has not.
+        records: the store of the platform's own tables.
+        table: the table's location.
+        seconds: the time after which the lease of a killed process ends. It is renewed three times in this time. Clocks
+            of the processes should differ by much less.
 
     Raises:
         InvalidArgumentError: another process holds it (``DELTA_MAINTENANCE_IN_PROGRESS``).
     """
-    store = open_store(records, dict(storage_options or {}))
-    path = _take(store, seconds)
+    holder = uuid.uuid4().hex
+    path = _take(records, table, holder, seconds)
+    ended = threading.Event()
+
+    def renew() -> None:
+        while not ended.wait(seconds / 3):
+            with suppress(DeltaError):  # tried again; without success the lease ends by itself
+                records.put(path, _body(table, holder, seconds))
+
+    thread = threading.Thread(target=renew, name=f"lease of {table}", daemon=True)
+    thread.start()
     try:
         yield
     finally:
-        with suppress(DeltaError):  # it ends by itself
-            store.put(path, json.dumps({"until": 0}).encode())
+        ended.set()
+        thread.join()
+        with suppress(DeltaError):  # the lease ends by itself
+            records.put(path, _body(table, holder, 0))
 
 
-def _take(store: ObjectStore, seconds: float) -> str:
-    body = json.dumps({"until": clock.now() + int(seconds * 1000), "id": uuid.uuid4().hex}).encode()
-    names = [meta.path.rsplit("/", 1)[-1] for meta in store.list_from(_FOLDER)]
+def _take(store: ObjectStore, table: str, holder: str, seconds: float) -> str:
+    folder = f"{_FOLDER}/{hashlib.sha256(table.encode()).hexdigest()[:32]}"
+    names = [meta.path.rsplit("/", 1)[-1] for meta in store.list_from(folder)]
     numbers = sorted(int(name[:_DIGITS]) for name in names if name[:_DIGITS].isdecimal() and name.endswith(".json"))
-    if numbers and _until(store, _path(numbers[-1])) > clock.now():
-        raise _in_progress(store)
-    path = _path(numbers[-1] + 1 if numbers else 0)
+    if numbers and _until(store, _path(folder, numbers[-1])) > clock.now():
+        raise _in_progress(table)
+    path = _path(folder, numbers[-1] + 1 if numbers else 0)
+    body = _body(table, holder, seconds)
     # After a lost answer the store may say that the object existed, although this call created it.
     if not store.put_if_absent(path, body) and store.read(path) != body:
-        raise _in_progress(store)
+        raise _in_progress(table)
     with suppress(DeltaError):
-        store.delete_many([_path(number) for number in numbers[:-_LEASES]])
+        store.delete_many([_path(folder, number) for number in numbers[:-_LEASES]])
     return path
+
+
+def _body(table: str, holder: str, seconds: float) -> bytes:
+    until = clock.now() + int(seconds * 1000) if seconds else 0
+    return json.dumps({"table": table, "holder": holder, "until": until}).encode()
 
 
 def _until(store: ObjectStore, path: str) -> int:
@@ -65,14 +87,14 @@ def _until(store: ObjectStore, path: str) -> int:
     return until if type(until) is int else 0
 
 
-def _path(number: int) -> str:
-    return f"{_FOLDER}/{number:0{_DIGITS}d}.json"
+def _path(folder: str, number: int) -> str:
+    return f"{folder}/{number:0{_DIGITS}d}.json"
 
 
-def _in_progress(store: ObjectStore) -> InvalidArgumentError:
+def _in_progress(table: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        "another maintenance run of this fleet is in progress",
-        table=store.root,
-        hint="Wait until it has finished; the lease of a killed run ends by itself",
+        "another maintenance run works on the table",
+        table=table,
+        hint="Wait until it has finished; the lease of a killed run ends after ten minutes",
         code="DELTA_MAINTENANCE_IN_PROGRESS",
     )

@@ -17,7 +17,7 @@ from lakehouse_lib.fleet.planner.correction import Run
 from lakehouse_lib.fleet.planner.step import Effect
 from lakehouse_lib.operations.write.write import Write, write
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.store import ObjectStore, open_store
+from lakehouse_lib.store import open_store
 
 Status = Literal["done", "failed", "deferred"]
 
@@ -35,6 +35,7 @@ SCHEMA = pa.schema(
         pa.field("verb", pa.string()),
         pa.field("status", pa.string()),
         pa.field("reason", pa.string()),
+        pa.field("error_type", pa.string()),
         pa.field("error_code", pa.string()),
         pa.field("error", pa.string()),
         pa.field("planned_at", _TIME),
@@ -61,6 +62,7 @@ class StepRecord:
         version: the version that the step committed.
         uncorrected: the prediction without the corrections by earlier runs.
         measured: None for a step that was deferred or has failed.
+        error_type: the name of the error's class.
     """
 
     run: str
@@ -76,6 +78,7 @@ class StepRecord:
     measured: Effect | None = None
     version: int | None = None
     finished_at: int | None = None
+    error_type: str | None = None
     error_code: str | None = None
     error: str | None = None
 
@@ -96,7 +99,9 @@ class RunRecord:
     """
 
     def __init__(self, records: str, storage_options: Mapping[str, str] | None = None) -> None:
-        self.store = runs_store(records, storage_options)
+        options = dict(storage_options or {})
+        self.records = open_store(records, options)
+        self.store = open_store(f"{records.rstrip('/')}/runs", options)
 
     def append(self, entries: Sequence[StepRecord]) -> None:
         """Write the entries in one commit."""
@@ -127,7 +132,9 @@ class RunRecord:
         Args:
             now: ms since the epoch.
         """
-        rows = self._rows("status IN ('done', 'deferred')", now).sort_by("planned_at")
+        # A step of which a run has done a part is in this run as done and as deferred, and waits.
+        rows = self._rows("status IN ('done', 'deferred')", now)
+        rows = rows.sort_by([("planned_at", "ascending"), ("status", "descending")])
         since: dict[tuple[str, str], int] = {}
         times = pc.cast(rows["planned_at"], pa.int64()).to_pylist()
         for table, verb, status, moment in zip(
@@ -150,11 +157,6 @@ class RunRecord:
         return rows.filter(pc.greater_equal(pc.cast(rows["planned_at"], pa.int64()), pa.scalar(first)))
 
 
-def runs_store(records: str, storage_options: Mapping[str, str] | None = None) -> ObjectStore:
-    """The store of the record of runs."""
-    return open_store(f"{records.rstrip('/')}/runs", dict(storage_options or {}))
-
-
 def _row(entry: StepRecord) -> dict[str, Any]:
     row = {
         name: getattr(entry, name)
@@ -164,6 +166,7 @@ def _row(entry: StepRecord) -> dict[str, Any]:
             "verb",
             "status",
             "reason",
+            "error_type",
             "error_code",
             "error",
             "read_version",

@@ -86,6 +86,7 @@ def registry_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
                 "quarantine": "tables/orders_quarantine",
                 "cluster_by": ["o_custkey"],
                 "vacuum": {"retention_hours": 0, "enforce_retention": False},
+                "maintenance": {"payback_queries": 1e9},
             },
             "lineitem": {"uri": "tables/lineitem"},
             "customer": {"uri": "tables/customer"},

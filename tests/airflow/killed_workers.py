@@ -99,7 +99,7 @@ def _is_commit(request: Request) -> bool:
 
 MOMENTS = (
     Moment("the task begins", "supervisor", command="-c"),
-    Moment("spark-submit is about to start", "task", command="parent_process.py"),
+    Moment("spark-submit is about to start", "task", command="process/parent.py"),
     Moment("spark-submit looks for its classes", "both", command="org.apache.spark.launcher.Main"),
     Moment("the JVM starts", "task", command="org.apache.spark.deploy.SparkSubmit"),
     Moment("the driver starts", "supervisor", command="spark_jobs/delete_rows.py"),

@@ -15,10 +15,13 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.ingest import LakehouseIngestOperator
+from lakehouse_airflow.operators.maintenance.maintain import LakehouseMaintainOperator
+from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
 from lakehouse_airflow.operators.report import LakehouseAggregateOperator
+from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
 from lakehouse_lib.errors import InvalidArgumentError
 from tests.airflow.api_runs import ApiRun
-from tests.airflow.dag_runs import api_client, let_run, load_dag
+from tests.airflow.dag_runs import api_client, let_run
 from tests.airflow.test_change_events import Run, publish
 from tests.peers import parquet_files
 from tests.table_builder import longs
@@ -53,36 +56,50 @@ def test_the_vacuum_of_the_table_would_delete_its_file(elsewhere: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("airflow_db")
-def test_maintenance_opens_no_location_that_a_user_wrote_into_the_list(
+def test_maintenance_opens_no_location_that_a_user_wrote_into_the_plan(
     registry_file: Path, orders: Path, elsewhere: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = parquet_files(elsewhere)
     let_run(DAG)
     bob = api_client("bob", "USER")
     run = ApiRun(bob, DAG, {"tables": ["orders"]})
-    run.work(only="tables")
-    assert run.edit_xcom(bob, "tables", [str(elsewhere)]).status_code == 200
-    for step in ("optimize", "z_order", "checkpoint"):
-        run.work(only="none")  # creates the mapped task instances of the next step
-        marked = bob.patch(run.path(f"taskInstances/maintain.{step}/0"), json={"new_state": "success"})
-        assert marked.status_code == 200, marked.text
-    result = run.work(only="maintain.vacuum")
-    assert result.states["maintain.vacuum[0]"] == "failed", result.states
+    run.work(only="plan")
+    order = {"run": "0" * 32, "planned_at": 0, "table": str(elsewhere), "limits": {"vacuum": None}, "bytes": 0}
+    assert run.edit_xcom(bob, "plan", [{"engine": "arrow", "orders": [order]}]).status_code == 200
+    result = run.work(only="maintain")
+    assert result.states["maintain[0]"] == "failed", result.states
     assert "[DELTA_TABLE_NOT_REGISTERED] table is '" in capfd.readouterr().out
     assert parquet_files(elsewhere) == before
     assert not list((elsewhere / "_delta_log").glob("*.checkpoint.parquet"))
 
 
-def test_every_step_of_maintenance_takes_registered_tables_alone(registry_file: Path) -> None:
-    steps = [task for task in load_dag(DAG).tasks if task.task_id.startswith("maintain.")]
-    assert len(steps) == 5
-    assert all(step.registered_only for step in steps)
+@pytest.mark.parametrize(
+    "work",
+    [
+        None,
+        "x",
+        {"engine": "sh", "orders": []},
+        {"engine": "arrow", "orders": [{"table": "orders", "retention_hours": 0}]},
+        {"engine": "arrow", "orders": [{"run": "0" * 32, "planned_at": 0, "table": "orders", "limits": {"erase": 1}}]},
+    ],
+)
+def test_work_that_is_not_of_a_plan_is_refused(orders: Path, work: Any) -> None:
+    before = parquet_files(orders)
+    with pytest.raises(AirflowFailException, match=r"work is not an element of a plan|the work order is"):
+        LakehouseMaintainOperator(task_id="t", work=work).execute({})
+    assert parquet_files(orders) == before
 
 
 @pytest.mark.parametrize("name", ["/", "../elsewhere", "s3://lake/elsewhere", "nothing", 7, None, ["orders"]])
 def test_a_step_says_which_table_it_does_not_take(registry_file: Path, name: Any) -> None:
-    dag = load_dag(DAG)
-    steps = [dag.get_task(f"maintain.{step}") for step in ("optimize", "vacuum")]
+    order = {"run": "0" * 32, "planned_at": 0, "table": name, "limits": {}, "bytes": 0}
+    work = {"engine": "arrow", "orders": [order]}
+    with pytest.raises(AirflowFailException, match=r"DELTA_TABLE_NOT_REGISTERED|the work order is"):
+        LakehouseMaintainOperator(task_id="maintain", work=work).execute({})
+    steps = [
+        operator(task_id="t", table="orders", registered_only=True)
+        for operator in (LakehouseOptimizeOperator, LakehouseVacuumOperator)
+    ]
     for task in [*steps, LakehouseIngestOperator(task_id="ingest", table="orders")]:
         task.table = name
         with pytest.raises(AirflowFailException, match=r"^InvalidArgumentError: \[DELTA_TABLE_NOT_REGISTERED\] table"):

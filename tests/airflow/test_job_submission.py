@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lakehouse_airflow.failures import failure
 from lakehouse_airflow.jobs.submission import JobSubmission
@@ -373,11 +373,3 @@ def test_loads_and_maintenance_aim_at_one_file_size(
     for operator in (LakehouseOptimizeOperator, LakehouseZOrderOperator):
         line = arguments(operator(task_id="t", table="orders", target_file_size=5))
         assert parsed(operator.job, line).target_file_size == 5
-
-
-def test_a_table_that_will_be_z_ordered_is_not_compacted_first(registry_file: Path, tmp_path: Path) -> None:
-    with pytest.raises(AirflowSkipException, match="'orders' is Z-ordered by o_custkey"):
-        arguments(LakehouseOptimizeOperator(task_id="t", table="orders", skip_clustered=True))
-    for table in ("customer", "/any/where"):
-        assert arguments(LakehouseOptimizeOperator(task_id="t", table=table, skip_clustered=True))
-    assert arguments(LakehouseOptimizeOperator(task_id="t", table="orders"))

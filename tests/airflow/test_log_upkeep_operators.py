@@ -13,8 +13,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_airflow.operators.cleanup import LakehouseCleanupOperator
+from lakehouse_airflow.operators.maintenance.summary import LakehouseSummaryOperator
 from lakehouse_airflow.operators.repair import REPAIRED, LakehouseRepairOperator
-from lakehouse_airflow.operators.summary import LakehouseSummaryOperator
 from lakehouse_lib.operations.results import RepairResult
 from tests.table_builder import longs
 
@@ -210,25 +210,29 @@ def test_a_dry_run_is_asked_for_plainly(orders: Path) -> None:
 
 
 def test_the_summary_says_table_by_table_what_was_done() -> None:
-    left = {
-        ("maintain.optimize", 0): {
-            "version": 3,
-            "metrics": {"numAddedFiles": 1, "numRemovedFiles": 4, "filesAdded": {}},
-        },
-        ("maintain.cleanup", 0): {"table": "orders", "version": None, "dry_run": False, "files_deleted": 2},
-        ("maintain.cleanup", 1): None,
+    effect = {"files_removed": 4, "files_added": 1, "bytes_written": 9, "bytes_freed": 0, "query_bytes": 5}
+    done = {"status": "done", "reason": "files are small", "version": 3, "predicted": effect, "measured": effect}
+    failed = {"status": "failed", "reason": "", "version": None, "predicted": effect, "measured": None}
+    results = [
+        {"steps": [{"table": "orders", "verb": "optimize", "error": None, **done}]},
+        None,
+        {"steps": [{"table": "customer", "verb": "vacuum", "error": "no access", **failed}]},
+    ]
+    summary = LakehouseSummaryOperator(task_id="t", maintained_by="maintain")
+    assert summary.execute({"ti": Results(results)}) == {
+        "orders": {"optimize": done},
+        "customer": {"vacuum": failed},
     }
-    summary = LakehouseSummaryOperator(
-        task_id="t",
-        tables=["orders", "customer"],
-        steps={"optimize": "maintain.optimize", "cleanup": "maintain.cleanup"},
-    )
-    assert summary.execute({"ti": TaskInstance(left)}) == {
-        "orders": {
-            "optimize": {"version": 3, "files_removed": 4, "files_added": 1},
-            "cleanup": {"files_deleted": 2},
-        },
-        "customer": {"optimize": None, "cleanup": None},
-    }
-    with pytest.raises(AirflowFailException, match="tables is not a list"):
-        LakehouseSummaryOperator(task_id="t", tables="None", steps={}).execute({"ti": TaskInstance()})
+    assert summary.execute({"ti": Results(None)}) == {}
+    assert summary.execute({"ti": Results(results[0])}) == {"orders": {"optimize": done}}
+
+
+class Results:
+    """The part of a task instance that returns the results of a mapped task."""
+
+    def __init__(self, results: Any) -> None:
+        self.results = results
+
+    def xcom_pull(self, *, task_ids: str) -> Any:
+        assert task_ids == "maintain"
+        return self.results

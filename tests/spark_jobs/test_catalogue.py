@@ -18,7 +18,7 @@ from lakehouse_lib.catalogue import OPERATIONS, Operation, Parameter, TableOpera
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.ingestion.load_result import LoadResult
 from lakehouse_lib.operations.results import OperationResult
-from spark_jobs import aggregate
+from spark_jobs import aggregate, maintain
 from spark_jobs.command_line import Arguments, command_line, file_option
 
 JOBS = {path.stem for path in Path(aggregate.__file__).parent.glob("*.py") if "\ndef arguments(" in path.read_text()}
@@ -50,7 +50,7 @@ def value_of(parameter: Parameter) -> Any:
 
 
 def test_what_moves_bytes_is_a_job_and_no_other_operation() -> None:
-    assert {name for name, operation in OPERATIONS.items() if operation.moves_bytes} == JOBS - {"aggregate"}
+    assert {name for name, operation in OPERATIONS.items() if operation.moves_bytes} == JOBS - {"aggregate", "maintain"}
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
@@ -106,7 +106,8 @@ def test_a_load_survives_json() -> None:
 
 
 PARAMETERS = {name: operation.parameters for name, operation in OPERATIONS.items()} | {
-    "aggregate": aggregate.PARAMETERS
+    "aggregate": aggregate.PARAMETERS,
+    "maintain": maintain.PARAMETERS,
 }
 
 

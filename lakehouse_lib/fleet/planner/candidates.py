@@ -16,7 +16,8 @@ def steps_of(
 ) -> list[Step]:
     """The steps that a table needs and that pay, with corrected predictions. Reads no data file.
 
-    A step pays if ``policy.payback_queries`` queries save what it costs.
+    A step pays if ``policy.payback_queries`` queries, times ``policy.priority``, save what it costs. Overdue steps are
+    returned, too.
 
     Args:
         table: its name in the registry, or its location.
@@ -36,6 +37,7 @@ def steps_of(
     if "vacuum" in policy.verbs:
         steps.append(vacuum_step(table, snapshot, policy, moment))
     if "cleanup" in policy.verbs:
-        steps.append(cleanup_step(table, snapshot, moment))
+        steps.append(cleanup_step(table, snapshot, policy, moment))
     corrected = [corrections.corrected(step) for step in steps if step is not None]
-    return [step for step in corrected if step.payback <= policy.payback_queries * policy.priority]
+    limit = policy.payback_queries * policy.priority
+    return [step for step in corrected if step.is_overdue or step.payback <= limit]

@@ -57,8 +57,7 @@ def choose(candidates: Iterable[Candidate], budget: Budget, now: int) -> Plan:
     """Choose the steps of a run, greedily by weight.
 
     If a step exceeds what is left of the budget, as many of its parts as fit are chosen, those with the smallest
-    files first. A
-    step without parts that exceeds it is deferred, and the next step is tried.
+    files first. A step without parts that exceeds it is deferred, and the next step is tried.
 
     Args:
         now: ms since the epoch.
@@ -73,7 +72,7 @@ def choose(candidates: Iterable[Candidate], budget: Budget, now: int) -> Plan:
     deferred: list[Step] = []
     for candidate in ordered:
         step = candidate.step
-        part = _within(step, bytes_left, seconds_left)
+        part = part_within(step, bytes_left, seconds_left)
         if part is not step:
             deferred.append(step)
         if part is None:
@@ -92,7 +91,7 @@ def choose(candidates: Iterable[Candidate], budget: Budget, now: int) -> Plan:
     return Plan(tuple(steps), tuple(deferred))
 
 
-def _within(step: Step, bytes_left: float, seconds_left: float) -> Step | None:
+def part_within(step: Step, bytes_left: float, seconds_left: float) -> Step | None:
     """The step, or the largest part of it that fits, or None."""
     if step.bytes <= bytes_left and step.predicted.seconds <= seconds_left:
         return step

@@ -27,6 +27,8 @@ _LARGE_LOG = 64 * 2**20
 _ACTION_BYTES = 250
 #: The most commits whose removes a plan of a vacuum reads.
 _MOST_COMMITS = 1_000
+#: Removed files that expired so long ago are deleted, even if that does not pay: they may be personal data.
+_OVERDUE = 7 * 24 * _HOUR
 #: The objects in a page of a listing, and in a request that deletes them.
 _PAGE = 1_000
 
@@ -89,11 +91,12 @@ def vacuum_step(table: str, snapshot: Snapshot, policy: Policy, now: int) -> Ste
         f"{at_least}{len(removed)} files with {size} bytes were removed longer ago than {retention_ms / _HOUR:g} hours",
         Effect(files_removed=len(removed), bytes_freed=size),
         requests=_pages(objects) + _pages(len(removed)),
+        is_overdue=due[0].modified <= cutoff - _OVERDUE,
     )
 
 
-def cleanup_step(table: str, snapshot: Snapshot, now: int) -> Step | None:
-    """The step that deletes expired files of the log, or None.
+def cleanup_step(table: str, snapshot: Snapshot, policy: Policy, now: int) -> Step | None:
+    """The step that deletes expired files of the log, or None. It is always overdue, because it reads no data.
 
     Args:
         now: ms since the epoch.
@@ -103,7 +106,12 @@ def cleanup_step(table: str, snapshot: Snapshot, now: int) -> Step | None:
         return None
     paths = set(
         log_cleanup.clean_up(
-            store, snapshot.metadata, snapshot.protocol, now=now, dry_run=True, enforce_retention_duration=True
+            store,
+            snapshot.metadata,
+            snapshot.protocol,
+            now=now,
+            dry_run=True,
+            enforce_retention_duration=policy.enforce_retention,
         )
     )
     if not paths:
@@ -113,10 +121,11 @@ def cleanup_step(table: str, snapshot: Snapshot, now: int) -> Step | None:
         table,
         "cleanup",
         snapshot.version,
-        {},
+        {"enforce_retention_duration": policy.enforce_retention},
         f"{len(paths)} files of the log with {size} bytes are older than the log's retention",
         Effect(files_removed=len(paths), bytes_freed=size),
         requests=_pages(len(paths)),
+        is_overdue=True,
     )
 
 

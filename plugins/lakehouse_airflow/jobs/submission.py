@@ -19,8 +19,8 @@ import spark_jobs
 from lakehouse_airflow.connections.extra import extra_of
 from lakehouse_airflow.failures import failure
 from lakehouse_airflow.jobs.supervisor import dying_with_supervisor
-from spark_jobs.parent_process import tied_to_this_process
-from spark_jobs.private_files import in_memory, private_path
+from spark_jobs.process.parent import tied_to_this_process
+from spark_jobs.process.private_files import in_memory, private_path
 
 try:
     from airflow.providers.apache.spark.hooks.spark_submit import (

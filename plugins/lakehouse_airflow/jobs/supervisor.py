@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from airflow.providers.common.compat.sdk import AirflowException
 
-from spark_jobs.parent_process import dying_with_parent
+from spark_jobs.process.parent import dying_with_parent
 
 
 @contextmanager

@@ -55,7 +55,7 @@ class LakehouseSelectTablesOperator(BaseOperator):
     def execute(self, context: Context) -> list[str]:
         with as_task_failure():
             registry = load_registry()
-            only = sorted(set(_names(self.only)))
+            only = sorted(set(table_names(self.only)))
             for name in only:
                 registry.table(name)
             all_names = registry.loaded_tables() if self.having == "source" else sorted(registry.tables)
@@ -145,7 +145,12 @@ class LakehousePublishOperator(BaseOperator):
         return published
 
 
-def _names(tables: Any) -> list[str]:
+def table_names(tables: Any) -> list[str]:
+    """The names of tables in a param or a template, which may render to text.
+
+    Raises:
+        AirflowFailException: the value is not a list of names.
+    """
     if tables in (None, "", "None", "[]"):  # a template renders to text
         return []
     if isinstance(tables, str) or not isinstance(tables, Sequence) or not all(isinstance(name, str) for name in tables):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowSkipException
-
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
 from lakehouse_airflow.registry import registered
@@ -18,23 +16,17 @@ class LakehouseOptimizeOperator(LakehouseJobOperator):
 
     Args:
         target_file_size: bytes; None: the registry's, else ``delta.targetFileSize`` of the table, else 100 MiB.
-        skip_clustered: skip a table with ``cluster_by``, because ``LakehouseZOrderOperator`` merges its small files.
     """
 
     job = COMPACT.name
     job_parameters = COMPACT.parameters
 
-    def __init__(self, *, target_file_size: int | None = None, skip_clustered: bool = False, **kwargs: Any) -> None:
+    def __init__(self, *, target_file_size: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.target_file_size = target_file_size
-        self.skip_clustered = skip_clustered
 
     def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
         entry = registered(self.table)
-        if self.skip_clustered and entry is not None and entry.cluster_by:
-            raise AirflowSkipException(
-                f"the table {self.table!r} is Z-ordered by {', '.join(entry.cluster_by)}; z_order merges small files"
-            )
         return {"table": hook.uri(self.table), "target_file_size": file_size(self.target_file_size, entry)}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from pathlib import Path
 
@@ -11,13 +13,15 @@ import pytest
 
 from lakehouse_lib import ArrowEngine, DeltaTable
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.fleet.lease import lease
-from lakehouse_lib.fleet.maintenance import MaintainedTable, maintain, plan_fleet
+from lakehouse_lib.fleet.lease import _take, lease
+from lakehouse_lib.fleet.maintenance import maintain, plan_fleet
 from lakehouse_lib.fleet.planner.budget import Budget
 from lakehouse_lib.fleet.planner.plan import Candidate, choose
 from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.planner.step import Effect, Step
 from lakehouse_lib.fleet.runs import RunRecord
+from lakehouse_lib.fleet.table_run import MaintainedTable
+from lakehouse_lib.fleet.work_order import WorkOrder, shares
 from lakehouse_lib.store import open_store
 
 
@@ -141,14 +145,69 @@ def test_a_table_that_cannot_be_planned_or_run_does_not_stop_the_others(tmp_path
     }
 
 
-def test_only_one_run_holds_the_lease(tmp_path: Path) -> None:
-    records = str(tmp_path / "records")
-    with lease(records):
-        with pytest.raises(InvalidArgumentError, match="another maintenance run") as refusal, lease(records):
-            pass
-        assert refusal.value.code == "DELTA_MAINTENANCE_IN_PROGRESS"
-    with lease(records, seconds=-1), lease(records):  # the lease of the outer block is over
+def test_one_process_maintains_a_table(tmp_path: Path) -> None:
+    root, record = made(tmp_path / "t"), record_of(tmp_path)
+    with lease(record.records, "elsewhere"), lease(record.records, open_store(root).root, seconds=0.3):
+        time.sleep(0.5)  # the holder has renewed it
+        (entry,) = maintain([table_of(root)], Budget(), ArrowEngine, record)
+        assert (entry.table, entry.status, entry.error_code) == ("t", "failed", "DELTA_MAINTENANCE_IN_PROGRESS")
+    assert {entry.status for entry in maintain([table_of(root)], Budget(), ArrowEngine, record)} == {"done"}
+
+
+def test_the_lease_of_a_killed_process_ends(tmp_path: Path) -> None:
+    records = open_store(tmp_path)
+    _take(records, "t", "a process that is killed", 0.5)
+    with pytest.raises(InvalidArgumentError, match="another maintenance run works on the table"), lease(records, "t"):
         pass
+    time.sleep(0.6)
+    with lease(records, "t"):
+        pass
+
+
+def test_a_rewrite_makes_its_own_upkeep_due(tmp_path: Path) -> None:
+    own = {"retention_hours": 0, "enforce_retention": False, "payback_queries": 1e9}
+    root = made(tmp_path / "t")
+    entries = maintain([table_of(root, **own)], Budget(), ArrowEngine, record_of(tmp_path))
+    assert [(entry.verb, entry.status) for entry in entries][:3] == [
+        ("optimize", "done"),
+        ("checkpoint", "done"),
+        ("vacuum", "done"),
+    ]
+    assert len(list(root.glob("*.parquet"))) == 1
+
+
+def test_files_that_expired_long_ago_are_deleted_even_if_it_does_not_pay(tmp_path: Path) -> None:
+    root = made(tmp_path / "t", files=2)
+    DeltaTable(root).optimize.compact()
+    own = {"verbs": ("vacuum",), "retention_hours": 0, "enforce_retention": False}
+    assert plan_fleet([table_of(root, **own)], Budget()).plan.steps == ()
+    week = 8 * 86_400
+    for commit in (root / "_delta_log").glob("*.json"):
+        os.utime(commit, (time.time() - week,) * 2)
+    (step,) = plan_fleet([table_of(root, **own)], Budget()).plan.steps
+    assert (step.verb, step.predicted.files_removed) == ("vacuum", 2)
+
+
+def test_a_work_order_survives_json_and_an_edited_one_is_refused(tmp_path: Path) -> None:
+    (order,) = plan_fleet([table_of(made(tmp_path / "t"))], Budget()).orders()
+    values = json.loads(json.dumps(order.to_dict()))
+    assert WorkOrder.of_dict(values) == order
+    for edited in (
+        {**values, "limits": {"erase": None}},
+        {**values, "limits": {"vacuum": "0"}},
+        {**values, "run": "../x"},
+        {**values, "retention_hours": 0},
+        {**values, "planned_at": -1},
+        "x",
+    ):
+        with pytest.raises(InvalidArgumentError, match="the work order is"):
+            WorkOrder.of_dict(edited)
+
+
+def test_orders_are_dealt_by_their_bytes() -> None:
+    orders = [WorkOrder("0" * 32, 0, str(size), {}, size) for size in (1, 7, 3, 4, 2)]
+    assert sorted(sorted(order.bytes for order in share) for share in shares(orders, 2)) == [[1, 3, 4], [2, 7]]
+    assert shares([], 2) == []
 
 
 def test_a_waiting_step_gets_its_turn() -> None:

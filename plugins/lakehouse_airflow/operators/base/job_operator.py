@@ -73,7 +73,7 @@ class SubmitOperator(BaseOperator):
         """Texts that are secret, personal or too long for a command line, by the parameter that names their file.
 
         Default: none. The name of a condition's parameter ends with ``_file``. The texts are in memory only
-        (``spark_jobs.private_files``).
+        (``spark_jobs.process.private_files``).
         """
         return {}
 

@@ -2,7 +2,7 @@
 
 As a program, it sets its parent death signal and then executes another program::
 
-    python -I -S parent_process.py PARENT_PID PROGRAM [ARGUMENT ...]
+    python -I -S parent.py PARENT_PID PROGRAM [ARGUMENT ...]
 
 The setting survives ``exec``, but not ``fork``. spark-submit becomes a JVM by ``exec``, so the JVM dies with the task.
 The JVM starts the driver's Python, which makes its own setting and dies with the JVM.

@@ -1,0 +1,127 @@
+"""Run a step of maintenance, and measure its effect."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.errors import DeltaError
+from lakehouse_lib.fleet.planner.query_cost import query_cost
+from lakehouse_lib.fleet.planner.step import OPEN_BYTES, Effect, Step
+from lakehouse_lib.fleet.runs import StepRecord
+from lakehouse_lib.log import clock, file_names
+from lakehouse_lib.log.segment import sort_listing
+from lakehouse_lib.operations.results import ChangeResult, CleanupResult, OperationResult
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+logger = logging.getLogger(__name__)
+
+
+def run_step(
+    entry: StepRecord,
+    step: Step,
+    store: ObjectStore,
+    engine: Callable[[], Engine],
+    commit_properties: CommitProperties | None = None,
+) -> StepRecord:
+    """Run a step on the latest version of its table, and measure its effect. An error is in the record.
+
+    Args:
+        entry: the record of the step before it is run.
+        engine: makes the engine; called only for a step that moves bytes.
+    """
+    started = time.monotonic()
+    try:
+        result, effect = _run(step, store, engine, commit_properties)
+    except DeltaError as error:
+        logger.warning("%s of %s failed: %s", step.verb, step.table, error)
+        return replace(
+            entry,
+            status="failed",
+            finished_at=clock.now(),
+            error_type=type(error).__name__,
+            error_code=error.code,
+            error=error.description,
+        )
+    measured = replace(effect, seconds=time.monotonic() - started)
+    return replace(entry, status="done", finished_at=clock.now(), version=result.version, measured=measured)
+
+
+def _run(
+    step: Step, store: ObjectStore, engine: Callable[[], Engine], properties: CommitProperties | None
+) -> tuple[OperationResult, Effect]:
+    snapshot = load_snapshot(store)
+    result: Any
+    if step.verb == "optimize":
+        from lakehouse_lib.operations.optimize.compact import compact
+
+        result = compact(snapshot, engine(), **step.arguments, commit_properties=properties)
+        return result, _rewritten(result.metrics)
+    if step.verb == "z_order":
+        from lakehouse_lib.operations.optimize.z_order.z_order import z_order
+
+        result = z_order(snapshot, engine(), **step.arguments, commit_properties=properties)
+        return result, _z_ordered(store, result, step.arguments["columns"])
+    if step.verb == "compute_statistics":
+        from lakehouse_lib.operations.optimize.statistics import compute_statistics
+
+        result = compute_statistics(snapshot, engine(), commit_properties=properties)
+        updated = int(result.metrics["numUpdatedFiles"])
+        share = updated / max(step.predicted.files_removed, 1)
+        saved = int(step.predicted.query_bytes * share)
+        return result, Effect(files_removed=updated, files_added=updated, query_bytes=saved)
+    if step.verb == "checkpoint":
+        from lakehouse_lib.operations.checkpoint import checkpoint
+
+        result = checkpoint(snapshot)
+        return result, _checkpointed(store, result.read_version, step.predicted)
+    if step.verb == "vacuum":
+        from lakehouse_lib.operations.vacuum import vacuum
+
+        result = vacuum(snapshot, dry_run=False, **step.arguments, commit_properties=properties)
+        return result, Effect(
+            files_removed=int(result.metrics["numDeletedFiles"]), bytes_freed=int(result.metrics["sizeOfDataToDelete"])
+        )
+    from lakehouse_lib.operations.cleanup import cleanup
+
+    sizes = {meta.path: meta.size for meta in store.list_from(file_names.LOG)}
+    cleaned: CleanupResult = cleanup(snapshot, dry_run=False, **step.arguments)
+    freed = sum(sizes.get(path, 0) for path in cleaned.files)
+    return cleaned, Effect(files_removed=len(cleaned.files), bytes_freed=freed)
+
+
+def _rewritten(metrics: Mapping[str, Any]) -> Effect:
+    removed, added = int(metrics["numRemovedFiles"]), int(metrics["numAddedFiles"])
+    read, written = int(metrics["numRemovedBytes"]), int(metrics["numAddedBytes"])
+    return Effect(
+        files_removed=removed,
+        files_added=added,
+        bytes_read=read,
+        bytes_written=written,
+        query_bytes=read - written + (removed - added) * OPEN_BYTES,
+    )
+
+
+def _z_ordered(store: ObjectStore, result: ChangeResult, columns: Sequence[str]) -> Effect:
+    """The effect of a Z-order, whose query bytes are compared between its version and the version before it."""
+    effect = _rewritten(result.metrics)
+    if result.version is None:
+        return replace(effect, query_bytes=0)
+    before, after = (load_snapshot(store, version) for version in (result.version - 1, result.version))
+    return replace(effect, query_bytes=query_cost(before, columns) - query_cost(after, columns))
+
+
+def _checkpointed(store: ObjectStore, version: int | None, predicted: Effect) -> Effect:
+    """The effect of a checkpoint, by the size of its files in the log."""
+    number = 0 if version is None else version
+    checkpoints, _, _ = sort_listing(list(store.list_from(file_names.LOG, file_names.first_name(number))))
+    written = sum(part.size for checkpoint in checkpoints if checkpoint.version == number for part in checkpoint.parts)
+    return replace(
+        predicted, bytes_written=written, query_bytes=predicted.query_bytes + predicted.bytes_written - written
+    )

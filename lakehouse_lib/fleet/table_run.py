@@ -1,0 +1,181 @@
+"""Maintain one table: carry out a work order, then the upkeep that its rewrites have made due."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.errors import DeltaError
+from lakehouse_lib.fleet.lease import lease
+from lakehouse_lib.fleet.planner.candidates import steps_of
+from lakehouse_lib.fleet.planner.correction import Corrections
+from lakehouse_lib.fleet.planner.plan import part_within
+from lakehouse_lib.fleet.planner.policy import Policy
+from lakehouse_lib.fleet.planner.step import Effect, Step
+from lakehouse_lib.fleet.planner.verbs import Verb
+from lakehouse_lib.fleet.runs import RunRecord, Status, StepRecord
+from lakehouse_lib.fleet.step_run import run_step
+from lakehouse_lib.fleet.work_order import WorkOrder
+from lakehouse_lib.log import clock
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import ObjectStore, open_store
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+if TYPE_CHECKING:
+    from lakehouse_lib.fleet.registry import Table
+
+logger = logging.getLogger(__name__)
+
+#: The verbs that a rewrite may make due: it commits, and it removes files.
+_UPKEEP: tuple[Verb, ...] = ("checkpoint", "vacuum", "cleanup")
+
+
+@dataclass(frozen=True)
+class MaintainedTable:
+    """A table of a fleet.
+
+    Attributes:
+        name: its name in the registry, or its location.
+    """
+
+    name: str
+    store: ObjectStore
+    policy: Policy = field(default_factory=Policy)
+
+    @classmethod
+    def of(cls, name: str, table: Table, storage_options: Mapping[str, str] | None = None) -> MaintainedTable:
+        """A table of the registry, with the policy that the registry gives it."""
+        chosen = table.maintenance.model_dump(exclude_none=True, exclude={"engine"})
+        policy = Policy(
+            cluster_by=table.cluster_by,
+            target_file_size=table.target_file_size,
+            retention_hours=table.vacuum.retention_hours,
+            enforce_retention=table.vacuum.enforce_retention,
+            **chosen,
+        )
+        return cls(name, open_store(table.uri, dict(storage_options or {})), policy)
+
+
+def maintain_table(
+    order: WorkOrder,
+    table: MaintainedTable,
+    engine: Callable[[], Engine],
+    record: RunRecord | None = None,
+    *,
+    corrections: Corrections | None = None,
+    commit_properties: CommitProperties | None = None,
+    on_step: Callable[[StepRecord], None] | None = None,
+) -> list[StepRecord]:
+    """Carry out a work order on the latest version of its table, and record each step.
+
+    The steps are planned again, because the table may have changed: a step that is no longer due is left out. After a
+    commit, verbs that it made due are run, too: ``checkpoint``, ``vacuum`` and ``cleanup``, as far as the policy
+    permits them. A step that fails does not stop the others.
+
+    Args:
+        engine: makes the engine; called when the first step that moves bytes begins.
+        record: where the steps are recorded, and where the lease of the table is; None: nowhere, without a lease.
+        corrections: by earlier runs; None: read from the record.
+        on_step: called with the record of each step that was run.
+
+    Returns:
+        The steps that were run or have failed, in order. If the table cannot be opened, or another process maintains
+        it (``DELTA_MAINTENANCE_IN_PROGRESS``), a failed step with the verb ``plan``.
+    """
+    entries: list[StepRecord] = []
+
+    def note(entry: StepRecord) -> None:
+        entries.append(entry)
+        append(record, [entry])
+        if on_step is not None:
+            on_step(entry)
+
+    with ExitStack() as stack:
+        try:
+            if record is not None:
+                stack.enter_context(lease(record.records, table.store.root))
+            if corrections is None:
+                corrections = Corrections([] if record is None else record.finished(clock.now()))
+            steps = list(_due_steps(order, table, corrections))
+        except DeltaError as error:
+            note(failed_plan(order.run, order.planned_at, table.name, error))
+            return entries
+        for step in steps:
+            note(run_step(step_record(order.run, order.planned_at, step), step, table.store, engine, commit_properties))
+        if any(entry.version is not None for entry in entries):
+            for step in _upkeep(table, corrections):
+                note(
+                    run_step(
+                        step_record(order.run, order.planned_at, step), step, table.store, engine, commit_properties
+                    )
+                )
+    return entries
+
+
+def step_record(run: str, planned_at: int, step: Step, status: Status = "deferred") -> StepRecord:
+    """The record of a step that has not been run."""
+    return StepRecord(
+        run,
+        step.table,
+        step.verb,
+        status,
+        step.reason,
+        planned_at,
+        step.read_version,
+        step.cost,
+        step.uncorrected or step.predicted,
+        step.predicted,
+    )
+
+
+def failed_plan(run: str, planned_at: int, table: str, error: DeltaError) -> StepRecord:
+    """The record of a table that could not be planned."""
+    return StepRecord(
+        run,
+        table,
+        "plan",
+        "failed",
+        "the table cannot be planned",
+        planned_at,
+        -1,
+        0,
+        Effect(),
+        Effect(),
+        finished_at=clock.now(),
+        error_type=type(error).__name__,
+        error_code=error.code,
+        error=error.description,
+    )
+
+
+def append(record: RunRecord | None, entries: Sequence[StepRecord]) -> None:
+    """Record entries. A record that cannot be written does not stop the maintenance."""
+    if record is None:
+        return
+    try:
+        record.append(entries)
+    except DeltaError as error:
+        logger.warning("%d steps are not recorded: %s", len(entries), error)
+
+
+def _due_steps(order: WorkOrder, table: MaintainedTable, corrections: Corrections) -> Iterator[Step]:
+    """The steps of the order that are still due, within its limits."""
+    policy = replace(table.policy, verbs=tuple(verb for verb in table.policy.verbs if verb in order.limits))
+    for step in steps_of(table.name, load_snapshot(table.store), policy, corrections):
+        limit = order.limits[step.verb]
+        part = step if limit is None else part_within(step, limit, float("inf"))
+        if part is not None:
+            yield part
+
+
+def _upkeep(table: MaintainedTable, corrections: Corrections) -> list[Step]:
+    policy = replace(table.policy, verbs=tuple(verb for verb in table.policy.verbs if verb in _UPKEEP))
+    try:
+        return steps_of(table.name, load_snapshot(table.store), policy, corrections)
+    except DeltaError as error:
+        logger.warning("%s: the upkeep after the run is left for the next run: %s", table.name, error)
+        return []

@@ -1,0 +1,112 @@
+"""A work order: the verbs that a plan has chosen for a table, as plain values that another process can carry out."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.fleet.planner.step import Step
+from lakehouse_lib.fleet.planner.verbs import VERBS, Verb
+from lakehouse_lib.json_text import excerpt
+
+_RUN = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True)
+class WorkOrder:
+    """The verbs that a plan has chosen for a table.
+
+    It has no arguments of the verbs. The process that carries it out takes them from the table's policy, so an edited
+    order cannot change a retention.
+
+    Attributes:
+        run: the id of the maintenance run.
+        planned_at: ms since the epoch.
+        table: the table's name in the registry, or its location.
+        limits: by verb, the bytes that it may read and write; None: no limit.
+        bytes: the data that the verbs are predicted to read and write.
+    """
+
+    run: str
+    planned_at: int
+    table: str
+    limits: Mapping[Verb, int | None]
+    bytes: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def of_dict(cls, values: Any) -> WorkOrder:
+        """The order with the values of ``to_dict``.
+
+        Raises:
+            InvalidArgumentError: a value is not valid.
+        """
+        try:
+            order = cls(**values)
+            limits = dict(order.limits)
+            valid = (
+                isinstance(order.run, str)
+                and _RUN.fullmatch(order.run) is not None
+                and _is_number(order.planned_at)
+                and isinstance(order.table, str)
+                and set(limits) <= set(VERBS)
+                and all(limit is None or _is_number(limit) for limit in limits.values())
+                and _is_number(order.bytes)
+            )
+        except (TypeError, ValueError):
+            valid = False
+        if not valid:
+            raise InvalidArgumentError(
+                f"the work order is {excerpt(values)}; expected run, planned_at, table, limits and bytes of a plan",
+                hint="Plan again",
+            )
+        return order
+
+
+def orders_of(
+    run: str, planned_at: int, steps: tuple[Step, ...], limited: frozenset[tuple[str, Verb]]
+) -> list[WorkOrder]:
+    """The orders for these steps, one for each table, the table with the first step first.
+
+    Args:
+        limited: tables and verbs of which the steps are a part.
+    """
+    by_table: dict[str, list[Step]] = {}
+    for step in steps:
+        by_table.setdefault(step.table, []).append(step)
+    return [
+        WorkOrder(
+            run,
+            planned_at,
+            table,
+            {step.verb: step.bytes if (table, step.verb) in limited else None for step in chosen},
+            sum(step.bytes for step in chosen),
+        )
+        for table, chosen in by_table.items()
+    ]
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def shares(orders: Sequence[WorkOrder], most: int) -> list[list[WorkOrder]]:
+    """The orders dealt to at most so many processes, so that each has about the same bytes.
+
+    Args:
+        most: at least 1.
+    """
+    dealt: list[list[WorkOrder]] = [[] for _ in range(min(most, len(orders)))]
+    loads = [(0, 0, number) for number in range(len(dealt))]
+    for order in sorted(orders, key=lambda each: -each.bytes):
+        size, count, number = heapq.heappop(loads)
+        dealt[number].append(order)
+        heapq.heappush(loads, (size + order.bytes, count + 1, number))
+    return dealt

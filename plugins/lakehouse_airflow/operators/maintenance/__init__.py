@@ -1,0 +1,1 @@
+"""Operators of a maintenance run, in this order: plan, maintain, summary."""

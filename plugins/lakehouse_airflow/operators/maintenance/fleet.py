@@ -1,0 +1,33 @@
+"""The tables of the registry as a fleet, with the options of their stores and the record of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from lakehouse_airflow.hook import LakehouseHook
+
+if TYPE_CHECKING:
+    from lakehouse_lib.fleet.registry import Registry
+    from lakehouse_lib.fleet.runs import RunRecord
+    from lakehouse_lib.fleet.table_run import MaintainedTable
+
+
+def fleet_of(registry: Registry, names: Iterable[str], hook: LakehouseHook) -> list[MaintainedTable]:
+    """These tables of the registry, each with its policy.
+
+    Raises:
+        RegistryError: the registry does not have a name.
+    """
+    from lakehouse_lib.fleet.table_run import MaintainedTable
+
+    return [MaintainedTable.of(name, registry.table(name), hook.storage_options(name)) for name in names]
+
+
+def record_of(registry: Registry, hook: LakehouseHook) -> RunRecord | None:
+    """The record of runs; None: the registry has no ``records``."""
+    from lakehouse_lib.fleet.runs import RunRecord
+
+    if registry.records is None:
+        return None
+    return RunRecord(registry.records, hook.storage_options(registry.records))

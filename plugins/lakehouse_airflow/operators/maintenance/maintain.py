@@ -1,0 +1,114 @@
+"""The operator that carries out the work orders of a maintenance plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+from airflow.sdk.bases.xcom import BaseXCom
+
+from lakehouse_airflow.failures import as_task_failure, failure
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.base.job_operator import SubmitOperator
+from lakehouse_airflow.operators.maintenance.fleet import fleet_of, record_of
+from lakehouse_airflow.registry import load_registry, require_registered
+from lakehouse_airflow.task_metadata import task_metadata
+from spark_jobs import maintain
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakehouse_lib.fleet.work_order import WorkOrder
+
+
+class LakehouseMaintainOperator(SubmitOperator):
+    """Carries out work orders of a LakehousePlanOperator: in the worker by Arrow, or in one Spark application.
+
+    The orders are from XCom, which users may edit. They name tables of the registry and verbs only; the policy in the
+    registry has the arguments. Each table is planned again, so a retry runs only what is still due.
+
+    Args:
+        work: an element of the plan's result (templated).
+
+    Returns:
+        ``{"steps": [{"table", "verb", "status", "reason", "predicted", "measured", ...}]}``.
+
+    Raises:
+        AirflowFailException: a step has failed, and a retry cannot help. The other steps were run.
+        AirflowException: a step has failed, and a retry may help.
+    """
+
+    job = "maintain"
+    job_parameters = maintain.PARAMETERS
+    template_fields: Sequence[str] = ("work",)
+
+    def __init__(self, *, work: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.work = work
+        self._orders: list[WorkOrder] = []
+
+    @property
+    def tables(self) -> str:
+        """The names of the tables, for ``map_index_template``."""
+        orders = self.work.get("orders") if isinstance(self.work, Mapping) else None
+        return ", ".join(str(order.get("table")) for order in orders or [] if isinstance(order, Mapping))
+
+    def locations(self, hook: LakehouseHook) -> list[str]:
+        records = load_registry().records
+        return [*(hook.uri(order.table) for order in self._orders), *([] if records is None else [records])]
+
+    def private_files(self, hook: LakehouseHook) -> dict[str, str]:
+        registry = load_registry()
+        tables = fleet_of(registry, [order.table for order in self._orders], hook)
+        body = {
+            "records": registry.records,
+            "tables": [
+                {"name": table.name, "location": hook.uri(table.name), "policy": asdict(table.policy)}
+                for table in tables
+            ],
+            "orders": [order.to_dict() for order in self._orders],
+        }
+        return {"orders_file": json.dumps(body)}
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from lakehouse_lib.fleet.work_order import WorkOrder
+
+        work = self.work if isinstance(self.work, Mapping) else {}
+        if work.get("engine") not in ("arrow", "spark") or not isinstance(work.get("orders"), list):
+            raise AirflowFailException("work is not an element of a plan's result; run the DAG again from the start")
+        with as_task_failure():
+            self._orders = [WorkOrder.of_dict(values) for values in work["orders"]]
+            for order in self._orders:
+                require_registered(order.table)
+        result = super().execute(context) if work["engine"] == "spark" else self._in_this_process(context)
+        failed = [step for step in result["steps"] if step["status"] == "failed"]
+        if failed:
+            context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, result)
+            raise _failure_of(failed)
+        return result
+
+    def _in_this_process(self, context: Context) -> dict[str, Any]:
+        from lakehouse_lib import ArrowEngine, commit_metadata
+        from lakehouse_lib.fleet.maintenance import carry_out
+
+        with as_task_failure(), commit_metadata(task_metadata(context)):
+            hook, registry = LakehouseHook(self.lakehouse_conn_id), load_registry()
+            tables = fleet_of(registry, [order.table for order in self._orders], hook)
+            steps = carry_out(
+                self._orders,
+                tables,
+                ArrowEngine,
+                record_of(registry, hook),
+                on_step=lambda step: self.log.info("%s %s: %s", step.verb, step.table, step.status),
+            )
+        return {"steps": [step.to_dict() for step in steps]}
+
+
+def _failure_of(failed: Sequence[Mapping[str, Any]]) -> AirflowException:
+    """One exception for all failed steps; it allows a retry if a retry may help one of them."""
+    errors = [failure(step["error_type"], f"{step['verb']} of {step['table']}: {step['error']}") for step in failed]
+    kind = AirflowFailException if all(isinstance(each, AirflowFailException) for each in errors) else AirflowException
+    return kind("\n".join(str(error) for error in errors))

@@ -1,0 +1,111 @@
+"""The operator that plans a maintenance run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator, timezone
+
+from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.change_events import table_names
+from lakehouse_airflow.operators.maintenance.fleet import fleet_of, record_of
+from lakehouse_airflow.registry import load_registry
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakehouse_lib.fleet.maintenance import FleetPlan
+
+
+class LakehousePlanOperator(BaseOperator):
+    """Plans a maintenance run of the registry's tables, within the registry's budget. Reads logs only.
+
+    The log of the task shows every step with its reason, its predicted gain and its cost.
+
+    Args:
+        only: names of tables, quarantines included (templated); empty: all tables that exist.
+        plan_only: show the plan and run nothing (templated).
+        spark_from_bytes: tables of which a run reads and writes at least so many bytes are maintained by Spark, the
+            others in Airflow's worker. A table's ``engine`` in the registry precedes this.
+        workers: the most tasks that maintain tables in Airflow's workers. Each has several tables if there are more.
+        spark_jobs: the most Spark applications. Each maintains several tables, because to start one takes seconds.
+
+    Returns:
+        The tasks of the run: ``[{"engine": "arrow" or "spark", "orders": [...]}]``. A table that cannot be planned has
+        an order, too, so that its own task fails.
+
+    Raises:
+        AirflowFailException: the registry does not have a name, or the budget is too small for any step.
+    """
+
+    template_fields: Sequence[str] = ("only", "plan_only")
+    ui_color = "#e6f4ea"
+
+    def __init__(
+        self,
+        *,
+        only: Any = (),
+        plan_only: Any = False,
+        spark_from_bytes: int = 2**30,
+        workers: int = 32,
+        spark_jobs: int = 2,
+        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.only = only
+        self.plan_only = plan_only
+        self.spark_from_bytes = spark_from_bytes
+        self.workers = workers
+        self.spark_jobs = spark_jobs
+        self.lakehouse_conn_id = lakehouse_conn_id
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:  # noqa: ARG002
+        from lakehouse_lib.fleet.maintenance import plan_fleet
+        from lakehouse_lib.fleet.planner.budget import Budget
+        from lakehouse_lib.fleet.table_run import append
+        from lakehouse_lib.fleet.work_order import shares
+
+        hook = LakehouseHook(self.lakehouse_conn_id)
+        with as_task_failure():
+            registry = load_registry()
+            only = table_names(self.only)
+            tables = fleet_of(registry, sorted(set(only)) or sorted(registry.fleet()), hook)
+            record = record_of(registry, hook)
+            most_bytes, seconds = registry.budget.limits(timezone.utcnow())
+            if seconds == 0:
+                self.log.info("nothing to do: the window of the budget is closed")
+                return []
+            fleet = plan_fleet(tables, Budget(most_bytes, seconds), record, skip_missing=not only)
+        self._show(fleet)
+        if str(self.plan_only).lower() == "true":
+            self.log.info("plan_only: nothing is run")
+            return []
+        append(record, fleet.deferred())
+        orders = fleet.orders()
+        engines = [
+            registry.table(order.table).maintenance.engine
+            or ("spark" if order.bytes >= self.spark_from_bytes else "arrow")
+            for order in orders
+        ]
+        return [
+            {"engine": engine, "orders": [order.to_dict() for order in share]}
+            for engine, most in (("arrow", self.workers), ("spark", self.spark_jobs))
+            for share in shares([order for order, its in zip(orders, engines, strict=True) if its == engine], most)
+        ]
+
+    def _show(self, fleet: FleetPlan) -> None:
+        for step in fleet.plan.steps:
+            self.log.info(
+                "%s %s: %s. A query reads %d bytes less, %d bytes are freed; %d bytes are read and written",
+                *(step.verb, step.table, step.reason),
+                *(step.predicted.query_bytes, step.predicted.bytes_freed, step.bytes),
+            )
+        for step in fleet.plan.deferred:
+            self.log.info("deferred by the budget: %s %s: %s", step.verb, step.table, step.reason)
+        for table, error in fleet.errors.items():
+            self.log.warning("%s cannot be planned: %s", table, error)
+        if not fleet.plan.steps and not fleet.errors:
+            self.log.info("nothing to do")
