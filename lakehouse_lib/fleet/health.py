@@ -17,9 +17,9 @@ from lakehouse_lib.fleet.overlap import mean_files_at_a_point
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.log.tombstones import are_expired, retention
-from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes, record_count, total_size
+from lakehouse_lib.operations.files import partition_codes, record_count, total_size
 from lakehouse_lib.operations.optimize.compact import compaction_bins
-from lakehouse_lib.operations.optimize.z_order.selection import files_to_z_order, is_z_ordered
+from lakehouse_lib.operations.optimize.z_order.selection import Part, files_to_z_order
 from lakehouse_lib.protocol.table_properties import TARGET_FILE_SIZE
 from lakehouse_lib.snapshot import Snapshot
 
@@ -114,7 +114,7 @@ def health(
     counts = np.bincount(partition) if len(partition) else np.zeros(0, dtype=np.int64)
     compactable = compaction_bins(files, partition, target)
     overlap = mean_files_at_a_point(snapshot, clustered_by)
-    unclustered = _unclustered(snapshot, files, partition, sizes, clustered_by, target)
+    unclustered = _unclustered(snapshot, files, clustered_by, target)
     expired = _expired(snapshot, moment)
     commits = list_commits(store)
     since = snapshot.checkpoint_version
@@ -135,7 +135,7 @@ def health(
         small_files=int(small.sum()),
         small_file_share=float(small.mean()) if len(sizes) else 0.0,
         compactable_files=sum(map(len, compactable)),
-        unclustered_files=sum(len(rows) for rows, _ in unclustered),
+        unclustered_files=sum(len(part.rows) for part in unclustered),
         partitions=int((counts > 0).sum()),
         largest_partition_files=int(counts.max(initial=0)),
         tombstones=len(snapshot.tombstones),
@@ -157,15 +157,10 @@ def health(
 def _unclustered(
     snapshot: Snapshot,
     files: pa.Table,
-    partition: NDArray[np.int64],
-    sizes: NDArray[np.int64],
     columns: Sequence[str],
     target: int,
-) -> list[tuple[NDArray[np.int64], int]]:
-    if not columns:
-        return []
-    z_ordered = is_z_ordered(snapshot, files, columns, target)
-    return files_to_z_order(partition, sizes, z_ordered, has_many_deleted_rows(files), target)
+) -> Sequence[Part]:
+    return files_to_z_order(snapshot, files, columns, target).parts if columns else ()
 
 
 def _target(configuration: Mapping[str, str]) -> int:

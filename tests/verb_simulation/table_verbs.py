@@ -8,10 +8,9 @@ from lakehouse_lib.log import file_names
 from lakehouse_lib.operations import restore as restoring
 from lakehouse_lib.operations.alter import columns, constraints, properties
 from lakehouse_lib.operations.checkpoint import checkpoint as write_checkpoint
-from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes
 from lakehouse_lib.operations.optimize.compact import compact as compact_files
 from lakehouse_lib.operations.optimize.compact import plan_compact
-from lakehouse_lib.operations.optimize.z_order.selection import files_to_z_order, is_z_ordered
+from lakehouse_lib.operations.optimize.z_order.selection import files_to_z_order
 from lakehouse_lib.operations.optimize.z_order.z_order import z_order as z_order_files
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.vacuum import vacuum as vacuum_files
@@ -41,12 +40,9 @@ def compact(actor: Actor, snapshot: Snapshot, name: str) -> None:
 def z_order(actor: Actor, snapshot: Snapshot, name: str) -> None:
     keys, size = actor.dice.choice((["key"], ["key", "id"])), actor.dice.choice((None, 1_000, 3_000))
     files, file_size = snapshot.files, size or TARGET_FILE_SIZE.default
-    parts = partition_codes(files, snapshot.layout)
-    z_ordered, worn = is_z_ordered(snapshot, files, keys, file_size), has_many_deleted_rows(files)
     paths = files["path"].to_pylist()
     actor.stories.groups[name] = [
-        {paths[row] for row in rows.tolist()}
-        for rows, _ in files_to_z_order(parts, files["size"].to_numpy(), z_ordered, worn, file_size)
+        {paths[row] for row in part.rows.tolist()} for part in files_to_z_order(snapshot, files, keys, file_size).parts
     ]
     _rewrite(
         actor,

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import bools, numbers_of
 from lakehouse_lib.fleet.overlap import files_at_a_point
 from lakehouse_lib.fleet.planner.step import OPEN_BYTES
+from lakehouse_lib.operations.optimize.z_order.selection import Part
 from lakehouse_lib.snapshot import Snapshot
 
 
@@ -38,27 +38,27 @@ def clustered_cost(
     snapshot: Snapshot,
     files: pa.Table,
     columns: Sequence[str],
-    chosen: Sequence[NDArray[np.int64]],
-    new_files: Sequence[int],
+    chosen: Sequence[Part],
 ) -> int:
     """``query_cost`` after some files were Z-ordered, as predicted.
 
     A k-d tree with n leaves over c columns has n^(1 - 1/c) leaves at a value of one column, and a query of one value
-    reads them in every partition. The files that stay overlap as before.
+    reads them in every partition. The files that stay overlap as before, and so do cells that are rewritten.
 
     Args:
         files: files table of the snapshot.
-        chosen: for each partition, the rows of the files to Z-order.
-        new_files: for each partition, the number of files that replace them.
+        chosen: the files to Z-order.
     """
     stays = np.ones(len(files), np.bool_)
-    if chosen:
-        stays[np.concatenate(chosen)] = False
+    for part in chosen:
+        stays[part.rows] = False
+        stays[part.cell_rows] = True
+    new_files = [part.files - len(part.cells) if part.run is not None else part.files for part in chosen]
     rest = files.filter(bools(stays))
     total = int(numbers_of(files["size"], np.int64).sum())
     count = len(rest) + sum(new_files)
     exponent = 1 - 1 / len(columns)
-    new_depth = sum(number**exponent for number in new_files)
+    new_depth = sum(max(number, 0) ** exponent for number in new_files)
     remaining = depths(snapshot, rest, columns) if len(rest) else dict.fromkeys(columns, 0.0)
     depth = float(np.mean([min(remaining[name] + new_depth, count) for name in columns]))
     return int(depth * (total / max(count, 1) + OPEN_BYTES))

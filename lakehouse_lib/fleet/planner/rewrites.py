@@ -10,10 +10,10 @@ from lakehouse_lib.arrow.values import numbers_of
 from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.planner.query_cost import clustered_cost, query_cost
 from lakehouse_lib.fleet.planner.step import OPEN_BYTES, Effect, Parts, Step
-from lakehouse_lib.operations.files import has_many_deleted_rows, live_share, partition_codes, total_size
+from lakehouse_lib.operations.files import live_share, total_size
 from lakehouse_lib.operations.optimize.compact import plan_compact
 from lakehouse_lib.operations.optimize.statistics import plan_statistics
-from lakehouse_lib.operations.optimize.z_order.selection import files_to_z_order, is_z_ordered
+from lakehouse_lib.operations.optimize.z_order.selection import files_to_z_order
 from lakehouse_lib.operations.optimize.z_order.z_order import check_columns
 from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.snapshot import Snapshot
@@ -71,20 +71,13 @@ def _z_order(table: str, snapshot: Snapshot, policy: Policy) -> Step | None:
     columns = check_columns(snapshot, policy.cluster_by, None)
     target = target_file_size(snapshot.configuration, policy.target_file_size, table=snapshot.store.root)
     files = snapshot.files
-    sizes = numbers_of(files["size"], np.int64)
-    chosen = files_to_z_order(
-        partition_codes(files, snapshot.layout),
-        sizes,
-        is_z_ordered(snapshot, files, columns, target),
-        has_many_deleted_rows(files),
-        target,
-    )
+    chosen = files_to_z_order(snapshot, files, columns, target).parts
     if not chosen:
         return None
-    rows, new_files = [rows for rows, _ in chosen], [count for _, count in chosen]
+    rows, new_files = [part.rows for part in chosen], np.array([part.files for part in chosen], np.int64)
     numbers = np.repeat(np.arange(len(rows)), [len(part) for part in rows])
-    parts = _parts(files, np.concatenate(rows), numbers, np.array(new_files, np.int64))
-    saved = max(0, query_cost(snapshot, columns) - clustered_cost(snapshot, files, columns, rows, new_files))
+    parts = _parts(files, np.concatenate(rows), numbers, new_files)
+    saved = max(0, query_cost(snapshot, columns) - clustered_cost(snapshot, files, columns, chosen))
     share = parts.bytes_read / max(int(parts.bytes_read.sum()), 1)
     parts = Parts(
         parts.files_removed, parts.files_added, parts.bytes_read, parts.bytes_written, (saved * share).astype(np.int64)
@@ -95,7 +88,8 @@ def _z_order(table: str, snapshot: Snapshot, policy: Policy) -> Step | None:
         "z_order",
         snapshot.version,
         {"columns": list(columns), "target_size": target},
-        f"{effect.files_removed} of {len(files)} files are not Z-ordered by {', '.join(columns)}, or are small",
+        f"{effect.files_removed} of {len(files)} files are not Z-ordered by {', '.join(columns)}, are small, or are of "
+        "runs to merge",
         effect,
         parts=parts,
     )

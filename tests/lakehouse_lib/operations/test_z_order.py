@@ -24,8 +24,9 @@ from lakehouse_lib.errors import (
     ObjectNotFoundError,
 )
 from lakehouse_lib.expressions import parse
-from lakehouse_lib.operations.optimize.z_order import z_order as verb
-from lakehouse_lib.operations.optimize.z_order.z_order import plan_z_order, z_order
+from lakehouse_lib.operations.optimize.z_order import plan as planning
+from lakehouse_lib.operations.optimize.z_order.plan import plan_z_order
+from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import open_store
 from lakehouse_lib.transaction.commit_properties import CommitProperties
@@ -245,11 +246,11 @@ def test_big_files_are_read_in_parts_and_blocks_written_in_order(tmp_path, engin
     from lakehouse_lib.operations.optimize.z_order import shuffle
 
     if engine.name == "spark":  # Spark's workers do not see the patched constants, but the plan does
-        monkeypatch.setattr(verb, "CHUNK_ROWS", 2_000)
+        monkeypatch.setattr(planning, "CHUNK_ROWS", 2_000)
     else:
         for module, name, value in (
-            (verb, "CHUNK_ROWS", 2_000),
-            (verb, "_LEAST_TASK_ROWS", 500),
+            (planning, "CHUNK_ROWS", 2_000),
+            (planning, "_LEAST_TASK_ROWS", 500),
             (shuffle, "CHUNK_ROWS", 2_000),
             (shuffle, "_BATCH_ROWS", 300),
             (shuffle, "_BLOCK_ROWS", 3_000),

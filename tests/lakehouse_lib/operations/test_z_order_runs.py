@@ -225,7 +225,9 @@ def test_tags_pass_through_a_checkpoint_and_are_plain_text_to_others(table: Path
     for log in (table / "_delta_log").glob("*.json"):
         log.unlink()
     assert DeltaTable(table).optimize.z_order(BY, target_size=size)["numFilesAlreadyClustered"] == 8
-    assert {tuple(sorted(tag)) for tag in tags_of(table)} == {(tags.COLUMNS, tags.LAYOUT, tags.RUN, tags.TARGET_SIZE)}
+    assert {tuple(sorted(tag)) for tag in tags_of(table)} == {
+        (tags.CELL, tags.COLUMNS, tags.LAYOUT, tags.RUN, tags.TARGET_SIZE)
+    }
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1e6", "9" * 30, "ten", None])

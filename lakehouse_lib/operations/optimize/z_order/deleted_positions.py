@@ -128,7 +128,7 @@ class PlacesOfKeys:
                 tasks.append(KeyTask(self._reader, loads, {path: members[path][1] for path in paths}))
             for load in loads:
                 first = load.layout.first_file
-                files = range(first, first + sum(load.layout.tree["files"]))
+                files = range(first, first + load.layout.file_count)
                 group_of.update(dict.fromkeys(files, members[load.sources[0].path][0]))
         counts = {number: live_records(group.added).to_pylist() for number, group in groups.items()}
         remembered = self._to_remember({number: sum(rows) for number, rows in counts.items()})

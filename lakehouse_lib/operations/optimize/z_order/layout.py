@@ -35,13 +35,22 @@ class Level(TypedDict):
 class Tree(TypedDict):
     """A tree as JSON values. Leaves are numbered from left to right, so leaves with near numbers have near keys.
 
+    cell_levels: the number of first levels that cut the rows into cells. The other levels cut a cell into files, and a
+        file into blocks.
     files: the number of files of each group of leaves; more than 1 only if the keys allow no further cut.
-    blocks: the number of leaves of each group, which are the blocks of the file in their order.
+    blocks: the number of leaves of each group, which are blocks of the file in their order.
+    first_files: the first file of each group. Several groups may share a file.
+    first_blocks: the first block of each group in this file.
+    cells: the cell of each group.
     """
 
     levels: list[Level]
+    cell_levels: int
     files: list[int]
     blocks: list[int]
+    first_files: list[int]
+    first_blocks: list[int]
+    cells: list[int]
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,11 @@ class Layout:
     words: tuple[pa.Array | None, ...]
     tree: Tree
     first_file: int
+
+    @property
+    def file_count(self) -> int:
+        """The number of files of the partition."""
+        return file_count(self.tree)
 
 
 class _Node(NamedTuple):
@@ -78,48 +92,135 @@ def split(sample: Sequence[Keys], files: int, *, blocks: int = 1, weights: NDArr
     """
     if files < 1 or blocks < 1:
         raise ValueError(f"files is {files} and blocks is {blocks}; expected at least 1")
-    rows = len(sample[0])
-    mass = np.ones(rows) if weights is None else weights
-    order = sorted(range(len(sample)), key=lambda column: len(np.unique(sample[column])))
-    levels, nodes = _grow([_Node(np.arange(rows), files, 0)], sample, order, mass)
-    file_counts = [node.files for node in nodes]
-    if blocks > 1:
-        inner, nodes = _grow([_Node(node.rows, blocks, group) for group, node in enumerate(nodes)], sample, order, mass)
-        counts = np.bincount([node.group for node in nodes], minlength=len(file_counts)).tolist()
-        return {"levels": levels + inner, "files": file_counts, "blocks": counts}
-    return {"levels": levels, "files": file_counts, "blocks": [1] * len(file_counts)}
+    rows = _Rows.of(sample, weights)
+    levels, nodes = _grow([_Node(np.arange(len(sample[0])), files, 0)], rows)
+    cells = [_Node(node.rows, node.files, cell) for cell, node in enumerate(nodes)]
+    return _with_blocks(levels, len(levels), cells, [blocks] * len(cells), rows)
+
+
+def divide(
+    levels: Sequence[Level],
+    sample: Sequence[Keys],
+    files: Sequence[int],
+    *,
+    shared: int = 0,
+    blocks: int = 1,
+    weights: NDArray[np.float64] | None = None,
+) -> Tree:
+    """The tree of rows that join the cells of an earlier tree.
+
+    Args:
+        levels: the levels of the earlier tree.
+        sample, blocks, weights: as in ``split``.
+        files: the number of files of each cell; 0: the cell shares files with other cells.
+        shared: the number of files that cells share; they are the last files.
+    """
+    rows = _Rows.of(sample, weights)
+    leaves = leaf_of(levels, sample)
+    order = np.argsort(leaves, kind="stable")
+    by_cell = np.split(order, np.cumsum(np.bincount(leaves, minlength=len(files)))[:-1])
+    inner, nodes = _grow(
+        [_Node(part, max(count, 1), cell) for cell, (part, count) in enumerate(zip(by_cell, files, strict=True))], rows
+    )
+    has_files = [files[node.group] > 0 for node in nodes]
+    tree = _with_blocks([*levels, *inner], len(levels), nodes, [blocks if own else 1 for own in has_files], rows)
+    # The cells without files of their own share the last files, in the order of the tree and by equal weight.
+    first_files, first_blocks, next_file = [0] * len(nodes), [0] * len(nodes), 0
+    for number, own in enumerate(has_files):
+        if own:
+            first_files[number] = next_file
+            next_file += nodes[number].files
+    sharing = [number for number, own in enumerate(has_files) if not own]
+    shares = np.array([rows.mass[nodes[number].rows].sum() for number in sharing])
+    middle = (np.cumsum(shares) - shares / 2) / max(shares.sum(), 1e-9)
+    for number, share in zip(sharing, middle.tolist(), strict=True):
+        first_files[number] = next_file + min(int(share * shared), shared - 1)
+    blocks_of = [0] * (next_file + shared)
+    for number in sharing:
+        first_blocks[number] = blocks_of[first_files[number]]
+        blocks_of[first_files[number]] += 1
+    return {**tree, "first_files": first_files, "first_blocks": first_blocks}
+
+
+def file_count(tree: Tree) -> int:
+    """The number of files of a tree."""
+    return max(first + files for first, files in zip(tree["first_files"], tree["files"], strict=True))
+
+
+def cell_count(levels: Sequence[Level]) -> int:
+    """The number of leaves of these levels."""
+    return sum(len(bounds) + 1 for bounds in levels[-1]["bounds"]) if levels else 1
+
+
+def file_cells(tree: Tree) -> list[int]:
+    """The cell of each file; of a file that cells share, the last one."""
+    cells = [0] * file_count(tree)
+    for first, files, cell in zip(tree["first_files"], tree["files"], tree["cells"], strict=True):
+        cells[first : first + files] = [cell] * files
+    return cells
 
 
 def assign(tree: Tree, keys: Sequence[Keys]) -> Keys:
     """The leaf of each row, in the smallest unsigned type for the number of leaves."""
+    return leaf_of(tree["levels"], keys)
+
+
+def leaf_of(levels: Sequence[Level], keys: Sequence[Keys]) -> Keys:
+    """The leaf of each row in a tree of these levels; see ``assign``."""
     rows = len(keys[0])
-    leaf_type = np.min_scalar_type(sum(tree["blocks"]) - 1)
-    levels = [_prepared(level, keys[level["column"]].dtype) for level in tree["levels"]]
-    leaves = np.zeros(rows, leaf_type)
+    prepared = [_prepared(level, keys[level["column"]].dtype) for level in levels]
+    leaves = np.zeros(rows, np.min_scalar_type(cell_count(levels) - 1))
     if not levels:
         return leaves
     for start in range(0, rows, _BLOCK):
         end = min(start + _BLOCK, rows)
         node: Keys | None = None
-        for level, (bounds, first_child) in zip(tree["levels"], levels, strict=True):
+        for level, (bounds, first_child) in zip(levels, prepared, strict=True):
             node = _descend(node, keys[level["column"]][start:end], bounds, first_child)
         leaves[start:end] = node
     return leaves
 
 
-def _grow(
-    nodes: list[_Node], sample: Sequence[Keys], order: Sequence[int], mass: Keys
-) -> tuple[list[Level], list[_Node]]:
+class _Rows(NamedTuple):
+    """Sampled rows: keys by column, the order in which columns cut, and the rows that each row represents."""
+
+    sample: Sequence[Keys]
+    order: Sequence[int]
+    mass: Keys
+
+    @classmethod
+    def of(cls, sample: Sequence[Keys], weights: NDArray[np.float64] | None) -> _Rows:
+        """The rows; columns with few values cut first."""
+        order = sorted(range(len(sample)), key=lambda column: len(np.unique(sample[column])))
+        return cls(sample, order, np.ones(len(sample[0])) if weights is None else weights)
+
+
+def _with_blocks(levels: list[Level], cell_levels: int, nodes: list[_Node], blocks: list[int], rows: _Rows) -> Tree:
+    """The tree whose groups are these nodes, cut into so many blocks each. Each group has files of its own."""
+    inner, leaves = _grow([_Node(node.rows, blocks[number], number) for number, node in enumerate(nodes)], rows)
+    file_counts = [node.files for node in nodes]
+    return {
+        "levels": levels + inner,
+        "cell_levels": cell_levels,
+        "files": file_counts,
+        "blocks": np.bincount([node.group for node in leaves], minlength=len(nodes)).tolist(),
+        "first_files": [0, *np.cumsum(file_counts).tolist()][:-1],
+        "first_blocks": [0] * len(nodes),
+        "cells": [node.group for node in nodes],
+    }
+
+
+def _grow(nodes: list[_Node], rows: _Rows) -> tuple[list[Level], list[_Node]]:
     """Cut all nodes, column after column, until each node has one file or no column can cut it."""
     levels: list[Level] = []
     progress = True
     while progress and any(node.files > 1 for node in nodes):
         progress = False
-        for position, column in enumerate(order):
+        for position, column in enumerate(rows.order):
             bounds: list[list[int]] = []
             children: list[_Node] = []
             for node in nodes:
-                cuts, parts = _cut(node, sample, order[position:], mass)
+                cuts, parts = _cut(node, rows.sample, rows.order[position:], rows.mass)
                 bounds.append(cuts)
                 children.extend(parts)
             if len(children) > len(nodes):

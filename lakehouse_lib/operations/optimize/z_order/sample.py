@@ -61,7 +61,13 @@ class Sample:
     words: tuple[pa.Array | None, ...]
 
 
-def take_sample(reader: TableReader, files: Sequence[FilePart], ranges: FileRanges, leaves: int) -> Sample:
+def take_sample(
+    reader: TableReader,
+    files: Sequence[FilePart],
+    ranges: FileRanges,
+    leaves: int,
+    words: tuple[pa.Array | None, ...] | None = None,
+) -> Sample:
     """Sample the files of one partition.
 
     Args:
@@ -69,6 +75,7 @@ def take_sample(reader: TableReader, files: Sequence[FilePart], ranges: FileRang
         files: whole files.
         ranges: the row counts and key ranges of these files.
         leaves: the number of leaves that the tree will have.
+        words: the vocabularies of an earlier sample; None: new ones.
     """
     sample_rows = int(np.clip(leaves * _ROWS_A_LEAF, _LEAST_ROWS, _MOST_ROWS))
     read = np.unique(np.linspace(0, len(files) - 1, min(len(files), FILES_READ)).astype(np.int64))
@@ -81,11 +88,12 @@ def take_sample(reader: TableReader, files: Sequence[FilePart], ranges: FileRang
     tables = list(in_order(sample_file, range(len(read)), _THREADS))
     sizes = np.array([0 if table is None else len(table) for table in tables])
     if not sizes.any():
-        return Sample([np.empty(0, np.int64) for _ in reader.schema.names], np.empty(0), (None,) * len(reader.schema))
+        nothing = [np.empty(0, np.int64) for _ in reader.schema.names]
+        return Sample(nothing, np.empty(0), words or (None,) * len(nothing))
     rows = pa.concat_tables([table for table in tables if table is not None])
     weights = np.repeat(ranges.rows[read] / np.maximum(sizes, 1), sizes)
     limit = int(np.clip(leaves * _WORDS_A_FILE, _LEAST_WORDS, _MOST_WORDS))
-    words = tuple(
+    words = words or tuple(
         vocabulary(pa.concat_arrays(rows[field.name].chunks), limit) if is_text(field.type) else None
         for field in reader.schema.to_arrow()
     )

@@ -1,22 +1,89 @@
-"""The choice of files to Z-order: all new files, and small files of earlier runs.
+"""The choice of files to Z-order, from the log alone: new files, and the files of earlier runs that they join.
 
-A small file is chosen if it has no more bytes than all files that were chosen before it.
+A partition with new files is handled in one of these ways:
+
+- **New run**: the new files become a run of their own. A small file of an earlier run joins them if it has no more
+  bytes than all files that were chosen before it. So a partition that gets a few rows every day does not have one small
+  file for each of n days but about log2(n) files, and each row is rewritten about log2(n) times.
+- **Merge into cells**: if the partition would have four runs, the rows of the other runs join the cells of the largest
+  one. A cell is rewritten only if it gets 5% new rows. The rows of the other cells become a new run.
+- **Larger run**: if hardly any cell would get 5%, whole runs join the new run, smallest first, as long as the next run
+  has at most twice the bytes of all files that were chosen before it.
+- **All files**: if the largest run has no cells, or would have twice as many files as cells, or with ``full``.
+
+The new rows of a cell are estimated: a file's rows are divided equally among the cells whose key ranges it overlaps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lakehouse_lib import statistics
+from lakehouse_lib.arrow.values import flags_of, int64s, numbers_of
 from lakehouse_lib.engine.base import is_small
-from lakehouse_lib.operations.files import has_many_deleted_rows
-from lakehouse_lib.operations.optimize.z_order.tags import z_ordered_by
+from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes
+from lakehouse_lib.operations.optimize.z_order.tags import Places, places_of, z_ordered_by
 from lakehouse_lib.snapshot import Snapshot
 
 Rows = NDArray[np.int64]
+
+#: The runs of a partition are merged when there are so many with a file that is not small.
+_MOST_RUNS = 4
+#: A cell is rewritten for this share of new rows, and a run is merged for this share of its rows.
+_NEW_SHARE = 0.05
+#: A merge into cells pays if at least this share of the moved bytes comes into cells that are rewritten.
+_LEAST_MERGED = 0.5
+#: A whole run joins a new run if it has at most so many times the bytes of the new run.
+_JOINING = 2
+#: A cell is divided into files of at most so many target sizes.
+_LARGEST_FILE = 4 / 3
+#: A run gets a new tree when it has so many files for each cell.
+_FILES_A_CELL = 2
+_COMPARED = 1 << 22  # pairs of a file and a cell whose ranges are compared at a time
+
+_NOTHING = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The files of one partition that the next run rewrites.
+
+    Attributes:
+        rows: row numbers of the files, ascending.
+        files: the number of files to write, estimated if the files join cells.
+        run: the run whose cells the files join; None: the files become a new run.
+        tree: the number of the run's tree.
+        cells: the cells that are rewritten, ascending.
+        cell_rows: those of ``rows`` that are files of these cells.
+    """
+
+    rows: Rows
+    files: int
+    run: str | None = None
+    tree: int = -1
+    cells: Rows = field(default_factory=_NOTHING.copy)
+    cell_rows: Rows = field(default_factory=_NOTHING.copy)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The files that the next run rewrites.
+
+    Attributes:
+        z_ordered: the number of files that an earlier run has Z-ordered in the same way.
+        parts: the partitions with files to rewrite.
+        partitions: a number for each file of the table, equal for files of a partition.
+    """
+
+    z_ordered: int
+    parts: tuple[Part, ...]
+    partitions: Rows
 
 
 def physical_names(snapshot: Snapshot, columns: Iterable[str]) -> list[str]:
@@ -24,58 +91,180 @@ def physical_names(snapshot: Snapshot, columns: Iterable[str]) -> list[str]:
     return [snapshot.layout.physical_name(snapshot.field(name)) for name in columns]
 
 
-def is_z_ordered(snapshot: Snapshot, files: pa.Table, columns: Iterable[str], target_size: int) -> NDArray[np.bool_]:
-    """Which files an earlier run has Z-ordered by these columns; another run does not rewrite them.
+def key_bounds(snapshot: Snapshot, files: pa.Table, columns: Iterable[str]) -> list[statistics.Bounds]:
+    """The bounds of each column in these files, by their statistics."""
+    fields = [snapshot.field(name) for name in columns]
+    paths = [(snapshot.layout.physical_name(column),) for column in fields]
+    bounds = statistics.bounds_of(files, {path: column.type for path, column in zip(paths, fields, strict=True)})
+    return [bounds[path] for path in paths]
 
-    A file with more than 5% deleted rows does not count as Z-ordered.
+
+def files_of(size: float, target_size: int) -> int:
+    """The number of files of a cell with so many bytes."""
+    return max(int(np.ceil(size / (target_size * _LARGEST_FILE))), 1)
+
+
+def files_to_z_order(
+    snapshot: Snapshot, files: pa.Table, columns: Iterable[str], target_size: int, *, full: bool = False
+) -> Selection:
+    """The files that the next run rewrites. Reads no data.
+
+    All files that are not Z-ordered are chosen. A file with more than 5% deleted rows does not count as Z-ordered. A
+    partition without a new file is left out. So is a single file that fits the target, unless many rows are deleted.
 
     Args:
         files: files table of the snapshot.
         columns: names of the schema, in any order.
         target_size: bytes of a file; see ``tags.z_ordered_by``.
+        full: choose Z-ordered files too.
     """
-    z_ordered = z_ordered_by(files, physical_names(snapshot, columns), target_size)
-    return z_ordered & ~has_many_deleted_rows(files)
-
-
-def files_to_z_order(
-    partitions: Rows, sizes: Rows, is_z_ordered: NDArray[np.bool_], is_worn: NDArray[np.bool_], target_size: int
-) -> list[tuple[Rows, int]]:
-    """The files of the next run, and the number of files to write for them, for each partition.
-
-    All files that are not Z-ordered are chosen. Small files of earlier runs join them, smallest first, as long as the
-    next file has no more bytes than the files chosen so far. So a partition that gets a few rows every day does not
-    have one small file for each of n days but about log2(n) files, and each row is rewritten about log2(n) times. A
-    partition without a new file is left out. So is a single file that fits the target, unless many rows are deleted.
-
-    Args:
-        partitions: a number for each file, equal for files of a partition.
-        sizes: bytes of each file.
-        is_z_ordered: files that an earlier run has Z-ordered in the same way.
-        is_worn: files for which ``files.has_many_deleted_rows`` is true.
-        target_size: bytes of a file to write.
-
-    Returns:
-        For each partition the row numbers of its files, ascending, and ceil(bytes / target size).
-    """
-    changed = np.isin(partitions, partitions[~is_z_ordered])
-    order = np.flatnonzero(changed)
-    order = order[np.lexsort((sizes[order], is_z_ordered[order], partitions[order]))]
-    chosen = []
+    columns = list(columns)
+    sizes = numbers_of(files["size"], np.int64)
+    partitions = partition_codes(files, snapshot.layout)
+    is_worn = has_many_deleted_rows(files)
+    is_z_ordered = z_ordered_by(files, physical_names(snapshot, columns), target_size) & ~is_worn
+    stays = is_z_ordered & (not full)
+    order = np.flatnonzero(np.isin(partitions, partitions[~stays]))
+    order = order[np.lexsort((sizes[order], stays[order], partitions[order]))]
+    places = places_of(files) if stays[order].any() else None
+    parts = []
     for rows in np.split(order, np.flatnonzero(np.diff(partitions[order])) + 1):
-        taken = _with_tail(rows, sizes[rows], is_z_ordered[rows], target_size)
-        total = int(sizes[taken].sum())
-        if len(taken) > 1 or total > target_size or is_worn[taken].any():
-            chosen.append((np.sort(taken), max(-(-total // target_size), 1)))
-    return chosen
+        count = _with_tail(sizes[rows], stays[rows], target_size)
+        taken, rest = rows[:count], rows[count:]
+        part = None if places is None else _merge(snapshot, files, columns, sizes, places, taken, rest, target_size)
+        if part is None and (count > 1 or sizes[taken].sum() > target_size or is_worn[taken].any()):
+            part = new_run(taken, sizes, target_size)
+        if part is not None:
+            parts.append(part)
+    return Selection(int(is_z_ordered.sum()), tuple(parts), partitions)
 
 
-def _with_tail(rows: Rows, sizes: Rows, is_z_ordered: NDArray[np.bool_], target_size: int) -> Rows:
-    """The new files and the Z-ordered files that join them.
+def new_run(rows: Rows, sizes: Rows, target_size: int) -> Part:
+    """The files as one new run of ceil(bytes / target size) files."""
+    return Part(np.sort(rows), max(-(-int(sizes[rows].sum()) // target_size), 1))
+
+
+def _with_tail(sizes: Rows, is_z_ordered: NDArray[np.bool_], target_size: int) -> int:
+    """The number of new files and of the Z-ordered files that join them.
 
     Args:
-        rows: new files, then Z-ordered files by ascending size.
+        sizes: of new files, then of Z-ordered files by ascending size.
     """
     before = np.cumsum(sizes) - sizes
     stays = is_z_ordered & ~(is_small(sizes, target_size) & (sizes <= before))
-    return rows[: int(np.argmax(stays))] if stays.any() else rows
+    return int(np.argmax(stays)) if stays.any() else len(sizes)
+
+
+def _merge(
+    snapshot: Snapshot,
+    files: pa.Table,
+    columns: list[str],
+    sizes: Rows,
+    places: Places,
+    taken: Rows,
+    rest: Rows,
+    target_size: int,
+) -> Part | None:
+    """The merge of a partition's runs; None: it has not too many runs, or none is small enough to join the new files.
+
+    Args:
+        taken: the rows of a new run, and ``rest``: of the other files.
+    """
+    run_of = places.runs[rest]
+    large = np.unique(run_of[~is_small(sizes[rest], target_size)])
+    if len(large) + (sizes[taken].sum() * 2 >= target_size) < _MOST_RUNS:
+        return None
+    runs, inverse = np.unique(run_of, return_inverse=True)
+    bytes_of = np.bincount(inverse, sizes[rest]).astype(np.int64)
+    largest = int(np.argmax(bytes_of))
+    moved_bytes = int(sizes[taken].sum() + bytes_of.sum() - bytes_of[largest])
+    everything = np.concatenate([taken, rest])
+    joining = _join_runs(int(sizes[taken].sum()), bytes_of)
+    joined = np.concatenate([taken, rest[np.isin(inverse, joining)]])
+    larger_run = new_run(joined, sizes, target_size) if len(joining) else None
+    if moved_bytes < _NEW_SHARE * bytes_of[largest]:
+        return larger_run
+    in_cells = (inverse == largest) & (places.cells[rest] >= 0)
+    if runs[largest] < 0 or not in_cells.any():
+        return new_run(everything, sizes, target_size)
+    tree = int(places.trees[rest[in_cells]].max())
+    in_cells &= places.trees[rest] == tree
+    cell_files = rest[in_cells]
+    moved = np.concatenate([taken, rest[~in_cells]])
+
+    cells, cell_of = np.unique(places.cells[cell_files], return_inverse=True)
+    cell_bytes = np.bincount(cell_of, sizes[cell_files])
+    new_bytes = _bytes_for_cells(snapshot, files, columns, sizes, cell_files, cell_of, moved)
+    is_rewritten = new_bytes >= _NEW_SHARE * cell_bytes
+    file_counts = np.where(
+        is_rewritten,
+        [files_of(size, target_size) for size in (cell_bytes + new_bytes).tolist()],
+        np.bincount(cell_of),
+    )
+    if file_counts.sum() >= _FILES_A_CELL * len(cells):
+        return new_run(everything, sizes, target_size)
+    merged = new_bytes[is_rewritten].sum()
+    total = sizes[moved].sum()
+    if merged < _LEAST_MERGED * total:
+        return larger_run
+    rewritten = np.sort(cell_files[is_rewritten[cell_of]])
+    others = int(np.ceil((total - merged) / target_size - 1e-6))
+    count = int(file_counts[is_rewritten].sum()) + others
+    run = places.names[int(runs[largest])].as_py()
+    return Part(np.sort(np.concatenate([moved, rewritten])), count, run, tree, cells[is_rewritten], rewritten)
+
+
+def _join_runs(taken: int, bytes_of: Rows) -> Rows:
+    """The runs that join a new run, smallest first: each has at most twice the bytes of the files before it."""
+    order = np.argsort(bytes_of, kind="stable")
+    ascending = bytes_of[order]
+    stays = ascending > _JOINING * (taken + np.cumsum(ascending) - ascending)
+    return order[: int(np.argmax(stays))] if stays.any() else order
+
+
+def _bytes_for_cells(
+    snapshot: Snapshot,
+    files: pa.Table,
+    columns: list[str],
+    sizes: Rows,
+    cell_files: Rows,
+    cell_of: Rows,
+    moved: Rows,
+) -> NDArray[np.float64]:
+    """The bytes of ``moved`` files that each cell gets, estimated from key ranges.
+
+    Args:
+        cell_files: the rows of the cells' files, and ``cell_of``: the cell of each.
+    """
+    chosen = files.select(["stats"]).take(int64s(np.concatenate([cell_files, moved])))
+    count = int(cell_of.max()) + 1
+    boxes = []
+    for bounds in key_bounds(snapshot, chosen, columns):
+        low, high = _ranks(bounds)
+        cell_low, cell_high = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
+        np.minimum.at(cell_low, cell_of, low[: len(cell_files)])
+        np.maximum.at(cell_high, cell_of, high[: len(cell_files)])
+        boxes.append((cell_low, cell_high, low[len(cell_files) :], high[len(cell_files) :]))
+    result = np.zeros(count)
+    step = max(_COMPARED // count, 1)
+    for start in range(0, len(moved), step):
+        end = min(start + step, len(moved))
+        overlaps = np.ones((end - start, count), np.bool_)
+        for cell_low, cell_high, low, high in boxes:
+            overlaps &= (low[start:end, None] <= cell_high) & (high[start:end, None] >= cell_low)
+        shares = sizes[moved[start:end]] / np.maximum(overlaps.sum(axis=1), 1)
+        result += shares @ overlaps
+    return result
+
+
+def _ranks(bounds: statistics.Bounds) -> tuple[Rows, Rows]:
+    """The bounds as numbers in the same order; unknown bounds are the lowest and the highest number."""
+    ends = pa.concat_arrays([bounds.min, bounds.max])
+    count = len(bounds.min)
+    is_known = flags_of(ends.is_valid())
+    ranks = np.zeros(2 * count, np.int64)
+    if is_known.any():  # a column of booleans has no bounds, and Arrow does not rank them
+        ranks = numbers_of(pc.rank(ends, tiebreaker="min"), np.uint64).astype(np.int64)
+    low = np.where(is_known[:count], ranks[:count], 0)
+    high = np.where(is_known[count:], ranks[count:], np.int64(2 * count + 1))
+    return low, high

@@ -167,19 +167,21 @@ def _by_leaf(rows: pa.Table, layout: Layout) -> Iterator[tuple[int, int, pa.Tabl
     counts = np.bincount(leaves, minlength=sum(tree["blocks"]))
     order = np.argsort(leaves, kind="stable")
     cuts: list[tuple[int, int, int]] = []
-    file, start, leaf = layout.first_file, 0, 0
-    for files, blocks in zip(tree["files"], tree["blocks"], strict=True):
+    start = leaf = 0
+    groups = zip(tree["files"], tree["blocks"], tree["first_files"], tree["first_blocks"], strict=True)
+    for files, blocks, first_file, first_block in groups:
+        file = layout.first_file + first_file
         sizes = counts[leaf : leaf + blocks].tolist()
         count = sum(sizes)
         if files == 1:
-            cuts.extend((file, block, size) for block, size in enumerate(sizes))
+            cuts.extend((file, block, size) for block, size in enumerate(sizes, first_block))
         else:
             # Most rows of this leaf have equal keys. Sort them, so that only its first and last files have other keys.
             leaf_rows = order[start : start + count]
             order[start : start + count] = leaf_rows[np.lexsort([column[leaf_rows] for column in columns])]
             edges = [count * share // files for share in range(files + 1)]
             cuts.extend((file + share, 0, high - low) for share, (low, high) in enumerate(pairwise(edges)))
-        file, start, leaf = file + files, start + count, leaf + blocks
+        start, leaf = start + count, leaf + blocks
     rows = rows.take(int64s(order)) if len(cuts) > 1 else rows
     start = 0
     for file, block, count in cuts:

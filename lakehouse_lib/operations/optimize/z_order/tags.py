@@ -1,22 +1,22 @@
 """The tags of an add action that describe a file's Z-order (PROTOCOL.md, section Add File).
 
 The tags of a Z-ordered file have the run, the columns and the target file size, so that the next run does not rewrite
-the file. Other engines keep unknown tags, or drop them when they rewrite a file. A file without these tags is Z-ordered
-again.
+the file. If the run has a saved tree (``saved_trees``), they also have the tree's number and the file's cell in it.
+Other engines keep unknown tags, or drop them when they rewrite a file. A file without these tags is Z-ordered again.
 """
 
 from __future__ import annotations
 
 import json
-import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.values import bools, column, flags_of, int64s, literal, numbers_of
+from lakehouse_lib.arrow.values import bools, column, flags_of, int64s, literal, numbers_of, whole
 from lakehouse_lib.engine.base import is_small
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, STRING_MAP
 
@@ -28,22 +28,49 @@ COLUMNS = "lakehouse.clustering.columns"
 TARGET_SIZE = "lakehouse.clustering.targetSize"
 #: The layout of rows; files with another layout are Z-ordered again.
 LAYOUT = "lakehouse.clustering.layout"
+#: ``TREE.CELL``: the number of the tree among the run's saved trees, and the cell in this tree.
+CELL = "lakehouse.clustering.cell"
 
-_NAMES = (RUN, COLUMNS, TARGET_SIZE, LAYOUT)
+_NAMES = (RUN, COLUMNS, TARGET_SIZE, LAYOUT, CELL)
 _LAYOUT = "kd-1"
 _BYTES = "^[0-9]{1,18}$"  # an int64 holds every number of 18 digits
+_CELL = r"^(?P<tree>[0-9]{1,9})\.(?P<cell>[0-9]{1,9})$"
 
 
-def with_tags(files: pa.Table, columns: Iterable[str], target_size: int) -> pa.Table:
-    """The files that one run has written, with the tags of a new run.
+class Place(NamedTuple):
+    """The place of a file in a run; ``cell`` is the value of CELL, or None."""
+
+    run: str
+    cell: str | None = None
+
+
+class Places(NamedTuple):
+    """The places of files, one entry for each file.
+
+    Attributes:
+        runs: the number of the run in ``names``, or -1.
+        trees, cells: the number of the tree and of the cell, or -1.
+        names: the runs.
+    """
+
+    runs: NDArray[np.int64]
+    trees: NDArray[np.int64]
+    cells: NDArray[np.int64]
+    names: pa.Array
+
+
+def with_tags(files: pa.Table, places: Sequence[Place], columns: Iterable[str], target_size: int) -> pa.Table:
+    """Files that a run has written, with its tags.
 
     Args:
         files: a files table.
+        places: the place of each file.
         columns: physical names of the columns of the Z-order.
         target_size: the run's target size of a file in bytes.
     """
-    tags = {RUN: str(uuid.uuid4()), COLUMNS: _columns(columns), TARGET_SIZE: str(target_size), LAYOUT: _LAYOUT}
-    return _tagged(files, tags)
+    common = {COLUMNS: _columns(columns), TARGET_SIZE: str(target_size), LAYOUT: _LAYOUT}
+    tags = [{RUN: place.run, **common, **({} if place.cell is None else {CELL: place.cell})} for place in places]
+    return _with(files, column(tags, STRING_MAP))
 
 
 def copy_tags(tags: Mapping[str, str] | None, files: pa.Table) -> pa.Table:
@@ -58,7 +85,7 @@ def copy_tags(tags: Mapping[str, str] | None, files: pa.Table) -> pa.Table:
     run_tags = {name: value for name, value in (tags or {}).items() if name in _NAMES}
     if not run_tags:
         return files
-    tagged = _tagged(files, run_tags)
+    tagged = _with(files, column([run_tags], STRING_MAP).take(int64s(np.zeros(len(files), np.int64))))
     small = is_small(numbers_of(files["size"], np.int64), int(target_sizes(tagged).max(initial=0)))
     return pa.concat_tables([tagged.filter(bools(~small)), files.filter(bools(small))])
 
@@ -90,6 +117,23 @@ def target_sizes(files: pa.Table) -> NDArray[np.int64]:
     return numbers_of(sizes, np.int64)
 
 
+def places_of(files: pa.Table) -> Places:
+    """The places of files in their runs.
+
+    Args:
+        files: a files table with at least ``tags``.
+    """
+    runs = whole(_value(files, RUN)).dictionary_encode()
+    parts = pc.extract_regex(whole(_value(files, CELL)), _CELL)
+    trees, cells = (_number(pc.struct_field(parts, name)) for name in ("tree", "cell"))
+    numbers = pc.fill_null(runs.indices.cast(pa.int64()), literal(-1, pa.int64()))
+    return Places(numbers_of(numbers, np.int64), trees, cells, runs.dictionary)
+
+
+def _number(text: pa.Array) -> NDArray[np.int64]:
+    return numbers_of(pc.fill_null(pc.cast(text, pa.int64()), literal(-1, pa.int64())), np.int64)
+
+
 def _columns(names: Iterable[str]) -> str:
     return json.dumps(sorted(names), ensure_ascii=False)
 
@@ -98,6 +142,5 @@ def _value(files: pa.Table, name: str) -> pa.ChunkedArray:
     return pc.map_lookup(files["tags"], literal(name, pa.string()), "last")
 
 
-def _tagged(files: pa.Table, tags: Mapping[str, str]) -> pa.Table:
-    values = column([tags], STRING_MAP).take(int64s(np.zeros(len(files), np.int64)))
-    return files.set_column(files.column_names.index("tags"), FILE_SCHEMA.field("tags"), values)
+def _with(files: pa.Table, tags: pa.Array) -> pa.Table:
+    return files.set_column(files.column_names.index("tags"), FILE_SCHEMA.field("tags"), tags)

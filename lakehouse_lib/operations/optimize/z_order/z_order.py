@@ -9,73 +9,36 @@ curve.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from lakehouse_lib import statistics
-from lakehouse_lib.arrow.values import int64s, literal, numbers_of
+from lakehouse_lib.arrow.values import numbers_of, strings
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.parquet.reader import TableReader, copy_reader
 from lakehouse_lib.engine.writer_properties import WriterProperties
-from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
+from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.features.row_tracking import FileIds
-from lakehouse_lib.operations.files import discard, has_many_deleted_rows, live_records, partition_codes
+from lakehouse_lib.log import clock
+from lakehouse_lib.log.tombstones import retention
+from lakehouse_lib.operations.files import discard, discard_paths, live_records, partition_codes
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import Places
-from lakehouse_lib.operations.optimize.limit import check_max_bytes, parts_within
-from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
+from lakehouse_lib.operations.optimize.limit import check_max_bytes
+from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, rewrite_metrics
+from lakehouse_lib.operations.optimize.z_order import saved_trees
 from lakehouse_lib.operations.optimize.z_order.deleted_positions import PlacesOfKeys
 from lakehouse_lib.operations.optimize.z_order.keys import has_order
-from lakehouse_lib.operations.optimize.z_order.layout import Layout, split
-from lakehouse_lib.operations.optimize.z_order.sample import FileRanges, take_sample
-from lakehouse_lib.operations.optimize.z_order.selection import files_to_z_order, is_z_ordered, physical_names
-from lakehouse_lib.operations.optimize.z_order.shuffle import (
-    CHUNK_ROWS,
-    NUMBER,
-    FilePart,
-    Load,
-    OutputFile,
-    ScatterTask,
-    gather,
-    scatter,
-)
-from lakehouse_lib.operations.optimize.z_order.tags import with_tags
+from lakehouse_lib.operations.optimize.z_order.plan import Plan, keys_reader, plan_z_order
+from lakehouse_lib.operations.optimize.z_order.selection import physical_names
+from lakehouse_lib.operations.optimize.z_order.shuffle import NUMBER, gather, scatter
+from lakehouse_lib.operations.optimize.z_order.tags import places_of, with_tags
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
-
-_LEAST_TASK_ROWS = 100_000
-_TASKS_A_SLOT = 4  # small tasks, so that gather does not wait long for a slow task
-_GUESSED_ROW_BYTES = 64.0
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The files that a Z-order will rewrite, and its tasks. Planning writes nothing.
-
-    Attributes:
-        considered: number of live files that the predicate selects.
-        already_z_ordered: number of considered files that an earlier run has Z-ordered in the same way.
-        files: the files to rewrite.
-        partitions: number of their partitions.
-        tasks: the tasks of ``scatter``.
-        outputs: the files that ``gather`` writes.
-    """
-
-    considered: int
-    already_z_ordered: int
-    files: pa.Table
-    partitions: int
-    tasks: tuple[ScatterTask, ...]
-    outputs: tuple[OutputFile, ...]
 
 
 def z_order(
@@ -94,8 +57,9 @@ def z_order(
 
     Files stay if an earlier run has Z-ordered them by the same columns and about the same target size (see
     ``z_order.tags``), unless more than 5% of their rows are deleted by a deletion vector. The other files become a
-    new run, together with small files of earlier runs (see ``z_order.selection``). If no file has to be Z-ordered,
-    nothing is committed.
+    new run, together with small files of earlier runs. If a partition would have four runs, their rows join the cells
+    of the largest run, by its saved tree (see ``z_order.selection``). If no file has to be Z-ordered, nothing is
+    committed.
 
     A run writes ceil(bytes / target size) files with about equal numbers of rows in each partition. Equal values share
     a file, unless they are more than fit into one file. A partition is left out if its run would have only one file,
@@ -140,7 +104,9 @@ def z_order(
         metrics = _metrics(plan, plan.files, plan.files, key_columns, started)
         return ChangeResult(snapshot.store.root, snapshot.version, None, metrics)
     written = engine.exchange(scatter, gather, plan.tasks, plan.outputs)
-    added = with_tags(written.select(FILE_SCHEMA.names), physical_names(snapshot, key_columns), size)
+    # Without any row, the result has no files and no column with their numbers.
+    places = [plan.places[number] for number in numbers_of(written[NUMBER], "i8").tolist()] if len(written) else []
+    added = with_tags(written.select(FILE_SCHEMA.names), places, physical_names(snapshot, key_columns), size)
     parameters = {
         "predicate": [] if predicate is None else [predicate.sql],
         "zOrderBy": list(key_columns),
@@ -152,74 +118,22 @@ def z_order(
     except LogCorruptedError:
         discard(snapshot.store, added)
         raise
-    places = PlacesOfKeys(
-        engine, _keys_reader(snapshot, key_columns), plan.tasks, _by_number(written, len(plan.outputs))
-    )
-    rewrite = _by_partition(snapshot, plan.files, added, places)
-    committed, committed_rewrite = commit_rewrite(snapshot, rewrite, "OPTIMIZE", parameters, started, commit_properties)
+    if plan.trees:
+        types = [snapshot.field(name).type.to_arrow() for name in key_columns]
+        saved_trees.save(snapshot.store, plan.run, plan.trees, types)
+    paths = _by_number(written, len(plan.outputs))
+    new_positions = PlacesOfKeys(engine, keys_reader(snapshot, key_columns), plan.tasks, paths)
+    rewrite = _by_partition(snapshot, plan.files, added, new_positions)
+    try:
+        committed, committed_rewrite = commit_rewrite(
+            snapshot, rewrite, "OPTIMIZE", parameters, started, commit_properties
+        )
+    except CommitFailedError:
+        discard_paths(snapshot.store, strings([saved_trees.tree_path(plan.run)]))
+        raise
+    _delete_old_trees(snapshot, plan)
     metrics = _metrics(plan, committed_rewrite.removed, committed_rewrite.added, key_columns, started)
     return ChangeResult(snapshot.store.root, *committed, metrics)
-
-
-def plan_z_order(
-    snapshot: Snapshot,
-    columns: Sequence[str],
-    target_size: int,
-    predicate: Predicate | None,
-    parallelism: int,
-    *,
-    full: bool = False,
-    max_bytes: int | None = None,
-    writer_properties: WriterProperties | None = None,
-) -> Plan:
-    """Plan the trees, the tasks and the files to write. Reads only a sample of the key columns."""
-    files = snapshot.prune(predicate)
-    sizes = numbers_of(files["size"], np.int64)
-    codes = partition_codes(files, snapshot.layout)
-    z_ordered = is_z_ordered(snapshot, files, columns, target_size)
-    z_ordered_count = int(z_ordered.sum())
-    many_deleted = has_many_deleted_rows(files)
-    selected_files = files_to_z_order(codes, sizes, z_ordered & (not full), many_deleted, target_size)
-    if max_bytes is not None and selected_files:
-        counts = np.array([len(rows) for rows, _ in selected_files])
-        totals = np.array([sizes[rows].sum() for rows, _ in selected_files])
-        selected_files = [selected_files[number] for number in parts_within(counts, totals, max_bytes)]
-    if not selected_files:
-        return Plan(len(files), z_ordered_count, files.slice(0, 0), 0, (), ())
-    chosen = files.take(int64s(np.sort(np.concatenate([rows for rows, _ in selected_files]))))
-    ranges = _file_ranges(files, sizes, snapshot, columns)
-    keys_reader = _keys_reader(snapshot, columns)
-    stored = zip(files["path"].to_pylist(), files["deletionVector"].to_pylist(), FileIds.of(files), strict=True)
-    whole = [FilePart(*entry) for entry in stored]
-    target = rewrite_target(snapshot, writer_properties=writer_properties)
-    loads: list[tuple[Load, int]] = []
-    outputs: list[OutputFile] = []
-    for rows, count in selected_files:
-        part = _ranges_of_rows(ranges, rows)
-        blocks = max(round(float(part.rows.sum()) / count / CHUNK_ROWS), 1)
-        sources = [whole[row] for row in rows]
-        if count * blocks > 1:
-            sample = take_sample(keys_reader, sources, part, count * blocks)
-            layout = Layout(
-                tuple(columns),
-                sample.words,
-                split(sample.keys, count, blocks=blocks, weights=sample.weights),
-                len(outputs),
-            )
-        else:
-            layout = Layout(
-                tuple(columns), (None,) * len(columns), {"levels": [], "files": [1], "blocks": [1]}, len(outputs)
-            )
-        loads.extend(_loads(sources, part.rows, layout))
-        values = dict(files["partitionValues"][int(rows[0])].as_py() or ())
-        outputs.extend(
-            OutputFile(layout.first_file + number, target, values, tuple(columns))
-            for number in range(sum(layout.tree["files"]))
-        )
-    reader = copy_reader(target)
-    return Plan(
-        len(files), z_ordered_count, chosen, len(selected_files), _tasks(reader, loads, parallelism), tuple(outputs)
-    )
 
 
 def check_columns(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | None) -> tuple[str, ...]:
@@ -264,53 +178,6 @@ def check_columns(snapshot: Snapshot, columns: Iterable[str], predicate: Predica
     return names
 
 
-def _file_ranges(files: pa.Table, sizes: NDArray[np.int64], snapshot: Snapshot, columns: Sequence[str]) -> FileRanges:
-    """The row counts and key ranges of files by their statistics; missing row counts are estimated."""
-    bounds = statistics.bounds_of(files, {(name,): snapshot.schema.field(name).type for name in columns})
-    records = live_records(files)
-    counts = numbers_of(pc.fill_null(records, literal(-1, pa.int64())), np.int64).astype(np.float64)
-    mean = sizes[counts > 0].sum() / counts[counts > 0].sum() if (counts > 0).any() else _GUESSED_ROW_BYTES
-    rows = np.where(counts >= 0, counts, np.maximum(sizes / max(mean, 1e-3), 1))
-    ranges = [bounds[(name,)] for name in columns]
-    return FileRanges(rows, tuple(key_range.min for key_range in ranges), tuple(key_range.max for key_range in ranges))
-
-
-def _ranges_of_rows(ranges: FileRanges, rows: NDArray[np.int64]) -> FileRanges:
-    at = int64s(rows)
-    return FileRanges(
-        ranges.rows[rows],
-        tuple(bounds.take(at) for bounds in ranges.lows),
-        tuple(bounds.take(at) for bounds in ranges.highs),
-    )
-
-
-def _loads(files: Sequence[FilePart], rows: NDArray[np.float64], layout: Layout) -> Iterator[tuple[Load, int]]:
-    """Loads of one file or a part of a file each, with their row counts."""
-    for file, count in zip(files, rows.tolist(), strict=True):
-        parts = max(round(count / CHUNK_ROWS), 1)
-        for part in range(parts):
-            yield Load((file._replace(part=part, parts=parts),), layout), int(count / parts)
-
-
-def _tasks(reader: TableReader, loads: Sequence[tuple[Load, int]], parallelism: int) -> tuple[ScatterTask, ...]:
-    """The loads, grouped in tasks of at most about a million rows and in enough tasks for all slots."""
-    total = sum(rows for _, rows in loads)
-    most = min(max(total // (parallelism * _TASKS_A_SLOT), _LEAST_TASK_ROWS), CHUNK_ROWS)
-    tasks: list[ScatterTask] = []
-    pending: list[Load] = []
-    count = 0
-    for load, rows in loads:
-        if pending and count + rows > most:
-            tasks.append(ScatterTask(reader, tuple(pending)))
-            pending, count = [], 0
-        if pending and pending[-1].layout is load.layout:
-            pending[-1] = Load(pending[-1].sources + load.sources, load.layout)
-        else:
-            pending.append(load)
-        count += rows
-    return (*tasks, ScatterTask(reader, tuple(pending)))
-
-
 def _check_rows(snapshot: Snapshot, removed: pa.Table, added: pa.Table) -> None:
     """Refuse written files whose number of rows differs from the removed files' number in the log.
 
@@ -330,6 +197,13 @@ def _check_rows(snapshot: Snapshot, removed: pa.Table, added: pa.Table) -> None:
         )
 
 
+def _delete_old_trees(snapshot: Snapshot, plan: Plan) -> None:
+    """Delete the trees of runs that have no file, as soon as they are older than the table's retention."""
+    runs = places_of(snapshot.file_columns(["tags"])).names.to_pylist()
+    cutoff = clock.now() - retention(snapshot.configuration, snapshot.store.root)
+    saved_trees.delete_old(snapshot.store, {*runs, plan.run}, cutoff)
+
+
 def _by_number(written: pa.Table, files: int) -> list[str | None]:
     """The paths of files by their numbers; None for a file without rows, which is not written."""
     paths: list[str | None] = [None] * files
@@ -337,10 +211,6 @@ def _by_number(written: pa.Table, files: int) -> list[str | None]:
         for number, path in zip(written[NUMBER].to_pylist(), written["path"].to_pylist(), strict=True):
             paths[number] = path
     return paths
-
-
-def _keys_reader(snapshot: Snapshot, columns: Sequence[str]) -> TableReader:
-    return TableReader(snapshot.store, snapshot.layout, snapshot.layout.columns(columns))
 
 
 def _by_partition(snapshot: Snapshot, removed: pa.Table, added: pa.Table, places: Places) -> Rewrite:

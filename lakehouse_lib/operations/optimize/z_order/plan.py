@@ -1,0 +1,303 @@
+"""The plan of a Z-order: the trees, the tasks and the files to write. It reads only a sample of the key columns."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakehouse_lib.arrow.values import int64s, literal, numbers_of
+from lakehouse_lib.engine.parquet.reader import TableReader, copy_reader
+from lakehouse_lib.engine.writer_properties import WriterProperties
+from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.features.row_tracking import FileIds
+from lakehouse_lib.operations.files import live_records
+from lakehouse_lib.operations.optimize.limit import parts_within
+from lakehouse_lib.operations.optimize.rewrite import rewrite_target
+from lakehouse_lib.operations.optimize.z_order import saved_trees
+from lakehouse_lib.operations.optimize.z_order.layout import Layout, Tree, divide, file_cells, leaf_of, split
+from lakehouse_lib.operations.optimize.z_order.sample import FileRanges, Sample, take_sample
+from lakehouse_lib.operations.optimize.z_order.saved_trees import SavedTree
+from lakehouse_lib.operations.optimize.z_order.selection import (
+    Part,
+    Selection,
+    files_of,
+    files_to_z_order,
+    key_bounds,
+    new_run,
+    physical_names,
+)
+from lakehouse_lib.operations.optimize.z_order.shuffle import CHUNK_ROWS, FilePart, Load, OutputFile, ScatterTask
+from lakehouse_lib.operations.optimize.z_order.tags import Place
+from lakehouse_lib.snapshot import Snapshot
+
+_LEAST_TASK_ROWS = 100_000
+_TASKS_A_SLOT = 4  # small tasks, so that gather does not wait long for a slow task
+_GUESSED_ROW_BYTES = 64.0
+_NO_TREE: Tree = {
+    "levels": [],
+    "cell_levels": 0,
+    "files": [1],
+    "blocks": [1],
+    "first_files": [0],
+    "first_blocks": [0],
+    "cells": [0],
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The files that a Z-order will rewrite, and its tasks. Planning writes nothing.
+
+    Attributes:
+        considered: number of live files that the predicate selects.
+        already_z_ordered: number of considered files that an earlier run has Z-ordered in the same way.
+        files: the files to rewrite.
+        partitions: number of their partitions.
+        tasks: the tasks of ``scatter``.
+        outputs: the files that ``gather`` writes.
+        places: the place of each of these files in a run.
+        run: the new run.
+        trees: the trees of the new run, to be saved.
+    """
+
+    considered: int
+    already_z_ordered: int
+    files: pa.Table
+    partitions: int = 0
+    tasks: tuple[ScatterTask, ...] = ()
+    outputs: tuple[OutputFile, ...] = ()
+    places: tuple[Place, ...] = ()
+    run: str = ""
+    trees: tuple[SavedTree, ...] = ()
+
+
+@dataclass(frozen=True)
+class _PlannedPart:
+    """The layout of a partition, and the place of each of its files; ``tree`` is saved."""
+
+    layout: Layout
+    places: list[Place]
+    tree: SavedTree | None = None
+
+
+def plan_z_order(
+    snapshot: Snapshot,
+    columns: Sequence[str],
+    target_size: int,
+    predicate: Predicate | None,
+    parallelism: int,
+    *,
+    full: bool = False,
+    max_bytes: int | None = None,
+    writer_properties: WriterProperties | None = None,
+) -> Plan:
+    """Plan the trees, the tasks and the files to write. Reads only a sample of the key columns, and saved trees."""
+    files = snapshot.prune(predicate)
+    sizes = numbers_of(files["size"], np.int64)
+    selection = files_to_z_order(snapshot, files, columns, target_size, full=full)
+    parts, trees = _with_trees(snapshot, columns, selection, sizes, target_size)
+    if max_bytes is not None and parts:
+        counts = np.array([len(part.rows) for part in parts])
+        totals = np.array([sizes[part.rows].sum() for part in parts])
+        parts = [parts[number] for number in parts_within(counts, totals, max_bytes)]
+    if not parts:
+        return Plan(len(files), selection.z_ordered, files.slice(0, 0))
+    chosen = files.take(int64s(np.sort(np.concatenate([part.rows for part in parts]))))
+    stored = zip(files["path"].to_pylist(), files["deletionVector"].to_pylist(), FileIds.of(files), strict=True)
+    sources = _Sources.of(snapshot, [FilePart(*entry) for entry in stored], files, sizes, tuple(columns))
+    target = rewrite_target(snapshot, writer_properties=writer_properties)
+    run = str(uuid.uuid4())
+    loads: list[tuple[Load, int]] = []
+    outputs: list[OutputFile] = []
+    places: list[Place] = []
+    saved: list[SavedTree] = []
+    for part in parts:
+        if part.run is None:
+            planned = _plan_new_run(sources, part, run, len(saved), len(outputs))
+        else:
+            tree = trees[part.run, part.tree]
+            planned = _plan_merge(sources, part, tree, run, target_size, len(outputs))
+        if planned.tree is not None:
+            saved.append(planned.tree)
+        loads.extend(_loads([sources.files[row] for row in part.rows], sources.ranges.rows[part.rows], planned.layout))
+        values = dict(files["partitionValues"][int(part.rows[0])].as_py() or ())
+        outputs.extend(
+            OutputFile(planned.layout.first_file + number, target, values, sources.columns)
+            for number in range(planned.layout.file_count)
+        )
+        places.extend(planned.places)
+    tasks = _tasks(copy_reader(target), loads, parallelism)
+    return Plan(
+        len(files), selection.z_ordered, chosen, len(parts), tasks, tuple(outputs), tuple(places), run, tuple(saved)
+    )
+
+
+def keys_reader(snapshot: Snapshot, columns: Sequence[str]) -> TableReader:
+    """The reader of the key columns, in the order of the names."""
+    return TableReader(snapshot.store, snapshot.layout, snapshot.layout.columns(columns))
+
+
+@dataclass(frozen=True)
+class _Sources:
+    """The files of a version, from which the rows come.
+
+    Attributes:
+        files: whole files.
+        sizes: bytes of each file.
+        columns: the key columns, and ``physical``: their physical names.
+        ranges: the row counts of the files and the key ranges of these columns.
+    """
+
+    snapshot: Snapshot
+    files: Sequence[FilePart]
+    sizes: NDArray[np.int64]
+    columns: tuple[str, ...]
+    physical: tuple[str, ...]
+    ranges: FileRanges
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: Snapshot,
+        parts: Sequence[FilePart],
+        files: pa.Table,
+        sizes: NDArray[np.int64],
+        columns: tuple[str, ...],
+    ) -> _Sources:
+        physical = tuple(physical_names(snapshot, columns))
+        return cls(snapshot, parts, sizes, columns, physical, _file_ranges(files, sizes, snapshot, columns))
+
+    def rows_of(self, part: Part) -> float:
+        """The number of rows of a part."""
+        return float(self.ranges.rows[part.rows].sum())
+
+    def blocks(self, part: Part) -> int:
+        """The number of blocks of each file of a part."""
+        return max(round(self.rows_of(part) / part.files / CHUNK_ROWS), 1)
+
+    def sample(self, part: Part, leaves: int, tree: SavedTree | None = None) -> Sample:
+        """A sample of a part's keys; with a tree, in the order of its columns and with its vocabularies."""
+        order = range(len(self.columns)) if tree is None else [self.physical.index(name) for name in tree.columns]
+        at = int64s(part.rows)
+        ranges = FileRanges(
+            self.ranges.rows[part.rows],
+            tuple(self.ranges.lows[number].take(at) for number in order),
+            tuple(self.ranges.highs[number].take(at) for number in order),
+        )
+        reader = keys_reader(self.snapshot, [self.columns[number] for number in order])
+        files = [self.files[row] for row in part.rows]
+        return take_sample(reader, files, ranges, leaves, None if tree is None else tree.words)
+
+
+def _with_trees(
+    snapshot: Snapshot,
+    columns: Sequence[str],
+    selection: Selection,
+    sizes: NDArray[np.int64],
+    target_size: int,
+) -> tuple[list[Part], dict[tuple[str | None, int], SavedTree]]:
+    """The parts and their saved trees. A part whose tree cannot be used becomes a new run of the whole partition."""
+    names = physical_names(snapshot, columns)
+    types = [snapshot.field(name).type.to_arrow() for name in columns]
+    loaded: dict[str, list[SavedTree | None]] = {}
+    trees: dict[tuple[str | None, int], SavedTree] = {}
+    parts = []
+    for part in selection.parts:
+        if part.run is not None:
+            if part.run not in loaded:
+                loaded[part.run] = saved_trees.load(snapshot.store, part.run, names, types)
+            of_run = loaded[part.run]
+            tree = of_run[part.tree] if part.tree < len(of_run) else None
+            if tree is None or part.cells.max() >= tree.cells:
+                rows = np.flatnonzero(selection.partitions == selection.partitions[part.rows[0]])
+                part = new_run(rows, sizes, target_size)
+            else:
+                trees[part.run, part.tree] = tree
+        parts.append(part)
+    return parts, trees
+
+
+def _plan_new_run(sources: _Sources, part: Part, run: str, number: int, first_file: int) -> _PlannedPart:
+    """The files of a new run.
+
+    Args:
+        number: the number of the tree in the run.
+        first_file: index of the first file among all files of the operation.
+    """
+    leaves = part.files * sources.blocks(part)
+    if leaves == 1:
+        layout = Layout(sources.columns, (None,) * len(sources.columns), _NO_TREE, first_file)
+        return _PlannedPart(layout, [Place(run)])
+    sample = sources.sample(part, leaves)
+    tree = split(sample.keys, part.files, blocks=sources.blocks(part), weights=sample.weights)
+    layout = Layout(sources.columns, sample.words, tree, first_file)
+    levels = tree["levels"][: tree["cell_levels"]]
+    if not levels:
+        return _PlannedPart(layout, [Place(run)] * layout.file_count)
+    places = [Place(run, f"{number}.{cell}") for cell in file_cells(tree)]
+    return _PlannedPart(layout, places, SavedTree(sources.physical, sample.words, levels))
+
+
+def _plan_merge(
+    sources: _Sources, part: Part, tree: SavedTree, run: str, target_size: int, first_file: int
+) -> _PlannedPart:
+    """The files of cells with new rows, and the files of a new run for the rows of the other cells."""
+    blocks = sources.blocks(part)
+    sample = sources.sample(part, part.files * blocks, tree)
+    weights = np.bincount(leaf_of(tree.levels, sample.keys), sample.weights, minlength=tree.cells)
+    cell_bytes = weights * (sources.sizes[part.rows].sum() / max(sources.rows_of(part), 1.0))
+    is_rewritten = np.isin(np.arange(tree.cells), part.cells)
+    has_files = is_rewritten | (cell_bytes > target_size)
+    counts = [files_of(size, target_size) if own else 0 for size, own in zip(cell_bytes, has_files, strict=True)]
+    shared = 0 if has_files.all() else max(int(np.ceil(cell_bytes[~has_files].sum() / target_size)), 1)
+    divided = divide(tree.levels, sample.keys, counts, shared=shared, blocks=blocks, weights=sample.weights)
+    names = tuple(sources.columns[sources.physical.index(name)] for name in tree.columns)
+    layout = Layout(names, tree.words, divided, first_file)
+    places = [
+        Place(part.run or run, f"{part.tree}.{cell}") if is_rewritten[cell] else Place(run)
+        for cell in file_cells(divided)
+    ]
+    return _PlannedPart(layout, places)
+
+
+def _file_ranges(files: pa.Table, sizes: NDArray[np.int64], snapshot: Snapshot, columns: Sequence[str]) -> FileRanges:
+    """The row counts and key ranges of files by their statistics; missing row counts are estimated."""
+    records = live_records(files)
+    counts = numbers_of(pc.fill_null(records, literal(-1, pa.int64())), np.int64).astype(np.float64)
+    mean = sizes[counts > 0].sum() / counts[counts > 0].sum() if (counts > 0).any() else _GUESSED_ROW_BYTES
+    rows = np.where(counts >= 0, counts, np.maximum(sizes / max(mean, 1e-3), 1))
+    ranges = key_bounds(snapshot, files, columns)
+    return FileRanges(rows, tuple(key_range.min for key_range in ranges), tuple(key_range.max for key_range in ranges))
+
+
+def _loads(files: Sequence[FilePart], rows: NDArray[np.float64], layout: Layout) -> Iterator[tuple[Load, int]]:
+    """Loads of one file or a part of a file each, with their row counts."""
+    for file, count in zip(files, rows.tolist(), strict=True):
+        parts = max(round(count / CHUNK_ROWS), 1)
+        for part in range(parts):
+            yield Load((file._replace(part=part, parts=parts),), layout), int(count / parts)
+
+
+def _tasks(reader: TableReader, loads: Sequence[tuple[Load, int]], parallelism: int) -> tuple[ScatterTask, ...]:
+    """The loads, grouped in tasks of at most about a million rows and in enough tasks for all slots."""
+    total = sum(rows for _, rows in loads)
+    most = min(max(total // (parallelism * _TASKS_A_SLOT), _LEAST_TASK_ROWS), CHUNK_ROWS)
+    tasks: list[ScatterTask] = []
+    pending: list[Load] = []
+    count = 0
+    for load, rows in loads:
+        if pending and count + rows > most:
+            tasks.append(ScatterTask(reader, tuple(pending)))
+            pending, count = [], 0
+        if pending and pending[-1].layout is load.layout:
+            pending[-1] = Load(pending[-1].sources + load.sources, load.layout)
+        else:
+            pending.append(load)
+        count += rows
+    return (*tasks, ScatterTask(reader, tuple(pending)))

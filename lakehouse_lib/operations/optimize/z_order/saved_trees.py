@@ -1,0 +1,159 @@
+"""The saved trees of runs, by which later rows join the cells of a run.
+
+A run writes its trees, one for each partition, into ``_lakehouse/clustering/RUN.arrow`` in the folder of the table,
+before its commit. The tags of the files name the run, the number of the tree and the cell (``tags``). A tree is a hint:
+if it is missing or cannot be read, all files of the partition are Z-ordered together again. Vacuum does not delete
+trees, because ``_lakehouse`` is a hidden folder. ``z_order`` deletes old trees that no live file needs.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakehouse_lib.arrow.values import strings, whole
+from lakehouse_lib.errors import DeltaError
+from lakehouse_lib.operations.optimize.z_order.keys import is_text, keys
+from lakehouse_lib.operations.optimize.z_order.layout import Level, cell_count, leaf_of
+from lakehouse_lib.store import ObjectStore
+
+logger = logging.getLogger(__name__)
+
+_FOLDER = "_lakehouse/clustering"
+_SUFFIX = ".arrow"
+_RUN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_DESCRIPTION = b"columns"
+_LEVELS = "levels"
+
+
+@dataclass(frozen=True)
+class SavedTree:
+    """The cells of a run in one partition.
+
+    Attributes:
+        columns: physical names of the key columns, in the order of the levels' numbers.
+        words: the vocabulary of each text column; None for other columns.
+        levels: the levels that cut the rows into cells.
+    """
+
+    columns: tuple[str, ...]
+    words: tuple[pa.Array | None, ...]
+    levels: Sequence[Level]
+
+    @property
+    def cells(self) -> int:
+        """The number of cells."""
+        return cell_count(self.levels)
+
+
+def save(store: ObjectStore, run: str, trees: Sequence[SavedTree], types: Sequence[pa.DataType]) -> None:
+    """Write the trees of a run. A failure is only logged, because a tree is a hint.
+
+    Args:
+        trees: with the same columns.
+        types: the types of the columns.
+    """
+    columns = trees[0].columns
+    described = [[name, str(kind)] for name, kind in zip(columns, types, strict=True)]
+    arrays: list[pa.Array] = [strings([json.dumps(list(tree.levels), separators=(",", ":")) for tree in trees])]
+    fields = [pa.field(_LEVELS, pa.string())]
+    for number, kind in enumerate(types):
+        if is_text(kind):
+            words = [_text(tree.words[number]) for tree in trees]
+            ends = [0]
+            for part in words:
+                ends.append(ends[-1] + len(part))
+            offsets = pa.Array.from_buffers(pa.int32(), len(ends), [None, _int32s(ends)])
+            arrays.append(pa.ListArray.from_arrays(offsets, pa.concat_arrays(words)))
+            fields.append(pa.field(f"words{number}", arrays[-1].type))
+    schema = pa.schema(fields, {_DESCRIPTION: json.dumps(described).encode()})
+    sink = pa.BufferOutputStream()
+    try:
+        with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+            writer.write_table(pa.table(arrays, schema=schema))
+        store.put_if_absent(tree_path(run), sink.getvalue().to_pybytes())
+    except (DeltaError, pa.ArrowException) as error:
+        logger.warning("%s: the trees of run %s are not saved: %s", store.root, run, error)
+
+
+def load(store: ObjectStore, run: str, columns: Sequence[str], types: Sequence[pa.DataType]) -> list[SavedTree | None]:
+    """The trees of a run; None for a tree that is not valid, and an empty list without a file that can be read.
+
+    Args:
+        columns: physical names of the key columns, in any order.
+        types: the types of these columns now. A tree for other types is not valid.
+    """
+    if not _RUN.fullmatch(run):
+        return []
+    try:
+        with store.open_input(tree_path(run)) as source, pa.ipc.open_file(source) as reader:
+            stored = reader.read_all()
+            described = json.loads(stored.schema.metadata[_DESCRIPTION])
+        expected = dict(zip(columns, types, strict=True))
+        if sorted(described) != sorted([name, str(kind)] for name, kind in expected.items()):
+            return []
+        names = tuple(name for name, _ in described)
+        kinds = [expected[name] for name in names]
+        texts = whole(stored[_LEVELS]).to_pylist()
+        words = [whole(stored[f"words{number}"]) if is_text(kind) else None for number, kind in enumerate(kinds)]
+    except (DeltaError, pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        logger.warning("%s: the trees of run %s cannot be read: %s", store.root, run, error)
+        return []
+    return [
+        _tree(names, kinds, tuple(None if part is None else part[number].values for part in words), text)
+        for number, text in enumerate(texts)
+    ]
+
+
+def delete_old(store: ObjectStore, needed: Collection[str], cutoff: int) -> None:
+    """Delete the trees of all runs but these that were written before ``cutoff`` (ms since the epoch).
+
+    A failure is not reported, because the next run tries again.
+    """
+    with suppress(DeltaError):
+        spared = {tree_path(run) for run in needed}
+        store.delete_many(
+            [meta.path for meta in store.list_from(_FOLDER) if meta.path not in spared and meta.modified < cutoff]
+        )
+
+
+def tree_path(run: str) -> str:
+    """The store path of a run's trees."""
+    return f"{_FOLDER}/{run}{_SUFFIX}"
+
+
+def _tree(
+    columns: tuple[str, ...], types: Sequence[pa.DataType], words: tuple[pa.Array | None, ...], text: str
+) -> SavedTree | None:
+    """The tree of some JSON; None if it is not a tree for keys of these types."""
+    try:
+        levels = json.loads(text)
+        nodes = 1
+        for level in levels:
+            bounds = level["bounds"]
+            if len(bounds) != nodes or level["column"] not in range(len(columns)):
+                return None
+            if any(type(bound) is not int for row in bounds for bound in row) or any(
+                row != sorted(set(row)) for row in bounds
+            ):
+                return None
+            nodes = sum(len(row) + 1 for row in bounds)
+        # The bounds fit the keys if rows can be assigned.
+        leaf_of(levels, [keys(pa.nulls(0, kind), part) for kind, part in zip(types, words, strict=True)])
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+    return SavedTree(columns, words, levels)
+
+
+def _text(words: pa.Array | None) -> pa.Array:
+    return strings([]) if words is None else words.cast(pa.string())
+
+
+def _int32s(values: Sequence[int]) -> pa.Buffer:
+    return pa.py_buffer(b"".join(value.to_bytes(4, "little") for value in values))
