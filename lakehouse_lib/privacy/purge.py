@@ -24,6 +24,7 @@ from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.segment import list_commits, oldest_version
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.operations.listing import list_objects
+from lakehouse_lib.operations.optimize.z_order import saved_trees
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.operations.vacuum import nested_tables, newest, shares_name
 from lakehouse_lib.privacy.matches import GONE, count_live, count_stored, matching_rows
@@ -125,7 +126,8 @@ def purge(
 
     Removed files and change files are deleted without retention, so readers of older versions and of their changes fail
     afterwards. A file to which the log does not refer is deleted if it is older than ``writer_grace``. Nested tables
-    have their own logs and are not touched; purge them by their location.
+    have their own logs and are not touched; purge them by their location. The saved trees of ``z_order`` are deleted,
+    too, because they contain values of rows.
 
     Args:
         writer_grace: the age below which a file without a reference in the log may belong to a running writer.
@@ -195,6 +197,7 @@ def purge(
         if paths and before_delete is not None:
             before_delete(paths)
         latest.store.delete_many([*paths, *(_checksum(path) for path in paths)])
+        saved_trees.delete_all(latest.store)
     return result
 
 

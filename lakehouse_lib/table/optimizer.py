@@ -136,8 +136,9 @@ class TableOptimizer:
     ) -> dict[str, Any]:
         """Rewrite files so that queries on any of ``columns`` skip most files; see ``operations.optimize.z_order``.
 
-        Files that are already Z-ordered by these columns are kept. ``full=True`` rewrites them, too: use it after many
-        small runs, or when the distribution of the data has changed. The other arguments are those of ``compact``.
+        New files are Z-ordered by themselves, and each fourth time together with the files whose key ranges they share.
+        ``full=True`` rewrites all files: use it when the distribution of the data has changed. The other arguments are
+        those of ``compact``.
         """
         from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from lakehouse_lib import DeltaTable as LakehouseTable
 from lakehouse_lib.errors import InvalidPredicateError, RetentionError, UnsupportedFeatureError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit
@@ -228,6 +229,21 @@ def test_checksums_go_with_their_files(table: Path) -> None:
     purge(str(table), IS_3)
     assert not (table / f".{name}.crc").exists()
     assert (table / ".other.crc").exists()
+
+
+def test_trees_of_a_z_order_go_because_they_contain_values(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"name": [f"name {number:05}" for number in range(5_000)]}))
+    table = LakehouseTable(tmp_path)
+    table.optimize.z_order(["name"], target_size=table.snapshot.files["size"][0].as_py() // 4)
+    table.delete("name = 'name 00007'")
+    (tree,) = (tmp_path / "_lakehouse/clustering").iterdir()
+    words = pa.ipc.open_file(tree.read_bytes()).read_all()["words0"][0].as_py()
+    assert "name 00000" in words
+    purge(str(tmp_path), "name = 'name 00007'", dry_run=True)
+    assert tree.exists()
+    purge(str(tmp_path), "name = 'name 00007'")
+    assert not tree.exists()
+    assert read_delta_rs(tmp_path).num_rows == 4_999
 
 
 def test_a_table_inside_the_table_is_left_to_its_own_purge(table: Path) -> None:

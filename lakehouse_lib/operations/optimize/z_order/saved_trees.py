@@ -123,6 +123,11 @@ def delete_old(store: ObjectStore, needed: Collection[str], cutoff: int) -> None
         )
 
 
+def delete_all(store: ObjectStore) -> None:
+    """Delete the trees of all runs. They contain values of the key columns, so an erasure needs it."""
+    store.delete_many([meta.path for meta in store.list_from(_FOLDER)])
+
+
 def tree_path(run: str) -> str:
     """The store path of a run's trees."""
     return f"{_FOLDER}/{run}{_SUFFIX}"
