@@ -89,6 +89,11 @@ class DeltaError(Exception):
     @property
     def description(self) -> str:
         """The text without the code: what is wrong, the table and version, and the hint."""
+        return f"{self.statement}. {self.hint}" if self.hint else self.statement
+
+    @property
+    def statement(self) -> str:
+        """The text without the code and the hint: what is wrong, the table and version."""
         where = ", ".join(
             part
             for part in (
@@ -97,8 +102,7 @@ class DeltaError(Exception):
             )
             if part
         )
-        text = f"{self.message} ({where})" if where else self.message
-        return f"{text}. {self.hint}" if self.hint else text
+        return f"{self.message} ({where})" if where else self.message
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process borders (Spark workers, process pools); by default pickle drops keyword-only arguments.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import sys
 import traceback
@@ -113,35 +112,11 @@ def require_predicate(predicate: str, table: str) -> None:
         )
 
 
-@contextlib.contextmanager
-def _session(job: str) -> Any:
+def _session(job: str) -> contextlib.AbstractContextManager[SparkSession]:
     """A session on the master of spark-submit, else on all cores of this machine."""
-    from pyspark import SparkConf, SparkContext
-    from pyspark.sql import SparkSession
+    from lakehouse_lib.engine.spark.session import spark_session
 
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # it logs each error again with a Java stack
-    SparkContext._ensure_initialized()  # so that the conf below has the properties of spark-submit
-    conf = SparkConf()
-    conf.setIfMissing("spark.master", "local[*]")
-    if conf.get("spark.app.name", "pyspark-shell") == "pyspark-shell":
-        conf.set("spark.app.name", f"lakehouse-{job}")
-    conf.setIfMissing("spark.ui.enabled", "false")
-    conf.set("spark.ui.showConsoleProgress", "false")  # on by default in a Python process
-    conf.set("spark.sql.session.timeZone", "UTC")
-    # Tasks contain storage options and predicates. Spark writes tasks to local files, which are left after a kill.
-    conf.setIfMissing("spark.io.encryption.enabled", "true")
-    if conf.get("spark.master", "").startswith("local"):
-        conf.setIfMissing("spark.driver.bindAddress", "127.0.0.1")
-        conf.setIfMissing("spark.driver.host", "127.0.0.1")
-        conf.setIfMissing("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
-        if not conf.contains("spark.pyspark.python"):
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = SparkSession.builder.config(conf=conf).getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    try:
-        yield spark
-    finally:
-        spark.stop()
+    return spark_session(f"lakehouse-{job}")
 
 
 def _error_line(job: str, error: Exception) -> dict[str, Any]:

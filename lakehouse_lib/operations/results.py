@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,16 @@ class RepairResult(OperationResult):
             new one.
         temporary: files of killed processes in the log that are older than a day. Repaired: deleted.
     """
+
+    #: The kinds of findings that are repaired.
+    REPAIRED: ClassVar[tuple[str, ...]] = (
+        "files_removed",
+        "checkpoints_unreadable",
+        "compactions_wrong",
+        "checksums_wrong",
+        "last_checkpoint",
+        "temporary",
+    )
 
     dry_run: bool
     files_removed: list[str] = field(default_factory=list)

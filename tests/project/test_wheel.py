@@ -42,13 +42,14 @@ def test_it_holds_the_three_packages_whole_and_nothing_else(wheel: zipfile.ZipFi
     assert "lakehouse_lib/py.typed" in held
 
 
-def test_airflow_finds_the_plugin_and_the_connection_type(wheel: zipfile.ZipFile) -> None:
+def test_airflow_and_the_shell_find_their_entry_points(wheel: zipfile.ZipFile) -> None:
     info = next(name.split("/")[0] for name in wheel.namelist() if ".dist-info/" in name)
     points = configparser.ConfigParser()
     points.read_string(wheel.read(f"{info}/entry_points.txt").decode())
     assert dict(points["airflow.plugins"]) == {"lakehouse": "lakehouse_airflow.plugin:LakehousePlugin"}
     assert dict(points["apache_airflow_provider"]) == {"provider_info": "lakehouse_airflow.provider:get_provider_info"}
-    for group in ("airflow.plugins", "apache_airflow_provider"):
+    assert dict(points["console_scripts"]) == {"lakehouse": "lakehouse_lib.cli.main:main"}
+    for group in ("airflow.plugins", "apache_airflow_provider", "console_scripts"):
         for target in points[group].values():
             module, name = target.split(":")
             assert name in wheel.read(f"{module.replace('.', '/')}.py").decode()

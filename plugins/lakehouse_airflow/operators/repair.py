@@ -27,14 +27,7 @@ KIND = "repair"
 #: Paths of each kind of finding in XCom and the task's log, because there may be a million.
 _MOST_NAMED = 20
 #: Kinds of findings that repair() repairs. Any other kind fails the task.
-REPAIRED = (
-    "files_removed",
-    "checkpoints_unreadable",
-    "compactions_wrong",
-    "checksums_wrong",
-    "last_checkpoint",
-    "temporary",
-)
+REPAIRED: tuple[str, ...] = REPAIR.result.REPAIRED
 
 
 class LakehouseRepairOperator(LakehouseTableOperator):

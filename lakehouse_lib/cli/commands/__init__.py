@@ -1,0 +1,28 @@
+"""The commands of ``lakehouse``: a module for each."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from lakehouse_lib.cli.command import Command
+
+_MODULES = (
+    "health",
+    "plan",
+    "maintain",
+    "optimize",
+    "z_order",
+    "vacuum",
+    "checkpoint",
+    "cleanup",
+    "history",
+    "detail",
+    "repair",
+    "erase",
+    "completion",
+)
+
+
+def commands() -> list[Command]:
+    """All commands, in the order of ``--help``."""
+    return [import_module(f"{__name__}.{module}").COMMAND for module in _MODULES]

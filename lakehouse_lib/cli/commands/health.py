@@ -1,0 +1,121 @@
+"""``lakehouse health``: the state of tables, from their logs alone."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_lib.catalogue import COMPACT, Z_ORDER
+from lakehouse_lib.cli.command import Command, Report, add_exit_code
+from lakehouse_lib.cli.tables import add_tables, on_tables, with_policy
+from lakehouse_lib.command_options import add_optional
+
+if TYPE_CHECKING:
+    from lakehouse_lib.cli.terminal import Terminal
+    from lakehouse_lib.fleet.maintenance import MaintainedTable
+
+
+def configure(parser: ArgumentParser) -> None:
+    add_tables(parser)
+    add_optional(parser, Z_ORDER, "columns")
+    add_optional(parser, COMPACT, "target_file_size")
+    add_exit_code(parser)
+
+
+def run(arguments: Namespace) -> Report:
+    """The metrics of each table, and the verbs that are due."""
+
+    def look(table: MaintainedTable) -> dict[str, Any]:
+        return _health(with_policy(table, cluster_by=arguments.columns, target_file_size=arguments.target_file_size))
+
+    tables = on_tables(arguments, look)
+
+    def show(terminal: Terminal) -> None:
+        if len(tables.results) == 1:
+            for name, result in tables.good:
+                _show_table(terminal, name, result)
+        else:
+            _show_fleet(terminal, tables.good)
+
+    has_work = any(result["due"] for _, result in tables.good)
+    return Report(tables.document("health"), show, tables.errors, has_work)
+
+
+def _health(table: MaintainedTable) -> dict[str, Any]:
+    from lakehouse_lib.errors import UnsupportedFeatureError
+    from lakehouse_lib.fleet.health import health
+    from lakehouse_lib.fleet.planner.candidates import steps_of
+    from lakehouse_lib.fleet.planner.correction import Corrections
+    from lakehouse_lib.snapshot import load_snapshot
+
+    snapshot, policy = load_snapshot(table.store), table.policy
+    metrics = health(snapshot, target_file_size=policy.target_file_size, clustered_by=policy.cluster_by)
+    try:
+        steps = steps_of(table.name, snapshot, policy, Corrections([]))
+    except UnsupportedFeatureError as error:  # a table that can be read, and not be maintained
+        return {**metrics.to_dict(), "due": [], "not_maintained": error.statement}
+    return {
+        **metrics.to_dict(),
+        "due": [{"verb": step.verb, "reason": step.reason} for step in steps],
+        "not_maintained": None,
+    }
+
+
+def _show_table(terminal: Terminal, name: str, health: dict[str, Any]) -> None:
+    from lakehouse_lib.cli.terminal import size_text, time_text
+
+    sizes = [health[key] for key in ("p05_file_size", "median_file_size", "p95_file_size")]
+    since = health["checkpoint_version"]
+    values: dict[str, Any] = {
+        "version": f"{health['version']} of {time_text(health['timestamp'])}",
+        "files": f"{health['files']:,} with {size_text(health['bytes'])}",
+        "rows": health["rows"] if health["rows"] is not None else "unknown: files have no statistics",
+        "file sizes": "-"
+        if sizes[0] is None
+        else f"median {size_text(sizes[1])}, 90% from {size_text(sizes[0])} to {size_text(sizes[2])}",
+        "small files": f"{health['small_files']:,} below half of {size_text(health['target_file_size'])}; "
+        f"compaction would rewrite {health['compactable_files']:,}",
+        "partitions": f"{health['partitions']:,}, the largest with {health['largest_partition_files']:,} files",
+        "removed files": f"{health['tombstones']:,} with {size_text(health['tombstone_bytes'])}; past the retention: "
+        f"{health['reclaimable_files']:,} with {size_text(health['reclaimable_bytes'])}",
+        "log": f"{health['versions']:,} commits, {health['commits_since_checkpoint']:,} since "
+        + ("the start" if since is None else f"the checkpoint of version {since}"),
+        "protocol": f"reader {health['min_reader_version']}, writer {health['min_writer_version']}",
+        "features": health["features"],
+    }
+    if health["clustering"]:
+        values["files per value"] = [f"{column} {files:,.1f}" for column, files in health["clustering"].items()]
+        values["not Z-ordered"] = f"{health['unclustered_files']:,} files"
+    terminal.line(name)
+    terminal.pairs(values)
+    terminal.line()
+    if health["not_maintained"] is not None:
+        terminal.line(f"The table cannot be maintained: {health['not_maintained']}")
+    elif health["due"]:
+        terminal.line("Due:")
+        terminal.lines([f"{step['verb']}: {step['reason']}" for step in health["due"]])
+    else:
+        terminal.line("Nothing is due.")
+
+
+def _show_fleet(terminal: Terminal, tables: list[tuple[str, dict[str, Any]]]) -> None:
+    from lakehouse_lib.cli.terminal import Size
+
+    titles = ("table", "version", "files", "size", "small files", "past retention", "commits to replay", "due")
+    rows = [
+        (
+            name,
+            health["version"],
+            health["files"],
+            Size(health["bytes"]),
+            health["small_files"],
+            Size(health["reclaimable_bytes"]),
+            health["commits_since_checkpoint"],
+            [step["verb"] for step in health["due"]] if health["not_maintained"] is None else "not maintained",
+        )
+        for name, health in tables
+    ]
+    terminal.rows(titles, rows)
+
+
+COMMAND = Command("health", "Show the health of tables, and what is due. Reads their logs only.", configure, run)

@@ -1,0 +1,75 @@
+"""``lakehouse maintain``: a maintenance run."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_lib.cli.command import Command, Report, add_exit_code, add_run
+from lakehouse_lib.cli.engines import add_engine, engine_of
+from lakehouse_lib.cli.fleet_plan import add_fleet, budget_of, fleet_of, plan_report, record_of
+from lakehouse_lib.cli.progress import progress
+
+if TYPE_CHECKING:
+    from lakehouse_lib.cli.terminal import Terminal
+    from lakehouse_lib.fleet.runs import StepRecord
+
+
+def configure(parser: ArgumentParser) -> None:
+    add_fleet(parser)
+    add_engine(parser)
+    add_run(parser, "run the steps of the plan")
+    add_exit_code(parser)
+
+
+def run(arguments: Namespace) -> Report:
+    """Plan a maintenance run, and with ``--run`` run its steps."""
+    if not arguments.run:
+        return plan_report("maintain", arguments)
+    from lakehouse_lib.fleet.maintenance import maintain
+
+    tables, budget, record = fleet_of(arguments), budget_of(arguments), record_of(arguments)
+    with engine_of(arguments) as engine, progress("steps") as advance:
+
+        def on_step(entry: StepRecord) -> None:
+            advance(f"{entry.verb} of {entry.table}")
+
+        entries = [entry.to_dict() for entry in maintain(tables, budget, engine, record, on_step=on_step)]
+    has_failed = any(entry["status"] == "failed" for entry in entries)
+    document = {"command": "maintain", "dry_run": False, "steps": entries}
+    return Report(document, lambda terminal: _show(terminal, entries), failed=has_failed)
+
+
+def _show(terminal: Terminal, entries: Sequence[dict[str, Any]]) -> None:
+    from lakehouse_lib.cli.terminal import Size
+
+    if not entries:
+        terminal.line("Nothing is due.")
+        return
+    titles = ("table", "verb", "status", "files", "new files", "read", "written", "freed", "seconds")
+    rows = []
+    for entry in entries:
+        effect = entry["measured"]
+        numbers = (
+            (None,) * 6
+            if effect is None
+            else (
+                effect["files_removed"],
+                effect["files_added"],
+                Size(effect["bytes_read"]),
+                Size(effect["bytes_written"]),
+                Size(effect["bytes_freed"]),
+                effect["seconds"],
+            )
+        )
+        rows.append((entry["table"], entry["verb"], entry["status"], *numbers))
+    terminal.rows(titles, rows)
+    for entry in entries:
+        if entry["status"] == "failed":
+            terminal.line(f"{entry['table']}: {entry['verb']} failed: [{entry['error_code']}] {entry['error']}")
+
+
+COMMAND = Command(
+    "maintain", "Plan the maintenance that pays, run it with --run, and show what it gained.", configure, run
+)

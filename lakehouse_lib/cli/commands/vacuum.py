@@ -1,0 +1,59 @@
+"""``lakehouse vacuum``: delete files that tables no longer need."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_lib.catalogue import VACUUM
+from lakehouse_lib.cli.command import Command, Report, add_exit_code, add_run
+from lakehouse_lib.cli.tables import add_tables, on_tables
+from lakehouse_lib.command_options import add_parameter
+
+if TYPE_CHECKING:
+    from lakehouse_lib.cli.terminal import Terminal
+    from lakehouse_lib.fleet.maintenance import MaintainedTable
+
+#: ``--run`` decides whether files are deleted.
+_PARAMETERS = [parameter for parameter in VACUUM.parameters if parameter.name not in ("table", "dry_run")]
+
+
+def configure(parser: ArgumentParser) -> None:
+    add_tables(parser)
+    for parameter in _PARAMETERS:
+        add_parameter(parser, parameter)
+    add_run(parser, "delete the files")
+    add_exit_code(parser)
+
+
+def run(arguments: Namespace) -> Report:
+    """Vacuum each table."""
+
+    def work(table: MaintainedTable) -> dict[str, Any]:
+        from lakehouse_lib.snapshot import load_snapshot
+
+        values = {parameter.name: getattr(arguments, parameter.name) for parameter in _PARAMETERS}
+        if values["retention_hours"] is None:
+            values["retention_hours"] = table.policy.retention_hours
+        values["enforce_retention_duration"] &= table.policy.enforce_retention
+        result: dict[str, Any] = VACUUM.run(load_snapshot(table.store), dry_run=not arguments.run, **values).to_dict()
+        return result
+
+    tables = on_tables(arguments, work, changes=arguments.run)
+
+    def show(terminal: Terminal) -> None:
+        from lakehouse_lib.cli.terminal import size_text
+
+        for name, result in tables.good:
+            files, size = len(result["files"]), size_text(result["metrics"]["sizeOfDataToDelete"])
+            verb = "deleted" if arguments.run else "would delete"
+            terminal.line(f"{name}: {verb} {files:,} files with {size}")
+            terminal.lines(result["files"])
+        if not arguments.run and tables.good:
+            terminal.line("Nothing was deleted; --run deletes the files.")
+
+    has_work = not arguments.run and any(result["files"] for _, result in tables.good)
+    return Report(tables.document("vacuum", dry_run=not arguments.run), show, tables.errors, has_work)
+
+
+COMMAND = Command("vacuum", VACUUM.description, configure, run)

@@ -1,0 +1,75 @@
+"""``lakehouse z-order``: cluster the rows of tables by columns."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_lib.catalogue import Z_ORDER
+from lakehouse_lib.cli.command import Command, Report, UsageError, add_exit_code, add_run
+from lakehouse_lib.cli.engines import add_engine
+from lakehouse_lib.cli.rewriting import rewrite
+from lakehouse_lib.cli.tables import add_tables, with_policy
+from lakehouse_lib.command_options import add_optional
+from lakehouse_lib.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from lakehouse_lib.fleet.maintenance import MaintainedTable
+    from lakehouse_lib.fleet.planner.step import Step
+    from lakehouse_lib.snapshot import Snapshot
+
+
+def configure(parser: ArgumentParser) -> None:
+    add_tables(parser)
+    for name in ("columns", "target_file_size", "full"):
+        add_optional(parser, Z_ORDER, name)
+    add_engine(parser)
+    add_run(parser, "rewrite the files")
+    add_exit_code(parser)
+
+
+def run(arguments: Namespace) -> Report:
+    """Z-order each table by the given columns, or by those of its policy."""
+    if arguments.columns is None and arguments.registry is None:
+        raise UsageError("no columns are given", hint="Give the columns that queries filter by: --columns A,B")
+
+    def planned(table: MaintainedTable) -> MaintainedTable:
+        table = with_policy(table, cluster_by=arguments.columns, target_file_size=arguments.target_file_size)
+        if not table.policy.cluster_by:
+            raise InvalidArgumentError(
+                "the table has no cluster_by in the registry", table=table.name, hint="Give --columns A,B"
+            )
+        return table
+
+    def predict(table: MaintainedTable, snapshot: Snapshot) -> Step | None:
+        from lakehouse_lib.fleet.planner.rewrites import rewrite_step
+        from lakehouse_lib.fleet.planner.step import Effect, Step
+        from lakehouse_lib.operations.files import total_size
+        from lakehouse_lib.operations.optimize.z_order.z_order import check_columns
+
+        policy = planned(table).policy
+        if not arguments.full:
+            return rewrite_step(table.name, snapshot, replace(policy, verbs=("z_order",)))
+        columns = check_columns(snapshot, policy.cluster_by, None)
+        files = snapshot.file_columns(["size"])
+        size = total_size(files)
+        effect = Effect(files_removed=len(files), bytes_read=size, bytes_written=size)
+        reason = f"--full rewrites all {len(files)} files"
+        return Step(table.name, "z_order", snapshot.version, {"columns": list(columns)}, reason, effect)
+
+    def values(table: MaintainedTable) -> Mapping[str, Any]:
+        policy = planned(table).policy
+        return {
+            "columns": policy.cluster_by,
+            "target_file_size": policy.target_file_size,
+            "full": arguments.full,
+        }
+
+    return rewrite(arguments, Z_ORDER, predict, values)
+
+
+COMMAND = Command(
+    "z-order", "Cluster rows by columns, so that queries that filter by them skip most files.", configure, run
+)

@@ -1,0 +1,18 @@
+"""The storage options of a location. They come from a file or the environment, because all users see command lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def options_for(location: str, by_location: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """The options of the longest location that is this location or a folder around it; empty if there is none."""
+    from lakehouse_lib.fleet.locations import place
+
+    own = place(location)
+    best, options = -1, {}
+    for folder, values in by_location.items():
+        root = place(folder).rstrip("/")
+        if (own == root or own.startswith(f"{root}/")) and len(root) > best:
+            best, options = len(root), dict(values)
+    return options
