@@ -32,14 +32,12 @@ class Report:
         show: prints the result on a terminal.
         errors: the errors of some of the tables, by the name of the table. The command has failed if there are any.
         has_work: whether there is something to do; ``--exit-code`` asks for it.
-        failed: whether the command has failed without an error of a table.
     """
 
     document: Mapping[str, Any]
     show: Callable[[Terminal], None]
     errors: Sequence[tuple[str, DeltaError]] = ()
     has_work: bool = False
-    failed: bool = False
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def _run(arguments: Namespace) -> int:
     sys.stdout.flush()
     for _, error in report.errors:
         _print_error(error, arguments)
-    if report.errors or report.failed:
+    if report.errors:
         return FAILED
     return WORK if report.has_work and getattr(arguments, "exit_code", False) else DONE
 

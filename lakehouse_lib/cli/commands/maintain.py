@@ -10,6 +10,7 @@ from lakehouse_lib.cli.command import Command, Report, add_exit_code, add_run
 from lakehouse_lib.cli.engines import add_engine, engine_of
 from lakehouse_lib.cli.fleet_plan import add_fleet, budget_of, fleet_of, plan_report, record_of
 from lakehouse_lib.cli.progress import progress
+from lakehouse_lib.errors import DeltaError
 
 if TYPE_CHECKING:
     from lakehouse_lib.cli.terminal import Terminal
@@ -36,9 +37,16 @@ def run(arguments: Namespace) -> Report:
             advance(f"{entry.verb} of {entry.table}")
 
         entries = [entry.to_dict() for entry in maintain(tables, budget, engine, record, on_step=on_step)]
-    has_failed = any(entry["status"] == "failed" for entry in entries)
+    errors = [
+        (
+            entry["table"],
+            DeltaError(f"{entry['verb']} of {entry['table']} failed: {entry['error']}", code=entry["error_code"]),
+        )
+        for entry in entries
+        if entry["status"] == "failed"
+    ]
     document = {"command": "maintain", "dry_run": False, "steps": entries}
-    return Report(document, lambda terminal: _show(terminal, entries), failed=has_failed)
+    return Report(document, lambda terminal: _show(terminal, entries), errors)
 
 
 def _show(terminal: Terminal, entries: Sequence[dict[str, Any]]) -> None:
@@ -65,9 +73,6 @@ def _show(terminal: Terminal, entries: Sequence[dict[str, Any]]) -> None:
         )
         rows.append((entry["table"], entry["verb"], entry["status"], *numbers))
     terminal.rows(titles, rows)
-    for entry in entries:
-        if entry["status"] == "failed":
-            terminal.line(f"{entry['table']}: {entry['verb']} failed: [{entry['error_code']}] {entry['error']}")
 
 
 COMMAND = Command(

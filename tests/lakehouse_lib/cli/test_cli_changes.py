@@ -142,8 +142,7 @@ def test_maintain_records_what_it_gained(table: Path, tmp_path: Path, capsys: py
     records = tmp_path / "records"
     words = ["maintain", str(table), str(tmp_path / "none"), f"--records={records}"]
     assert main([*words, "--run"]) == 1  # the table that does not exist
-    printed = capsys.readouterr()
-    assert "[DELTA_TABLE_NOT_FOUND]" in printed.out
+    assert capsys.readouterr().err.startswith("[DELTA_TABLE_NOT_FOUND] plan of ")
     verbs = deltalake.DeltaTable(records / "runs").to_pyarrow_table().to_pydict()
     done = {verb for verb, status in zip(verbs["verb"], verbs["status"], strict=True) if status == "done"}
     assert done == {"optimize", "checkpoint"}
