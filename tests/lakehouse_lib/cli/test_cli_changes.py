@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 from lakehouse_lib.cli.main import main
 from tests.peers import read_delta_rs, read_duckdb
 
+DATA = Path(__file__).parents[2] / "data"
 #: Every command that changes a table with ``--run``; ``TABLE`` is replaced.
 CHANGES: dict[str, list[str]] = {
     "optimize": ["optimize", "TABLE"],
@@ -150,6 +154,24 @@ def test_maintain_records_what_it_gained(table: Path, tmp_path: Path, capsys: py
     assert (document["steps"], document["deferred"]) == ([], [])
 
 
+@pytest.mark.parametrize(
+    "name", ["golden/basic-with-inserts-deletes-checkpoint/delta", "delta_spark/tables/checkpoint_multi_part"]
+)
+def test_tables_of_delta_spark_are_maintained_and_keep_their_rows(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "t"
+    shutil.copytree(DATA / name, root)
+    before = read_delta_rs(root)
+    files = len(deltalake.DeltaTable(root).file_uris())
+    assert main(["health", str(root), "--exit-code"]) == 3
+    for command in ("maintain", "checkpoint", "cleanup"):
+        assert main([command, str(root), "--run"]) == 0
+        assert read_delta_rs(root) == read_duckdb(root) == before
+    assert len(deltalake.DeltaTable(root).file_uris()) < files
+    assert main(["health", str(root), "--exit-code"]) == 0
+
+
 def test_a_budget_that_is_too_small_is_an_error(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", str(table), "--verbs=optimize", "--budget-bytes=10"]) == 1
     assert capsys.readouterr().err.startswith("[DELTA_BUDGET_TOO_SMALL] ")
@@ -168,9 +190,6 @@ def test_a_table_with_nothing_to_do_starts_no_spark(table: Path, capsys: pytest.
 
 @pytest.mark.slow
 def test_spark_rewrites_files(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    import subprocess
-    import sys
-
     before = read_delta_rs(table)
     words = [sys.executable, "-m", "lakehouse_lib.cli", "z-order", str(table), "--columns=id", "--spark=local[1]"]
     done = subprocess.run([*words, "--run", "--json"], capture_output=True, text=True, timeout=240, check=True)
