@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -41,13 +41,17 @@ class Terminal:
 
     def rows(self, titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Print a table. Numbers are aligned to the right."""
-        cells = [list(row) for row in rows]
-        table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        values = [list(row) for row in rows]
+        cells = [[cell_text(value) for value in row] for row in values]
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
         for number, title in enumerate(titles):
-            is_number = all(isinstance(row[number], int | float | Size | None) for row in cells)
-            table.add_column(title, justify="right" if cells and is_number else "left", overflow="fold")
+            is_number = bool(values) and all(isinstance(row[number], int | float | None) for row in values)
+            # A narrow terminal wraps titles and texts, but no number and no word of a title.
+            words = title.split() + ([row[number] for row in cells] if is_number else [])
+            justify: Literal["right", "left"] = "right" if is_number else "left"
+            table.add_column(title, justify=justify, overflow="fold", min_width=max(map(len, words)))
         for row in cells:
-            table.add_row(*(cell_text(value) for value in row))
+            table.add_row(*row)
         self._print(table)
 
     def pairs(self, values: Mapping[str, Any]) -> None:
