@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from getpass import getpass
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.cli.command import Command, Report
@@ -75,6 +76,8 @@ def _places(
 def _id(arguments: Namespace) -> str:
     if arguments.id_file is not None:
         return read_text_file(arguments.id_file, "the file of the identifier").strip()
+    if sys.stdin.isatty():
+        return getpass("identifier: ").strip()
     return sys.stdin.read().strip()
 
 
