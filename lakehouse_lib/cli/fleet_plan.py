@@ -14,9 +14,9 @@ from lakehouse_lib.command_options import add_optional, add_parameter
 
 if TYPE_CHECKING:
     from lakehouse_lib.cli.terminal import Terminal
-    from lakehouse_lib.fleet.maintenance import MaintainedTable
     from lakehouse_lib.fleet.planner.budget import Budget
     from lakehouse_lib.fleet.runs import RunRecord
+    from lakehouse_lib.fleet.table_run import MaintainedTable
 
 _PARAMETERS = (
     Parameter("verbs", "names", "plan only these verbs, such as optimize,vacuum"),
@@ -91,7 +91,7 @@ def _show(terminal: Terminal, plan: dict[str, Any]) -> None:
 
 
 def _check_verbs(verbs: tuple[str, ...]) -> None:
-    from lakehouse_lib.fleet.planner.policy import VERBS
+    from lakehouse_lib.fleet.planner.verbs import VERBS
 
     unknown = [verb for verb in verbs if verb not in VERBS]
     if unknown:

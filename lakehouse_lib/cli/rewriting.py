@@ -14,8 +14,8 @@ from lakehouse_lib.cli.tables import on_tables
 
 if TYPE_CHECKING:
     from lakehouse_lib.cli.terminal import Terminal
-    from lakehouse_lib.fleet.maintenance import MaintainedTable
     from lakehouse_lib.fleet.planner.step import Step
+    from lakehouse_lib.fleet.table_run import MaintainedTable
     from lakehouse_lib.snapshot import Snapshot
 
 #: Plans the verb on a table: the step, or None if no file needs to be rewritten.

@@ -14,8 +14,8 @@ from lakehouse_lib.command_options import add_storage_options
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    from lakehouse_lib.fleet.maintenance import MaintainedTable
     from lakehouse_lib.fleet.registry import Registry
+    from lakehouse_lib.fleet.table_run import MaintainedTable
 
 #: Tables that are read at the same time.
 _AT_ONCE = 8
@@ -46,7 +46,7 @@ def tables_of(arguments: Namespace) -> list[MaintainedTable]:
         return _registered(read(arguments.registry), arguments)
     if not arguments.tables:
         raise UsageError("no table is given", hint="Give the path or URI of a table, or --registry FILE")
-    from lakehouse_lib.fleet.maintenance import MaintainedTable
+    from lakehouse_lib.fleet.table_run import MaintainedTable
     from lakehouse_lib.store import open_store
 
     return [
@@ -70,8 +70,8 @@ def read(path: str) -> Registry:
 
 
 def _registered(registry: Registry, arguments: Namespace) -> list[MaintainedTable]:
-    from lakehouse_lib.fleet.maintenance import MaintainedTable
     from lakehouse_lib.fleet.registry import RegistryError
+    from lakehouse_lib.fleet.table_run import MaintainedTable
 
     tables = []
     for name in dict.fromkeys(arguments.tables or registry.tables):

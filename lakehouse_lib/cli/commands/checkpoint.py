@@ -11,7 +11,7 @@ from lakehouse_lib.cli.tables import add_tables, on_tables
 
 if TYPE_CHECKING:
     from lakehouse_lib.cli.terminal import Terminal
-    from lakehouse_lib.fleet.maintenance import MaintainedTable
+    from lakehouse_lib.fleet.table_run import MaintainedTable
 
 
 def configure(parser: ArgumentParser) -> None:

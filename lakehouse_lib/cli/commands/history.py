@@ -13,7 +13,7 @@ from lakehouse_lib.command_options import add_parameter
 
 if TYPE_CHECKING:
     from lakehouse_lib.cli.terminal import Terminal
-    from lakehouse_lib.fleet.maintenance import MaintainedTable
+    from lakehouse_lib.fleet.table_run import MaintainedTable
 
 
 def configure(parser: ArgumentParser) -> None:

@@ -15,8 +15,8 @@ from lakehouse_lib.cli.tables import add_tables
 from lakehouse_lib.command_options import add_optional
 
 if TYPE_CHECKING:
-    from lakehouse_lib.fleet.maintenance import MaintainedTable
     from lakehouse_lib.fleet.planner.step import Step
+    from lakehouse_lib.fleet.table_run import MaintainedTable
     from lakehouse_lib.snapshot import Snapshot
 
 

@@ -12,7 +12,7 @@ from lakehouse_lib.command_options import add_parameter
 
 if TYPE_CHECKING:
     from lakehouse_lib.cli.terminal import Terminal
-    from lakehouse_lib.fleet.maintenance import MaintainedTable
+    from lakehouse_lib.fleet.table_run import MaintainedTable
 
 #: ``--run`` decides whether files are deleted.
 _PARAMETERS = [parameter for parameter in VACUUM.parameters if parameter.name not in ("table", "dry_run")]

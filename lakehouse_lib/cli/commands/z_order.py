@@ -16,8 +16,8 @@ from lakehouse_lib.command_options import add_optional
 from lakehouse_lib.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from lakehouse_lib.fleet.maintenance import MaintainedTable
     from lakehouse_lib.fleet.planner.step import Step
+    from lakehouse_lib.fleet.table_run import MaintainedTable
     from lakehouse_lib.snapshot import Snapshot
 
 

@@ -21,9 +21,10 @@ from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.errors import ConcurrentDeleteDeleteError
-from lakehouse_lib.fleet.maintenance import MaintainedTable, maintain, plan_fleet
+from lakehouse_lib.fleet.maintenance import maintain, plan_fleet
 from lakehouse_lib.fleet.planner.budget import Budget
 from lakehouse_lib.fleet.planner.policy import Policy
+from lakehouse_lib.fleet.table_run import MaintainedTable
 from lakehouse_lib.operations.optimize.z_order import tags
 from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 from lakehouse_lib.store import open_store
