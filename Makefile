@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo up down test test-slow test-all test-faults test-worker-kills test-s3 test-spark-s3 test-floor test-install interop interop-commits interop-commits-s3 differential fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-dml bench-large-merge bench-log bench-commit bench-checkpoint package lock prerequisites clean
+.PHONY: help demo up down test test-slow test-all test-faults test-upkeep test-worker-kills test-s3 test-spark-s3 test-floor test-install interop interop-commits interop-commits-s3 differential fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-dml bench-large-merge bench-maintenance bench-log bench-commit bench-checkpoint package lock prerequisites clean
 
 # Of the caller's environment only pip's own settings and the choice of Java have an effect.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -23,7 +23,7 @@ in_parallel := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # What `make test-all` runs: at the same time the tests that keep the processors busy, and those that often wait for a
 # server, another process or a download. Each list runs in its order.
-busy_tests := test test-slow simulate simulate-orders simulate-verbs simulate-mutants differential fuzz test-faults test-floor
+busy_tests := test test-slow simulate simulate-orders simulate-verbs simulate-mutants differential fuzz test-faults test-upkeep test-floor
 waiting_tests := interop interop-commits interop-commits-s3 test-worker-kills test-s3 test-spark-s3 test-install
 all_logs := .cache/test-all
 
@@ -78,6 +78,9 @@ test-all: ## Run all tests, continue after a failure, and print the time of each
 
 test-faults: $(installed) ## Kill random processes among 16 writers, and check that no acknowledged commit is lost (COMMITS=..., KILLS=...)
 	@$(python) -m tests.faults $(if $(COMMITS),--commits $(COMMITS)) $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
+
+test-upkeep: $(installed) ## Write and read a table beside its maintenance for ten minutes, and compare the rows (SECONDS=...)
+	@$(python) -m tests.upkeep $(if $(SECONDS),--seconds $(SECONDS))
 
 test-worker-kills: prerequisites $(installed) ## Kill an Airflow worker at ten moments of a job, and check that no secret is left in a file (ten minutes)
 	@$(python) -m pytest -m '' tests/airflow/worker_kills.py
@@ -148,6 +151,11 @@ bench-dml: prerequisites $(installed) $(delta_spark)/.installed ## Time delete, 
 
 bench-large-merge: prerequisites $(installed) ## Merge 100 MB into a table of 20 GB within 2 GiB of memory, compared with delta-rs (needs 45 GB of disk; GIGABYTES=..., TABLES=..., CONTESTANTS=...)
 	@$(python) -m benchmarks.large_merge $(if $(GIGABYTES),--gigabytes $(GIGABYTES)) $(if $(TABLES),--tables $(TABLES)) $(if $(CONTESTANTS),--contestants $(CONTESTANTS))
+
+bench-maintenance: prerequisites $(installed) $(delta_spark)/.installed ## Time compaction, Z-order and deletes, incremental Z-order, and the plan of 500 tables
+	@$(python) -m benchmarks --cases compact z_order delete
+	@$(python) -m benchmarks.maintenance.clustering
+	@$(python) -m benchmarks.maintenance.plan
 
 bench-log: prerequisites $(installed) $(delta_spark)/.installed ## Time opening, pruning and scanning tables of many files, compared with other libraries
 	@$(python) -m benchmarks.log

@@ -31,10 +31,17 @@ def session(driver_memory: str) -> Any:
 
 
 def run(session: Any, verb: str, arguments: dict[str, Any]) -> object:
-    """Run ``delete``, ``update`` or ``merge``; ``arguments`` has the table's path in ``table``."""
+    """Run a verb; ``arguments`` has the table's path in ``table``."""
     from delta.tables import DeltaTable
 
     table = DeltaTable.forPath(session, arguments["table"])
+    if verb == "compact":
+        return table.optimize().executeCompaction().collect()
+    if verb == "z_order":
+        # Its OPTIMIZE has no argument for the size of the files.
+        session.conf.set("spark.databricks.delta.optimize.maxFileSize", str(arguments["target_size"]))
+        session.conf.set("spark.databricks.delta.optimize.minFileSize", str(arguments["target_size"]))
+        return table.optimize().executeZOrderBy(*arguments["columns"]).collect()
     if verb == "delete":
         return table.delete(arguments["predicate"])
     if verb == "update":

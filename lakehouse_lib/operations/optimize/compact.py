@@ -22,7 +22,13 @@ from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.operations.files import has_many_deleted_rows, live_share, partition_codes
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import places_in_order
 from lakehouse_lib.operations.optimize.limit import check_max_bytes, parts_within
-from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, rewrite_metrics, rewrite_target
+from lakehouse_lib.operations.optimize.rewrite import (
+    Rewrite,
+    commit_rewrite,
+    planned_again,
+    rewrite_metrics,
+    rewrite_target,
+)
 from lakehouse_lib.operations.optimize.z_order.tags import copy_tags, target_sizes
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol.table_properties import target_file_size
@@ -153,8 +159,9 @@ def compact(
     Files with more than 5% deleted rows by a deletion vector are rewritten without these rows. Z-ordered files stay,
     unless they are small for their run. ``compaction_bins`` has the rules.
 
-    If a concurrent commit removes a file, only its bin is left out; the others are committed. Rows that a concurrent
-    commit hides by a deletion vector are hidden in the merged file too.
+    If a concurrent commit removes a file, only its bin is left out; the others are committed. If each bin has lost a
+    file, the compaction is planned again, at most twice. Rows that a concurrent commit hides by a deletion vector are
+    hidden in the merged file too.
 
     Args:
         target_size: bytes; default ``delta.targetFileSize``, else 100 MiB (delta-rs' default; delta-spark's is 1 GiB,
@@ -168,17 +175,23 @@ def compact(
         totalFilesSkipped. If there is nothing to merge, nothing is committed.
 
     Raises:
-        CommitFailedError: a concurrent change of schema or protocol, or other writers removed a file of every bin.
+        CommitFailedError: a concurrent change of schema or protocol, or other writers removed a file of every bin,
+            three times.
     """
     started = time.monotonic()
     snapshot.check_writable()
     size = target_file_size(snapshot.configuration, target_size, table=snapshot.store.root)
     check_max_bytes(max_bytes, snapshot.store.root)
-    plan = plan_compact(snapshot, size, predicate, max_bytes)
     parameters = {"predicate": "[]", "zOrderBy": "[]", "auto": False, "targetSize": size}
-    return rewrite_bins(
-        snapshot, engine, plan, "OPTIMIZE", parameters, started, commit_properties, writer_properties=writer_properties
-    )
+
+    def attempt(snapshot: Snapshot) -> ChangeResult:
+        plan = plan_compact(snapshot, size, predicate, max_bytes)
+        return rewrite_bins(
+            *(snapshot, engine, plan, "OPTIMIZE", parameters, started, commit_properties),
+            writer_properties=writer_properties,
+        )
+
+    return planned_again(snapshot, attempt)
 
 
 def rewrite_bins(

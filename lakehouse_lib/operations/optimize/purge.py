@@ -12,6 +12,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.operations.files import partition_codes
 from lakehouse_lib.operations.optimize.compact import CompactPlan, check_partition_predicate, rewrite_bins
+from lakehouse_lib.operations.optimize.rewrite import planned_again
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
@@ -51,10 +52,15 @@ def purge(
 
     Raises:
         InvalidArgumentError: the predicate refers to a column that is not a partition column.
-        CommitFailedError: a concurrent change of schema or protocol, or other writers removed every one of the files.
+        CommitFailedError: a concurrent change of schema or protocol, or other writers removed every one of the files,
+            three times.
     """
     started = time.monotonic()
     snapshot.check_writable()
     parameters = {"predicate": "[]" if predicate is None else [predicate.text], "applyPurge": True}
-    plan = plan_purge(snapshot, predicate)
-    return rewrite_bins(snapshot, engine, plan, "REORG", parameters, started, commit_properties)
+
+    def attempt(snapshot: Snapshot) -> ChangeResult:
+        plan = plan_purge(snapshot, predicate)
+        return rewrite_bins(snapshot, engine, plan, "REORG", parameters, started, commit_properties)
+
+    return planned_again(snapshot, attempt)

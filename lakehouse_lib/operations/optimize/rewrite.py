@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.files import discard, size_quantiles, size_summary, total_size
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup, Places, marked_groups
 from lakehouse_lib.operations.replanning import CommittedChange, commit_change
+from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
@@ -34,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 #: The most times that a rewrite is rebased on concurrent deletion vectors.
 _ROUNDS = 10
+#: The most times that a rewrite is planned.
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,23 @@ def rewrite_target(
     if not data_change:  # a table of another writer may have rows that exist only as counts in the log
         check_rows_are_kept(target)
     return target
+
+
+def planned_again(snapshot: Snapshot, rewrite: Callable[[Snapshot], ChangeResult]) -> ChangeResult:
+    """Run a rewrite, at most three times: again on the latest version if other writers removed a file of each group.
+
+    A small table is one group, which every concurrent change of a row could undo.
+
+    Args:
+        rewrite: plans the rewrite of a version and commits it.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return rewrite(snapshot)
+        except ConcurrentDeleteDeleteError as error:
+            logger.info("planning again, because %s", error)
+            snapshot = snapshot.update()
+    return rewrite(snapshot)
 
 
 def commit_rewrite(

@@ -26,7 +26,7 @@ from lakehouse_lib.log.tombstones import retention
 from lakehouse_lib.operations.files import discard, discard_paths, live_records, partition_codes
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import Places
 from lakehouse_lib.operations.optimize.limit import check_max_bytes
-from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, rewrite_metrics
+from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, planned_again, rewrite_metrics
 from lakehouse_lib.operations.optimize.z_order import saved_trees
 from lakehouse_lib.operations.optimize.z_order.deleted_positions import PlacesOfKeys
 from lakehouse_lib.operations.optimize.z_order.keys import has_order
@@ -82,7 +82,7 @@ def z_order(
         InvalidArgumentError: no column is given; a column is unknown, a partition column, or has no order or no
             statistics; the target size is below 1; the predicate refers to a column that is not a partition column.
         CommitFailedError: a concurrent change of schema or protocol, or other writers removed a file of every
-            partition; nothing is committed.
+            partition, three times; nothing is committed.
         LogCorruptedError: the files have another number of rows than the log says.
     """
     started = time.monotonic()
@@ -90,50 +90,54 @@ def z_order(
     key_columns = check_columns(snapshot, columns, predicate)
     size = target_file_size(snapshot.configuration, target_size, table=snapshot.store.root)
     check_max_bytes(max_bytes, snapshot.store.root)
-    plan = plan_z_order(
-        snapshot,
-        key_columns,
-        size,
-        predicate,
-        engine.parallelism,
-        full=full,
-        max_bytes=max_bytes,
-        writer_properties=writer_properties,
-    )
-    if not plan.outputs:
-        metrics = _metrics(plan, plan.files, plan.files, key_columns, started)
-        return ChangeResult(snapshot.store.root, snapshot.version, None, metrics)
-    written = engine.exchange(scatter, gather, plan.tasks, plan.outputs)
-    # Without any row, the result has no files and no column with their numbers.
-    places = [plan.places[number] for number in numbers_of(written[NUMBER], "i8").tolist()] if len(written) else []
-    added = with_tags(written.select(FILE_SCHEMA.names), places, physical_names(snapshot, key_columns), size)
-    parameters = {
-        "predicate": [] if predicate is None else [predicate.sql],
-        "zOrderBy": list(key_columns),
-        "auto": False,
-        "targetSize": size,
-    }
-    try:
-        _check_rows(snapshot, plan.files, added)
-    except LogCorruptedError:
-        discard(snapshot.store, added)
-        raise
-    if plan.trees:
-        types = [snapshot.field(name).type.to_arrow() for name in key_columns]
-        saved_trees.save(snapshot.store, plan.run, plan.trees, types)
-    paths = _by_number(written, len(plan.outputs))
-    new_positions = PlacesOfKeys(engine, keys_reader(snapshot, key_columns), plan.tasks, paths)
-    rewrite = _by_partition(snapshot, plan.files, added, new_positions)
-    try:
-        committed, committed_rewrite = commit_rewrite(
-            snapshot, rewrite, "OPTIMIZE", parameters, started, commit_properties
+
+    def attempt(snapshot: Snapshot) -> ChangeResult:
+        plan = plan_z_order(
+            snapshot,
+            key_columns,
+            size,
+            predicate,
+            engine.parallelism,
+            full=full,
+            max_bytes=max_bytes,
+            writer_properties=writer_properties,
         )
-    except CommitFailedError:
-        discard_paths(snapshot.store, strings([saved_trees.tree_path(plan.run)]))
-        raise
-    _delete_old_trees(snapshot, plan)
-    metrics = _metrics(plan, committed_rewrite.removed, committed_rewrite.added, key_columns, started)
-    return ChangeResult(snapshot.store.root, *committed, metrics)
+        if not plan.outputs:
+            metrics = _metrics(plan, plan.files, plan.files, key_columns, started)
+            return ChangeResult(snapshot.store.root, snapshot.version, None, metrics)
+        written = engine.exchange(scatter, gather, plan.tasks, plan.outputs)
+        # Without any row, the result has no files and no column with their numbers.
+        places = [plan.places[number] for number in numbers_of(written[NUMBER], "i8").tolist()] if len(written) else []
+        added = with_tags(written.select(FILE_SCHEMA.names), places, physical_names(snapshot, key_columns), size)
+        parameters = {
+            "predicate": [] if predicate is None else [predicate.sql],
+            "zOrderBy": list(key_columns),
+            "auto": False,
+            "targetSize": size,
+        }
+        try:
+            _check_rows(snapshot, plan.files, added)
+        except LogCorruptedError:
+            discard(snapshot.store, added)
+            raise
+        if plan.trees:
+            types = [snapshot.field(name).type.to_arrow() for name in key_columns]
+            saved_trees.save(snapshot.store, plan.run, plan.trees, types)
+        paths = _by_number(written, len(plan.outputs))
+        new_positions = PlacesOfKeys(engine, keys_reader(snapshot, key_columns), plan.tasks, paths)
+        rewrite = _by_partition(snapshot, plan.files, added, new_positions)
+        try:
+            committed, committed_rewrite = commit_rewrite(
+                snapshot, rewrite, "OPTIMIZE", parameters, started, commit_properties
+            )
+        except CommitFailedError:
+            discard_paths(snapshot.store, strings([saved_trees.tree_path(plan.run)]))
+            raise
+        _delete_old_trees(snapshot, plan)
+        metrics = _metrics(plan, committed_rewrite.removed, committed_rewrite.added, key_columns, started)
+        return ChangeResult(snapshot.store.root, *committed, metrics)
+
+    return planned_again(snapshot, attempt)
 
 
 def check_columns(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | None) -> tuple[str, ...]:
