@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.catalogue import COMPACT, VACUUM, Parameter
 from lakehouse_lib.cli.command import Report, UsageError
 from lakehouse_lib.cli.steps import show_steps
 from lakehouse_lib.cli.storage_options import options_for
-from lakehouse_lib.cli.tables import add_tables, error_values, tables_of, with_policy
+from lakehouse_lib.cli.tables import add_tables, error_values, registry_of, tables_of, with_policy
 from lakehouse_lib.command_options import add_optional, add_parameter
+from lakehouse_lib.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from lakehouse_lib.cli.terminal import Terminal
@@ -36,37 +39,63 @@ def add_fleet(parser: ArgumentParser) -> None:
     add_optional(parser, VACUUM, "retention_hours")
 
 
-def fleet_of(arguments: Namespace) -> list[MaintainedTable]:
-    """The tables of the command line, with the given values instead of those of their policies."""
+@dataclass(frozen=True)
+class MaintenanceWork:
+    """What a command line says about a maintenance run.
+
+    Attributes:
+        record: the record of runs; None: there is none.
+    """
+
+    tables: list[MaintainedTable]
+    budget: Budget
+    record: RunRecord | None
+
+
+def maintenance_of(arguments: Namespace, *, in_window: bool) -> MaintenanceWork:
+    """The tables, the budget and the record of the command line. What it does not say is said by the registry.
+
+    Args:
+        in_window: the budget ends with the window of the registry.
+
+    Raises:
+        InvalidArgumentError: the window is closed, and the command line has no ``--budget-seconds``.
+    """
+    from lakehouse_lib.fleet.planner.budget import Budget
+    from lakehouse_lib.fleet.runs import RunRecord
+
+    registry = registry_of(arguments)
+    most_bytes, seconds, records = arguments.budget_bytes, arguments.budget_seconds, arguments.records
+    if registry is not None:
+        settings = registry.budget
+        limits = settings.limits(_now()) if in_window and seconds is None else (settings.bytes, settings.seconds)
+        if limits[1] == 0:
+            raise InvalidArgumentError(
+                "the maintenance window of the registry is closed",
+                hint="Run it in the window, or give --budget-seconds",
+                code="DELTA_MAINTENANCE_WINDOW_CLOSED",
+            )
+        most_bytes = limits[0] if most_bytes is None else most_bytes
+        seconds = limits[1] if seconds is None else seconds
+        records = registry.records if records is None else records
     values: dict[str, Any] = {
         name: getattr(arguments, name) for name in ("verbs", "cluster_by", "target_file_size", "retention_hours")
     }
     if values["verbs"] is not None:
         _check_verbs(values["verbs"])
-    return [with_policy(table, **values) for table in tables_of(arguments)]
-
-
-def budget_of(arguments: Namespace) -> Budget:
-    """The budget of the command line."""
-    from lakehouse_lib.fleet.planner.budget import Budget
-
-    return Budget(arguments.budget_bytes, arguments.budget_seconds)
-
-
-def record_of(arguments: Namespace) -> RunRecord | None:
-    """The record of runs; None: the command line names none."""
-    if arguments.records is None:
-        return None
-    from lakehouse_lib.fleet.runs import RunRecord
-
-    return RunRecord(arguments.records, options_for(arguments.records, arguments.storage_options))
+    return MaintenanceWork(
+        [with_policy(table, **values) for table in tables_of(arguments, registry)],
+        Budget(most_bytes, seconds),
+        None if records is None else RunRecord(records, options_for(records, arguments.storage_options)),
+    )
 
 
 def plan_report(command: str, arguments: Namespace) -> Report:
     """Plan a maintenance run, and report the plan."""
     from lakehouse_lib.fleet.maintenance import plan_fleet
 
-    fleet = plan_fleet(fleet_of(arguments), budget_of(arguments), record_of(arguments))
+    work = maintenance_of(arguments, in_window=False)
+    fleet = plan_fleet(work.tables, work.budget, work.record)
     plan = fleet.to_dict()
     errors = {name: error_values(error) for name, error in fleet.errors.items()}
 
@@ -96,3 +125,9 @@ def _check_verbs(verbs: tuple[str, ...]) -> None:
     unknown = [verb for verb in verbs if verb not in VERBS]
     if unknown:
         raise UsageError(f"--verbs has {', '.join(unknown)}; expected some of {', '.join(VERBS)}")
+
+
+def _now() -> datetime:
+    from lakehouse_lib.log import clock
+
+    return datetime.fromtimestamp(clock.now() / 1000, UTC)

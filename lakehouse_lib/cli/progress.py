@@ -3,45 +3,61 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import rich.progress
+
+
+class Progress:
+    """The progress of a command that nobody watches."""
+
+    def expect(self, total: int) -> None:
+        """Set the amount of the work."""
+
+    def advance(self, name: str, amount: int = 1) -> None:
+        """A part of the work is done; ``name`` is its last item."""
+
+
+class _Bar(Progress):
+    def __init__(self, bar: rich.progress.Progress, what: str, total: int | None) -> None:
+        self._bar = bar
+        self._what = what
+        self._task = bar.add_task(what, total=total)
+
+    def expect(self, total: int) -> None:
+        self._bar.update(self._task, total=total)
+
+    def advance(self, name: str, amount: int = 1) -> None:
+        from lakehouse_lib.cli.terminal import printable
+
+        self._bar.update(self._task, advance=amount, description=f"{self._what}, last: {printable(name)}")
 
 
 @contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Callable[[str], None]]:
-    """Show the progress in a block, which calls the function with the name of each finished item.
+def progress(what: str, total: int | None = None, *, in_bytes: bool = False) -> Iterator[Progress]:
+    """Show the progress, the time and the time left in a block.
 
     Args:
         what: the noun of the items.
-        total: their number; None: it is not known.
+        total: the amount of the work; None: it is not known yet.
+        in_bytes: the amount is a number of bytes.
     """
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield Progress()
         return
+    import rich.progress as columns
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
-    from lakehouse_lib.cli.terminal import printable
-
-    columns = [
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.description}", markup=False),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    ]
-    console = Console(stderr=True, markup=False, emoji=False)
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what, total=total)
-
-        def advance(name: str) -> None:
-            bar.update(task, advance=1, description=f"{what}, last: {printable(name)}")
-
-        yield advance
+    with columns.Progress(
+        columns.BarColumn(),
+        columns.DownloadColumn(binary_units=True) if in_bytes else columns.MofNCompleteColumn(),
+        columns.TextColumn("{task.description}", markup=False),
+        columns.TimeElapsedColumn(),
+        columns.TimeRemainingColumn(),
+        console=Console(stderr=True, markup=False, emoji=False),
+        transient=True,
+    ) as bar:
+        yield _Bar(bar, what, total)

@@ -11,7 +11,7 @@ from lakehouse_lib.cli.command import UsageError
 from lakehouse_lib.cli.progress import progress
 from lakehouse_lib.cli.storage_options import options_for
 from lakehouse_lib.command_options import add_storage_options
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, TableNotFoundError
 
 if TYPE_CHECKING:
     from lakehouse_lib.fleet.registry import Registry
@@ -29,57 +29,76 @@ def add_tables(parser: ArgumentParser) -> None:
         metavar="TABLE",
         help="a path or a URI; with --registry, a name of the registry",
     )
-    parser.add_argument(
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
         "--registry", metavar="FILE", help="the registry; without TABLE: all of its tables, with their policies"
     )
+    source.add_argument("--under", metavar="PREFIX", help="all tables below this folder or URI")
     add_storage_options(parser)
 
 
-def tables_of(arguments: Namespace) -> list[MaintainedTable]:
-    """The tables that the command line names. Opening their stores makes no request.
+def tables_of(arguments: Namespace, registry: Registry | None) -> list[MaintainedTable]:
+    """The tables that the command line names. Opening their stores makes no request; finding those below a prefix does.
+
+    Args:
+        registry: the registry of the command line (``registry_of``).
 
     Raises:
         UsageError: it names no table.
-        InvalidArgumentError: a location is not valid, or the registry is not valid or lacks a table.
+        DeltaError: a location is not valid, or a prefix cannot be listed.
     """
-    if arguments.registry is not None:
-        return _registered(read(arguments.registry), arguments)
-    if not arguments.tables:
-        raise UsageError("no table is given", hint="Give the path or URI of a table, or --registry FILE")
     from lakehouse_lib.fleet.table_run import MaintainedTable
     from lakehouse_lib.store import open_store
 
+    if registry is not None:
+        return _registered(registry, arguments)
+    locations = [*arguments.tables]
+    if arguments.under is not None:
+        from lakehouse_lib.fleet.discover import discover
+
+        locations += discover(arguments.under, options_for(arguments.under, arguments.storage_options))
+        if not locations:
+            raise TableNotFoundError("the folder has no table in it", table=arguments.under, hint="Check the location")
+    if not locations:
+        raise UsageError("no table is given", hint="Give the location of a table, --registry FILE or --under PREFIX")
     return [
         MaintainedTable(location, open_store(location, options_for(location, arguments.storage_options)))
-        for location in dict.fromkeys(arguments.tables)
+        for location in dict.fromkeys(locations)
     ]
 
 
-def read(path: str) -> Registry:
-    """The registry in a file.
+def registry_of(arguments: Namespace) -> Registry | None:
+    """The registry of the command line, or None.
 
     Raises:
         InvalidArgumentError: it cannot be read, or is not valid.
     """
     from lakehouse_lib.fleet.registry import RegistryError, read_registry
 
+    path: str | None = arguments.registry
+    if path is None:
+        return None
     try:
-        return read_registry(path)
+        return read_registry(path, options_for(path, arguments.storage_options))
     except RegistryError as error:
         raise InvalidArgumentError(str(error.args[0]), code=error.code) from None
 
 
 def _registered(registry: Registry, arguments: Namespace) -> list[MaintainedTable]:
+    """The named tables of a registry, or all. Then a quarantine or a report that does not exist yet is left out."""
     from lakehouse_lib.fleet.registry import RegistryError
     from lakehouse_lib.fleet.table_run import MaintainedTable
+    from lakehouse_lib.log import latest_version
 
     tables = []
-    for name in dict.fromkeys(arguments.tables or registry.tables):
+    for name in dict.fromkeys(arguments.tables or registry.fleet()):
         try:
-            table = registry.table(name)
+            entry = registry.table(name)
         except RegistryError as error:
             raise UsageError(str(error.args[0]), hint=f"Give a name of {arguments.registry}") from None
-        tables.append(MaintainedTable.of(name, table, options_for(table.uri, arguments.storage_options)))
+        table = MaintainedTable.of(name, entry, options_for(entry.uri, arguments.storage_options))
+        if arguments.tables or name in registry.tables or latest_version(table.store) is not None:
+            tables.append(table)
     return tables
 
 
@@ -134,7 +153,7 @@ def on_tables(
     """
     from lakehouse_lib.threads import in_order
 
-    tables = tables_of(arguments)
+    tables = tables_of(arguments, registry_of(arguments))
 
     def attempt(table: MaintainedTable) -> TableResult:
         try:
@@ -143,10 +162,10 @@ def on_tables(
             return TableResult(table, None, error)
 
     results = []
-    with progress("tables", len(tables)) as advance:
+    with progress("tables", len(tables)) as bar:
         for result in in_order(attempt, tables, 0 if changes else _AT_ONCE, ahead=2 * _AT_ONCE):
             results.append(result)
-            advance(result.table.name)
+            bar.advance(result.table.name)
     return TableResults(results)
 
 

@@ -110,6 +110,7 @@ def maintain(
     record: RunRecord | None = None,
     *,
     commit_properties: CommitProperties | None = None,
+    on_plan: Callable[[FleetPlan], None] | None = None,
     on_step: Callable[[StepRecord], None] | None = None,
 ) -> list[StepRecord]:
     """Plan a maintenance run, run its steps, and record each. A step that fails does not stop the others.
@@ -118,6 +119,7 @@ def maintain(
         engine: makes the engine. It is called once, when the first step that moves bytes begins, so that a run with
             nothing to do starts no Spark.
         record: where the steps are recorded; None: nowhere.
+        on_plan: called with the plan, before its first step.
         on_step: called with the record of each step that was run.
 
     Returns:
@@ -128,6 +130,8 @@ def maintain(
         InvalidArgumentError: the budget is too small for any step.
     """
     fleet = plan_fleet(tables, budget, record)
+    if on_plan is not None:
+        on_plan(fleet)
     append(record, fleet.deferred())
     return carry_out(fleet.orders(), tables, engine, record, commit_properties=commit_properties, on_step=on_step)
 

@@ -19,10 +19,12 @@ _MODULES = (
     "detail",
     "repair",
     "erase",
+    "discover",
+    "registry",
     "completion",
 )
 
 
 def commands() -> list[Command]:
     """All commands, in the order of ``--help``."""
-    return [import_module(f"{__name__}.{module}").COMMAND for module in _MODULES]
+    return [command for module in _MODULES for command in import_module(f"{__name__}.{module}").COMMANDS]

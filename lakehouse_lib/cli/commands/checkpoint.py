@@ -56,4 +56,4 @@ def run(arguments: Namespace) -> Report:
     return Report(tables.document("checkpoint", dry_run=not arguments.run), show, tables.errors, has_work)
 
 
-COMMAND = Command("checkpoint", CHECKPOINT.description, configure, run)
+COMMANDS = (Command("checkpoint", CHECKPOINT.description, configure, run),)

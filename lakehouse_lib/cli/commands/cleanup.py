@@ -50,4 +50,4 @@ def run(arguments: Namespace) -> Report:
     return Report(tables.document("cleanup", dry_run=not arguments.run), show, tables.errors, has_work)
 
 
-COMMAND = Command("cleanup", CLEANUP.description, configure, run)
+COMMANDS = (Command("cleanup", CLEANUP.description, configure, run),)

@@ -27,4 +27,4 @@ def run(arguments: Namespace) -> Report:
     return Report({"command": "completion", "script": text}, show)
 
 
-COMMAND = Command("completion", "Print the script that completes lakehouse in bash, zsh or fish.", configure, run)
+COMMANDS = (Command("completion", "Print the script that completes lakehouse in bash, zsh or fish.", configure, run),)

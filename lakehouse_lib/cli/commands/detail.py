@@ -37,4 +37,4 @@ def _detail(table: MaintainedTable) -> dict[str, Any]:
     return {**fields, **times}
 
 
-COMMAND = Command("detail", "Show the properties, the protocol and the size of tables.", add_tables, run)
+COMMANDS = (Command("detail", "Show the properties, the protocol and the size of tables.", add_tables, run),)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.cli.command import Command, Report
 from lakehouse_lib.cli.storage_options import options_for
-from lakehouse_lib.cli.tables import read
+from lakehouse_lib.cli.tables import registry_of
 from lakehouse_lib.command_options import add_storage_options, read_text_file
 from lakehouse_lib.errors import InvalidArgumentError
 
@@ -38,7 +38,8 @@ def run(arguments: Namespace) -> Report:
     """Count the person's rows in each table of the subject, in the latest version and in every file on disk."""
     from lakehouse_lib.fleet.registry import RegistryError
 
-    registry = read(arguments.registry)
+    registry = registry_of(arguments)
+    assert registry is not None  # the option is required
     try:
         subject = registry.subject(arguments.subject)
     except RegistryError as error:
@@ -99,4 +100,4 @@ def _show(terminal: Terminal, entries: list[dict[str, Any]]) -> None:
     terminal.line("Nothing was erased. An erasure needs an approval: trigger the DAG lakehouse_erasure_SUBJECT.")
 
 
-COMMAND = Command("erase", "Count the rows of a person that an erasure would delete.", configure, run)
+COMMANDS = (Command("erase", "Count the rows of a person that an erasure would delete.", configure, run),)

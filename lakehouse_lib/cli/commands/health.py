@@ -118,4 +118,4 @@ def _show_fleet(terminal: Terminal, tables: list[tuple[str, dict[str, Any]]]) ->
     terminal.rows(titles, rows)
 
 
-COMMAND = Command("health", "Show the health of tables, and what is due. Reads their logs only.", configure, run)
+COMMANDS = (Command("health", "Show the health of tables, and what is due. Reads their logs only.", configure, run),)

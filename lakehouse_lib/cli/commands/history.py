@@ -61,4 +61,4 @@ def _text(parameters: Any) -> str:
     return ", ".join(f"{name}={value}" for name, value in parameters.items() if value not in (None, "", "[]", [], "{}"))
 
 
-COMMAND = Command("history", "List the commits of tables, newest first.", configure, run)
+COMMANDS = (Command("history", "List the commits of tables, newest first.", configure, run),)

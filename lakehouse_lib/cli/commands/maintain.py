@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.cli.command import Command, Report, add_exit_code, add_run
 from lakehouse_lib.cli.engines import add_engine, engine_of
-from lakehouse_lib.cli.fleet_plan import add_fleet, budget_of, fleet_of, plan_report, record_of
+from lakehouse_lib.cli.fleet_plan import add_fleet, maintenance_of, plan_report
 from lakehouse_lib.cli.progress import progress
 from lakehouse_lib.errors import DeltaError
 
 if TYPE_CHECKING:
     from lakehouse_lib.cli.terminal import Terminal
+    from lakehouse_lib.fleet.maintenance import FleetPlan
     from lakehouse_lib.fleet.runs import StepRecord
 
 
@@ -30,13 +31,17 @@ def run(arguments: Namespace) -> Report:
         return plan_report("maintain", arguments)
     from lakehouse_lib.fleet.maintenance import maintain
 
-    tables, budget, record = fleet_of(arguments), budget_of(arguments), record_of(arguments)
-    with engine_of(arguments) as engine, progress("steps") as advance:
+    work = maintenance_of(arguments, in_window=True)
+    with engine_of(arguments) as engine, progress("steps", in_bytes=True) as bar:
+
+        def on_plan(fleet: FleetPlan) -> None:
+            bar.expect(sum(step.cost for step in fleet.plan.steps))
 
         def on_step(entry: StepRecord) -> None:
-            advance(f"{entry.verb} of {entry.table}")
+            bar.advance(f"{entry.verb} of {entry.table}", entry.cost)
 
-        entries = [entry.to_dict() for entry in maintain(tables, budget, engine, record, on_step=on_step)]
+        records = maintain(work.tables, work.budget, engine, work.record, on_plan=on_plan, on_step=on_step)
+    entries = [entry.to_dict() for entry in records]
     errors = [
         (
             entry["table"],
@@ -75,6 +80,6 @@ def _show(terminal: Terminal, entries: Sequence[dict[str, Any]]) -> None:
     terminal.rows(titles, rows)
 
 
-COMMAND = Command(
-    "maintain", "Plan the maintenance that pays, run it with --run, and show what it gained.", configure, run
+COMMANDS = (
+    Command("maintain", "Plan the maintenance that pays, run it with --run, and show what it gained.", configure, run),
 )

@@ -48,4 +48,4 @@ def run(arguments: Namespace) -> Report:
     return rewrite(arguments, COMPACT, predict, values)
 
 
-COMMAND = Command("optimize", "Merge small files into files of about the target size.", configure, run)
+COMMANDS = (Command("optimize", "Merge small files into files of about the target size.", configure, run),)

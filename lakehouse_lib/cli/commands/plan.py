@@ -18,4 +18,4 @@ def run(arguments: Namespace) -> Report:
     return plan_report("plan", arguments)
 
 
-COMMAND = Command("plan", "Plan the maintenance that pays, over all given tables and within a budget.", configure, run)
+COMMANDS = (Command("plan", "Plan the maintenance that pays, over all tables and within a budget.", configure, run),)

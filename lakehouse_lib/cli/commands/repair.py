@@ -62,4 +62,4 @@ def _lines(findings: Any) -> list[str]:
     return [findings] if isinstance(findings, str) else list(findings)
 
 
-COMMAND = Command("repair", REPAIR.description, configure, run)
+COMMANDS = (Command("repair", REPAIR.description, configure, run),)

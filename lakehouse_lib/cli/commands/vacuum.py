@@ -56,4 +56,4 @@ def run(arguments: Namespace) -> Report:
     return Report(tables.document("vacuum", dry_run=not arguments.run), show, tables.errors, has_work)
 
 
-COMMAND = Command("vacuum", VACUUM.description, configure, run)
+COMMANDS = (Command("vacuum", VACUUM.description, configure, run),)

@@ -70,6 +70,6 @@ def run(arguments: Namespace) -> Report:
     return rewrite(arguments, Z_ORDER, predict, values)
 
 
-COMMAND = Command(
-    "z-order", "Cluster rows by columns, so that queries that filter by them skip most files.", configure, run
+COMMANDS = (
+    Command("z-order", "Cluster rows by columns, so that queries that filter by them skip most files.", configure, run),
 )

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -233,18 +234,71 @@ def test_sizes_and_texts() -> None:
 
 
 def test_a_registry_names_tables_and_their_policies(lake: Path, tmp_path: Path, invoke: Invoke) -> None:
-    registry = tmp_path / "tables.json"
-    tables = {"orders": {"uri": str(lake / "orders"), "cluster_by": ["id"]}, "events": {"uri": str(lake / "events")}}
-    registry.write_text(json.dumps({"tables": tables}))
+    registry = tmp_path / "lakehouse.yaml"
+    registry.write_text(
+        f"""
+tables:
+  orders: {{uri: {lake}/orders, cluster_by: [id], quarantine: {lake}/none}}
+  events: {{uri: {lake}/events}}
+records: {tmp_path}/records
+"""
+    )
     values = invoke.document("health", "--registry", registry)
     assert [entry["table"] for entry in values["tables"]] == ["orders", "events"]
     values = invoke.document("plan", "orders", "--registry", registry)
     assert {step["verb"] for step in values["steps"]} == {"z_order", "checkpoint"}
     assert invoke("health", "nope", "--registry", registry)[0] == 2
-    registry.write_text('{"tables": {"orders": {"url": "x"}}}')
+    registry.write_text("tables: {orders: {url: x}}")
     code, _, err = invoke("health", "--registry", registry)
     assert code == 1
     assert err.startswith("[DELTA_REGISTRY_INVALID] ")
+
+
+def test_the_registry_says_where_runs_are_recorded_and_when_they_run(tmp_path: Path, invoke: Invoke) -> None:
+    for number in range(12):
+        deltalake.write_deltalake(tmp_path / "t", pa.table({"id": [number]}), mode="append")
+    registry = tmp_path / "lakehouse.yaml"
+    opens, closes = (time.strftime("%H:%M", time.gmtime(time.time() + hours * 3600)) for hours in (2, 3))
+    window = f"budget: {{window: {{start: '{opens}', end: '{closes}'}}}}"
+    registry.write_text(f"tables: {{t: {{uri: t}}}}\nrecords: records\n{window}\n")
+    code, _, err = invoke("maintain", "--registry", registry, "--run")
+    assert code == 1
+    assert err.startswith("[DELTA_MAINTENANCE_WINDOW_CLOSED] ")
+    assert len(invoke.document("plan", "--registry", registry)["steps"]) == 2
+    assert invoke("maintain", "--registry", registry, "--run", "--budget-seconds=60")[0] == 0
+    assert deltalake.DeltaTable(tmp_path / "records/runs").to_pyarrow_table().num_rows == 2
+
+
+def test_registry_check_prints_the_place_of_each_mistake(tmp_path: Path, invoke: Invoke) -> None:
+    registry = tmp_path / "lakehouse.yaml"
+    registry.write_text("tables:\n  orders:\n    uri: orders\n    cluster: [id]\n  events:\n    url: x\n")
+    code, out, err = invoke("registry", "check", registry)
+    assert (code, out) == (1, "")
+    assert f"[DELTA_REGISTRY_INVALID] {registry}:4:5: tables.orders.cluster: unknown key" in err
+    assert f"[DELTA_REGISTRY_INVALID] {registry}:6:5: tables.events.url: unknown key" in err
+    code, out, _ = invoke("registry", "check", registry, "--json")
+    document = json.loads(out)
+    assert (code, document["is_valid"]) == (1, False)
+    assert {problem["line"] for problem in document["problems"]} == {4, 5, 6}
+    registry.write_text("tables: {orders: {uri: orders}}\n")
+    assert invoke("registry", "check", registry) == (0, f"{registry} is valid\n", "")
+    assert invoke("registry", "check", tmp_path / "none")[0] == 1
+
+
+def test_registry_schema_is_the_published_one(invoke: Invoke) -> None:
+    published = (Path(__file__).parents[3] / "docs/lakehouse.schema.json").read_text()
+    assert invoke("registry", "schema") == (0, published, "")
+    assert invoke.document("registry", "schema") == json.loads(published)
+
+
+def test_tables_below_a_prefix(lake: Path, tmp_path: Path, invoke: Invoke) -> None:
+    locations = [str(lake / name) for name in ("events", "orders", "spark")]
+    assert invoke.document("discover", lake)["tables"] == locations
+    assert invoke("discover", lake) == (0, "".join(f"{location}\n" for location in locations), "")
+    values = invoke.document("detail", "--under", lake)
+    assert [entry["location"] for entry in values["tables"]] == locations
+    assert invoke("detail", "--under", tmp_path)[0] == 1
+    assert invoke("detail", "--under", lake, "--registry", "x")[0] == 2
 
 
 def test_erase_counts_the_rows_of_a_person_and_prints_no_identifier(tmp_path: Path, invoke: Invoke) -> None:
