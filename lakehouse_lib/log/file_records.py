@@ -9,22 +9,38 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from lakehouse_lib.arrow.values import strings
+from lakehouse_lib.arrow.values import whole
 from lakehouse_lib.errors import ObjectNotFoundError, StoreError
 from lakehouse_lib.protocol import deletion_vector, file_paths
-from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.store import ObjectMeta, ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 
 _FOLDER = "_lakehouse"
-#: The kinds of records: of shallow clones and of pins. Each kind is a folder.
-KINDS = ("clones", "pins")
 _SUFFIX = ".arrow"
 
 _Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """A record.
+
+    Attributes:
+        path: the store path of the record.
+        modified: when it was written, in ms since the epoch.
+        files: the store paths of the files.
+        description: what the writer of the record has said.
+    """
+
+    path: str
+    modified: int
+    files: pa.Array
+    description: Mapping[str, Any]
 
 
 def record_path(kind: str, name: str) -> str:
@@ -49,17 +65,24 @@ def put_record(store: ObjectStore, path: str, files: pa.Table, key: bytes, descr
     return store.put_if_absent(path, sink.getvalue().to_pybytes())
 
 
-def recorded_paths(store: ObjectStore) -> pa.ChunkedArray:
-    """The store paths of the files in the records that exist now.
+def list_records(store: ObjectStore, keys: Mapping[str, bytes]) -> dict[str, list[FileRecord]]:
+    """The records that exist now, by kind.
+
+    Args:
+        keys: kind -> the key of the description in the metadata of the schema.
 
     Raises:
         StoreError: a record cannot be read.
     """
+    records: dict[str, list[FileRecord]] = {kind: [] for kind in keys}
 
-    def files(reader: pa.RecordBatchFileReader) -> pa.Array:
-        return reader.read_all()["path"].combine_chunks()
+    def read(meta: ObjectMeta, reader: pa.RecordBatchFileReader) -> FileRecord:
+        description = json.loads(reader.schema.metadata[keys[_kind_of(meta.path)]])
+        return FileRecord(meta.path, meta.modified, whole(reader.read_all()["path"]), dict(description))
 
-    return pa.chunked_array([strings([]), *_each(store, KINDS, files)], pa.string())
+    for record in _each(store, tuple(keys), read):
+        records[_kind_of(record.path)].append(record)
+    return records
 
 
 def descriptions(store: ObjectStore, kind: str, key: bytes) -> list[dict[str, Any]]:
@@ -69,7 +92,7 @@ def descriptions(store: ObjectStore, kind: str, key: bytes) -> list[dict[str, An
         StoreError: a record cannot be read.
     """
 
-    def describe(reader: pa.RecordBatchFileReader) -> dict[str, Any]:
+    def describe(_: ObjectMeta, reader: pa.RecordBatchFileReader) -> dict[str, Any]:
         description: dict[str, Any] = json.loads(reader.schema.metadata[key])
         return description
 
@@ -77,23 +100,27 @@ def descriptions(store: ObjectStore, kind: str, key: bytes) -> list[dict[str, An
 
 
 def _each(
-    store: ObjectStore, kinds: Sequence[str], ask: Callable[[pa.RecordBatchFileReader], _Answer]
+    store: ObjectStore, kinds: Sequence[str], ask: Callable[[ObjectMeta, pa.RecordBatchFileReader], _Answer]
 ) -> list[_Answer]:
     """The results of ``ask`` for each record of these kinds."""
 
-    def read(path: str) -> _Answer | None:
+    def read(meta: ObjectMeta) -> _Answer | None:
         try:
-            with store.open_input(path) as source, pa.ipc.open_file(source) as reader:
-                return ask(reader)
+            with store.open_input(meta.path) as source, pa.ipc.open_file(source) as reader:
+                return ask(meta, reader)
         except ObjectNotFoundError:  # deleted after it was listed
             return None
         except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
             raise StoreError(
-                f"the record {path} of files that vacuum keeps cannot be read: {error}",
+                f"the record {meta.path} of files that vacuum keeps cannot be read: {error}",
                 table=store.root,
                 hint="Restore it from a backup, or delete it if the clone or the pin is not needed any more",
             ) from error
 
     folders = tuple(f"{_FOLDER}/{kind}/" for kind in kinds)
-    paths = [meta.path for meta in store.walk(_FOLDER) if meta.path.startswith(folders) and meta.path.endswith(_SUFFIX)]
-    return [answer for answer in at_once(store, read, paths) if answer is not None]
+    stored = [meta for meta in store.walk(_FOLDER) if meta.path.startswith(folders) and meta.path.endswith(_SUFFIX)]
+    return [answer for answer in at_once(store, read, stored) if answer is not None]
+
+
+def _kind_of(path: str) -> str:
+    return path.split("/")[1]

@@ -18,7 +18,8 @@ from lakehouse_lib.store import ObjectStore
 #: Valid names of pins. They are valid file names in every store.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
-_KIND, _KEY = "pins", b"pin"
+#: The kind of the records of pins, and the key of their descriptions.
+KIND, KEY = "pins", b"pin"
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,12 @@ def put_pin(store: ObjectStore, pin: Pin, files: pa.Table) -> bool:
         Whether the pin was written.
     """
     description = {"name": pin.name, "version": pin.version, "timestamp": pin.timestamp}
-    return put_record(store, record_path(_KIND, pin.name), files, _KEY, description)
+    return put_record(store, record_path(KIND, pin.name), files, KEY, description)
 
 
 def delete_pin(store: ObjectStore, name: str) -> None:
     """Delete the pin of a name, if it exists."""
-    store.delete_many([record_path(_KIND, name)])
+    store.delete_many([record_path(KIND, name)])
 
 
 def list_pins(store: ObjectStore) -> list[Pin]:
@@ -54,13 +55,13 @@ def list_pins(store: ObjectStore) -> list[Pin]:
     try:
         pins = [
             Pin(str(described["name"]), int(described["version"]), int(described["timestamp"]))
-            for described in descriptions(store, _KIND, _KEY)
+            for described in descriptions(store, KIND, KEY)
         ]
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(
             f"the record of a pin is not valid ({error!r}); expected name, version and timestamp",
             table=store.root,
-            hint=f"Delete the record below _lakehouse/{_KIND}, and pin the version again",
+            hint=f"Delete the record below _lakehouse/{KIND}, and pin the version again",
         ) from error
     return sorted(pins, key=lambda pin: (pin.version, pin.name))
 

@@ -7,33 +7,29 @@ younger than the retention, because it may belong to a running writer.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import literal, strings
-from lakehouse_lib.engine.spark.write import WRITE_KEY
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, VersionNotFoundError
 from lakehouse_lib.features.in_commit_timestamp import effective_properties
 from lakehouse_lib.log import clock, latest_version
 from lakehouse_lib.log.change_files import logged_change_files
 from lakehouse_lib.log.commits.commit_file import read_commit
-from lakehouse_lib.log.file_names import LOG
-from lakehouse_lib.log.file_records import recorded_paths
 from lakehouse_lib.log.history import newest_at
-from lakehouse_lib.log.last_vacuum import write_last_vacuumed
+from lakehouse_lib.log.last_vacuum import last_vacuumed, write_last_vacuumed
 from lakehouse_lib.log.segment import Commit, list_commits
-from lakehouse_lib.log.tombstones import are_expired, retention, unexpired
+from lakehouse_lib.log.tombstones import retention, unexpired
 from lakehouse_lib.operations.files import total_size
-from lakehouse_lib.operations.listing import SymbolicLinks, list_objects
+from lakehouse_lib.operations.listing import list_objects
 from lakehouse_lib.operations.results import VacuumResult
-from lakehouse_lib.protocol import deletion_vector, file_paths
+from lakehouse_lib.operations.unneeded_files.plan import plan_vacuum, referenced_paths
+from lakehouse_lib.operations.unneeded_files.recorded_files import RecordedFiles, recorded_files
+from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION, SET_BY
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
@@ -106,6 +102,7 @@ def vacuum(
         tombstones = pa.concat_tables([tombstones, *_dropped_tombstones(latest, moment - retention_ms)])
     kept_files = [load_snapshot(latest.store, version).files for version in keep_versions]
     cutoff = moment - retention_ms
+    records = recorded_files(latest.store, moment, cutoff)
     plan = plan_vacuum(
         listing.objects,
         pa.concat_tables([latest.files, *kept_files]),
@@ -115,7 +112,7 @@ def vacuum(
         full=full,
         change_files=None if full else _change_files(listing.objects, cutoff, latest.store),
         links=listing.links,
-        spared=recorded_paths(latest.store),
+        spared=records.paths,
         partition_columns=list(latest.layout.partition_keys.values()),
     )
     paths: list[str] = plan["path"].to_pylist()
@@ -125,10 +122,16 @@ def vacuum(
         metrics = {**due, "numDeletedFiles": deleted}
         return VacuumResult(latest.store.root, latest.version, version, metrics, dry_run, retention_hours, tuple(paths))
 
+    def remember(records: RecordedFiles) -> None:
+        # Removed files that pins and clones keep are in later commits than the version that they need.
+        oldest = [*keep_versions, *([] if records.oldest_version is None else [records.oldest_version])]
+        _remember(latest, cutoff, full=full, most=min(oldest, default=latest.version))
+
     if dry_run:
         return result(None, 0)
     if not paths:
-        _remember(latest, cutoff, full=full)
+        latest.store.delete_many(records.unneeded_records)
+        remember(records)
         return result(None, 0)
     parents = pc.replace_substring_regex(listing.objects["path"], "[^/]*$", "")
     folders = {"numVacuumedDirectories": pc.count_distinct(parents).as_py()}
@@ -154,16 +157,18 @@ def vacuum(
         except RetentionError:
             _log(started, "VACUUM END", {"status": "FAILED"}, {"numDeletedFiles": 0, **folders}, commit_properties)
             raise
-    paths = _still_unneeded(plan, started, is_changed=version > latest.version + 1)
+    records = recorded_files(started.store, moment, cutoff)
+    paths = _still_unneeded(plan, started, records.paths, is_changed=version > latest.version + 1)
+    started.store.delete_many(records.unneeded_records)
     started.store.delete_many(paths)
     metrics = {"numDeletedFiles": len(paths), **folders}
     end = _log(started.update(), "VACUUM END", {"status": "COMPLETED"}, metrics, commit_properties)
-    _remember(latest, cutoff, full=full)
+    remember(records)
     return result(end, len(paths))
 
 
-def _remember(latest: Snapshot, cutoff: int, *, full: bool) -> None:
-    """Write up to which version the removed files are deleted, so that a plan need not read these commits again.
+def _remember(latest: Snapshot, cutoff: int, *, full: bool, most: int) -> None:
+    """Write up to which version, at most ``most``, the removed files are deleted, so that a plan reads less commits.
 
     Only a full vacuum knows it: checkpoints may have dropped tombstones that the other kind needs.
     """
@@ -173,76 +178,18 @@ def _remember(latest: Snapshot, cutoff: int, *, full: bool) -> None:
     with suppress(VersionNotFoundError):  # a concurrent cleanup
         version = newest_at(latest.store, list_commits(latest.store), cutoff, properties)
         if version is not None:
-            write_last_vacuumed(latest.store, version)
+            write_last_vacuumed(latest.store, max(last_vacuumed(latest.store) or 0, min(version, most)))
 
 
-def plan_vacuum(
-    objects: pa.Table,
-    files: pa.Table,
-    tombstones: pa.Table,
-    cutoff: int,
-    *,
-    store: ObjectStore,
-    full: bool = True,
-    change_files: pa.Array | None = None,
-    links: SymbolicLinks = SymbolicLinks(),  # noqa: B008 - a value
-    spared: pa.ChunkedArray | None = None,
-    partition_columns: Sequence[str] = (),
-) -> pa.Table:
-    """The objects to delete: rows of ``objects``, sorted by path. Reads nothing.
-
-    Args:
-        objects: the stored objects (OBJECT_SCHEMA).
-        files: the files of the versions that are kept (FILE_SCHEMA): of the current one, and of others.
-        tombstones: the removes that the log has (TOMBSTONE_SCHEMA); a remove without a time counts as expired.
-        cutoff: ms since the epoch; an object is deleted if it was removed at or before the cutoff, or if it has no
-            entry in the log and was written before the cutoff.
-        store: gives the log's paths their canonical form.
-        full: delete objects without an entry in the log, too.
-        change_files: store paths of change files that are deleted, too, if they were written before the cutoff.
-        links: the table's symbolic links; a file to which the log refers through a link is kept.
-        spared: store paths of files that clones and pins keep; None: no file.
-        partition_columns: physical names of the partition columns. Their folders contain data even if the name starts
-            with ``_`` or ``.``.
-    """
-    limit = literal(cutoff, pa.int64())
-    expired = are_expired(tombstones, cutoff)
-    recent = tombstones.filter(pc.invert(expired))
-    kept_by_records = [] if spared is None else spared.chunks
-    protected_paths = pa.chunked_array(
-        [*_referenced(files, store), *_referenced(recent, store), *kept_by_records], type=pa.string()
-    )
-    expired_paths = pa.chunked_array(_referenced(tombstones.filter(expired), store), type=pa.string())
-
-    paths = objects["path"]
-    unneeded = pc.is_in(paths, value_set=expired_paths)
-    is_old = pc.less(objects["modified"], limit)
-    if change_files is not None:
-        unneeded = pc.or_(pc.and_(is_old, pc.is_in(paths, value_set=change_files)), unneeded)
-    unneeded = pc.or_(is_old, unneeded) if full else unneeded
-    gone = objects.filter(pc.and_not(unneeded, pc.is_in(paths, value_set=protected_paths)))
-    gone = gone.filter(pc.invert(_hidden(gone["path"], partition_columns)))
-    gone = gone.filter(pc.invert(file_paths.are_absolute(gone["path"], store)))  # outside the table
-    for root in nested_tables(paths):
-        gone = gone.filter(pc.invert(pc.starts_with(gone["path"], root + "/")))
-    for folder in iceberg_folders(paths):
-        gone = gone.filter(pc.invert(pc.starts_with(gone["path"], folder)))
-    gone = gone.filter(pc.invert(shares_name(gone["path"], protected_paths)))
-    gone = gone.filter(pc.invert(pc.is_in(gone["path"], value_set=links.targets(protected_paths))))
-
-    checksums = pc.replace_substring_regex(gone["path"], r"^(.*/)?([^/]+)$", r"\1.\2.crc")
-    companions = objects.filter(pc.is_in(paths, value_set=checksums))
-    return pa.concat_tables([gone, companions]).sort_by("path")
-
-
-def _still_unneeded(plan: pa.Table, started: Snapshot, *, is_changed: bool) -> list[str]:
+def _still_unneeded(plan: pa.Table, started: Snapshot, recorded: pa.ChunkedArray, *, is_changed: bool) -> list[str]:
     """The paths of a plan without the paths that a later restore, clone or pin needs.
 
     Args:
+        recorded: the paths that pins and clones need now.
         is_changed: whether other writers have committed since the plan was made.
     """
-    live = _referenced(started.files, started.store) if is_changed else []
-    needed = pa.chunked_array([*live, *recorded_paths(started.store).chunks], type=pa.string())
+    live = referenced_paths(started.files, started.store) if is_changed else []
+    needed = pa.chunked_array([*live, *recorded.chunks], type=pa.string())
     paths: list[str] = plan["path"].filter(pc.invert(pc.is_in(plan["path"], value_set=needed))).to_pylist()
     return paths
 
@@ -276,36 +223,6 @@ def removes_below_checkpoint(latest: Snapshot, since: int = 0) -> list[pa.Table]
     return [table for table in every if table is not None]
 
 
-def shares_name(paths: pa.ChunkedArray, references: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Which store paths have the file name of a reference that leads out of the table.
-
-    Such a reference may lead back into the table by another name of its folder (a link, a mount). File names are
-    unique, so an equal name means the same file.
-    """
-    outside = references.filter(pc.match_substring_regex(references, r"^/|^[A-Za-z][A-Za-z0-9+.-]*:"))
-    # Some references are decoded and some are not, so a name with a percent sign counts in both forms.
-    spelled = {name.rpartition("/")[2] for name in outside.to_pylist()}
-    names = spelled | {unquote(name) for name in spelled}
-    return pc.is_in(_file_names(paths), value_set=strings(sorted(names)))
-
-
-def nested_tables(paths: pa.ChunkedArray) -> Iterable[str]:
-    """Folders below the root that have a log of their own."""
-    inside = paths.filter(pc.match_substring(paths, f"/{LOG}/"))
-    roots: list[str] = pc.unique(pc.replace_substring_regex(inside, rf"/{LOG}/.*$", "")).to_pylist()
-    return roots
-
-
-def iceberg_folders(paths: pa.ChunkedArray) -> list[str]:
-    """Folders with Iceberg's metadata of the same data files, each with a slash at the end.
-
-    No Delta log refers to these objects, and without them Iceberg could no longer read the table.
-    """
-    described = paths.filter(pc.match_substring_regex(paths, r"(^|/)metadata/[^/]+\.metadata\.json(\.gz)?$"))
-    folders: list[str] = pc.unique(pc.replace_substring_regex(described, "[^/]*$", "")).to_pylist()
-    return folders
-
-
 def _retention_ms(retention_hours: float, snapshot: Snapshot) -> int:
     is_number = isinstance(retention_hours, int | float) and not isinstance(retention_hours, bool)
     if not is_number or not 0 <= retention_hours <= _LONGEST_HOURS:
@@ -328,35 +245,6 @@ def _change_files(objects: pa.Table, cutoff: int, store: ObjectStore) -> pa.Arra
     if not pc.any(pc.starts_with(objects["path"], f"{file_paths.CHANGE_DATA}/"), min_count=0).as_py():
         return None
     return file_paths.canonical(logged_change_files(store, cutoff)["path"], store)
-
-
-def _referenced(files: pa.Table, store: ObjectStore) -> list[pa.Array]:
-    """Store paths of data files and of their deletion vectors."""
-    return [
-        file_paths.canonical(files["path"], store),
-        deletion_vector.paths_of(store, files["deletionVector"]),
-    ]
-
-
-def _file_names(paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.replace_substring_regex(paths, r"^.*/", "")
-
-
-def are_hidden(paths: pa.ChunkedArray, partition_columns: Sequence[str]) -> pa.ChunkedArray:
-    """Which paths have a component that starts with ``_`` or ``.`` and is not the folder of a partition."""
-    names = "|".join(re.escape(name) + "=" for name in partition_columns if name[:1] in ("_", "."))
-    if names:
-        paths = pc.replace_substring_regex(paths, rf"(^|/)(?:{names})", r"\1column=")
-    return pc.match_substring_regex(paths, r"(^|/)[_.]")
-
-
-def _hidden(paths: pa.ChunkedArray, partition_columns: Sequence[str]) -> pa.ChunkedArray:
-    """``are_hidden`` without the files of the change data feed, of indexes and of Spark writes.
-
-    Every file in the folder of a Spark write counts as data, so a killed job's files in its ``_temporary`` are deleted.
-    """
-    paths = pc.replace_substring_regex(paths, r"(^|/)(?:_change_data|_delta_index)/", r"\1folder/")
-    return pc.and_not(are_hidden(paths, partition_columns), pc.starts_with(paths, f"{WRITE_KEY}="))
 
 
 def _log(

@@ -105,6 +105,13 @@ class ObjectStore(Protocol):
     def is_remote(self) -> bool:
         """Whether requests use a network, so that concurrent requests are faster."""
 
+    def open_location(self, location: str) -> ObjectStore:
+        """The store of another location of this kind of store, with the same options, but without ``allowed_roots``.
+
+        Args:
+            location: a location as in ``root``.
+        """
+
     def read(self, path: str) -> bytes:
         """The bytes of an object; ``ObjectNotFoundError`` if it does not exist."""
 

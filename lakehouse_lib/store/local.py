@@ -81,6 +81,9 @@ class LocalStore:
     def allowed_roots(self) -> tuple[str, ...]:
         return self._allowed_roots
 
+    def open_location(self, location: str) -> LocalStore:
+        return LocalStore(location, fsync=self._fsync)
+
     def read(self, path: str) -> bytes:
         with self._failures(path):
             return read_regular(self._readable_path(path))

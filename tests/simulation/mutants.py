@@ -18,7 +18,7 @@ from lakehouse_lib.log.replay.replay import replay
 from lakehouse_lib.log.replay.table_state import VersionState
 from lakehouse_lib.log.table_identity import Landmark
 from lakehouse_lib.operations import vacuum
-from lakehouse_lib.operations.vacuum import plan_vacuum
+from lakehouse_lib.operations.unneeded_files.plan import plan_vacuum
 from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore

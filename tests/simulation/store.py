@@ -76,6 +76,9 @@ class SimulatedStore:
         self.bucket = bucket
         self.trouble = False
 
+    def open_location(self, location: str) -> SimulatedStore:
+        raise AssertionError(f"{location}: no actor clones")
+
     def read(self, path: str) -> bytes:
         return self._call("read", path, lambda: self._stored(path).data)
 

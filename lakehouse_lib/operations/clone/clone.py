@@ -6,6 +6,7 @@ source's folder keeps vacuum from deleting these files (``records``).
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -35,6 +36,8 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.uris import scheme_prefix
 from lakehouse_lib.transaction import Conflict, Unknown, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+logger = logging.getLogger(__name__)
 
 _COPIED_AT_ONCE = 8 << 20
 _FILES_A_TASK = 16
@@ -86,7 +89,7 @@ def clone(
     _check_source(snapshot, files, target, is_shallow=is_shallow)
     with _deleted_on_error() as written:
         if is_shallow:
-            written.append((source, [put_record(source, files, target.root, snapshot.version)]))
+            written.append((source, _put_record(snapshot, files, target)))
         missing = unavailable(files, source)
         if len(missing):
             raise missing_files_error(missing, snapshot, "Nothing was cloned. Clone a later version")
@@ -160,6 +163,16 @@ def _deleted_on_error() -> Iterator[list[tuple[ObjectStore, list[str]]]]:
             with suppress(DeltaError):  # the error that led here is raised
                 store.delete_many(paths)
         raise
+
+
+def _put_record(snapshot: Snapshot, files: pa.Table, target: ObjectStore) -> list[str]:
+    """Write the record of a shallow clone, if the source can be written. Returns its path."""
+    source = snapshot.store
+    try:
+        return [put_record(source, files, target.root, snapshot.version)]
+    except StoreError as error:
+        logger.warning("vacuum of %s does not keep the files of the clone %s: %s", source.root, target.root, error)
+        return []
 
 
 def _check_target(target: ObjectStore) -> None:

@@ -1,7 +1,7 @@
 """Records of shallow clones: the files of a table that a clone refers to, so that vacuum keeps them.
 
-A record is written before the clone and stays until a user deletes it, because the source cannot see whether the clone
-still exists.
+A record is written before the clone. It has all files of the source that the clone can ever refer to, because later
+commits of the clone add only files of its own.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ import pyarrow as pa
 from lakehouse_lib.log import file_records
 from lakehouse_lib.store import ObjectStore
 
+#: The kind of the records of clones, and the key of their descriptions.
+KIND, KEY = "clones", b"clone"
+
 
 def put_record(source: ObjectStore, files: pa.Table, target: str, version: int) -> str:
     """Write the record of a clone. Returns its path.
@@ -22,6 +25,6 @@ def put_record(source: ObjectStore, files: pa.Table, target: str, version: int) 
         target: the location of the clone.
         version: the version of the source that is cloned.
     """
-    path = file_records.record_path("clones", str(uuid.uuid4()))
-    file_records.put_record(source, path, files, b"clone", {"location": target, "sourceVersion": version})
+    path = file_records.record_path(KIND, str(uuid.uuid4()))
+    file_records.put_record(source, path, files, KEY, {"location": target, "sourceVersion": version})
     return path

@@ -13,6 +13,7 @@ import random
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -111,6 +112,10 @@ class S3Store:
     @property
     def allowed_roots(self) -> tuple[str, ...]:
         return self._options.allowed_roots
+
+    def open_location(self, location: str) -> S3Store:
+        bucket, _, prefix = location.removeprefix("s3://").partition("/")
+        return type(self)(bucket, prefix, replace(self._options, allowed_roots=()))
 
     def read(self, path: str) -> bytes:
         place = self._readable_key(path)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -17,6 +21,7 @@ from lakehouse_lib.errors import InvalidArgumentError, ObjectNotFoundError, Path
 from lakehouse_lib.operations.clone.clone import clone
 from lakehouse_lib.operations.vacuum import vacuum
 from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import open_store
 from tests.fault_store import FaultStore
 from tests.peers import parquet_files, plain, read_by_all, read_duckdb
 from tests.table_builder import longs
@@ -125,6 +130,88 @@ def test_vacuum_of_the_source_spares_files_of_clones(tmp_path: Path) -> None:
         source.vacuum(0, dry_run=True, enforce_retention_duration=False)
     record.unlink()
     assert len(source.vacuum(0, dry_run=True, enforce_retention_duration=False)) == len(shared)
+
+
+def record_of_two_days_ago(source: Path) -> Path:
+    (record,) = (source / "_lakehouse/clones").iterdir()
+    os.utime(record, (time.time() - 2 * 86_400,) * 2)
+    return record
+
+
+def vacuumed_in_a_week(source: DeltaTable) -> None:
+    vacuum(source.snapshot, dry_run=False, now=datetime.now(UTC) + timedelta(days=8))
+
+
+def test_vacuum_of_the_source_reads_what_a_clone_still_needs(tmp_path: Path) -> None:
+    source = made(tmp_path / "source")
+    copy = source.clone(tmp_path / "copy", is_shallow=True)
+    copy.pin("first")
+    copy.delete("id < 20 and part is null")
+    copy.delete("id >= 20")
+    record = record_of_two_days_ago(tmp_path / "source")
+    files = parquet_files(tmp_path / "source")
+    source.delete()
+    vacuumed_in_a_week(source)
+    assert parquet_files(tmp_path / "source") == files
+    copy.release("first")
+    expected = plain(copy.to_pyarrow_table())
+    vacuumed_in_a_week(source)
+    assert len(files) == 6
+    assert len(parquet_files(tmp_path / "source")) == 2
+    assert plain(copy.to_pyarrow_table()).equals(expected)
+    assert record.exists()
+
+
+def test_vacuum_of_the_source_deletes_the_files_and_the_record_of_a_deleted_clone(tmp_path: Path) -> None:
+    source = made(tmp_path / "source")
+    source.clone(tmp_path / "copy", is_shallow=True)
+    source.delete()
+    shutil.rmtree(tmp_path / "copy")
+    record = record_of_two_days_ago(tmp_path / "source")
+    assert len(vacuum(source.snapshot, now=datetime.now(UTC) + timedelta(days=8)).files) == 6
+    assert record.exists()
+    vacuumed_in_a_week(source)
+    assert not record.exists()
+    assert not parquet_files(tmp_path / "source")
+
+
+@pytest.mark.parametrize("trouble", ["young record", "unmounted disk", "unreadable log"])
+def test_vacuum_keeps_all_files_of_a_clone_that_it_cannot_read(
+    tmp_path: Path, trouble: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = made(tmp_path / "source")
+    source.clone(tmp_path / "disk" / "copy", is_shallow=True)
+    source.delete()
+    files = parquet_files(tmp_path / "source")
+    if trouble == "unreadable log":
+        record_of_two_days_ago(tmp_path / "source")
+        (tmp_path / "disk" / "copy" / "_delta_log" / f"{0:020}.json").write_text("{")
+    else:
+        shutil.rmtree(tmp_path / "disk" / "copy")
+    if trouble == "unmounted disk":
+        record_of_two_days_ago(tmp_path / "source")
+    if trouble == "young record":
+        source.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    else:
+        vacuumed_in_a_week(source)
+    assert parquet_files(tmp_path / "source") == files
+    assert list((tmp_path / "source" / "_lakehouse/clones").iterdir())
+    assert ("cannot be read" in caplog.text) is (trouble == "unreadable log")
+
+
+def test_a_source_that_cannot_be_written_is_cloned_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = made(tmp_path / "source")
+
+    def refuse(path: str) -> None:
+        raise StoreError(f"{path}: Permission denied")
+
+    snapshot = load_snapshot(FaultStore(tmp_path / "source", before={"put_if_absent": refuse}))
+    store = open_store(str(tmp_path / "copy"), {"allowed_roots": str(tmp_path / "source")})
+    clone(snapshot, store, source.engine, is_shallow=True)
+    assert logged_ids(tmp_path / "copy") == list(range(40))
+    assert "does not keep the files of the clone" in caplog.text
 
 
 def test_a_clone_during_a_vacuum_keeps_its_files(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreErro
 from lakehouse_lib.log.history import history
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.listing import OBJECT_SCHEMA
-from lakehouse_lib.operations.vacuum import plan_vacuum, vacuum
+from lakehouse_lib.operations.unneeded_files.plan import plan_vacuum
+from lakehouse_lib.operations.vacuum import vacuum
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, open_store

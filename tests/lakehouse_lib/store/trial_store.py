@@ -45,6 +45,9 @@ class TrialStore:
     def __hash__(self) -> int:
         return hash(self.root)
 
+    def open_location(self, location: str) -> TrialStore:
+        return TrialStore(location, {**self._options, "allowed_roots": ""})
+
     def read(self, path: str) -> bytes:
         with self._errors(path):
             return self._readable(path).read_bytes()

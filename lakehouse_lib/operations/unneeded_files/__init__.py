@@ -1,0 +1,1 @@
+"""The stored files that a table no longer needs, which vacuum deletes."""
