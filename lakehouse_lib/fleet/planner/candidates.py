@@ -16,8 +16,8 @@ def steps_of(
 ) -> list[Step]:
     """The steps that a table needs and that pay, with corrected predictions. Reads no data file.
 
-    A step pays if ``policy.payback_queries`` queries, times ``policy.priority``, save what it costs. Overdue steps are
-    returned, too.
+    A step pays if ``policy.payback_queries * policy.priority`` queries save what it costs. Overdue steps are returned,
+    too.
 
     Args:
         table: its name in the registry, or its location.

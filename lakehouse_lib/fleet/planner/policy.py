@@ -17,8 +17,8 @@ class Policy:
         target_file_size: bytes; None: ``delta.targetFileSize``, else 100 MiB.
         retention_hours: of removed files; None: the table's own retention.
         enforce_retention: refuse a retention shorter than the table's own.
-        priority: multiplies the gain of this table's steps.
-        payback_queries: a step is planned only if so many queries save what it costs.
+        priority: multiplies the gain of this table's steps, and ``payback_queries``.
+        payback_queries: a step is planned only if ``payback_queries * priority`` queries save what it costs.
     """
 
     verbs: tuple[Verb, ...] = VERBS
