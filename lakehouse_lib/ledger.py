@@ -100,7 +100,7 @@ class Ledger:
         """A document of a request.
 
         Raises:
-            LedgerError: it is missing, torn, edited, of another request, or sealed with another key.
+            LedgerError: it is missing, truncated, edited, of another request, or sealed with another key.
         """
         document = self.find(request, name)
         if document is None:
@@ -219,7 +219,7 @@ class Ledger:
         try:
             sealed = json.loads(data, parse_constant=_no_constant)
         except ValueError:
-            raise LedgerError(f"{where} is not JSON: it is torn, or was edited", hint=_RESTORE) from None
+            raise LedgerError(f"{where} is not JSON: it is truncated, or was edited", hint=_RESTORE) from None
         if not isinstance(sealed, dict) or not isinstance(sealed.get("seal"), str):
             raise LedgerError(f"{where} has no seal; expected a document that a worker has sealed", hint=_RESTORE)
         if sealed.get("format") != _FORMAT:

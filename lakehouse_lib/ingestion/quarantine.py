@@ -7,7 +7,7 @@ source columns   string: the text in the source file; if a rule was broken, the 
 ``_file``        the source file's name
 ``_line``        the line where the record starts, header included, from 1; for Parquet the row, from 1
 ``_column``      the first faulty column in the schema's order; NULL: the whole row is faulty
-``_reason``      the first fault: ``not a valid decimal(15,2)``, ``expected 9 fields, got 7``, or the rule's id
+``_reason``      the first fault: ``not a valid decimal(15,2)``, ``7 fields; expected 9``, or the rule's id
 ``_rule``        the id of the broken rule, else NULL
 ``_violations``  all faults of the row: array of struct<column, reason, rule>
 ``_raw``         the text of a record that could not be split into columns, else NULL

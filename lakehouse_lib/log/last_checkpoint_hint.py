@@ -1,4 +1,4 @@
-"""``_last_checkpoint``: a hint where to start listing. A missing, stale, torn or wrong hint is not an error.
+"""``_last_checkpoint``: a hint where to start listing. A missing, stale, truncated or wrong hint is not an error.
 
 PROTOCOL.md, sections Last Checkpoint File and Last Checkpoint File Schema. The hint of a V2 checkpoint has the field
 ``v2Checkpoint``, as in delta-spark.

@@ -110,7 +110,7 @@ class RepairResult(OperationResult):
             from the log.
         vectors_missing: existing data files whose deletion vector is missing. Not repaired: without the vector it is
             unknown which rows are deleted. Restore the vector's file, or delete the rows again by a condition.
-        sizes_wrong: data files with another size than in the log -> both sizes; they are torn or overwritten. Not
+        sizes_wrong: data files with another size than in the log -> both sizes; they are truncated or overwritten. Not
             repaired: restore them from a backup, or delete them and repair again.
         commits_missing: versions between the first and the last commit of the log without a commit file, such as "5" or
             "7 to 9". Not repaired: these versions, and the later ones up to the next checkpoint, cannot be read. An

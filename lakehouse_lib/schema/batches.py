@@ -47,7 +47,7 @@ def _pieces(batch: pa.RecordBatch, piece_bytes: int, table: str | None) -> Itera
     if len(batch) == 1:
         if largest > _MOST_BYTES:
             raise SchemaMismatchError(
-                f"{batch.schema.names[sizes.index(largest)]}: expected at most 2 GiB in a row, got {largest} bytes",
+                f"{batch.schema.names[sizes.index(largest)]} has {largest} bytes in a row; expected at most 2 GiB",
                 table=table,
                 hint="Split the value into several rows, or store it outside of the table and only its location here",
             )

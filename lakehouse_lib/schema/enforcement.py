@@ -57,7 +57,7 @@ class Mismatch:
     got: str
 
     def __str__(self) -> str:
-        return f"{self.column}: expected {self.expected}, got {self.got}"
+        return f"{self.column} is {self.got}, expected {self.expected}"
 
 
 def is_computed(field: Field) -> bool:
@@ -144,7 +144,7 @@ def doubled_names(incoming: pa.Schema) -> list[Mismatch]:
     counts: dict[str, int] = {}
     for name in incoming.names:
         counts[name.lower()] = counts.get(name.lower(), 0) + 1
-    return [Mismatch(name, "one column", f"{count} of that name") for name, count in counts.items() if count > 1]
+    return [Mismatch(name, "one", f"the name of {count} columns") for name, count in counts.items() if count > 1]
 
 
 def _struct_mismatches(table: StructType, data: StructType, above: str) -> Iterator[Mismatch]:
@@ -153,7 +153,7 @@ def _struct_mismatches(table: StructType, data: StructType, above: str) -> Itera
         if other is not None:
             yield from type_mismatches(field.type, other.type, above + field.name, field.nullable)
         elif not field.nullable and (above or not is_computed(field)):
-            yield Mismatch(above + field.name, f"{field.type} not null", "no such column")
+            yield Mismatch(above + field.name, f"{field.type} not null", "missing")
     for other in data.fields:
         if other.name not in table:
             yield Mismatch(above + other.name, "no such column", str(other.type))
@@ -198,7 +198,7 @@ def _refuse_invalid(column: pa.Array | pa.ChunkedArray, name: str, table: str | 
         column.validate(full=True)
     except pa.ArrowInvalid as error:
         raise SchemaMismatchError(
-            f"{name}: expected {type_from_arrow(column.type)}, got values that are not valid: {error}",
+            f"{name} has values that are not valid ({error}); expected {type_from_arrow(column.type)}",
             table=table,
             hint="Decode the text with the encoding that it was written in, or write it as binary",
         ) from error
@@ -232,7 +232,7 @@ def _align_values(array: pa.Array, target: pa.DataType, name: str, table: str | 
         return array.cast(target, safe=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaMismatchError(
-            f"{name}: expected {type_from_arrow(target)}, got a value of {array.type} that does not fit: {error}",
+            f"{name} has a value of {array.type} that does not fit ({error}); expected {type_from_arrow(target)}",
             table=table,
             hint="Round or cast the column before writing it",
         ) from error
@@ -251,7 +251,7 @@ def _align_struct(array: pa.Array, target: pa.DataType, name: str, table: str | 
         aligned.append(_align_values(children[at], field.type, f"{name}.{field.name}", table))
         if not field.nullable and aligned[-1].null_count > array.null_count:
             raise SchemaMismatchError(
-                f"{name}: expected a variant, got one without {field.name}",
+                f"{name} is a variant without {field.name}; expected both metadata and value",
                 table=table,
                 hint="Give both members of each variant, or null for the whole value",
             )

@@ -66,7 +66,7 @@ def test_loads_each_file_once_and_remembers_one_transaction(spark: SparkSession,
     assert not table.schema().fields[0].nullable
     assert shop.quarantined() == [
         ("b.csv", 3, "id", "not a valid long"),
-        ("b.csv", 4, None, "expected 3 fields, got 2"),
+        ("b.csv", 4, None, "2 fields; expected 3"),
     ]
     assert shop.transaction() == 1
     assert shop.staged() == []
@@ -129,7 +129,7 @@ def test_refused_file_leaves_the_version_and_is_reported_until_corrected(spark: 
     load(spark, shop)
     shop.land("b.csv", "2,5,x", header="id,cost,note")
     result = load(spark, shop)
-    assert "b.csv does not fit the schema: price: expected decimal(15,2)" in result.refused["b.csv"]
+    assert "b.csv does not fit the schema: price is missing, expected decimal(15,2)" in result.refused["b.csv"]
     assert (result.read_version, result.version) == (0, None)
     assert isinstance(result.error(refusals_fail=True), SourceRefusedError)
     assert result.error(refusals_fail=False) is None

@@ -46,13 +46,9 @@ def column_mismatches(schema: pa.Schema, names: Sequence[str]) -> list[str]:
     """A text for each column of a file that is missing, unknown or duplicate."""
     counts = Counter(names)
     return [
-        *(
-            f"{field.name}: expected {type_name(field.type)}, got no such column"
-            for field in schema
-            if field.name not in counts
-        ),
-        *(f"{name}: expected no such column, got one" for name in counts if name not in schema.names),
-        *(f"{name}: expected once, got {count} times" for name, count in counts.items() if count > 1),
+        *(f"{field.name} is missing, expected {type_name(field.type)}" for field in schema if field.name not in counts),
+        *(f"{name} is not a column of the schema" for name in counts if name not in schema.names),
+        *(f"{name} is the name of {count} columns, expected one" for name, count in counts.items() if count > 1),
     ]
 
 

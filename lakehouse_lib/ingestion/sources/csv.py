@@ -140,7 +140,7 @@ def _block(
     row_starts = np.concatenate([[0], np.cumsum(breaks + 1)])
     passed = 0
     for (_, fields, text), ahead in zip(batch_invalid, before, strict=True):
-        faulty.add(line + int(row_starts[ahead]) + passed, f"expected {len(schema)} fields, got {fields}", text)
+        faulty.add(line + int(row_starts[ahead]) + passed, f"{fields} fields; expected {len(schema)}", text)
         lines = 1 + text.rstrip("\r\n").count("\n")
         passed += lines
         extra[ahead] += lines

@@ -56,7 +56,7 @@ def read_json(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Ite
                         if not checked:
                             unknown = [name for name in value if name not in names]
                             if unknown:
-                                raise refusal(path.name, [f"{name}: expected no such key, got one" for name in unknown])
+                                raise refusal(path.name, [f"{name} is not a column of the schema" for name in unknown])
                             checked = True
                         objects.append(value)
                         numbers.append(line)

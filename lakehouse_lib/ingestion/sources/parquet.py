@@ -164,7 +164,7 @@ def _misfits(path: str, got: pa.DataType, expected: pa.DataType) -> list[str]:
         ]
     if is_list(got) and is_list(expected):
         return _misfits(f"{path}.element", got.value_type, expected.value_type)
-    return [] if _fits(got, expected) else [f"{path}: expected {type_name(expected)}, got {type_name(got)}"]
+    return [] if _fits(got, expected) else [f"{path} is {type_name(got)}, expected {type_name(expected)}"]
 
 
 def _fits(got: pa.DataType, expected: pa.DataType) -> bool:

@@ -48,7 +48,7 @@ def chunk_statistics(footer: pq.FileMetaData) -> list[list[ChunkStatistics]]:
     """The statistics of each leaf column, in the order of the schema, for each row group.
 
     Raises:
-        ValueError: the footer is torn, or the number of its row groups or of their columns is wrong.
+        ValueError: the footer is truncated, or the number of its row groups or of their columns is wrong.
     """
     sink = pa.BufferOutputStream()
     footer.write_metadata_file(sink)  # writes magic number, footer as it was read, its length, magic number
@@ -74,7 +74,7 @@ def bloom_bitset(data: bytes) -> bytes | None:
     """The bitset of a Bloom filter that is stored with its header; None if the kind of filter is not supported.
 
     Raises:
-        ValueError: the filter is torn.
+        ValueError: the filter is truncated.
     """
     reader = _Compact(data)
     try:

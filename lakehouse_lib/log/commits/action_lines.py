@@ -175,7 +175,7 @@ class _Reader:
         try:
             name, body = parse_line(line)
         except ValueError as error:
-            raise TornLineError(number, f"is torn or not an action ({error})") from error
+            raise TornLineError(number, f"is incomplete or not an action ({error})") from error
         try:
             self._take(number, name, body)
         except LogCorruptedError as error:

@@ -48,7 +48,7 @@ def read_commit(store: ObjectStore, version: int, *, size: int | None = None) ->
 
     Raises:
         VersionNotFoundError: the commit file does not exist.
-        LogCorruptedError: a line is torn or contradicts another.
+        LogCorruptedError: a line is incomplete or contradicts another.
     """
     path = file_names.commit(version)
     try:
@@ -91,7 +91,7 @@ def parse_commit(data: bytes, version: int, table: str) -> CommitActions:
     """The actions in the bytes of a commit file.
 
     Raises:
-        LogCorruptedError: a line is torn or contradicts another.
+        LogCorruptedError: a line is incomplete or contradicts another.
     """
     return _parse([data], version, table)
 

@@ -56,7 +56,7 @@ def load_state(
         without: objects of checkpoints and compactions that must not be used.
 
     Raises:
-        TableNotFoundError, VersionNotFoundError, LogCorruptedError: as ``load_segment``, and for a torn commit.
+        TableNotFoundError, VersionNotFoundError, LogCorruptedError: as ``load_segment``, and for a truncated commit.
         PathTwiceError: the commits make a path live twice.
     """
     unreadable = without
@@ -118,7 +118,7 @@ def later_state(
 
     Raises:
         VersionNotFoundError: a commit was cleaned up after it was listed.
-        LogCorruptedError: a commit is torn.
+        LogCorruptedError: a commit cannot be parsed.
         PathTwiceError: these commits make a path live twice.
     """
 

@@ -74,7 +74,7 @@ def test_what_spark_infers_of_these_rows_is_no_promise_for_others(tmp_path: Path
 
 def test_a_column_that_does_not_fit_is_refused_before_spark_runs(tmp_path: Path, spark: Any) -> None:
     write_deltalake(tmp_path, pa.table({"a": [1]}))
-    with pytest.raises(SchemaMismatchError, match="a: expected long, got string"):
+    with pytest.raises(SchemaMismatchError, match="a is string, expected long"):
         write_deltalake(tmp_path, spark.createDataFrame([("x",)], "a string"), mode="append")
 
 

@@ -72,9 +72,9 @@ def test_a_new_table(tmp_path: Path, engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "message"),
     [
-        (pa.string(), "{}", "v: expected variant, got string"),
+        (pa.string(), "{}", "v is string, expected variant"),
         (pa.struct([("value", pa.binary())]), {"value": VALUE}, "a struct of binary metadata and value"),
-        (VARIANT, {"value": VALUE, "metadata": None}, "v: expected a variant, got one without metadata"),
+        (VARIANT, {"value": VALUE, "metadata": None}, "v is a variant without metadata"),
     ],
     ids=["text", "a member is missing", "a member is null"],
 )

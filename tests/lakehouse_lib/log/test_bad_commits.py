@@ -147,12 +147,12 @@ def test_a_field_of_the_protocol_that_is_of_another_type_or_against_the_versions
         ({"commitInfo": []}, r"the commitInfo is []; expected an object"),
         ({**add("a"), **remove("b")}, "2 actions: add, remove"),
         ([add("a")], "not a JSON object"),
-        (json.dumps(add("a"))[:-9], "torn"),
+        (json.dumps(add("a"))[:-9], "incomplete"),
         (json.dumps(add("a")) + json.dumps(add("b")), "Extra data"),
         ('{"add": NaN}', "NaN is not JSON"),
         ('{"commitInfo": {"x": -Infinity}}', "-Infinity is not JSON"),
         ('{"add": ' + "[" * 100_000, "nested too deeply"),
-        ('{"commitInfo": {"x": ' + "9" * 5000 + "}}", "torn"),
+        ('{"commitInfo": {"x": ' + "9" * 5000 + "}}", "incomplete"),
     ],
 )
 def test_an_action_that_is_none(action, what):

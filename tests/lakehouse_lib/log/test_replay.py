@@ -1,4 +1,4 @@
-"""Reconciliation and commit files: torn lines, deletion vectors, spellings of a path, unknown actions."""
+"""Reconciliation and commit files: incomplete lines, deletion vectors, spellings of a path, unknown actions."""
 
 import json
 from contextlib import suppress
@@ -68,9 +68,9 @@ def test_unknown_actions_and_fields_are_ignored(tmp_path):
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        ('{"add": {"path": "b", "si', "line 4 .*torn"),
-        ("not json", "line 4 .*torn"),
-        ("[1]", "line 4 .*torn"),
+        ('{"add": {"path": "b", "si', "line 4 .*incomplete"),
+        ("not json", "line 4 .*incomplete"),
+        ("[1]", "line 4 .*incomplete"),
         ('{"add": {"size": 3}}', "line 4 .*without path"),
         ('{"add": {"path": "b", "size": "big"}}', "line 4 .*without partitionValues"),
         ('{"add": {"path": "b", "partitionValues": 3}}', "line 4 .*partitionValues is 3"),
@@ -78,7 +78,7 @@ def test_unknown_actions_and_fields_are_ignored(tmp_path):
         ('{"protocol": {"minReaderVersion": []}}', "line 4 .*protocol"),
         ('{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}', "2 protocol actions"),
         ('{"txn": {"appId": "a"}}', "line 4 .*txn"),
-        ("[" * 100_000, "torn"),
+        ("[" * 100_000, "incomplete"),
     ],
 )
 def test_a_line_that_is_none_names_file_version_and_line(tmp_path, line, what):

@@ -231,7 +231,7 @@ MAP = pa.map_(pa.string(), pa.struct([("x", pa.int64())]))
             InvalidSchemaError,
             "'s.y' is NOT NULL",
         ),
-        ([Field("s", StructType([Field("x", "string")]))], SchemaMismatchError, "s.x: expected long, got string"),
+        ([Field("s", StructType([Field("x", "string")]))], SchemaMismatchError, "s.x is string, expected long"),
         ([Field("a=b", "long")], InvalidSchemaError, "cannot have these names"),
         ([Field("v", PrimitiveType.as_written("interval year"))], InvalidSchemaError, "interval year"),
         ([Field("z", "long", metadata={"delta.invariants": "x"})], InvalidArgumentError, "only engines set"),

@@ -98,7 +98,7 @@ def _partition_checks(field: Field, target: WriteTarget) -> Iterator[tuple[Any, 
         return
     table, text = target.store.root, F.col(quoted(field.name)).cast("string")
     not_utf8: DeltaError = SchemaMismatchError(
-        f"{field.name}: expected {field.type}, got text that is not UTF-8",
+        f"{field.name} is text that is not UTF-8; expected {field.type}",
         table=table,
         hint="Decode the text with the encoding that it was written in, or write it as binary",
     )
