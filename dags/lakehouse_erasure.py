@@ -1,13 +1,13 @@
-"""Erases a person: the rows in every table, and the files on disk that still hold them.
+"""Erases a person: deletes the person's rows from every table, and the files on disk that still have these rows.
 
 Trigger it with the id of the person, such as `{"customer_id": 4711}`. The run finds the person's rows, puts the plan
-into the ledger, and waits for an answer of one of the registry's approvers; a rejection ends it. Then it deletes the
-rows, children before parents, and purges the files. If the run fails, clear it from its delete task on. If rows with
-new keys have arrived since the plan, it deletes nothing and fails. The report counts the person's rows in every file on
-disk, fails if a row is left, and puts the record into the ledger.
+into the ledger, and waits for an answer of one of the registry's approvers. A rejection ends the run. Then it deletes
+the rows, children before parents, and purges the files. If the run fails, clear it from the task `delete` on. If rows
+with new keys have arrived since the plan, the run deletes nothing and fails. The report counts the person's rows in
+every file on disk, fails if a row is left, and puts the record into the ledger.
 
-A quarantine may have records without a readable key. The approval shows how many of them mention the person. They are
-kept; with `"erase_mentions": true` those that mention the person are erased, too.
+A quarantine may have records without a readable key. The approval shows how many of them mention the person. These
+records are kept; with `"erase_mentions": true`, the records that mention the person are erased.
 """
 
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Keeps tables healthy: plans what pays within the registry's budget, and runs it.
+"""Maintains tables: plans the steps that pay within the registry's budget, and runs them.
 
 `plan` looks at the logs of all tables. If nothing is due, the run ends there and starts no Spark. `maintain` has a
 task for each table (or for several, if there are many), in the worker, or in Spark for large tables. Its steps are

@@ -1,12 +1,11 @@
 """Computes the report again when its first table has new rows: a run for each new range of versions.
 
-The table's asset triggers it. The report's table keeps a cursor in its log: the version of the first table that it was
-computed from. If the first table has no later version (after a duplicate event, or a trigger by hand), the run skips
-after half a minute.
-If the store or a table cannot be read, the run fails.
+The table's asset triggers it. The log of the report's table has a cursor: the version of the first table from which the
+report was computed. If the first table has no later version (after a duplicate event, or a trigger by hand), the tasks
+are skipped after half a minute. If the store or a table cannot be read, the run fails.
 
-If the first table is recreated, its versions start below the cursor, and every run fails with this reason. Delete the
-report's table then, and its cursor with it.
+If the first table is recreated, its versions start below the cursor, and every run fails with this reason. Then delete
+the report's table, which also deletes the cursor.
 """
 
 from datetime import timedelta

@@ -1,1 +1,1 @@
-"""`make demo`: a lakehouse kept healthy by Airflow and Spark, end to end, with the checks that prove it."""
+"""`make demo`: load, maintain and erase rows of Delta tables with Airflow and Spark, and check the results."""

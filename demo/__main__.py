@@ -1,4 +1,4 @@
-"""`python -m demo` plays the demo; `python -m demo up` leaves its Airflow running, `python -m demo down` stops it."""
+"""`python -m demo` runs the demo; `python -m demo up` leaves its Airflow running, `python -m demo down` stops it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
         print(USAGE, file=sys.stderr)
         return 2
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # Under nohup SIGHUP is ignored, and stays so.
+        # Under nohup, SIGHUP is ignored, and must stay ignored.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _leave)
     try:
@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:
-    # An exception runs every `finally` on the way out, where Airflow is stopped.
+    # The exception runs the `finally` blocks, which stop Airflow.
     raise SystemExit(128 + number)
 
 

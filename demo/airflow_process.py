@@ -300,7 +300,7 @@ def stop(home: Home) -> bool:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ignore Ctrl-C during the block, because a second Ctrl-C would leave processes that the first is stopping."""
+    """Ignore SIGINT, SIGTERM and SIGHUP in the block, because a second Ctrl-C would leave processes that still run."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     previous = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:

@@ -95,7 +95,7 @@ def quarantine_is_exact(home: Home, faults: Faults) -> Check:
 
 
 def record_stands(home: Home, request: str, *, own_answer_refused: bool) -> Check:
-    """The record names requester, approver and removed files, and the person's keys are deleted."""
+    """The requester could not approve, the record names requester and approver, and the person's keys are deleted."""
     record, folder = erasures.read_record(home, request), home.ledger / request
     people = (record.get("requester"), record.get("approver", {}).get("id"))
     problems = [
@@ -111,7 +111,7 @@ def record_stands(home: Home, request: str, *, own_answer_refused: bool) -> Chec
 
 
 def skipping_is_real(home: Home) -> Check:
-    """The files that a selective query reads are few, and equal a count from the footers by pyarrow alone."""
+    """A selective query reads at most a third of the files, and as many as a count from the footers by pyarrow."""
     problems = []
     for table, predicates in SELECTIVE.items():
         path = home.tables / table
@@ -159,8 +159,12 @@ def vacuum_was_exact(home: Home) -> Check:
         stored = {
             file for file in path.rglob("*") if file.is_file() and not file.relative_to(path).parts[0].startswith("_")
         }
-        problems += [f"{table}: {file.relative_to(path)} is there, but not in the table" for file in stored - listed]
-        problems += [f"{table}: {file.relative_to(path)} is in the table, but not there" for file in listed - stored]
+        problems += [
+            f"{table}: {file.relative_to(path)} is in the folder, but not in the table" for file in stored - listed
+        ]
+        problems += [
+            f"{table}: {file.relative_to(path)} is in the table, but not in the folder" for file in listed - stored
+        ]
     return Check("after vacuum the folders have exactly the files that delta-rs lists, and the log", tuple(problems))
 
 
@@ -193,7 +197,7 @@ def erasure_is_complete(rows: Mapping[str, tuple[int, int]]) -> Check:
     """The customer had rows, and no file holds one of them."""
     problems = [f"{folder}: {after} rows are left on disk" for folder, (_, after) in rows.items() if after]
     if not any(before for before, _ in rows.values()):
-        problems.append("the customer had no rows before the erasure, so this proves nothing")
+        problems.append("the customer had no rows before the erasure, so this check proves nothing")
     return Check(
         "no row with a key of the erased customer is left in any table's file on disk, quarantine included",
         tuple(problems),
@@ -233,7 +237,7 @@ def literal(predicate: str) -> object:
     """The value in `COLUMN = VALUE`, as Parquet statistics have it."""
     with duckdb.connect() as connection:
         row = connection.execute(f"select {predicate.partition('=')[2]}").fetchone()
-    assert row is not None  # a constant is one row
+    assert row is not None  # a query for a constant returns one row
     return row[0]
 
 

@@ -1,7 +1,7 @@
 """The injector: spoils rows and files in the landing folders, and records each fault.
 
 The checks compare with this list: rows that must be in quarantine, with their reasons, and files that must be rejected.
-The tables must have neither.
+The tables must have none of these rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The folder of the demo, which git ignores, and the lock with which one demo at a time uses it."""
+"""The folder of the demo, which git ignores, and the lock that permits one command at a time to use it."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def choose(raw: Path, faults: Faults) -> Person:
     """
     items = [row for row in faults.rows if row.table == "lineitem"]
     readable = [row.key[0] for row in items if row.column is not None]
-    # The line items of a quarantined order lead to no customer, and a record without columns has no key.
+    # The line items of an order in quarantine cannot be matched to a customer. A record without columns has no key.
     out_of_reach = [key[0] for key in faults.missing_keys("orders")] + [
         row.key[0] for row in items if row.column is None
     ]

@@ -15,7 +15,7 @@ from demo.rest import AirflowApi, Question, Run, Task
 
 POLL_SECONDS = 0.5
 PARSE_SECONDS = 90.0
-# An answer before the scheduler has noticed that the task waits makes Airflow 3.3 mark the task as failed.
+# Airflow 3.3 marks a task as failed if the answer comes before the scheduler has noticed that the task waits.
 READING_SECONDS = 5.0
 RUN_SECONDS = 900.0
 REPORT = "lakehouse_report"
@@ -38,7 +38,7 @@ class Release:
 
 
 class Pipeline:
-    """The demo's user of Airflow's API, who prints the progress."""
+    """Runs DAGs through Airflow's API, and prints the progress."""
 
     def __init__(self, api: AirflowApi, home: Home, progress: Progress) -> None:
         self.api = api
@@ -172,7 +172,7 @@ class Pipeline:
 
 
 def last_error(log: str) -> str:
-    """The last line of a task's log with one of the library's errors, else the log's last line."""
+    """The last line of a task's log that names an error or exception, else the log's last line."""
     lines = [line.strip() for line in log.splitlines() if line.strip() and "::" not in line[:2]]
     named = [line for line in lines if re.search(r"\b\w+(Error|Exception)\b: ", line)]
     return (named or lines or ["no log"])[-1]

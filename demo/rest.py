@@ -203,7 +203,7 @@ class AirflowApi:
 
 
 class RefusedError(DemoError):
-    """Airflow does not permit this user to do that."""
+    """Airflow answered 403: this user does not have the permission for the request."""
 
 
 class _NotFoundError(DemoError): ...

@@ -1,4 +1,4 @@
-"""The demo, act by act."""
+"""The acts of the demo, in their order."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Story:
     checks: list[Check] = field(default_factory=list)
 
     def run(self) -> bool:
-        """Play all acts and print the summary; True if every check holds.
+        """Run all acts and print the summary; True if every check holds.
 
         Raises:
             DemoError: the demo cannot go on.

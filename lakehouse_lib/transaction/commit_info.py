@@ -17,7 +17,7 @@ from lakehouse_lib.protocol.table_properties import IsolationLevel
 
 #: Fields of commitInfo that readers interpret and that this library sets itself in some commits.
 _RESERVED_FIELDS = frozenset(("inCommitTimestamp", "readVersion", "version"))
-#: Fields of commitInfo and their types. Other engines cannot parse a commit, and so the table, with another type.
+#: Fields of commitInfo and their types. With a value of another type, other engines cannot read the table.
 _FIELDS = {
     "clusterId": "text",
     "job": "a dictionary",

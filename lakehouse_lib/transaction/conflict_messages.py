@@ -47,7 +47,7 @@ def protocol_change(before: Protocol, after: Protocol) -> str:
 
 
 def read_in_words(read: Predicate | None) -> str:
-    """A read predicate as text, cut where it is long."""
+    """A read predicate as text, cut after 500 characters."""
     if read is None:
         return "the whole table"
     text = read.text

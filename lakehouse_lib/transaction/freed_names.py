@@ -2,8 +2,8 @@
 
 A cleanup deletes the commits below a checkpoint. Other writers may commit this version and later ones, write a
 checkpoint and clean up, all between the last listing of the log and the put. Then the put of this version succeeds
-again, below their checkpoint, where no reader looks. This takes a retention (``delta.logRetentionDuration``) shorter
-than the time between listing and put.
+again, below their checkpoint, where no reader looks. This can happen only if the retention
+(``delta.logRetentionDuration``) is shorter than the time between listing and put.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def check_name(
         checkpoints, commits, _ = sort_listing(listing)
         if not checkpoints:
             return None  # so no cleanup has deleted a commit of this version
-        # Check this first: after a put without an answer, the log may have grown and been cleaned up before the repeat.
+        # Check this first: before the repetition of a put without an answer, others may have committed and cleaned up.
         if _is_visible(commit, store):
             return None
         if _was_before(checkpoints, commits, commit.version):

@@ -28,7 +28,7 @@ def level_of(
 
 
 def allows_append(level: IsolationLevel, *, is_blind_append: bool, writes_metadata: bool) -> bool:
-    """Whether rows that a winning commit added do not conflict, even if the transaction should have read them.
+    """Whether rows that a winning commit added are no conflict, even if the transaction's predicates match them.
 
     Args:
         level: of the transaction.

@@ -137,7 +137,7 @@ class OptimisticTransaction:
         self._domains[domain.domain] = domain
 
     def read(self, predicate: Predicate | None) -> None:
-        """Record the rows that the operation read; None: the whole table. Without any call it is a blind write."""
+        """Record the rows that the operation read; None: the whole table. Without a call, the write is blind."""
         self._reads.append(predicate)
 
     def commit(self, properties: CommitProperties | None = None) -> Outcome:
@@ -148,7 +148,7 @@ class OptimisticTransaction:
             DeltaProtocolError: the commit breaks a rule of the table (append-only, ...).
             InvalidArgumentError: readers could not parse the commit (a line that is too long, a time after the year
                 9999, a file added and removed at once); nothing is put.
-            TableNotFoundError: the log of the snapshot is gone, or belongs to another table.
+            TableNotFoundError: the log of the snapshot no longer exists, or belongs to another table.
             StoreError: the store failed, and nothing was committed.
         """
         properties = properties or CommitProperties()

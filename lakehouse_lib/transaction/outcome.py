@@ -17,14 +17,14 @@ class Committed:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Nothing was committed; ``error`` names the winning commit, the overlap and what to do."""
+    """Nothing was committed; ``error`` has the reason (such as the winning commit and the overlap) and what to do."""
 
     error: CommitFailedError
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """The store did not answer the put: ``version`` is this commit if its commitInfo has the txnId ``txn_id``.
+    """The commit may be in the log: it is ``version`` if the commitInfo of this version has the txnId ``txn_id``.
 
     The files that it added may be in use, so only vacuum may delete them.
     """
@@ -35,7 +35,7 @@ class Unknown:
 
     @classmethod
     def of(cls, version: int, txn_id: str, cause: DeltaError, *, table: str) -> Unknown:
-        """The outcome of a put that failed with ``cause`` before the store confirmed it."""
+        """The outcome of a put, or of the check after it, that failed with ``cause``."""
         error = CommitUnknownError(
             f"the store did not confirm the commit, so this version may or may not be the commit: {cause.message}",
             table=table,

@@ -20,9 +20,9 @@ _LONGEST_WAIT_SECONDS = 5.0
 def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bool | StoreError:
     """Put the commit file of ``version``.
 
-    A put without an answer may have been stored, may still be stored, or may never be stored. So the version is read,
-    and its txnId shows whose commit it is. While the version does not exist, the same bytes are put again. An earlier
-    put that arrives later then finds the version taken.
+    A put without an answer may be stored already, may be stored later, or may never be stored. So the version is read,
+    and its txnId shows whose commit it is. While the version does not exist, the same bytes are put again. If an
+    earlier put arrives later, the store refuses it, because the version exists.
 
     Returns:
         True: the commit is this writer's. False: the version is another commit, and this commit will never appear.

@@ -12,15 +12,16 @@ from lakehouse_lib.store import ObjectStore
 def check_read_version(snapshot: Snapshot, store: ObjectStore) -> CommitFailedError | None:
     """Check that the log still has the read version of a transaction.
 
-    After a deletion of the table, a commit would follow a gap and could not be read. After a recreation it would reach
-    another table. A log cleanup that deleted the read version may also have deleted the next version. A put of the next
-    version would then succeed, but below the checkpoint where readers begin, so that no reader would see the commit.
+    After a deletion of the table, a commit would follow a gap and could not be read. After a recreation, the commit
+    would be put into the log of another table. A log cleanup that deleted the read version may also have deleted the
+    next version. A put of the next version would then succeed, but below the checkpoint where readers begin, so that no
+    reader would see the commit.
 
     Returns:
         The error if the version was cleaned up; None if the log has it.
 
     Raises:
-        TableNotFoundError: the log is gone, or belongs to another table.
+        TableNotFoundError: the log no longer exists, or belongs to another table.
     """
     commit_file = store.head(file_names.commit(snapshot.version))
     if commit_file is None:
