@@ -168,7 +168,7 @@ def _names(text: str) -> tuple[str, ...]:
     """An argparse type: comma-separated column names."""
     columns = tuple(name.strip() for name in text.split(","))
     if not all(columns):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a valid list of column names")
+        raise argparse.ArgumentTypeError(f"the value is {text!r}; expected column names, such as A,B")
     return columns
 
 
@@ -183,7 +183,7 @@ def _size(text: str) -> int:
 def _positive(text: str) -> int:
     """An argparse type: a whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+        raise argparse.ArgumentTypeError(f"the value is {text!r}; expected a whole number of at least 1")
     return int(text)
 
 
@@ -194,7 +194,7 @@ def _number(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 0")
+        raise argparse.ArgumentTypeError(f"the value is {text!r}; expected a number of at least 0")
     return value
 
 
@@ -202,7 +202,7 @@ def _input(text: str) -> tuple[str, str]:
     """An argparse type: a name and a location."""
     name, separator, uri = text.partition("=")
     if not separator or not uri or not name.isidentifier():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a valid NAME=URI; expected a name that SQL can use")
+        raise argparse.ArgumentTypeError(f"the value is {text!r}; expected NAME=URI with a name that SQL can use")
     return name, uri
 
 

@@ -120,7 +120,9 @@ def read_plan(ledger: Ledger, pointer: Pointer, run: Run, kind: str) -> Document
             "trigger the DAG again"
         )
     if plan.get("kind") != kind:
-        raise NotApprovedError(f"request {pointer.request} is a plan of {plan.get('kind')!r}; expected {kind!r}")
+        raise NotApprovedError(
+            f"request {pointer.request} has a plan of the kind {plan.get('kind')!r}; expected {kind!r}"
+        )
     _require_same_run(plan, run, f"the plan of request {pointer.request}")
     return plan
 

@@ -32,7 +32,7 @@ def failure(kind: str, message: str) -> AirflowException:
     AirflowFailException.
 
     A retry may help after a lost race, an error of the store, or an error outside the library (a lost executor, too
-    little memory). Every verb can be repeated, so a commit with an unknown outcome is retried, too.
+    little memory). A commit with an unknown outcome is retried, too.
     """
     from lakehouse_lib import errors
 

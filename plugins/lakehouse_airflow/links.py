@@ -39,7 +39,7 @@ def made_version(table: str, result: Mapping[str, Any]) -> tuple[str, int] | Non
 
 
 class TableVersionLink(BaseOperatorLink):
-    """The button "Table version" of a task; it has no link if the task has no version.
+    """The button "Table version" of a task; without a link if the task has no version, or the table is not registered.
 
     Airflow calls ``get_link`` in the worker when the task ends, and stores the link as XCom.
     """

@@ -15,7 +15,7 @@ def get_provider_info() -> dict[str, Any]:
     return {
         "package-name": distribution.NAME,
         "name": "Lakehouse",
-        "description": "Delta tables kept healthy by Airflow and Spark.",
+        "description": "Operators that load and maintain Delta tables.",
         "versions": [distribution.VERSION],
         "connection-types": [
             {

@@ -124,7 +124,7 @@ class LakehouseTableVersionSensor(BaseSensorOperator):
             raise
 
     def _last_look(self, context: Context) -> PokeReturnValue:
-        """Poke once more after a timeout. It raises an error of the store; the trigger only polls again then."""
+        """Poke once more after a timeout. It raises an error of the store; the trigger would poll again instead."""
         versions = (_as_version(name, getattr(self, name)) for name in ("baseline_version", "target_version"))
         if all(version is None for version in versions):
             with as_task_failure():

@@ -1,4 +1,4 @@
-"""The fields of commitInfo by which a commit shows the task that has made it."""
+"""The fields of commitInfo that name the task of a commit."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def die_with_parent() -> None:
 
 @contextmanager
 def dying_with_parent() -> Iterator[None]:
-    """Like ``die_with_parent`` for the current thread and the block; the earlier setting is restored after it."""
+    """Call ``die_with_parent`` for the block, and restore the earlier setting of the current thread after it."""
     before = ctypes.c_int()
     _prctl(_PR_GET_PDEATHSIG, ctypes.byref(before))
     die_with_parent()
@@ -51,7 +51,7 @@ def tied_to_this_process(command: Sequence[str]) -> list[str]:
 def _prctl(option: int, argument: object) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(option, argument, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl fails")
+        raise OSError(ctypes.get_errno(), "prctl failed")
 
 
 def _become(parent: int, command: Sequence[str]) -> None:

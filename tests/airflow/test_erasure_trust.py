@@ -284,7 +284,7 @@ def test_a_table_that_was_dropped_from_the_subject_is_refused(tables: Path, regi
     ("change", "reason"),
     [
         ({"subject": "buyer"}, "is about a buyer; expected a customer"),
-        ({"kind": "repair"}, "is a plan of 'repair'; expected 'erasure'"),
+        ({"kind": "repair"}, "has a plan of the kind 'repair'; expected 'erasure'"),
     ],
 )
 def test_a_plan_about_something_else_is_refused(

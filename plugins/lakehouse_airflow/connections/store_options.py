@@ -55,7 +55,7 @@ def store_options(location: str, own: Mapping[str, Any], account: Mapping[str, s
 
 
 def _roots(value: Any, kind: StoreKind) -> str:
-    """The roots of that kind of store. A text belongs to the kind of its first location; a list may have many kinds."""
+    """The roots in stores of ``kind``. A text belongs to the kind of its first location; a list may have many kinds."""
     if not isinstance(value, list):
         return str(value) if _is_of(str(value).lstrip(), kind) else ""
     return kind.roots_separator.join(str(root) for root in value if _is_of(str(root), kind))

@@ -1,7 +1,7 @@
 """The plan of an erasure: the number of a person's rows by table, written to the ledger and read back.
 
-The plan holds no identifier. The person's keys are a separate document, bound to the plan by a keyed digest; it is
-deleted when the request is over.
+The plan contains no identifier. The person's keys are a separate document, and the plan has its keyed digest. The keys
+are deleted when the request is over.
 """
 
 from __future__ import annotations
@@ -101,9 +101,10 @@ def delete_identifiers(ledger: Ledger, request: str) -> None:
 def is_over(ledger: Ledger, request: str, registry: Registry, now: datetime) -> bool:
     """Whether a request no longer needs its keys: it has its record, was rejected, or was not answered in time.
 
-    A request's own run deletes the keys, unless the run was killed, deleted or marked by hand, or the registry has lost
-    the subject. A request counts as unanswered a day after its response time; without the subject, after the default
-    one. An approved request without a record is not over, because no other request may find its keys again.
+    A request's own run deletes the keys, unless the run was killed, deleted or marked by hand, or the registry does not
+    have the subject. A request counts as unanswered a day after its response time; without the subject, a day after the
+    default response time. An approved request without a record is not over, because another request may not find its
+    keys again.
 
     Raises:
         LedgerError: a document of the request is edited or sealed with another key.
@@ -138,7 +139,8 @@ def question(plan: Document) -> tuple[str, str]:
         f"Request `{plan['request']}`, made at {plan['found_at']} by {code(plan['requester'])} for the "
         f"{plan['subject']} with the hash `{plan['person'][:16]}`.",
         "",
-        "These rows will be deleted for good, also on disk. Versions of the tables that hold them cannot be read then.",
+        "These rows will be deleted for good, also on disk. Older versions of the tables with these rows cannot be "
+        "read afterwards.",
         "",
         *(f"* {entry['table']}: {entry['rows']} rows in {entry['files']} files" for entry in plan["tables"]),
     ]

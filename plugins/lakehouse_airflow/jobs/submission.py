@@ -104,7 +104,8 @@ class JobSubmission(SparkSubmitHook):
     def run(self) -> dict[str, Any]:
         """Run the job to its end and return its result.
 
-        The kernel kills the job when this process dies, or its supervisor in a task that Airflow supervises.
+        The kernel kills the job when this process dies. If Airflow supervises the task, it also kills the job when the
+        supervisor dies.
 
         Raises:
             AirflowFailException: the job's error, if a retry cannot help (``failures.failure``).
@@ -236,7 +237,7 @@ def _spark_submit(name: str) -> str:
 def _spark_home(spark_submit: str) -> dict[str, str]:
     """SPARK_HOME for the spark-submit of this Python's pyspark; empty for another one, or if SPARK_HOME is set.
 
-    That spark-submit finds Spark itself, except in a path with a space.
+    Without it, that spark-submit does not find Spark in a path with a space.
     """
     spec = importlib.util.find_spec("pyspark")
     own = Path(shutil.which(spark_submit) or spark_submit).parent == Path(sys.executable).parent

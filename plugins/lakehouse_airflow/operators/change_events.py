@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: XCom key of {table: version before the DAG run's changes}. A version is None if the table did not exist.
 VERSIONS_KEY = "versions"
-#: Stands for a version if the table could not be read.
+#: The value in place of a version if the table could not be read.
 UNKNOWN = "unknown"
 
 

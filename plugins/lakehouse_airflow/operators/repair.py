@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: The kind of a plan for a repair.
 KIND = "repair"
-#: Paths of each kind of finding in XCom and the task's log, because there may be a million.
+#: The most findings of a kind to name in XCom and the task's log, because there may be a million.
 _MOST_NAMED = 20
 #: Kinds of findings that repair() repairs. Any other kind fails the task.
 REPAIRED: tuple[str, ...] = REPAIR.result.REPAIRED
@@ -125,9 +125,12 @@ class LakehouseRepairOperator(LakehouseTableOperator):
 
 
 def _are_versions_lost(holes: Sequence[str], store: ObjectStore) -> bool:
-    """Whether a missing commit ("5", "7 to 9", ascending) is not below the oldest version that can be read.
+    """Whether a commit after the oldest version that can be read is missing.
 
-    Missing commits below it are left by an interrupted log cleanup, and belong to expired versions.
+    Missing commits below that version are left by an interrupted log cleanup, and belong to expired versions.
+
+    Args:
+        holes: the missing versions, ascending, such as "5" or "7 to 9".
     """
     from lakehouse_lib.fleet.versions import oldest_version
 

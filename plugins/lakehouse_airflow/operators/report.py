@@ -1,4 +1,4 @@
-"""Operators of a downstream table: read its cursor, and compute it again."""
+"""Operators of a downstream table: read its cursor, and compute the table again."""
 
 from __future__ import annotations
 

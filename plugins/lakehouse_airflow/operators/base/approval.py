@@ -112,7 +112,7 @@ class LakehouseApprovalOperator(ApprovalOperator):
             return self._conclude(context, ledger, decision)
 
     def require_open(self, ledger: Ledger, plan: Document) -> None:
-        """Check that the request is not over, so that it makes sense to ask.
+        """Check that the request is not over. The default checks nothing.
 
         Raises:
             NotApprovedError: the request is over.

@@ -47,7 +47,7 @@ class ApprovedErasureOperator(BaseOperator):
 
     @abstractmethod
     def run(self, erasure: Erasure) -> dict[str, Any]:
-        """Run the task. It turns the library's errors into task failures itself."""
+        """Work on the erasure. The method itself translates errors of the library (``as_task_failure``)."""
 
     def execute(self, context: Context) -> dict[str, Any]:
         with as_task_failure():

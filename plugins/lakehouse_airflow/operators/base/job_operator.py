@@ -72,7 +72,7 @@ class SubmitOperator(BaseOperator):
     def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
         """Texts that are secret, personal or too long for a command line, by the parameter that names their file.
 
-        Default: none. The name of a condition's parameter ends with ``_file``. The texts are in memory only
+        Default: none. The file of the condition ``predicate`` is named ``predicate_file``. The texts are in memory only
         (``spark_jobs.process.private_files``).
         """
         return {}

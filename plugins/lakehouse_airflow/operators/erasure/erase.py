@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from lakehouse_lib.privacy.places import Place
 
 #: Not from the first task, which after a delete finds neither the deleted rows' keys nor the files that hold the rows.
-CLEAR_FROM_DELETE = "clear this run from its delete task on, which deletes them or fails with the next step"
+CLEAR_FROM_DELETE = "clear this run from its delete task on; that task deletes the rows, or says what to do"
 
 
 class LakehouseEraseOperator(SubmitOperator):
     """Deletes a person's rows from the tables of an approved plan, in one Spark application.
 
-    It first searches again: a new order would be deleted with the planned ones, but the plan does not have its key, so
-    its line items would stay for good. A retry may find fewer keys, because some rows are deleted. Does nothing if the
-    request has its record.
+    It first searches again, because rows with new keys may have arrived. For example, it would delete a new order, but
+    not its line items, because the plan does not have the key of the order. A retry may find fewer keys, because some
+    rows are deleted. Does nothing if the request has its record.
 
     Args:
         subject: a subject of the registry.
@@ -184,7 +184,7 @@ def _purge(erasure: Erasure, place: Place, options: dict[str, str] | None) -> di
 def _has_rows(hook: LakehouseHook, place: Place) -> bool:
     """Whether a table needs a delete: the plan has rows of it, perhaps hidden in live files, or it has rows now.
 
-    Line items may arrive after their order was deleted; then only the keys of the plan lead to them.
+    Line items may arrive after their order was deleted; then only the keys of the plan find them.
     """
     from lakehouse_lib.privacy.purge import prove
 

@@ -13,8 +13,8 @@ from lakehouse_lib.catalogue import ALTER
 class LakehouseAlterOperator(LakehouseTableOperator):
     """Changes columns, constraints, properties and features of a table, in the given order, each in its own commit.
 
-    ``retries`` is 0 unless the operator gets it, whatever the DAG's default arguments have: a second try would make the
-    first changes again.
+    The default of ``retries`` is 0, and the DAG's default arguments do not change it, because a second try would make
+    the first changes again.
 
     Args:
         changes: a list of changes, such as ``{"drop_columns": {"column_names": ["note"]}}`` (templated).

@@ -1,4 +1,4 @@
-"""Operators that keep a version of a table by name, and release it."""
+"""Operators that pin a version of a table by name, and delete the pin."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from lakehouse_lib.catalogue import PIN_VERSION, RELEASE_VERSION
 
 
 class LakehousePinVersionOperator(LakehouseTableOperator):
-    """Keeps a version of a table by name, so that vacuum and log cleanup spare it.
+    """Pins a version of a table by name, so that vacuum and log cleanup do not delete its files.
 
     Args:
-        name: of the pin (templated).
+        name: the name of the pin (templated).
         version: a version, or a time as ISO 8601 text (templated). Text of digits is a version. None: the latest.
     """
 
@@ -31,10 +31,10 @@ class LakehousePinVersionOperator(LakehouseTableOperator):
 
 
 class LakehouseReleaseVersionOperator(LakehouseTableOperator):
-    """Deletes the pin of a version, so that vacuum and log cleanup no longer spare it.
+    """Deletes the pin of a version, so that vacuum and log cleanup may delete its files.
 
     Args:
-        name: of the pin (templated).
+        name: the name of the pin (templated).
     """
 
     template_fields: Sequence[str] = ("table", "name")

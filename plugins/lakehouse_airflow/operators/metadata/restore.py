@@ -13,8 +13,8 @@ from lakehouse_lib.catalogue import RESTORE
 class LakehouseRestoreOperator(LakehouseTableOperator):
     """Makes a table equal to an earlier version, in a new commit. If they are equal already, it commits nothing.
 
-    ``retries`` is 0 unless the operator gets it, whatever the DAG's default arguments have: a second try would also
-    undo what other writers have committed since the first one.
+    The default of ``retries`` is 0, and the DAG's default arguments do not change it, because a second try would also
+    undo what other writers have committed since the first try.
 
     Args:
         target: a version, or a time as ISO 8601 text (templated). Text of digits is a version.
