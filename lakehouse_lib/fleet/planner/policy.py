@@ -18,7 +18,8 @@ class Policy:
         retention_hours: of removed files; None: the table's own retention.
         enforce_retention: refuse a retention shorter than the table's own.
         priority: multiplies the gain of this table's steps, and ``payback_queries``.
-        payback_queries: a step is planned only if ``payback_queries * priority`` queries save what it costs.
+        payback_queries: a step is planned if ``payback_queries * priority`` queries save what it costs, or if it is
+            overdue.
     """
 
     verbs: tuple[Verb, ...] = VERBS
