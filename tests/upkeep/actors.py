@@ -63,10 +63,10 @@ def write(table: Path, number: int, seed: int, ledgers: Any) -> Iterator[str]:
             write_deltalake(table, rows(list(changed), list(changed.values())), mode="append")
             ledger |= changed
         elif verb == "merge":
-            known = draw.sample(sorted(ledger), _ROWS // 4)
+            sample = draw.sample(sorted(ledger), _ROWS // 4)
             fresh = range(following, following + _ROWS // 4)
             following += _ROWS // 4
-            changed = {identifier: draw.randrange(10**6) for identifier in (*known, *fresh)}
+            changed = {identifier: draw.randrange(10**6) for identifier in (*sample, *fresh)}
             merger = DeltaTable(table).merge(
                 rows(list(changed), list(changed.values())),
                 f"target.id = source.id AND target.id >= {number * _IDS} AND target.id < {(number + 1) * _IDS}",
@@ -76,9 +76,9 @@ def write(table: Path, number: int, seed: int, ledgers: Any) -> Iterator[str]:
             merger.when_matched_update_all().when_not_matched_insert_all().execute()
             ledger |= changed
         else:
-            known = draw.sample(sorted(ledger), _ROWS // 8)
-            DeltaTable(table).delete(f"id IN ({', '.join(map(str, known))})")
-            ledger = {identifier: value for identifier, value in ledger.items() if identifier not in set(known)}
+            sample = draw.sample(sorted(ledger), _ROWS // 8)
+            DeltaTable(table).delete(f"id IN ({', '.join(map(str, sample))})")
+            ledger = {identifier: value for identifier, value in ledger.items() if identifier not in set(sample)}
         ledgers[number] = ledger
         yield verb
 

@@ -82,10 +82,10 @@ def _judge(table: Path, notes: list[actors.Note], ledgers: dict[int, dict[int, i
     stored = read_duckdb(table)
     expected = {identifier: value for ledger in ledgers.values() for identifier, value in ledger.items()}
     identifiers = stored["id"].to_pylist()
-    found = dict(zip(identifiers, stored["value"].to_pylist(), strict=True))
-    doubled = len(identifiers) - len(found)
-    lost, surplus = expected.keys() - found.keys(), found.keys() - expected.keys()
-    changed = [key for key in expected.keys() & found.keys() if expected[key] != found[key]]
+    stored_values = dict(zip(identifiers, stored["value"].to_pylist(), strict=True))
+    doubled = len(identifiers) - len(stored_values)
+    lost, surplus = expected.keys() - stored_values.keys(), stored_values.keys() - expected.keys()
+    changed = [key for key in expected.keys() & stored_values.keys() if expected[key] != stored_values[key]]
     for name, rows in (("lost", lost), ("not expected", surplus), ("with an old value", changed)):
         if rows:
             result.problems.append(f"{len(rows)} rows are {name}, such as {min(rows)}")

@@ -8,8 +8,10 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ByteSize, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
+
+from lakehouse_lib.protocol.property_values import size
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
 
@@ -45,12 +47,25 @@ def _require_path(path: str, info: ValidationInfo) -> str:
     return path
 
 
+def _parse_size(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return size(value)
+    except ValueError:
+        raise ValueError("the size is not valid; expected bytes, or a text such as 256mb") from None
+
+
 #: A path or URI; a relative path is relative to the folder of the registry file.
 Location = Annotated[str, AfterValidator(_resolve)]
 #: A path on a disk; a relative path is relative to the folder of the registry file.
 LocalPath = Annotated[str, AfterValidator(_require_path), AfterValidator(_resolve)]
-#: A number of bytes, or a text such as ``256MiB``.
-Bytes = Annotated[ByteSize, Field(ge=1), AfterValidator(int)]
+#: A number of bytes, or a text such as ``256mb``, as in table properties.
+Bytes = Annotated[
+    int,
+    BeforeValidator(_parse_size, json_schema_input_type=int | str),
+    Field(ge=1),
+]
 #: A name, which becomes a part of paths, URLs and asset URIs.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 

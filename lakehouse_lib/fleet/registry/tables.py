@@ -49,7 +49,7 @@ class Settings(Strict):
 
     cluster_by: tuple[str, ...] = Field(default=(), description="the columns to Z-order by")
     target_file_size: Bytes | None = Field(
-        default=None, description="bytes, or a text such as 256MiB; None: the table's delta.targetFileSize"
+        default=None, description="bytes, or a text such as 256mb; None: the table's delta.targetFileSize"
     )
     vacuum: VacuumPolicy = VacuumPolicy()
     maintenance: Maintenance = Maintenance()
