@@ -38,6 +38,7 @@ class ChangeResult(OperationResult):
     Attributes:
         metrics: numbers under delta-spark's names: the commit's operationMetrics and, for OPTIMIZE, the metrics that
             delta-spark's command returns. If the verb committed nothing, the counts of changed files are 0.
+            ``autoCompact``: what the auto-compaction after a write did, which is a later version.
     """
 
     metrics: Mapping[str, Any]

@@ -83,6 +83,14 @@ class Switch(TableProperty[bool]):
         return self.default if text is None else text.strip().lower() == "true"
 
 
+class AutoCompact(TableProperty[str]):
+    """``delta.autoOptimize.autoCompact``; every value except false means the same."""
+
+    def is_on(self, configuration: Mapping[str, str]) -> bool:
+        """Whether writes compact a table with these properties; a text that is not valid counts as false."""
+        return configuration.get(self.key) in ("true", "auto", "legacy")
+
+
 def _switch(key: str, *, default: bool = False, harmless: bool = False) -> Switch:
     return Switch(key, default, boolean, '"true" or "false"', lambda on: str(on).lower(), harmless)
 
@@ -203,10 +211,18 @@ DELETED_FILE_RETENTION = TableProperty(
     "delta.deletedFileRetentionDuration", timedelta(weeks=1), interval, _INTERVAL, harmless=True
 )
 
+# Files that writes merge or distribute.
+AUTO_COMPACT = AutoCompact(
+    "delta.autoOptimize.autoCompact",
+    "false",
+    choice("true", "false", "auto", "legacy"),
+    "true, false, auto or legacy",
+    harmless=True,
+)
+OPTIMIZE_WRITE = _switch("delta.autoOptimize.optimizeWrite")
+
 # Properties of other engines, which this library keeps.
 _UNUSED_PROPERTIES: tuple[TableProperty[Any], ...] = (
-    TableProperty("delta.autoOptimize.autoCompact", None, choice("true", "false", "auto"), "true, false or auto"),
-    _switch("delta.autoOptimize.optimizeWrite"),
     _switch("delta.checkpoint.writeStatsAsJson"),
     _switch("delta.checkpoint.writeStatsAsStruct"),
     TableProperty("delta.checkpointRetentionDuration", None, interval, _INTERVAL, harmless=True),

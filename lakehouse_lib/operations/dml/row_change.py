@@ -31,6 +31,7 @@ from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.dml.apply import APPLIED_SCHEMA, copy_files, mark_rows
 from lakehouse_lib.operations.dml.change_data import ChangeData
 from lakehouse_lib.operations.files import discard_paths, record_count, total_size
+from lakehouse_lib.operations.optimize.auto_compact import compact_after_write
 from lakehouse_lib.operations.replanning import commit_change
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.table_change import TableChange
@@ -194,7 +195,9 @@ def change_rows(
     """
     change = RowChange(operation, engine, rewrite)
     committed = commit_change(snapshot, change, commit_properties)
-    return ChangeResult(snapshot.store.root, *committed, change.metrics)
+    result = ChangeResult(snapshot.store.root, *committed, change.metrics)
+    properties = snapshot.configuration
+    return compact_after_write(result, change.added, properties, snapshot.update, engine, commit_properties)
 
 
 class RowChange:
@@ -202,6 +205,7 @@ class RowChange:
 
     Attributes:
         metrics: the metrics of the last plan.
+        added: a files table of the files that the last plan adds.
     """
 
     def __init__(self, operation: RowOperation, engine: Engine, rewrite: bool) -> None:
@@ -212,7 +216,7 @@ class RowChange:
         self._started = time.monotonic()
         self._losses = {False: 0, True: 0}
         self._scanning = self._rewriting = 0.0
-        self._added = pa.Table.from_batches([], FILE_SCHEMA)
+        self.added = pa.Table.from_batches([], FILE_SCHEMA)
         self._written = pa.Table.from_batches([], FILE_SCHEMA)
         self._sources = _NO_KEYS
         self._store: ObjectStore | None = None
@@ -255,7 +259,7 @@ class RowChange:
         changed = plan.candidates.filter(pc.is_in(keys, value_set=changed_keys))
         is_change = pa.repeat(literal(not self._change_data.moves_rows, pa.bool_()), len(results))
         replaced = results.set_column(results.column_names.index("dataChange"), "dataChange", is_change)
-        self._added = pa.concat_tables([_files(replaced), self._new])
+        self.added = pa.concat_tables([_files(replaced), self._new])
         removed = pa.concat_tables([plan.whole, changed])
         self.metrics = self._metrics(plan.whole, removed, results)
         metadata = self._metadata or plan.metadata
@@ -267,7 +271,7 @@ class RowChange:
             return
         # A file with a new vector existed before; only the vector was written.
         written = _stored(self._written, self._sources, self._store)
-        named = _stored(self._added, self._sources, self._store) if committed else written.slice(0, 0)
+        named = _stored(self.added, self._sources, self._store) if committed else written.slice(0, 0)
         discard_paths(self._store, written.filter(pc.invert(pc.is_in(written, value_set=named))))
         self._change_data.discard(self._store, committed=committed)
 
@@ -326,11 +330,11 @@ class RowChange:
         gone = record_count(whole)
         is_marked = _is_marked(results)
         marked = pc.sum(is_marked).as_py() or 0
-        marked_bytes = total_size(self._added.filter(self._added["deletionVector"].is_valid()))
+        marked_bytes = total_size(self.added.filter(self.added["deletionVector"].is_valid()))
         metrics = {
-            "numAddedFiles": len(self._added) - marked,
+            "numAddedFiles": len(self.added) - marked,
             "numRemovedFiles": len(removed) - marked,
-            "numAddedBytes": total_size(self._added) - marked_bytes,
+            "numAddedBytes": total_size(self.added) - marked_bytes,
             "numRemovedBytes": total_size(removed) - marked_bytes,
             "numDeletedRows": None if gone is None else gone + (pc.sum(results["deleted"]).as_py() or 0),
             "numCopiedRows": self._copied_rows(results),
@@ -349,7 +353,7 @@ class RowChange:
         return TableChange(
             self._operation.name,
             self._operation.parameters,
-            self._added,
+            self.added,
             removed,
             self._change_data.files,
             metadata=metadata,

@@ -120,9 +120,7 @@ def compaction_bins(files: pa.Table, partitions: Rows, target_size: int) -> tupl
 
     Small files (below half of the target) of a partition are merged, next-fit by ascending size as in delta-spark's
     OPTIMIZE. A single small file stays. If more than 5% of a file's rows are deleted by a deletion vector, it counts
-    with the size that its other rows will have; if it is not small, it is rewritten alone. A Z-ordered file counts as
-    small by the target size of its Z-order run, if that is smaller than the target; otherwise compaction would undo the
-    Z-order.
+    with the size that its other rows will have; if it is not small, it is rewritten alone.
 
     Args:
         files: a files table.
@@ -133,8 +131,7 @@ def compaction_bins(files: pa.Table, partitions: Rows, target_size: int) -> tupl
     many_deleted = has_many_deleted_rows(files)
     if many_deleted.any():  # otherwise the copies could be small again, and the next compaction would merge them
         sizes = np.where(many_deleted, sizes * live_share(files), sizes).astype(np.int64)
-    run_sizes = target_sizes(files)
-    small = is_small(sizes, np.where(run_sizes, np.minimum(run_sizes, target_size), target_size))
+    small = small_files(files, target_size, sizes)
     order = np.flatnonzero(small)
     order = order[np.lexsort([sizes[order], partitions[order]])]
     starts = np.flatnonzero(np.diff(partitions[order], prepend=-1))
@@ -142,6 +139,20 @@ def compaction_bins(files: pa.Table, partitions: Rows, target_size: int) -> tupl
     for part in np.split(order, starts[1:]) if len(order) else []:
         bins += [rows for rows in _next_fit(part, sizes[part], target_size) if len(rows) > 1 or many_deleted[rows[0]]]
     return (*bins, *(np.array([row]) for row in np.flatnonzero(many_deleted & ~small)))
+
+
+def small_files(files: pa.Table, target_size: int, sizes: Rows | None = None) -> NDArray[np.bool_]:
+    """Which files of a files table are below half of the target.
+
+    A Z-ordered file is compared with the target size of its Z-order run, if that is smaller than the target; otherwise
+    compaction would undo the Z-order.
+
+    Args:
+        sizes: the bytes that each file counts with; None: its size.
+    """
+    run_sizes = target_sizes(files)
+    targets = np.where(run_sizes, np.minimum(run_sizes, target_size), target_size)
+    return is_small(numbers_of(files["size"], np.int64) if sizes is None else sizes, targets)
 
 
 def compact(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import pyarrow as pa
@@ -32,6 +33,7 @@ from lakehouse_lib.features.computed_columns.computed_columns import ComputedCol
 from lakehouse_lib.features.computed_columns.identity_columns import check_assigned, with_marks
 from lakehouse_lib.operations.dml.row_change import change_rows
 from lakehouse_lib.operations.files import discard
+from lakehouse_lib.operations.optimize.auto_compact import compact_after_write
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.table_change import TableChange, write_metrics
 from lakehouse_lib.operations.write.create import (
@@ -185,14 +187,17 @@ def write(
             marked = with_marks(latest.metadata if may_repeat else metadata, target.layout, numbered, added)
             return _commit(store, latest, added, marked, what, commit_properties)
 
-        return commit_numbers(snapshot, files, numbered, target, engine, commit, may_repeat=may_repeat)
-    try:
-        return _commit(store, snapshot, files, metadata, what, commit_properties)
-    except CommitUnknownError:  # a version may refer to the files
-        raise
-    except DeltaError:  # nothing was committed
-        discard(store, files)
-        raise
+        result = commit_numbers(snapshot, files, numbered, target, engine, commit, may_repeat=may_repeat)
+    else:
+        try:
+            result = _commit(store, snapshot, files, metadata, what, commit_properties)
+        except CommitUnknownError:  # a version may refer to the files
+            raise
+        except DeltaError:  # nothing was committed
+            discard(store, files)
+            raise
+    latest = partial(load_snapshot, store) if snapshot is None else snapshot.update
+    return compact_after_write(result, files, metadata.configuration, latest, engine, commit_properties)
 
 
 def _commit(
