@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lakehouse_lib.operations.optimize.z_order.layout import assign, split
+from lakehouse_lib.operations.optimize.z_order.layout import assign, divide, file_cells, file_count, leaf_of, split
 
 KINDS = st.sampled_from([np.int8, np.int16, np.int32, np.int64])
 
@@ -42,6 +42,33 @@ def test_leaves_are_boxes_in_the_order_of_the_keys(columns, files):
     for i, box in enumerate(boxes):
         for other_box in boxes[:i]:
             assert any(a[1] < b[0] or b[1] < a[0] for a, b in zip(box, other_box, strict=True))
+
+
+@given(tables(), st.integers(1, 20), st.integers(1, 3), st.data())
+def test_rows_that_join_cells_stay_in_their_cell(columns, cells, blocks, data):
+    earlier = split([column[::2] for column in columns], cells)
+    levels = earlier["levels"][: earlier["cell_levels"]]
+    counts = data.draw(st.lists(st.integers(0, 3), min_size=len(earlier["files"]), max_size=len(earlier["files"])))
+    shared = data.draw(st.integers(1, 3)) if 0 in counts else 0
+    tree = divide(levels, columns, counts, shared=shared, blocks=blocks)
+    group_of_leaf = np.repeat(np.arange(len(tree["blocks"])), tree["blocks"])
+    groups = group_of_leaf[assign(tree, columns)]
+    assert np.array_equal(np.array(tree["cells"])[groups], leaf_of(levels, columns))
+    # A cell has as many files as requested, or as its keys allow; the others share the last files.
+    own = [number for number, cell in enumerate(tree["cells"]) if counts[cell]]
+    files = [
+        file
+        for number in own
+        for file in range(tree["first_files"][number], tree["first_files"][number] + tree["files"][number])
+    ]
+    assert files == list(range(sum(counts)))
+    assert [file_cells(tree)[file] for file in files] == np.repeat(np.arange(len(counts)), counts).tolist()
+    sharing = [number for number, cell in enumerate(tree["cells"]) if not counts[cell]]
+    places = [(tree["first_files"][number], tree["first_blocks"][number]) for number in sharing]
+    assert len(set(places)) == len(places)
+    assert places == sorted(places)
+    assert all(sum(counts) <= file < sum(counts) + shared for file, _ in places)
+    assert file_count(tree) <= sum(counts) + shared
 
 
 @given(st.integers(1, 60), st.integers(1, 4), st.integers(0, 2**32 - 1))
