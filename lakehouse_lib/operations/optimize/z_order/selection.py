@@ -45,7 +45,7 @@ _JOINING = 2
 _LARGEST_FILE = 4 / 3
 #: A run gets a new tree when it has so many files for each cell.
 _FILES_A_CELL = 2
-_COMPARED = 1 << 22  # pairs of a file and a cell whose ranges are compared at a time
+_COMPARED = 1 << 24  # pairs of a file and a cell whose ranges are compared at a time
 
 _NOTHING = np.zeros(0, np.int64)
 
@@ -246,14 +246,20 @@ def _bytes_for_cells(
         np.maximum.at(cell_high, cell_of, high[: len(cell_files)])
         boxes.append((cell_low, cell_high, low[len(cell_files) :], high[len(cell_files) :]))
     result = np.zeros(count)
+    # Files with near keys come together, so that they are compared with few cells.
+    order = np.argsort(boxes[0][2], kind="stable")
     step = max(_COMPARED // count, 1)
-    for start in range(0, len(moved), step):
-        end = min(start + step, len(moved))
-        overlaps = np.ones((end - start, count), np.bool_)
+    for files_now in (order[start : start + step] for start in range(0, len(order), step)):
+        near = np.ones(count, np.bool_)
         for cell_low, cell_high, low, high in boxes:
-            overlaps &= (low[start:end, None] <= cell_high) & (high[start:end, None] >= cell_low)
-        shares = sizes[moved[start:end]] / np.maximum(overlaps.sum(axis=1), 1)
-        result += shares @ overlaps
+            near &= (cell_high >= low[files_now].min()) & (cell_low <= high[files_now].max())
+        cells = np.flatnonzero(near)
+        overlaps = np.ones((len(files_now), len(cells)), np.bool_)
+        for cell_low, cell_high, low, high in boxes:
+            overlaps &= (low[files_now, None] <= cell_high[cells]) & (high[files_now, None] >= cell_low[cells])
+        file, cell = np.nonzero(overlaps)
+        shares = sizes[moved[files_now]] / np.maximum(overlaps.sum(axis=1), 1)
+        result[cells] += np.bincount(cell, shares[file], minlength=len(cells))
     return result
 
 
