@@ -24,6 +24,8 @@ Status = Literal["done", "failed", "deferred"]
 _NUMBERS = tuple(item.name for item in fields(Effect))
 _KINDS = ("uncorrected", "predicted", "measured")
 _TIME = pa.timestamp("us", "UTC")
+#: Properties of a new record. Each step is a commit of one small file.
+_PROPERTIES = {"delta.autoOptimize.autoCompact": "true"}
 #: The newest rows that corrections and waiting times are computed from.
 _DAYS = 90
 
@@ -108,7 +110,12 @@ class RunRecord:
         if not entries:
             return
         rows = pa.Table.from_pylist([_row(entry) for entry in entries], SCHEMA)
-        write(self.store, incoming(rows), Write(mode="append", schema_mode="merge"), ArrowEngine())
+        write(
+            self.store,
+            incoming(rows),
+            Write(mode="append", schema_mode="merge", configuration=_PROPERTIES),
+            ArrowEngine(),
+        )
 
     def finished(self, now: int) -> list[Run]:
         """The finished steps of the last 90 days, oldest first.
