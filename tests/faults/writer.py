@@ -24,7 +24,7 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.commit_operations import Ledger, Operation, operations
 
 #: The audit events (``sys.audit``) before Python accesses the disk.
-_STEPS = frozenset(("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.scandir"))
+STEPS = frozenset(("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.scandir"))
 
 
 def work(
@@ -99,7 +99,7 @@ def _die(table: str, step: int) -> None:
 
     def before(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal left
-        if event in _STEPS and any(str(argument).startswith(table) for argument in arguments[:2]):
+        if event in STEPS and any(str(argument).startswith(table) for argument in arguments[:2]):
             left -= 1
             if left < 0:
                 os.kill(os.getpid(), signal.SIGKILL)
