@@ -130,6 +130,7 @@ class TableOptimizer:
         min_commit_interval: int | timedelta | None = None,  # noqa: ARG002
         writer_properties: WriterProperties | None = None,
         *,
+        layout: str | None = None,
         full: bool = False,
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
@@ -137,8 +138,8 @@ class TableOptimizer:
         """Rewrite files so that queries on any of ``columns`` skip most files; see ``operations.optimize.z_order``.
 
         New files are Z-ordered by themselves, and each fourth time together with the files whose key ranges they share.
-        ``full=True`` rewrites all files: use it when the distribution of the data has changed. The other arguments are
-        those of ``compact``.
+        ``full=True`` rewrites all files: use it when the distribution of the data has changed. ``layout`` is "kd",
+        "zorder" or "hilbert"; None keeps the layout of the table. The other arguments are those of ``compact``.
         """
         from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 
@@ -151,6 +152,7 @@ class TableOptimizer:
             columns,
             target_size=target_size,
             predicate=table._predicate(partition_filters),
+            layout=layout,
             full=full,
             writer_properties=writer_properties,
             commit_properties=properties,

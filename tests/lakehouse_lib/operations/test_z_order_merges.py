@@ -187,7 +187,7 @@ def test_without_its_tree_the_partition_is_z_ordered_as_a_whole(tmp_path: Path, 
         tree.write_bytes(tree.read_bytes()[: 0 if damage == "empty" else 300])
     else:
         stored = pa.ipc.open_file(tree.read_bytes()).read_all()
-        text = stored["levels"][0].as_py()
+        text = stored["tree"][0].as_py()
         changed = {
             "no JSON": text[:-1],
             "bounds": text.replace("[[", "[[99999999999999999999999,"),

@@ -20,6 +20,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lakehouse_lib.operations.optimize.z_order.curve import Curve
+
 Keys = NDArray[Any]
 
 _BLOCK = 1 << 16  # rows assigned at a time, so that they fit the processor's cache
@@ -62,12 +64,14 @@ class Layout:
         words: the vocabulary of each text column; None for other columns.
         tree: a tree whose leaves are the blocks of the partition's files.
         first_file: index of the partition's first file among all files of the operation.
+        curve: the curve whose positions the tree divides; None: the tree divides the keys.
     """
 
     columns: tuple[str, ...]
     words: tuple[pa.Array | None, ...]
     tree: Tree
     first_file: int
+    curve: Curve | None = None
 
     @property
     def file_count(self) -> int:
@@ -140,6 +144,11 @@ def divide(
         first_blocks[number] = blocks_of[first_files[number]]
         blocks_of[first_files[number]] += 1
     return {**tree, "first_files": first_files, "first_blocks": first_blocks}
+
+
+def tree_keys(curve: Curve | None, keys: Sequence[Keys]) -> Sequence[Keys]:
+    """The keys that a tree divides."""
+    return keys if curve is None else [curve.positions(keys)]
 
 
 def file_count(tree: Tree) -> int:

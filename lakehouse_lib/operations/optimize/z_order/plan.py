@@ -20,7 +20,8 @@ from lakehouse_lib.operations.files import live_records
 from lakehouse_lib.operations.optimize.limit import parts_within
 from lakehouse_lib.operations.optimize.rewrite import rewrite_target
 from lakehouse_lib.operations.optimize.z_order import saved_trees
-from lakehouse_lib.operations.optimize.z_order.layout import Layout, Tree, divide, file_cells, leaf_of, split
+from lakehouse_lib.operations.optimize.z_order.curve import Curve
+from lakehouse_lib.operations.optimize.z_order.layout import Layout, Tree, divide, file_cells, leaf_of, split, tree_keys
 from lakehouse_lib.operations.optimize.z_order.sample import FileRanges, Sample, take_sample
 from lakehouse_lib.operations.optimize.z_order.saved_trees import SavedTree
 from lakehouse_lib.operations.optimize.z_order.selection import (
@@ -33,7 +34,7 @@ from lakehouse_lib.operations.optimize.z_order.selection import (
     physical_names,
 )
 from lakehouse_lib.operations.optimize.z_order.shuffle import CHUNK_ROWS, FilePart, Load, OutputFile, ScatterTask
-from lakehouse_lib.operations.optimize.z_order.tags import Place
+from lakehouse_lib.operations.optimize.z_order.tags import Place, layout_of
 from lakehouse_lib.snapshot import Snapshot
 
 _LEAST_TASK_ROWS = 100_000
@@ -93,6 +94,7 @@ def plan_z_order(
     predicate: Predicate | None,
     parallelism: int,
     *,
+    layout: str | None = None,
     full: bool = False,
     max_bytes: int | None = None,
     writer_properties: WriterProperties | None = None,
@@ -100,7 +102,9 @@ def plan_z_order(
     """Plan the trees, the tasks and the files to write. Reads only a sample of the key columns, and saved trees."""
     files = snapshot.prune(predicate)
     sizes = numbers_of(files["size"], np.int64)
-    selection = files_to_z_order(snapshot, files, columns, target_size, full=full)
+    layout = layout if len(columns) > 1 else "kd"  # of a single column, all layouts are the same
+    selection = files_to_z_order(snapshot, files, columns, target_size, layout=layout, full=full)
+    layout = layout or layout_of(files) or "kd"
     parts, trees = _with_trees(snapshot, columns, selection, sizes, target_size)
     if max_bytes is not None and parts:
         counts = np.array([len(part.rows) for part in parts])
@@ -119,7 +123,7 @@ def plan_z_order(
     saved: list[SavedTree] = []
     for part in parts:
         if part.run is None:
-            planned = _plan_new_run(sources, part, run, len(saved), len(outputs))
+            planned = _plan_new_run(sources, part, run, layout, len(saved), len(outputs))
         else:
             tree = trees[part.run, part.tree]
             planned = _plan_merge(sources, part, tree, run, target_size, len(outputs))
@@ -223,25 +227,30 @@ def _with_trees(
     return parts, trees
 
 
-def _plan_new_run(sources: _Sources, part: Part, run: str, number: int, first_file: int) -> _PlannedPart:
+def _plan_new_run(sources: _Sources, part: Part, run: str, kind: str, number: int, first_file: int) -> _PlannedPart:
     """The files of a new run.
 
     Args:
+        kind: the layout, a key of ``tags.LAYOUTS``.
         number: the number of the tree in the run.
         first_file: index of the first file among all files of the operation.
     """
     leaves = part.files * sources.blocks(part)
     if leaves == 1:
         layout = Layout(sources.columns, (None,) * len(sources.columns), _NO_TREE, first_file)
-        return _PlannedPart(layout, [Place(run)])
+        return _PlannedPart(layout, [Place(run, None, kind)])
     sample = sources.sample(part, leaves)
-    tree = split(sample.keys, part.files, blocks=sources.blocks(part), weights=sample.weights)
-    layout = Layout(sources.columns, sample.words, tree, first_file)
+    curve = None
+    if kind != "kd":
+        curve = Curve.of("hilbert" if kind == "hilbert" else "zorder", sample.keys, sample.weights)
+    keys = tree_keys(curve, sample.keys)
+    tree = split(keys, part.files, blocks=sources.blocks(part), weights=sample.weights)
+    layout = Layout(sources.columns, sample.words, tree, first_file, curve)
     levels = tree["levels"][: tree["cell_levels"]]
     if not levels:
-        return _PlannedPart(layout, [Place(run)] * layout.file_count)
-    places = [Place(run, f"{number}.{cell}") for cell in file_cells(tree)]
-    return _PlannedPart(layout, places, SavedTree(sources.physical, sample.words, levels))
+        return _PlannedPart(layout, [Place(run, None, kind)] * layout.file_count)
+    places = [Place(run, f"{number}.{cell}", kind) for cell in file_cells(tree)]
+    return _PlannedPart(layout, places, SavedTree(sources.physical, sample.words, levels, curve))
 
 
 def _plan_merge(
@@ -250,17 +259,19 @@ def _plan_merge(
     """The files of cells with new rows, and the files of a new run for the rows of the other cells."""
     blocks = sources.blocks(part)
     sample = sources.sample(part, part.files * blocks, tree)
-    weights = np.bincount(leaf_of(tree.levels, sample.keys), sample.weights, minlength=tree.cells)
+    keys = tree_keys(tree.curve, sample.keys)
+    weights = np.bincount(leaf_of(tree.levels, keys), sample.weights, minlength=tree.cells)
     cell_bytes = weights * (sources.sizes[part.rows].sum() / max(sources.rows_of(part), 1.0))
     is_rewritten = np.isin(np.arange(tree.cells), part.cells)
     has_files = is_rewritten | (cell_bytes > target_size)
     counts = [files_of(size, target_size) if own else 0 for size, own in zip(cell_bytes, has_files, strict=True)]
     shared = 0 if has_files.all() else max(int(np.ceil(cell_bytes[~has_files].sum() / target_size)), 1)
-    divided = divide(tree.levels, sample.keys, counts, shared=shared, blocks=blocks, weights=sample.weights)
+    divided = divide(tree.levels, keys, counts, shared=shared, blocks=blocks, weights=sample.weights)
     names = tuple(sources.columns[sources.physical.index(name)] for name in tree.columns)
-    layout = Layout(names, tree.words, divided, first_file)
+    layout = Layout(names, tree.words, divided, first_file, tree.curve)
+    kind = "kd" if tree.curve is None else tree.curve.kind
     places = [
-        Place(part.run or run, f"{part.tree}.{cell}") if is_rewritten[cell] else Place(run)
+        Place(part.run or run, f"{part.tree}.{cell}", kind) if is_rewritten[cell] else Place(run, None, kind)
         for cell in file_cells(divided)
     ]
     return _PlannedPart(layout, places)

@@ -11,16 +11,19 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from lakehouse_lib.arrow.values import strings, whole
 from lakehouse_lib.errors import DeltaError
+from lakehouse_lib.operations.optimize.z_order.curve import Curve
 from lakehouse_lib.operations.optimize.z_order.keys import is_text, keys
-from lakehouse_lib.operations.optimize.z_order.layout import Level, cell_count, leaf_of
+from lakehouse_lib.operations.optimize.z_order.layout import Level, cell_count, leaf_of, tree_keys
 from lakehouse_lib.store import ObjectStore
 
 logger = logging.getLogger(__name__)
@@ -29,7 +32,7 @@ _FOLDER = "_lakehouse/clustering"
 _SUFFIX = ".arrow"
 _RUN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _DESCRIPTION = b"columns"
-_LEVELS = "levels"
+_TREE = "tree"
 
 
 @dataclass(frozen=True)
@@ -40,16 +43,24 @@ class SavedTree:
         columns: physical names of the key columns, in the order of the levels' numbers.
         words: the vocabulary of each text column; None for other columns.
         levels: the levels that cut the rows into cells.
+        curve: the curve whose positions the levels cut; None: they cut the keys.
     """
 
     columns: tuple[str, ...]
     words: tuple[pa.Array | None, ...]
     levels: Sequence[Level]
+    curve: Curve | None = None
 
     @property
     def cells(self) -> int:
         """The number of cells."""
         return cell_count(self.levels)
+
+    def to_json(self) -> str:
+        """The levels and the curve."""
+        curve = self.curve
+        described = None if curve is None else {"kind": curve.kind, "bounds": [part.tolist() for part in curve.bounds]}
+        return json.dumps({"levels": list(self.levels), "curve": described}, separators=(",", ":"))
 
 
 def save(store: ObjectStore, run: str, trees: Sequence[SavedTree], types: Sequence[pa.DataType]) -> None:
@@ -61,8 +72,8 @@ def save(store: ObjectStore, run: str, trees: Sequence[SavedTree], types: Sequen
     """
     columns = trees[0].columns
     described = [[name, str(kind)] for name, kind in zip(columns, types, strict=True)]
-    arrays: list[pa.Array] = [strings([json.dumps(list(tree.levels), separators=(",", ":")) for tree in trees])]
-    fields = [pa.field(_LEVELS, pa.string())]
+    arrays: list[pa.Array] = [strings([tree.to_json() for tree in trees])]
+    fields = [pa.field(_TREE, pa.string())]
     for number, kind in enumerate(types):
         if is_text(kind):
             words = [_text(tree.words[number]) for tree in trees]
@@ -100,7 +111,7 @@ def load(store: ObjectStore, run: str, columns: Sequence[str], types: Sequence[p
             return []
         names = tuple(name for name, _ in described)
         kinds = [expected[name] for name in names]
-        texts = whole(stored[_LEVELS]).to_pylist()
+        texts = whole(stored[_TREE]).to_pylist()
         words = [whole(stored[f"words{number}"]) if is_text(kind) else None for number, kind in enumerate(kinds)]
     except (DeltaError, pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         logger.warning("%s: the trees of run %s cannot be read: %s", store.root, run, error)
@@ -138,11 +149,12 @@ def _tree(
 ) -> SavedTree | None:
     """The tree of some JSON; None if it is not a tree for keys of these types."""
     try:
-        levels = json.loads(text)
-        nodes = 1
+        described = json.loads(text)
+        levels, curve = described["levels"], _curve(described["curve"], len(columns))
+        nodes, width = 1, len(columns) if curve is None else 1
         for level in levels:
             bounds = level["bounds"]
-            if len(bounds) != nodes or level["column"] not in range(len(columns)):
+            if len(bounds) != nodes or level["column"] not in range(width):
                 return None
             if any(type(bound) is not int for row in bounds for bound in row) or any(
                 row != sorted(set(row)) for row in bounds
@@ -150,10 +162,25 @@ def _tree(
                 return None
             nodes = sum(len(row) + 1 for row in bounds)
         # The bounds fit the keys if rows can be assigned.
-        leaf_of(levels, [keys(pa.nulls(0, kind), part) for kind, part in zip(types, words, strict=True)])
+        nothing = [keys(pa.nulls(0, kind), part) for kind, part in zip(types, words, strict=True)]
+        leaf_of(levels, tree_keys(curve, nothing))
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
-    return SavedTree(columns, words, levels)
+    return SavedTree(columns, words, levels, curve)
+
+
+def _curve(described: Mapping[str, Any] | None, columns: int) -> Curve | None:
+    """The curve of some JSON.
+
+    Raises:
+        ValueError: it is not a curve through so many columns.
+    """
+    if described is None:
+        return None
+    kind, bounds = described["kind"], tuple(np.array(part, np.int64) for part in described["bounds"])
+    if kind not in ("zorder", "hilbert") or len(bounds) != columns or any((np.diff(part) < 0).any() for part in bounds):
+        raise ValueError("the curve is not valid")
+    return Curve(kind, bounds)
 
 
 def _text(words: pa.Array | None) -> pa.Array:

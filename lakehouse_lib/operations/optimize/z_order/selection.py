@@ -105,7 +105,13 @@ def files_of(size: float, target_size: int) -> int:
 
 
 def files_to_z_order(
-    snapshot: Snapshot, files: pa.Table, columns: Iterable[str], target_size: int, *, full: bool = False
+    snapshot: Snapshot,
+    files: pa.Table,
+    columns: Iterable[str],
+    target_size: int,
+    *,
+    layout: str | None = None,
+    full: bool = False,
 ) -> Selection:
     """The files that the next run rewrites. Reads no data.
 
@@ -115,14 +121,14 @@ def files_to_z_order(
     Args:
         files: files table of the snapshot.
         columns: names of the schema, in any order.
-        target_size: bytes of a file; see ``tags.z_ordered_by``.
+        target_size: bytes of a file, and ``layout``: see ``tags.z_ordered_by``.
         full: choose Z-ordered files too.
     """
     columns = list(columns)
     sizes = numbers_of(files["size"], np.int64)
     partitions = partition_codes(files, snapshot.layout)
     is_worn = has_many_deleted_rows(files)
-    is_z_ordered = z_ordered_by(files, physical_names(snapshot, columns), target_size) & ~is_worn
+    is_z_ordered = z_ordered_by(files, physical_names(snapshot, columns), target_size, layout) & ~is_worn
     stays = is_z_ordered & (not full)
     order = np.flatnonzero(np.isin(partitions, partitions[~stays]))
     order = order[np.lexsort((sizes[order], stays[order], partitions[order]))]

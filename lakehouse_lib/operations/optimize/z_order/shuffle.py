@@ -27,7 +27,7 @@ from lakehouse_lib.engine.parquet.writer import DataFileWriter
 from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.features.row_tracking import FileIds
 from lakehouse_lib.operations.optimize.z_order.keys import is_text, keys, vocabulary
-from lakehouse_lib.operations.optimize.z_order.layout import Layout, assign, split
+from lakehouse_lib.operations.optimize.z_order.layout import Layout, assign, split, tree_keys
 
 #: Result column: the number of the written file.
 NUMBER = "number"
@@ -162,7 +162,9 @@ def _by_leaf(rows: pa.Table, layout: Layout) -> Iterator[tuple[int, int, pa.Tabl
     If a leaf has several files, its rows are divided among these files.
     """
     tree = layout.tree
-    columns = [keys(rows[name], words) for name, words in zip(layout.columns, layout.words, strict=True)]
+    columns = tree_keys(
+        layout.curve, [keys(rows[name], words) for name, words in zip(layout.columns, layout.words, strict=True)]
+    )
     leaves = assign(tree, columns)
     counts = np.bincount(leaves, minlength=sum(tree["blocks"]))
     order = np.argsort(leaves, kind="stable")

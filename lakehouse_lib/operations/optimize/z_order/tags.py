@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.values import bools, column, flags_of, int64s, literal, numbers_of, whole
+from lakehouse_lib.arrow.values import bools, column, flags_of, int64s, literal, numbers_of, strings, whole
 from lakehouse_lib.engine.base import is_small
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, STRING_MAP
 
@@ -32,16 +32,23 @@ LAYOUT = "lakehouse.clustering.layout"
 CELL = "lakehouse.clustering.cell"
 
 _NAMES = (RUN, COLUMNS, TARGET_SIZE, LAYOUT, CELL)
-_LAYOUT = "kd-1"
+#: The values of LAYOUT by the verb's argument.
+LAYOUTS = {"kd": "kd-1", "zorder": "zorder-1", "hilbert": "hilbert-1"}
 _BYTES = "^[0-9]{1,18}$"  # an int64 holds every number of 18 digits
 _CELL = r"^(?P<tree>[0-9]{1,9})\.(?P<cell>[0-9]{1,9})$"
 
 
 class Place(NamedTuple):
-    """The place of a file in a run; ``cell`` is the value of CELL, or None."""
+    """The place of a file in a run.
+
+    Attributes:
+        cell: the value of CELL, or None.
+        layout: a key of LAYOUTS.
+    """
 
     run: str
     cell: str | None = None
+    layout: str = "kd"
 
 
 class Places(NamedTuple):
@@ -68,8 +75,11 @@ def with_tags(files: pa.Table, places: Sequence[Place], columns: Iterable[str], 
         columns: physical names of the columns of the Z-order.
         target_size: the run's target size of a file in bytes.
     """
-    common = {COLUMNS: _columns(columns), TARGET_SIZE: str(target_size), LAYOUT: _LAYOUT}
-    tags = [{RUN: place.run, **common, **({} if place.cell is None else {CELL: place.cell})} for place in places]
+    common = {COLUMNS: _columns(columns), TARGET_SIZE: str(target_size)}
+    tags = [
+        {RUN: place.run, LAYOUT: LAYOUTS[place.layout], **common, **({} if place.cell is None else {CELL: place.cell})}
+        for place in places
+    ]
     return _with(files, column(tags, STRING_MAP))
 
 
@@ -90,7 +100,9 @@ def copy_tags(tags: Mapping[str, str] | None, files: pa.Table) -> pa.Table:
     return pa.concat_tables([tagged.filter(bools(~small)), files.filter(bools(small))])
 
 
-def z_ordered_by(files: pa.Table, columns: Iterable[str], target_size: int) -> NDArray[np.bool_]:
+def z_ordered_by(
+    files: pa.Table, columns: Iterable[str], target_size: int, layout: str | None = None
+) -> NDArray[np.bool_]:
     """Which files were Z-ordered by these columns, in any order, for about this file size.
 
     The target size must be more than half and less than twice the run's target size. A change from 100 to 128 MiB, for
@@ -100,17 +112,20 @@ def z_ordered_by(files: pa.Table, columns: Iterable[str], target_size: int) -> N
         files: a files table with at least ``tags``.
         columns: physical names.
         target_size: bytes.
+        layout: a key of LAYOUTS; None: any of them.
     """
     sizes = target_sizes(files)
     is_near_size = (sizes * 2 > target_size) & (sizes < target_size * 2)
     has_columns = pc.equal(_value(files, COLUMNS), literal(_columns(columns), pa.string()))
+    if layout is not None:
+        has_columns = pc.and_kleene(has_columns, pc.equal(_value(files, LAYOUT), literal(LAYOUTS[layout], pa.string())))
     return is_near_size & flags_of(has_columns)
 
 
 def target_sizes(files: pa.Table) -> NDArray[np.int64]:
     """The target size in bytes of the run that Z-ordered each file; 0 for a file that is not Z-ordered."""
     text = _value(files, TARGET_SIZE)
-    has_layout = pc.equal(_value(files, LAYOUT), literal(_LAYOUT, pa.string()))
+    has_layout = pc.is_in(_value(files, LAYOUT), value_set=strings(list(LAYOUTS.values())))
     is_known = pc.and_kleene(pc.match_substring_regex(text, _BYTES), has_layout)
     size_text = pc.if_else(is_known, text, literal("0", pa.string()))
     sizes = pc.fill_null(pc.cast(size_text, pa.int64()), literal(0, pa.int64()))
@@ -128,6 +143,12 @@ def places_of(files: pa.Table) -> Places:
     trees, cells = (_number(pc.struct_field(parts, name)) for name in ("tree", "cell"))
     numbers = pc.fill_null(runs.indices.cast(pa.int64()), literal(-1, pa.int64()))
     return Places(numbers_of(numbers, np.int64), trees, cells, runs.dictionary)
+
+
+def layout_of(files: pa.Table) -> str | None:
+    """The layout of a file among ``files`` that is Z-ordered; None: no file is."""
+    values = pc.unique(_value(files, LAYOUT)).to_pylist()
+    return next((name for name, value in LAYOUTS.items() if value in values), None)
 
 
 def _number(text: pa.Array) -> NDArray[np.int64]:

@@ -2,8 +2,8 @@
 
 The plan builds a k-d tree for each partition from a sample of its keys. The run moves the rows into the leaves of the
 trees by one exchange: ``scatter`` sends the rows of the old files, then ``gather`` writes the new files. One commit
-replaces the files. The verb has delta-spark's name, but the layout is a k-d tree, which skips more files than a Z-order
-curve.
+replaces the files. The verb has delta-spark's name, but the default layout is a k-d tree, which skips more files than a
+Z-order curve.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.tombstones import retention
 from lakehouse_lib.operations.files import discard, discard_paths, live_records, partition_codes
@@ -33,7 +34,7 @@ from lakehouse_lib.operations.optimize.z_order.keys import has_order
 from lakehouse_lib.operations.optimize.z_order.plan import Plan, keys_reader, plan_z_order
 from lakehouse_lib.operations.optimize.z_order.selection import physical_names
 from lakehouse_lib.operations.optimize.z_order.shuffle import NUMBER, gather, scatter
-from lakehouse_lib.operations.optimize.z_order.tags import places_of, with_tags
+from lakehouse_lib.operations.optimize.z_order.tags import LAYOUTS, places_of, with_tags
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.protocol.table_properties import target_file_size
@@ -48,6 +49,7 @@ def z_order(
     *,
     target_size: int | None = None,
     predicate: Predicate | None = None,
+    layout: str | None = None,
     full: bool = False,
     max_bytes: int | None = None,
     writer_properties: WriterProperties | None = None,
@@ -71,6 +73,8 @@ def z_order(
         columns: the columns that queries filter by, about four at most; their order does not matter.
         target_size: bytes of a file; None: ``delta.targetFileSize``, else 100 MiB.
         predicate: on partition columns only: the partitions to Z-order; None: all.
+        layout: "kd" (a k-d tree), "zorder" or "hilbert" (the curves); Z-ordered files of another layout are rewritten.
+            None: the layout of the Z-ordered files, else "kd", which skips most files.
         full: rewrite Z-ordered files too, so that all files of a partition belong to one run.
         max_bytes: the most bytes to read; partitions with the smallest files first, and the others stay. None: no
             limit.
@@ -80,7 +84,8 @@ def z_order(
 
     Raises:
         InvalidArgumentError: no column is given; a column is unknown, a partition column, or has no order or no
-            statistics; the target size is below 1; the predicate refers to a column that is not a partition column.
+            statistics; the target size is below 1; the layout is unknown; the predicate refers to a column that is not
+            a partition column.
         CommitFailedError: a concurrent change of schema or protocol, or other writers removed a file of every
             partition, three times; nothing is committed.
         LogCorruptedError: the files have another number of rows than the log says.
@@ -90,6 +95,12 @@ def z_order(
     key_columns = check_columns(snapshot, columns, predicate)
     size = target_file_size(snapshot.configuration, target_size, table=snapshot.store.root)
     check_max_bytes(max_bytes, snapshot.store.root)
+    if layout is not None and layout not in LAYOUTS:
+        raise InvalidArgumentError(
+            f"layout is {excerpt(layout)}; expected one of {', '.join(LAYOUTS)}",
+            table=snapshot.store.root,
+            hint="None keeps the layout of the table, and is kd for a new table",
+        )
 
     def attempt(snapshot: Snapshot) -> ChangeResult:
         plan = plan_z_order(
@@ -98,6 +109,7 @@ def z_order(
             size,
             predicate,
             engine.parallelism,
+            layout=layout,
             full=full,
             max_bytes=max_bytes,
             writer_properties=writer_properties,
