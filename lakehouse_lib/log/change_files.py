@@ -12,11 +12,12 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 
 
-def logged_change_files(store: ObjectStore, before: int | None = None) -> pa.Table:
+def logged_change_files(store: ObjectStore, before: int | None = None, first: int = 0) -> pa.Table:
     """The change files (CHANGE_FILE_SCHEMA) to which commits refer. Reads these commits.
 
     Args:
         before: ms since the epoch; commits that were stored at this time or later are left out.
+        first: the first version.
     """
     nothing = pa.Table.from_batches([], CHANGE_FILE_SCHEMA)
 
@@ -26,5 +27,5 @@ def logged_change_files(store: ObjectStore, before: int | None = None) -> pa.Tab
         except VersionNotFoundError:  # cleaned up meanwhile, so no reader can read its changes
             return nothing
 
-    due = [commit for commit in list_commits(store) if before is None or commit.object.modified < before]
+    due = [commit for commit in list_commits(store, first) if before is None or commit.object.modified < before]
     return pa.concat_tables([nothing, *at_once(store, changes, due)])

@@ -18,22 +18,23 @@ import pyarrow.compute as pc
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, VersionNotFoundError
 from lakehouse_lib.features.in_commit_timestamp import effective_properties
 from lakehouse_lib.log import clock, latest_version
-from lakehouse_lib.log.change_files import logged_change_files
-from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.history import newest_at
 from lakehouse_lib.log.last_vacuum import last_vacuumed, write_last_vacuumed
-from lakehouse_lib.log.segment import Commit, list_commits
+from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.log.tombstones import retention, unexpired
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.operations.listing import list_objects
 from lakehouse_lib.operations.results import VacuumResult
 from lakehouse_lib.operations.unneeded_files.plan import plan_vacuum, referenced_paths
 from lakehouse_lib.operations.unneeded_files.recorded_files import RecordedFiles, recorded_files
-from lakehouse_lib.protocol import file_paths
+from lakehouse_lib.operations.unneeded_files.removed_objects import (
+    change_file_paths,
+    first_version_to_read,
+    removed_objects,
+    removes_below_checkpoint,
+)
 from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION, SET_BY
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
-from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import at_once
 from lakehouse_lib.transaction import CommitProperties, OptimisticTransaction, version_of
 
 _LONGEST_HOURS = 1e10  # about a million years; an int64 holds it in milliseconds
@@ -66,8 +67,9 @@ def vacuum(
             has.
         dry_run: only return what would be deleted.
         enforce_retention_duration: refuse fewer hours than the table's retention.
-        full: delete old files without a log entry, too; False: only files that commits have removed, and change files
-            of commits that are older than the retention.
+        full: list the table, and delete old files without a log entry, too; False: only files that commits have
+            removed since the last vacuum, and change files of these commits that are older than the retention. These
+            files are read from the log, without a listing of the table.
         keep_versions: keep all files of these versions.
         commit_properties: the properties of both commits.
         now: the moment from which the retention is counted back; None: this machine's clock, which must not be ahead of
@@ -78,7 +80,8 @@ def vacuum(
             the store's by more than ten minutes (``log.clock.MOST_AHEAD``); nothing is deleted.
         UnsupportedFeatureError: the table has a writer feature that this library does not support; the feature may have
             files that this library does not know.
-        InvalidArgumentError: the retention is negative, or the table's retention is not an interval.
+        InvalidArgumentError: ``full`` is false, and commits since the last vacuum were cleaned up
+            (DELTA_CANNOT_VACUUM_LITE); the retention is negative, or the table's retention is not an interval.
         VersionNotFoundError: a version of ``keep_versions`` does not exist, or was cleaned up.
         LogCorruptedError: an action's deletion vector does not name the file that stores it, so vacuum cannot keep it.
     """
@@ -94,7 +97,7 @@ def vacuum(
         )
     moment = clock.now() if now is None else int(now.timestamp() * 1000)
     # The snapshot is loaded after the listing, so files that were committed during the listing are known to be live.
-    listing = list_objects(snapshot.store)
+    listing = list_objects(snapshot.store) if full else None
     latest = newest(snapshot)
     latest.check_writable()
     tombstones = latest.tombstones
@@ -103,15 +106,25 @@ def vacuum(
     kept_files = [load_snapshot(latest.store, version).files for version in keep_versions]
     cutoff = moment - retention_ms
     records = recorded_files(latest.store, moment, cutoff)
+    files, change_files = pa.concat_tables([latest.files, *kept_files]), None
+    if listing is not None:
+        objects, links = listing.objects, listing.links
+    else:
+        first = first_version_to_read(latest.store)
+        older = removes_below_checkpoint(latest, first=first)
+        tombstones = pa.concat_tables([tombstones, *(table.select(tombstones.column_names) for table in older)])
+        change_files = change_file_paths(latest.store, cutoff, first)
+        needed = pa.chunked_array([*referenced_paths(files, latest.store), *records.paths.chunks], pa.string())
+        objects, links = removed_objects(latest.store, tombstones, change_files, cutoff, needed)
     plan = plan_vacuum(
-        listing.objects,
-        pa.concat_tables([latest.files, *kept_files]),
+        objects,
+        files,
         tombstones,
         cutoff,
         store=latest.store,
         full=full,
-        change_files=None if full else _change_files(listing.objects, cutoff, latest.store),
-        links=listing.links,
+        change_files=change_files,
+        links=links,
         spared=records.paths,
         partition_columns=list(latest.layout.partition_keys.values()),
     )
@@ -125,7 +138,7 @@ def vacuum(
     def remember(records: RecordedFiles) -> None:
         # Removed files that pins and clones keep are in later commits than the version that they need.
         oldest = [*keep_versions, *([] if records.oldest_version is None else [records.oldest_version])]
-        _remember(latest, cutoff, full=full, most=min(oldest, default=latest.version))
+        _remember(latest, cutoff, most=min(oldest, default=latest.version))
 
     if dry_run:
         return result(None, 0)
@@ -133,7 +146,7 @@ def vacuum(
         latest.store.delete_many(records.unneeded_records)
         remember(records)
         return result(None, 0)
-    parents = pc.replace_substring_regex(listing.objects["path"], "[^/]*$", "")
+    parents = pc.replace_substring_regex(objects["path"], "[^/]*$", "")
     folders = {"numVacuumedDirectories": pc.count_distinct(parents).as_py()}
     local_time = max(moment, clock.now())
     version = _log(
@@ -167,13 +180,8 @@ def vacuum(
     return result(end, len(paths))
 
 
-def _remember(latest: Snapshot, cutoff: int, *, full: bool, most: int) -> None:
-    """Write up to which version, at most ``most``, the removed files are deleted, so that a plan reads less commits.
-
-    Only a full vacuum knows it: checkpoints may have dropped tombstones that the other kind needs.
-    """
-    if not full:
-        return
+def _remember(latest: Snapshot, cutoff: int, *, most: int) -> None:
+    """Write up to which version, at most ``most``, the removed files are deleted, so that a plan reads less commits."""
     properties = effective_properties(latest.configuration, latest.protocol)
     with suppress(VersionNotFoundError):  # a concurrent cleanup
         version = newest_at(latest.store, list_commits(latest.store), cutoff, properties)
@@ -201,28 +209,6 @@ def newest(snapshot: Snapshot) -> Snapshot:
     return latest if version is None or latest.version >= version else load_snapshot(latest.store)
 
 
-def removes_below_checkpoint(latest: Snapshot, since: int = 0) -> list[pa.Table]:
-    """The removes (REMOVE_SCHEMA) of each commit that is still in the log and older than this version's checkpoint.
-
-    Reads these commits.
-
-    Args:
-        since: ms since the epoch; commits that were stored before it are left out.
-    """
-    if latest.checkpoint_version is None:
-        return []
-
-    def removes(commit: Commit) -> pa.Table | None:
-        try:
-            return read_commit(latest.store, commit.version, size=commit.size).removes
-        except VersionNotFoundError:  # cleaned up meanwhile, so no reader can go back to it
-            return None
-
-    due = [commit for commit in list_commits(latest.store) if commit.version <= latest.checkpoint_version]
-    every = at_once(latest.store, removes, [commit for commit in due if commit.object.modified >= since])
-    return [table for table in every if table is not None]
-
-
 def _retention_ms(retention_hours: float, snapshot: Snapshot) -> int:
     is_number = isinstance(retention_hours, int | float) and not isinstance(retention_hours, bool)
     if not is_number or not 0 <= retention_hours <= _LONGEST_HOURS:
@@ -238,13 +224,6 @@ def _dropped_tombstones(latest: Snapshot, since: int) -> list[pa.Table]:
     """Tombstones written after ``since`` in commits up to the latest checkpoint, which may no longer have them."""
     young = [unexpired(table, since) for table in removes_below_checkpoint(latest, since)]
     return [table.select(latest.tombstones.column_names) for table in young]
-
-
-def _change_files(objects: pa.Table, cutoff: int, store: ObjectStore) -> pa.Array | None:
-    """The store paths of the change files of commits from before the cutoff; None: no commit has change files."""
-    if not pc.any(pc.starts_with(objects["path"], f"{file_paths.CHANGE_DATA}/"), min_count=0).as_py():
-        return None
-    return file_paths.canonical(logged_change_files(store, cutoff)["path"], store)
 
 
 def _log(

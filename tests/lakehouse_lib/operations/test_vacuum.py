@@ -15,6 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse_lib import DeltaTable as OurTable
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.log.history import history
 from lakehouse_lib.operations.checkpoint import checkpoint
@@ -415,3 +416,46 @@ def test_file_times_are_read_as_milliseconds(table: Path) -> None:
         "leftover.parquet",
     )
     assert vacuum(snapshot, retention_hours=1.1, enforce_retention_duration=False, now=moment).files == ()
+
+
+def test_a_vacuum_that_is_not_full_lists_no_data(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = set(DeltaTable(table).vacuum(0, enforce_retention_duration=False, full=False))
+    walk = LocalStore.walk
+
+    def listed(store: LocalStore, folder: str = ""):
+        assert folder
+        return walk(store, folder)
+
+    monkeypatch.setattr(LocalStore, "walk", listed)
+    snapshot = load_snapshot(open_store(table))
+    result = vacuum(snapshot, full=False, now=in_days(8), dry_run=False)
+    assert set(result.files) == expected
+    assert parquet_files(table) == files_delta_rs(table) | {table / "leftover.parquet"}
+    assert vacuum(snapshot, full=False, now=in_days(8), dry_run=False).files == ()
+
+
+def test_commits_cleaned_up_since_the_last_vacuum_need_a_full_one(table: Path) -> None:
+    checkpoint(load_snapshot(open_store(table)))
+    (table / "_delta_log" / f"{0:020d}.json").unlink()
+    snapshot = load_snapshot(open_store(table))
+    with pytest.raises(InvalidArgumentError, match="starts at version 1; expected 0") as refused:
+        vacuum(snapshot, full=False, now=in_days(8), dry_run=False)
+    assert refused.value.code == "DELTA_CANNOT_VACUUM_LITE"
+    vacuum(snapshot, now=in_days(8), dry_run=False)
+    DeltaTable(table).delete("id < 5")
+    DeltaTable(table).delete("id < 9")
+    assert len(vacuum(snapshot, full=False, now=in_days(8), dry_run=False).files) == 2
+    assert parquet_files(table) == files_delta_rs(table)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_what_a_pin_has_kept_is_removed_later_without_a_listing(table: Path, full: bool) -> None:
+    opened = OurTable(table)
+    opened.pin("first", 0)
+    checkpoint(load_snapshot(open_store(table)))
+    vacuum(opened.snapshot, full=full, now=in_days(8), dry_run=False)
+    assert len(OurTable(table, 0).to_pyarrow_table()) == 10
+    opened.release("first")
+    vacuum(opened.snapshot, full=False, now=in_days(8), dry_run=False)
+    (table / "leftover.parquet").unlink(missing_ok=True)
+    assert parquet_files(table) == files_delta_rs(table)

@@ -1,0 +1,136 @@
+"""The stored files that commits have removed, from the log, without a listing of the table (VACUUM LITE)."""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.values import int64s, strings
+from lakehouse_lib.errors import InvalidArgumentError, VersionNotFoundError
+from lakehouse_lib.log.change_files import logged_change_files
+from lakehouse_lib.log.commits.commit_file import read_commit
+from lakehouse_lib.log.file_names import LOG
+from lakehouse_lib.log.last_vacuum import last_vacuumed
+from lakehouse_lib.log.segment import Commit, list_commits
+from lakehouse_lib.log.tombstones import are_expired
+from lakehouse_lib.operations.listing import OBJECT_SCHEMA, SymbolicLinks
+from lakehouse_lib.operations.unneeded_files.plan import referenced_paths
+from lakehouse_lib.protocol import file_paths
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.store.concurrent import at_once
+
+
+def first_version_to_read(store: ObjectStore) -> int:
+    """The first version whose removed files no vacuum has deleted yet.
+
+    Raises:
+        InvalidArgumentError: the commit of this version or a later one was cleaned up, so the log does not have all
+            removed files.
+    """
+    since = last_vacuumed(store)
+    first = 0 if since is None else since + 1
+    commits = list_commits(store, first)
+    if commits and commits[0].version > first:
+        raise InvalidArgumentError(
+            f"the log starts at version {commits[0].version}; expected {first}, the version after the last vacuum",
+            table=store.root,
+            hint="Pass full=True. Commits that were cleaned up have removed files, which only a listing finds",
+            code="DELTA_CANNOT_VACUUM_LITE",
+        )
+    return first
+
+
+def removes_below_checkpoint(latest: Snapshot, since: int = 0, first: int = 0) -> list[pa.Table]:
+    """The removes (REMOVE_SCHEMA) of each commit that is still in the log and older than this version's checkpoint.
+
+    Reads these commits.
+
+    Args:
+        since: ms since the epoch; commits that were stored before it are left out.
+        first: the first version.
+    """
+    if latest.checkpoint_version is None or latest.checkpoint_version < first:
+        return []
+
+    def removes(commit: Commit) -> pa.Table | None:
+        try:
+            return read_commit(latest.store, commit.version, size=commit.size).removes
+        except VersionNotFoundError:  # cleaned up meanwhile, so no reader can go back to it
+            return None
+
+    due = [commit for commit in list_commits(latest.store, first) if commit.version <= latest.checkpoint_version]
+    every = at_once(latest.store, removes, [commit for commit in due if commit.object.modified >= since])
+    return [table for table in every if table is not None]
+
+
+def change_file_paths(store: ObjectStore, cutoff: int, first: int) -> pa.Array:
+    """The store paths of the change files of commits from the version ``first`` on that were stored before the cutoff.
+
+    The commits are read only if the table has change files.
+    """
+    if next(store.walk(file_paths.CHANGE_DATA), None) is None:
+        return strings([])
+    return file_paths.canonical(logged_change_files(store, cutoff, first)["path"], store)
+
+
+def removed_objects(
+    store: ObjectStore, tombstones: pa.Table, change_files: pa.Array, cutoff: int, needed: pa.ChunkedArray
+) -> tuple[pa.Table, SymbolicLinks]:
+    """The stored files of expired tombstones and the stored change files (OBJECT_SCHEMA), and links to files.
+
+    One request is made for each file that is not needed, and one for each folder of such files.
+
+    Args:
+        tombstones: the removes that the log has.
+        needed: the store paths of files that are kept.
+    """
+    expired = referenced_paths(tombstones.filter(are_expired(tombstones, cutoff)), store)
+    paths = pc.unique(pa.chunked_array([*expired, change_files], pa.string()))
+    paths = paths.filter(pc.invert(pc.is_in(paths, value_set=needed)))
+    paths = paths.filter(pc.invert(file_paths.are_absolute(paths, store)))
+    for folder in _nested_tables(paths, store):
+        paths = paths.filter(pc.invert(pc.starts_with(paths, f"{folder}/")))
+    if not store.is_remote:  # Hadoop's file system for a disk writes checksums
+        paths = pa.concat_arrays([paths, pc.replace_substring_regex(paths, r"^(.*/)?([^/]+)$", r"\1.\2.crc")])
+    links = SymbolicLinks() if store.is_remote else _links(paths, needed, store.root)
+    paths = paths.filter(pc.invert(links.are_behind(paths)))
+    metas = [meta for meta in at_once(store, store.head, paths.to_pylist()) if meta is not None]
+    columns = [
+        strings([meta.path for meta in metas]),
+        int64s([meta.size for meta in metas]),
+        int64s([meta.modified for meta in metas]),
+    ]
+    return pa.Table.from_arrays(columns, schema=OBJECT_SCHEMA), links
+
+
+def _nested_tables(paths: pa.Array, store: ObjectStore) -> list[str]:
+    """The folders of these paths, without the root, that have a log of their own."""
+    folders = {
+        "/".join(steps[:count])
+        for steps in (folder.split("/") for folder in _folders(paths))
+        for count in range(1, len(steps) + 1)
+    }
+
+    def table(folder: str) -> str | None:
+        return folder if next(store.list_from(f"{folder}/{LOG}"), None) is not None else None
+
+    return [folder for folder in at_once(store, table, sorted(folders)) if folder is not None]
+
+
+def _links(paths: pa.Array, needed: pa.ChunkedArray, root: str) -> SymbolicLinks:
+    """The links among these paths, and among the folders of these paths and of needed files."""
+    real_root = os.path.realpath(root)
+    references = needed.filter(pc.invert(pc.starts_with(needed, "/")))
+    folders = {*_folders(paths), *_folders(references)}
+    ends = {path: os.path.realpath(f"{root}/{path}") for path in folders | set(paths.to_pylist())}
+    ends = {path: end for path, end in ends.items() if end != f"{real_root.rstrip('/')}/{path}"}
+    return SymbolicLinks(real_root, ends) if ends else SymbolicLinks()
+
+
+def _folders(paths: pa.Array | pa.ChunkedArray) -> list[str]:
+    """The folders of store paths, without the root."""
+    folders = pc.unique(pc.replace_substring_regex(paths, "/?[^/]*$", "")).to_pylist()
+    return [folder for folder in folders if folder]
