@@ -7,7 +7,7 @@ younger than the retention, because it may belong to a running writer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -39,6 +39,7 @@ from lakehouse_lib.transaction import CommitProperties, OptimisticTransaction, v
 
 _LONGEST_HOURS = 1e10  # about a million years; an int64 holds it in milliseconds
 _HOUR = 3_600_000
+_DELETED_AT_ONCE = 100_000
 
 
 def vacuum(
@@ -50,6 +51,7 @@ def vacuum(
     full: bool = True,
     keep_versions: Sequence[int] = (),
     commit_properties: CommitProperties | None = None,
+    on_deleted: Callable[[pa.Table], object] | None = None,
     now: datetime | None = None,
 ) -> VacuumResult:
     """Delete the files that neither the latest version nor a reader within the retention needs.
@@ -72,6 +74,8 @@ def vacuum(
             files are read from the log, without a listing of the table.
         keep_versions: keep all files of these versions.
         commit_properties: the properties of both commits.
+        on_deleted: called with the deleted files (OBJECT_SCHEMA), at most 100,000 at a time, after their deletion. If
+            it raises an error, the vacuum stops.
         now: the moment from which the retention is counted back; None: this machine's clock, which must not be ahead of
             the store's clock unless it is a dry run.
 
@@ -171,9 +175,14 @@ def vacuum(
             _log(started, "VACUUM END", {"status": "FAILED"}, {"numDeletedFiles": 0, **folders}, commit_properties)
             raise
     records = recorded_files(started.store, moment, cutoff)
-    paths = _still_unneeded(plan, started, records.paths, is_changed=version > latest.version + 1)
+    plan = _still_unneeded(plan, started, records.paths, is_changed=version > latest.version + 1)
+    paths = plan["path"].to_pylist()
     started.store.delete_many(records.unneeded_records)
-    started.store.delete_many(paths)
+    for position in range(0, len(plan), _DELETED_AT_ONCE):
+        batch = plan.slice(position, _DELETED_AT_ONCE)
+        started.store.delete_many(batch["path"].to_pylist())
+        if on_deleted is not None:
+            on_deleted(batch)
     metrics = {"numDeletedFiles": len(paths), **folders}
     end = _log(started.update(), "VACUUM END", {"status": "COMPLETED"}, metrics, commit_properties)
     remember(records)
@@ -189,8 +198,8 @@ def _remember(latest: Snapshot, cutoff: int, *, most: int) -> None:
             write_last_vacuumed(latest.store, max(last_vacuumed(latest.store) or 0, min(version, most)))
 
 
-def _still_unneeded(plan: pa.Table, started: Snapshot, recorded: pa.ChunkedArray, *, is_changed: bool) -> list[str]:
-    """The paths of a plan without the paths that a later restore, clone or pin needs.
+def _still_unneeded(plan: pa.Table, started: Snapshot, recorded: pa.ChunkedArray, *, is_changed: bool) -> pa.Table:
+    """The objects of a plan without those that a later restore, clone or pin needs.
 
     Args:
         recorded: the paths that pins and clones need now.
@@ -198,8 +207,7 @@ def _still_unneeded(plan: pa.Table, started: Snapshot, recorded: pa.ChunkedArray
     """
     live = referenced_paths(started.files, started.store) if is_changed else []
     needed = pa.chunked_array([*live, *recorded.chunks], type=pa.string())
-    paths: list[str] = plan["path"].filter(pc.invert(pc.is_in(plan["path"], value_set=needed))).to_pylist()
-    return paths
+    return plan.filter(pc.invert(pc.is_in(plan["path"], value_set=needed)))
 
 
 def newest(snapshot: Snapshot) -> Snapshot:

@@ -1,0 +1,69 @@
+"""The record of deleted files: a Delta table with a row for each file that a vacuum has deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.values import literal
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
+from lakehouse_lib.engine.incoming import incoming
+from lakehouse_lib.log import clock
+from lakehouse_lib.operations.write.write import Write, write
+from lakehouse_lib.store import open_store
+
+_TIME = pa.timestamp("us", "UTC")
+
+#: The columns of the record. ``path`` is relative to the table and decoded; ``size`` is in bytes.
+SCHEMA = pa.schema(
+    [
+        pa.field("run", pa.string()),
+        pa.field("table", pa.string()),
+        pa.field("path", pa.string()),
+        pa.field("size", pa.int64()),
+        pa.field("modified_at", _TIME),
+        pa.field("deleted_at", _TIME),
+    ]
+)
+
+
+class DeletedFilesRecord:
+    """The record of deleted files in ``RECORDS/deleted_files``. The table is created by the first write.
+
+    Args:
+        records: the location of the platform's own tables.
+    """
+
+    def __init__(self, records: str, storage_options: Mapping[str, str] | None = None) -> None:
+        self.store = open_store(f"{records.rstrip('/')}/deleted_files", dict(storage_options or {}))
+
+    def writer(self, table: str, run: str) -> Callable[[pa.Table], None]:
+        """A function that writes the deleted files of a table, for ``on_deleted`` of ``operations.vacuum``.
+
+        Each call is one commit.
+
+        Args:
+            table: the name or the location of the table.
+            run: the id of the maintenance run.
+        """
+
+        def append(deleted: pa.Table) -> None:
+            count = len(deleted)
+            columns = {
+                "run": pa.repeat(literal(run, pa.string()), count),
+                "table": pa.repeat(literal(table, pa.string()), count),
+                "path": deleted["path"],
+                "size": deleted["size"],
+                "modified_at": _times(deleted["modified"]),
+                "deleted_at": _times(pa.repeat(literal(clock.now(), pa.int64()), count)),
+            }
+            rows = pa.table(columns, schema=SCHEMA)
+            write(self.store, incoming(rows), Write(mode="append", schema_mode="merge"), ArrowEngine())
+
+        return append
+
+
+def _times(milliseconds: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    return pc.cast(pc.cast(milliseconds, pa.timestamp("ms", "UTC")), _TIME)
