@@ -13,6 +13,7 @@ from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.errors import TableNotFoundError
 from lakehouse_lib.expressions import parse
+from lakehouse_lib.fleet.deleted_files import DeletedFilesRecord
 from lakehouse_lib.fleet.planner.correction import Run
 from lakehouse_lib.fleet.planner.step import Effect
 from lakehouse_lib.operations.write.write import Write, write
@@ -98,12 +99,18 @@ class RunRecord:
 
     Args:
         records: the location of the platform's own tables.
+
+    Attributes:
+        records: the store of the platform's own tables.
+        store: the store of the record.
+        deleted_files: the record of the files that vacuums of the runs delete.
     """
 
     def __init__(self, records: str, storage_options: Mapping[str, str] | None = None) -> None:
         options = dict(storage_options or {})
         self.records = open_store(records, options)
         self.store = open_store(f"{records.rstrip('/')}/runs", options)
+        self.deleted_files = DeletedFilesRecord(records, options)
 
     def append(self, entries: Sequence[StepRecord]) -> None:
         """Write the entries in one commit."""

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.fleet.planner.query_cost import query_cost
@@ -22,6 +24,9 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 logger = logging.getLogger(__name__)
 
+#: A compaction commits its finished bins at this interval, so that a killed run keeps them.
+_COMMIT_SECONDS = 300.0
+
 
 def run_step(
     entry: StepRecord,
@@ -29,16 +34,18 @@ def run_step(
     store: ObjectStore,
     engine: Callable[[], Engine],
     commit_properties: CommitProperties | None = None,
+    on_deleted: Callable[[pa.Table], None] | None = None,
 ) -> StepRecord:
     """Run a step on the latest version of its table, and measure its effect. An error is in the record.
 
     Args:
         entry: the record of the step before it is run.
         engine: makes the engine; called only for a step that moves bytes.
+        on_deleted: see ``operations.vacuum``.
     """
     started = time.monotonic()
     try:
-        result, effect = _run(step, store, engine, commit_properties)
+        result, effect = _run(step, store, engine, commit_properties, on_deleted)
     except DeltaError as error:
         logger.warning("%s of %s failed: %s", step.verb, step.table, error)
         return replace(
@@ -54,14 +61,24 @@ def run_step(
 
 
 def _run(
-    step: Step, store: ObjectStore, engine: Callable[[], Engine], properties: CommitProperties | None
+    step: Step,
+    store: ObjectStore,
+    engine: Callable[[], Engine],
+    properties: CommitProperties | None,
+    on_deleted: Callable[[pa.Table], None] | None,
 ) -> tuple[OperationResult, Effect]:
     snapshot = load_snapshot(store)
     result: Any
     if step.verb == "optimize":
         from lakehouse_lib.operations.optimize.compact import compact
 
-        result = compact(snapshot, engine(), **step.arguments, commit_properties=properties)
+        result = compact(
+            snapshot,
+            engine(),
+            **step.arguments,
+            min_commit_interval=_COMMIT_SECONDS,
+            commit_properties=properties,
+        )
         return result, _rewritten(result.metrics)
     if step.verb == "z_order":
         from lakehouse_lib.operations.optimize.z_order.z_order import z_order
@@ -84,7 +101,7 @@ def _run(
     if step.verb == "vacuum":
         from lakehouse_lib.operations.vacuum import vacuum
 
-        result = vacuum(snapshot, dry_run=False, **step.arguments, commit_properties=properties)
+        result = vacuum(snapshot, dry_run=False, **step.arguments, commit_properties=properties, on_deleted=on_deleted)
         return result, Effect(
             files_removed=int(result.metrics["numDeletedFiles"]), bytes_freed=int(result.metrics["sizeOfDataToDelete"])
         )

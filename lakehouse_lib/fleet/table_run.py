@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.fleet.lease import lease
@@ -94,6 +96,17 @@ def maintain_table(
         if on_step is not None:
             on_step(entry)
 
+    def note_deleted(files: pa.Table) -> None:
+        try:
+            if record is not None:
+                record.deleted_files.writer(order.table, order.run)(files)
+        except DeltaError as error:  # the vacuum goes on
+            logger.warning("%d deleted files of %s are not recorded: %s", len(files), order.table, error)
+
+    def run(step: Step) -> StepRecord:
+        entry = step_record(order.run, order.planned_at, step)
+        return run_step(entry, step, table.store, engine, commit_properties, note_deleted)
+
     with ExitStack() as stack:
         try:
             if record is not None:
@@ -105,14 +118,10 @@ def maintain_table(
             note(failed_plan(order.run, order.planned_at, table.name, error))
             return entries
         for step in steps:
-            note(run_step(step_record(order.run, order.planned_at, step), step, table.store, engine, commit_properties))
+            note(run(step))
         if any(entry.version is not None for entry in entries):
             for step in _upkeep(table, corrections):
-                note(
-                    run_step(
-                        step_record(order.run, order.planned_at, step), step, table.store, engine, commit_properties
-                    )
-                )
+                note(run(step))
     return entries
 
 

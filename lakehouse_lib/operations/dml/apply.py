@@ -13,7 +13,7 @@ from pyroaring import BitMap64
 from lakehouse_lib.arrow.values import binaries, bools, column, int64s, literal, numbers_of, strings
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, positions_of, shares
-from lakehouse_lib.engine.parquet.merge_sides import portions
+from lakehouse_lib.engine.parquet.merge.sides import portions
 from lakehouse_lib.engine.parquet.reader import COPIED_COLUMNS, copy_reader
 from lakehouse_lib.engine.parquet.task_results import delete_files, result_of, results_of
 from lakehouse_lib.engine.parquet.writer import DataFileWriter

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.merge_plan import MergeClause, MergePlan
-from lakehouse_lib.engine.parquet.key_join import common_type
-from lakehouse_lib.engine.parquet.merging import merge_rows
+from lakehouse_lib.engine.parquet.merge.key_join import common_type
+from lakehouse_lib.engine.parquet.merge.merging import merge_rows
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, InvalidPredicateError, MetadataChangedError
 from lakehouse_lib.expressions import Predicate, Value, conjoin, from_filters

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_lib.engine.parquet.key_join import KeyJoin, common_type
+from lakehouse_lib.engine.parquet.merge.key_join import KeyJoin, common_type
 
 LETTERS = st.text("ab", max_size=20)
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {

@@ -128,6 +128,9 @@ def test_removed_files_are_vacuumed_once(tmp_path: Path) -> None:
     (entry,) = maintain([table], Budget(), ArrowEngine, record)
     assert entry.measured is not None
     assert (entry.measured.files_removed, entry.measured.bytes_freed) == (20, size)
+    deleted = DeltaTable(tmp_path / "records/deleted_files").to_pyarrow_table()
+    assert (set(deleted["run"].to_pylist()), set(deleted["table"].to_pylist())) == ({entry.run}, {"t"})
+    assert (len(deleted), sum(deleted["size"].to_pylist())) == (20, size)
     assert plan_fleet([table], Budget(), record).plan.steps == ()
 
 

@@ -19,8 +19,10 @@ import pytest
 
 from lakehouse_lib import CommitProperties, DeltaTable, write_deltalake
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.parquet import merge_sides, merge_task, updating
-from lakehouse_lib.engine.parquet.key_join import common_type
+from lakehouse_lib.engine.parquet import updating
+from lakehouse_lib.engine.parquet.merge import sides as merge_sides
+from lakehouse_lib.engine.parquet.merge import task as merge_task
+from lakehouse_lib.engine.parquet.merge.key_join import common_type
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, MetadataChangedError
 from lakehouse_lib.operations.dml import apply
 from lakehouse_lib.table.merger import TableMerger

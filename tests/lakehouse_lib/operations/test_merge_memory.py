@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import ArrowEngine, DeltaTable, WriterProperties, write_deltalake
-from lakehouse_lib.engine.parquet import merge_task
+from lakehouse_lib.engine.parquet.merge import task as merge_task
 from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.operations.dml import apply

@@ -14,10 +14,10 @@ from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.computing import with_computed
 from lakehouse_lib.engine.merge_plan import MergePlan
 from lakehouse_lib.engine.parquet.change_files import changed_rows
-from lakehouse_lib.engine.parquet.key_join import KeyJoin, common_type
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, shares
-from lakehouse_lib.engine.parquet.merge_sides import first_clauses, one_side, portions, row_sizes
-from lakehouse_lib.engine.parquet.merge_task import MergeTask, TaskResult, run_merge_task
+from lakehouse_lib.engine.parquet.merge.key_join import KeyJoin, common_type
+from lakehouse_lib.engine.parquet.merge.sides import first_clauses, one_side, portions, row_sizes
+from lakehouse_lib.engine.parquet.merge.task import MergeTask, TaskResult, run_merge_task
 from lakehouse_lib.engine.parquet.reader import COPIED_COLUMNS
 from lakehouse_lib.engine.parquet.task_results import delete_files, results_of
 from lakehouse_lib.engine.parquet.writer import write_checked

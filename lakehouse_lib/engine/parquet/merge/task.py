@@ -21,9 +21,9 @@ from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.computing import with_computed
 from lakehouse_lib.engine.merge_plan import MergeCase, MergeClause, MergePlan
 from lakehouse_lib.engine.parquet.change_files import changed_rows
-from lakehouse_lib.engine.parquet.key_join import KeyJoin
 from lakehouse_lib.engine.parquet.matching import matches_table
-from lakehouse_lib.engine.parquet.merge_sides import (
+from lakehouse_lib.engine.parquet.merge.key_join import KeyJoin
+from lakehouse_lib.engine.parquet.merge.sides import (
     columns_of_sides,
     first_clauses,
     one_side,
