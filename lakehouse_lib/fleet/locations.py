@@ -18,72 +18,96 @@ from lakehouse_lib.store.uris import parse
 if TYPE_CHECKING:
     from lakehouse_lib.fleet.registry import Registry
 
+#: A key of the registry, with the keys above it: ``("tables", "orders", "uri")``.
+Key = tuple[str, ...]
 
-def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[str]:
-    """A message for each conflict, with the registry's keys and what to change."""
-    owners: dict[str, str] = {}
+
+def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[tuple[Key, str]]:
+    """For each conflict the key to change, and a message with the keys and what to change."""
+    owners: dict[str, Key] = {}
     loaded: dict[str, str] = {}
     for name, table in registry.tables.items():
-        owners.setdefault(place(table.uri), f"tables.{name}")
+        key: Key = ("tables", name)
+        owner = owners.setdefault(place(table.uri), key)
+        if owner != key:
+            yield (*key, "uri"), f"{_text(key)} has the location of {_text(owner)}; expected one entry for a location"
         if table.source is not None:
             loaded[place(table.uri)] = name
     for name, table in registry.tables.items():
         if table.quarantine is None:
             continue
         quarantine = place(table.quarantine)
+        key = ("tables", name, "quarantine")
         other = name if quarantine == place(table.uri) else loaded.get(quarantine)
         if other is not None:
             yield (
-                f"tables.{name}.quarantine has the location of tables.{other}; expected a location of its own, because "
-                "rejected rows need their own table"
+                key,
+                f"{_text(key)} has the location of tables.{other}; expected a location of its own, because rejected "
+                "rows need their own table",
             )
         namesake = registry.tables.get(name + quarantine_suffix)
         if namesake is not None and quarantine != place(namesake.uri):
             yield (
+                ("tables", name + quarantine_suffix),
                 f"tables.{name}{quarantine_suffix} has the name of {name}'s quarantine, but not its location; rename "
-                f"it, or give it the location of tables.{name}.quarantine"
+                f"it, or give it the location of {_text(key)}",
             )
-        owners.setdefault(quarantine, f"tables.{name}.quarantine")
+        owners.setdefault(quarantine, key)
     if registry.report is not None:
         output = place(registry.report.output)
+        key = ("report", "output")
         if output in owners:
             yield (
-                f"report.output has the location of {owners[output]}, which the report would replace; expected a "
-                "location of its own"
+                key,
+                f"{_text(key)} has the location of {_text(owners[output])}, which the report would replace; expected a "
+                "location of its own",
             )
-        owners[output] = "report.output"
-    if registry.ledger is not None:
-        yield from _ledger_clashes(registry, registry.ledger, owners)
+        owners[output] = key
+    yield from _folder_clashes(registry, owners)
     for key, file in _files(registry).items():
         for folder in _folders_around(file):
             if folder in owners:
-                yield f"{key} is in the folder of {owners[folder]}, where vacuum would delete it; move it elsewhere"
+                owner_text = _text(owners[folder])
+                yield (
+                    key,
+                    f"{_text(key)} is in the folder of {owner_text}, where vacuum would delete it; move it elsewhere",
+                )
 
 
-def _ledger_clashes(registry: Registry, ledger: str, owners: Mapping[str, str]) -> Iterator[str]:
-    """A message for each table, report or landing folder that is the ledger's folder, inside it, or around it.
+def _folder_clashes(registry: Registry, owners: Mapping[str, Key]) -> Iterator[tuple[Key, str]]:
+    """Conflicts of ``ledger`` and ``records``: a table, report or landing folder in the same folder, inside, or around.
 
-    Jobs and suppliers write in those folders, and could delete the ledger's documents.
+    Jobs and suppliers write in those folders, and vacuum deletes files there.
     """
-    landings = [
-        (table.source.landing, f"tables.{name}.source.landing")
-        for name, table in registry.tables.items()
-        if table.source is not None
-    ]
-    ledger_place = _real_place(place(ledger))
-    for owned, owner in [*owners.items(), *landings]:
-        folder = _real_place(place(owned))
-        if _lies_in(ledger_place, folder) or _lies_in(folder, ledger_place):
-            yield f"ledger and {owner} have the same location, or one is inside the other; move the ledger"
-
-
-def _files(registry: Registry) -> dict[str, str]:
-    files = {"report.sql": registry.report.sql} if registry.report is not None else {}
+    owned = [(_real_place(folder), owner) for folder, owner in owners.items()]
     for name, table in registry.tables.items():
+        if table.source is not None:
+            owned.append((_real_place(place(table.source.landing)), ("tables", name, "source", "landing")))
+    for name, location in (("ledger", registry.ledger), ("records", registry.records)):
+        if location is None:
+            continue
+        own = _real_place(place(location))
+        for folder, owner in owned:
+            if _lies_in(own, folder) or _lies_in(folder, own):
+                yield (
+                    (name,),
+                    f"{name} and {_text(owner)} have the same location, or one is inside the other; move the {name}",
+                )
+        owned.append((own, (name,)))
+
+
+def _files(registry: Registry) -> dict[Key, str]:
+    files: dict[Key, str] = {("report", "sql"): registry.report.sql} if registry.report is not None else {}
+    for name, table in registry.tables.items():
+        key: Key = ("tables", name)
         landing = table.source.landing if table.source is not None else None
-        own = {"source.landing": landing, "schema": table.schema_file, "suite": table.suite}
-        files.update({f"tables.{name}.{key}": path for key, path in own.items() if path is not None})
+        own = {(*key, "source", "landing"): landing, (*key, "schema"): table.schema_file, (*key, "suite"): table.suite}
+        files.update({file_key: path for file_key, path in own.items() if path is not None})
     return files
+
+
+def _text(key: Key) -> str:
+    return ".".join(key)
 
 
 def place(location: str) -> str:

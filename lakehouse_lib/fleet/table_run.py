@@ -51,15 +51,7 @@ class MaintainedTable:
     @classmethod
     def of(cls, name: str, table: Table, storage_options: Mapping[str, str] | None = None) -> MaintainedTable:
         """A table of the registry, with the policy that the registry gives it."""
-        chosen = table.maintenance.model_dump(exclude_none=True, exclude={"engine"})
-        policy = Policy(
-            cluster_by=table.cluster_by,
-            target_file_size=table.target_file_size,
-            retention_hours=table.vacuum.retention_hours,
-            enforce_retention=table.vacuum.enforce_retention,
-            **chosen,
-        )
-        return cls(name, open_store(table.uri, dict(storage_options or {})), policy)
+        return cls(name, open_store(table.uri, dict(storage_options or {})), table.policy())
 
 
 def maintain_table(

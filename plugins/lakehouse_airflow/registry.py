@@ -13,8 +13,8 @@ from lakehouse_lib.fleet.registry import Registry, RegistryError, Table, read_re
 ENVIRONMENT_VARIABLE = "LAKEHOUSE_REGISTRY"
 
 
-def registry_path() -> Path:
-    """The path of the registry's file.
+def registry_path() -> str | Path:
+    """The path of the registry's file, or its URI in an object store.
 
     Raises:
         RegistryError: no file is configured.
@@ -23,9 +23,9 @@ def registry_path() -> Path:
     if not configured:
         raise RegistryError(
             f"the registry is not configured; set the environment variable {ENVIRONMENT_VARIABLE}, or registry in the "
-            "section [lakehouse] of airflow.cfg, to the JSON file that lists the tables"
+            "section [lakehouse] of airflow.cfg, to the file that lists the tables"
         )
-    return Path(configured).expanduser().absolute()
+    return configured if "://" in configured else Path(configured).expanduser().absolute()
 
 
 def is_configured() -> bool:

@@ -77,7 +77,7 @@ def test_an_error_names_the_file_and_the_key(
 def test_a_key_that_is_there_twice_is_refused(registry_file: Path) -> None:
     text = registry_file.read_text()
     registry_file.write_text(text.replace('"tables": {', '"tables": {"orders": {"uri": "tables/old"}, ', 1))
-    with pytest.raises(RegistryError, match=r"lakehouse\.json: the key 'orders' occurs twice"):
+    with pytest.raises(RegistryError, match=r"lakehouse\.json: tables\.orders: the key 'orders' occurs twice"):
         load_registry()
 
 
@@ -108,6 +108,10 @@ def test_a_key_that_is_there_twice_is_refused(registry_file: Path) -> None:
         (("ledger",), "tables/orders_by_customer", r"ledger and report\.output have"),
         (("ledger",), "landing/orders", r"ledger and tables\.orders\.source\.landing have"),
         (("ledger",), "landing/orders/_ledger/", r"ledger and tables\.orders\.source\.landing have"),
+        (("records",), "tables/orders/records", r"records and tables\.orders have the same location, or one is inside"),
+        (("records",), "landing/orders", r"records and tables\.orders\.source\.landing have"),
+        (("records",), "ledger/records", r"records and ledger have"),
+        (("tables", "lineitem", "uri"), "./tables/customer", r"customer has the location of tables\.lineitem"),
         (("ledger",), "landing/", r"ledger and tables\.orders\.source\.landing have"),
         (("ledger",), "file://{here}/landing/x/../orders//ledger/", r"ledger and tables\.orders\.source\.landing have"),
         (("ledger",), "FILE://localhost{here}/tables/%6Frders/l", r"ledger and tables\.orders have the same location"),
@@ -197,7 +201,7 @@ def test_what_is_read_as_a_plain_file_has_no_scheme(
 )
 def test_a_scheme_with_one_slash_is_no_folder(registry_file: Path, keys: tuple[str, ...]) -> None:
     edit(registry_file, *keys, value="s3:/ada:hunter2@lake/t")
-    with pytest.raises(RegistryError, match=rf"{'.'.join(keys)}: .*expected s3://$") as error:
+    with pytest.raises(RegistryError, match=rf"{'.'.join(keys)}: .*expected s3:// \(line 1\)$") as error:
         load_registry()
     assert "hunter2" not in "".join(traceback.format_exception(error.value))
 
@@ -239,6 +243,13 @@ def test_airflow_cfg_names_it_too(registry_file: Path, monkeypatch: pytest.Monke
     monkeypatch.delenv("LAKEHOUSE_REGISTRY")
     monkeypatch.setenv("AIRFLOW__LAKEHOUSE__REGISTRY", str(registry_file))
     assert "orders" in load_registry().tables
+
+
+def test_it_may_be_in_an_object_store(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKEHOUSE_REGISTRY", registry_file.as_uri())
+    body = {"tables": {"orders": {"uri": "tables/orders"}}}
+    registry_file.write_text(json.dumps(body))
+    assert load_registry().table("orders").uri == f"{registry_file.parent.as_uri()}/tables/orders"
 
 
 def test_unknown_names_list_the_known_ones(registry_file: Path) -> None:

@@ -1,90 +1,249 @@
-"""The text of a registry as plain values: JSON, or YAML without aliases. Both refuse duplicate keys."""
+"""The text of a registry as plain values: JSON, or YAML without aliases and tags. Both refuse duplicate keys.
+
+YAML is read by its core schema (YAML 1.2), so ``no`` and ``22:00`` are texts. Values are built from YAML's events,
+without recursion, because a deeply nested text would crash the process in PyYAML's composer.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from typing import Any
-
-from lakehouse_lib.fleet.registry.errors import RegistryError
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 #: The place of a value: keys and positions from the top.
 Place = tuple[str | int, ...]
 
+_MOST_LEVELS = 32
+_NULLS = ("", "~", "null", "Null", "NULL")
+_BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INTEGER = re.compile(r"[-+]?\d{1,400}", re.ASCII)
+_FLOAT = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?", re.ASCII)
+_SPECIAL_FLOAT = re.compile(r"([-+]?)\.(inf|Inf|INF|nan|NaN|NAN)")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
-def parse(text: str) -> Any:
+
+class Mark(NamedTuple):
+    """A position in a text: line and column, both from 1."""
+
+    line: int
+    column: int
+
+
+class Mistake(NamedTuple):
+    """A mistake in the form of a text; ``mark`` is None if its position is unknown."""
+
+    place: Place
+    message: str
+    mark: Mark | None
+
+
+class SyntaxMistake(ValueError):
+    """The text is neither JSON nor YAML.
+
+    Attributes:
+        message: the problem, without its position.
+    """
+
+    def __init__(self, message: str, mark: Mark | None = None) -> None:
+        super().__init__(message if mark is None else f"{message} (line {mark.line}, column {mark.column})")
+        self.message = message
+        self.mark = mark
+
+
+@dataclass(frozen=True)
+class Document:
+    """The values of a text. Of a duplicate key, ``values`` has the first value."""
+
+    values: Any
+    mistakes: list[Mistake] = field(default_factory=list)
+
+
+def parse(text: str) -> Document:
     """The values of a registry.
 
     Raises:
-        ValueError: the text is neither JSON nor YAML.
-        RegistryError: a key is duplicate, or the text has an alias.
+        SyntaxMistake: the text is neither JSON nor YAML.
     """
-    if text.lstrip().startswith("{"):  # YAML refuses some JSON, such as tabs, and is slower
-        return json.loads(text, object_pairs_hook=_reject_duplicate_keys)
-    import yaml
+    if not text.lstrip().startswith("{"):
+        return _read_yaml(text, {})
+    duplicates: list[str] = []  # json is faster than YAML, which in addition refuses tabs and surrogates
+
+    def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        body: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in body:
+                duplicates.append(key)
+            body.setdefault(key, value)
+        return body
 
     try:
-        node = yaml.compose(text, Loader=yaml.CSafeLoader)
-        if node is None:
-            return None
-        _check(node, set())
-        return yaml.CSafeLoader("").construct_document(node)
-    except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
+        values = json.loads(text, object_pairs_hook=object_of)
+    except (ValueError, RecursionError) as error:
+        return _read_flow(text, error)
+    if not duplicates:
+        return Document(values)
+    mistakes = [Mistake((), _twice(key), None) for key in duplicates]
+    with contextlib.suppress(SyntaxMistake):
+        mistakes = _read_yaml(_without_tabs(text), {}).mistakes or mistakes
+    return Document(values, mistakes)
 
 
-def places(text: str) -> dict[Place, tuple[int, int]]:
-    """The line and the column, from 1, of each value by its place; a value in a mapping has those of its key."""
-    import yaml
-
+def marks_of(text: str) -> dict[Place, Mark]:
+    """The position of each value by its place; a value in a mapping has the position of its key."""
+    marks: dict[Place, Mark] = {}
     try:
-        node = yaml.compose(text.expandtabs(), Loader=yaml.CSafeLoader)
-    except yaml.YAMLError:
+        _read_yaml(_without_tabs(text) if text.lstrip().startswith("{") else text, marks)
+    except SyntaxMistake:
         return {}
-    marks: dict[Place, tuple[int, int]] = {}
-    if node is not None:
-        _mark(node, (), marks)
     return marks
 
 
-def _mark(node: Any, place: Place, marks: dict[Place, tuple[int, int]]) -> None:
-    marks.setdefault(place, (node.start_mark.line + 1, node.start_mark.column + 1))
-    if node.id == "mapping":
-        for key, value in node.value:
-            inner = (*place, str(key.value))
-            marks.setdefault(inner, (key.start_mark.line + 1, key.start_mark.column + 1))
-            _mark(value, inner, marks)
-    elif node.id == "sequence":
-        for number, value in enumerate(node.value):
-            _mark(value, (*place, number), marks)
+def _read_flow(text: str, error: Exception) -> Document:
+    """YAML that begins with a brace; the error of JSON if it is not YAML, either."""
+    try:
+        return _read_yaml(text, {})
+    except SyntaxMistake as mistake:
+        if isinstance(error, json.JSONDecodeError):
+            raise SyntaxMistake(f"is not JSON: {error.msg}", Mark(error.lineno, error.colno)) from None
+        raise mistake from None
 
 
-def _check(node: Any, visited: set[int]) -> None:
-    """Refuse duplicate keys and aliases; a few aliases of aliases could fill the memory."""
-    line = node.start_mark.line + 1
-    if id(node) in visited:
-        raise RegistryError(
-            f"line {line} is used by an alias; expected no aliases: write the value again, or use groups"
-        )
-    visited.add(id(node))
-    if node.id == "mapping":
-        keys: set[str] = set()
-        for key, value in node.value:
-            if key.value in keys:
-                raise RegistryError(
-                    f"the key {key.value!r} in line {key.start_mark.line + 1} occurs twice; remove one of the two"
-                )
-            keys.add(str(key.value))
-            _check(value, visited)
-    elif node.id == "sequence":
-        for value in node.value:
-            _check(value, visited)
+def _without_tabs(text: str) -> str:
+    """JSON as YAML with the same positions."""
+    return _SURROGATE.sub("______", text.replace("\t", " "))
 
 
-def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object as a dict; a duplicate key is an error, where ``json`` would keep the last value."""
-    body: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in body:
-            raise RegistryError(f"the key {key!r} occurs twice in one object; remove one of the two")
-        body[key] = value
-    return body
+@dataclass
+class _Level:
+    """A mapping or a sequence that is being read."""
+
+    place: Place
+    values: dict[str, Any] | list[Any]
+    key: str | None = None
+    is_duplicate: bool = False
+
+
+class _Reader:
+    """Builds the values from YAML's events."""
+
+    def __init__(self, marks: dict[Place, Mark]) -> None:
+        self.marks = marks
+        self.mistakes: list[Mistake] = []
+        self.values: Any = None
+        self._levels: list[_Level] = []
+        self._skipped = 0  # levels of a key that is no text
+
+    def read(self, event: Any) -> None:
+        name = type(event).__name__
+        if self._skipped:
+            self._skipped += name.endswith("StartEvent") - name.endswith("EndEvent")
+            return
+        if name in ("MappingEndEvent", "SequenceEndEvent"):
+            self._levels.pop()
+        elif name in ("ScalarEvent", "AliasEvent", "MappingStartEvent", "SequenceStartEvent"):
+            self._read_node(name, event, Mark(event.start_mark.line + 1, event.start_mark.column + 1))
+
+    def _read_node(self, name: str, event: Any, mark: Mark) -> None:
+        level = self._levels[-1] if self._levels else None
+        if level is not None and isinstance(level.values, dict) and level.key is None:
+            self._read_key(level, level.values, name, event, mark)
+            return
+        place = () if level is None else (*level.place, self._step(level))
+        self.marks.setdefault(place, mark)
+        value: Any = None
+        if name == "AliasEvent":
+            text = "the alias is not supported; expected the value itself, or settings in groups"
+            self.mistakes.append(Mistake(place, text, mark))
+        elif event.tag is not None:
+            self.mistakes.append(Mistake(place, "the tag is not supported; expected a plain value", mark))
+        if name == "ScalarEvent":
+            value = _scalar(event)
+        elif name != "AliasEvent":
+            value = {} if name == "MappingStartEvent" else []
+            self._levels.append(_Level(place, value))
+            if len(self._levels) > _MOST_LEVELS:
+                raise SyntaxMistake(f"has more than {_MOST_LEVELS} levels", mark)
+        if level is None:
+            self.values = value
+        elif isinstance(level.values, list):
+            level.values.append(value)
+        else:
+            if not level.is_duplicate:
+                level.values[str(level.key)] = value
+            level.key, level.is_duplicate = None, False
+
+    def _read_key(self, level: _Level, values: dict[str, Any], name: str, event: Any, mark: Mark) -> None:
+        level.key = event.value if name == "ScalarEvent" else ""
+        if name != "ScalarEvent":
+            self._skipped = int(name.endswith("StartEvent"))
+            level.is_duplicate = True
+            self.mistakes.append(Mistake((*level.place, ""), "the key is not a text; expected a name", mark))
+            return
+        place = (*level.place, event.value)
+        level.is_duplicate = event.value in values
+        if level.is_duplicate:
+            self.mistakes.append(Mistake(place, _twice(event.value), mark))
+        self.marks.setdefault(place, mark)
+
+    @staticmethod
+    def _step(level: _Level) -> str | int:
+        return len(level.values) if isinstance(level.values, list) else str(level.key)
+
+
+def _read_yaml(text: str, marks: dict[Place, Mark]) -> Document:
+    reader = _Reader(marks)
+    for event in _events(text):
+        reader.read(event)
+    return Document(reader.values, reader.mistakes)
+
+
+def _events(text: str) -> Iterator[Any]:
+    import yaml
+
+    documents = 0
+    try:
+        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise SyntaxMistake("has two documents; expected one", _mark_of(event.start_mark))
+            yield event
+    except yaml.MarkedYAMLError as error:
+        reason = " ".join(part for part in (error.context, error.problem) if part)
+        raise SyntaxMistake(f"is not YAML: {reason}", _mark_of(error.problem_mark)) from None
+    except yaml.YAMLError as error:  # a character that YAML does not permit
+        position = getattr(error, "position", None)
+        reason = getattr(error, "reason", "the text cannot be read")
+        raise SyntaxMistake(f"is not YAML: {reason}", None if position is None else _mark_at(text, position)) from None
+
+
+def _mark_of(mark: Any) -> Mark | None:
+    return None if mark is None else Mark(mark.line + 1, mark.column + 1)
+
+
+def _mark_at(text: str, position: int) -> Mark:
+    return Mark(text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position))
+
+
+def _scalar(event: Any) -> Any:
+    """The value of a scalar by YAML's core schema; one in quotes is a text."""
+    text: str = event.value
+    if not event.implicit[0] or event.tag is not None:
+        return text
+    if text in _NULLS:
+        return None
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    special = _SPECIAL_FLOAT.fullmatch(text)
+    return text if special is None else float(special[1] + special[2])
+
+
+def _twice(key: str) -> str:
+    return f"the key {key!r} occurs twice in one object; remove one of the two"

@@ -30,8 +30,15 @@ def _resolve(location: str, info: ValidationInfo) -> str:
         )
     folder = (info.context or {}).get("folder", ".")
     if "://" in folder:
-        return posixpath.normpath(location) if location.startswith("/") else f"{folder}/{posixpath.normpath(location)}"
+        return posixpath.normpath(location) if location.startswith("/") else _below(folder, location)
     return os.path.normpath(Path(folder, location))
+
+
+def _below(folder: str, path: str) -> str:
+    """A relative path below the URI of a folder. It cannot leave the bucket."""
+    scheme, _, rest = folder.partition("://")
+    host, _, top = rest.partition("/")
+    return f"{scheme}://{host}{posixpath.normpath(posixpath.join('/', top, path))}"
 
 
 def _require_path(path: str, info: ValidationInfo) -> str:
@@ -48,6 +55,8 @@ def _require_path(path: str, info: ValidationInfo) -> str:
 
 
 def _parse_size(value: object) -> object:
+    if isinstance(value, bool):  # pydantic takes true as 1
+        raise ValueError("the size is a boolean; expected bytes, or a text such as 256mb")
     if not isinstance(value, str):
         return value
     try:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from pydantic import ValidationError
 
-from lakehouse_lib.fleet.registry import document
+from lakehouse_lib.fleet.registry import document, rules
 from lakehouse_lib.fleet.registry.errors import RegistryError, RegistryUnreadableError
 from lakehouse_lib.fleet.registry.registry import Registry
 
@@ -19,14 +20,18 @@ class Problem:
     """A mistake in a registry.
 
     Attributes:
-        key: the key with the mistake, as ``tables.orders.uri``; "" for the whole registry.
-        line, column: its place in the file, from 1; None: the file cannot be parsed.
+        key: the key with the mistake, as ``tables.orders.uri``; "": the message names the keys.
+        line, column: its position in the file, from 1; None: unknown.
     """
 
     key: str
     message: str
     line: int | None = None
     column: int | None = None
+
+    def __str__(self) -> str:
+        text = f"{self.key}: {self.message}" if self.key else self.message
+        return text if self.line is None else f"{text} (line {self.line})"
 
 
 def read_registry(path: str | Path, storage_options: Mapping[str, str] | None = None) -> Registry:
@@ -38,27 +43,29 @@ def read_registry(path: str | Path, storage_options: Mapping[str, str] | None = 
     """
     name, folder, text = _read(path, storage_options)
     try:
-        return Registry.model_validate(_parse(name, text), context={"folder": folder})
-    except ValidationError as error:
-        # Not ``from error``: pydantic's text quotes every value, and Airflow shows the whole chain of an import error.
-        raise RegistryError("\n".join(f"{name}: {_explain(problem)}" for problem in error.errors())) from None
+        outcome = _validate(text, folder)
+    except document.SyntaxMistake as mistake:
+        # Not ``from mistake`` here and below: Airflow shows the whole chain of an import error.
+        raise RegistryUnreadableError(f"{name}: the registry {mistake}") from None
+    if isinstance(outcome, Registry):
+        return outcome
+    raise RegistryError("\n".join(f"{name}: {problem}" for problem in outcome))
 
 
 def check_registry(path: str | Path, storage_options: Mapping[str, str] | None = None) -> list[Problem]:
-    """All mistakes of a registry, with their lines; empty: the registry is valid.
+    """All mistakes of a registry, sorted by line; empty: the registry is valid.
+
+    Rules between keys, such as those about overlapping locations, are checked if the keys themselves are valid.
 
     Raises:
         RegistryUnreadableError: the file cannot be read.
     """
-    name, folder, text = _read(path, storage_options)
+    _, folder, text = _read(path, storage_options)
     try:
-        Registry.model_validate(_parse(name, text), context={"folder": folder})
-    except ValidationError as error:
-        marks = document.places(text)
-        return sorted((_problem(problem, marks) for problem in error.errors()), key=lambda each: each.line or 0)
-    except RegistryError as error:
-        return [Problem("", str(error.args[0]).removeprefix(f"{name}: "))]
-    return []
+        outcome = _validate(text, folder)
+    except document.SyntaxMistake as mistake:
+        return [Problem("", f"the registry {mistake.message}", *(mistake.mark or ()))]
+    return [] if isinstance(outcome, Registry) else outcome
 
 
 def registry_schema() -> dict[str, Any]:
@@ -85,44 +92,63 @@ def _read(path: str | Path, storage_options: Mapping[str, str] | None) -> tuple[
 def _read_object(location: str, storage_options: Mapping[str, str] | None) -> tuple[str, str, str]:
     from lakehouse_lib.errors import DeltaError
     from lakehouse_lib.store import open_store
+    from lakehouse_lib.store.uris import parse
 
-    folder, _, name = location.rpartition("/")
+    try:
+        parse(location)  # refuses a location that holds a secret, which messages would show
+    except DeltaError as error:
+        raise RegistryUnreadableError(f"the registry cannot be read: {error.description}") from error
+    end_of_folder = location.rindex("/") + 1
+    folder, name = location[:end_of_folder], unquote(location[end_of_folder:])
     try:
         text = open_store(folder, dict(storage_options or {})).read(name).decode()
     except (DeltaError, UnicodeError) as error:
-        raise RegistryUnreadableError(f"{name}: the registry cannot be read: {error}") from error
-    return name, folder, text
+        reason = error.description if isinstance(error, DeltaError) else "it is not UTF-8 text"
+        raise RegistryUnreadableError(f"{location}: the registry cannot be read: {reason}") from error
+    return location, folder, text
 
 
-def _parse(name: str, text: str) -> Any:
+def _validate(text: str, folder: str) -> Registry | list[Problem]:
+    """The registry, or all its mistakes."""
+    parsed = document.parse(text)
+    mistakes = [Problem(_key(mistake.place), mistake.message, *(mistake.mark or ())) for mistake in parsed.mistakes]
     try:
-        return document.parse(text)
-    except RegistryError as error:
-        raise RegistryError(f"{name}: {error.args[0]}") from None
-    except ValueError as error:
-        kind = "JSON" if text.lstrip().startswith("{") else "YAML"
-        raise RegistryUnreadableError(f"{name}: the registry is not {kind}: {error}") from error
+        registry = Registry.model_validate(parsed.values, context={"folder": folder})
+    except ValidationError as error:
+        marks = document.marks_of(text)
+        refused = {mistake.place for mistake in parsed.mistakes}
+        for problem in error.errors():
+            place = _place(problem["loc"])
+            if not any(place[:depth] in refused for depth in range(1, len(place) + 1)):
+                mistakes.append(_problem(problem, place, marks))
+    else:
+        if not mistakes:
+            return registry
+    return sorted(mistakes, key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
-def _problem(problem: Any, marks: Mapping[document.Place, tuple[int, int]]) -> Problem:
-    place: document.Place = tuple(problem["loc"])
-    key = ".".join(str(part) for part in place)
-    message = _explain(problem).removeprefix(f"{key}: ")
-    if not key:  # a rule between keys names the first of them in its text
-        named = [part for part in message.replace(":", " ").split() if "." in part]
-        place = tuple(named[0].split(".")) if named else ()
-    while place and place not in marks:
-        place = place[:-1]
-    return Problem(key, message, *marks.get(place, (None, None)))
+def _place(loc: tuple[int | str, ...]) -> document.Place:
+    """The place of pydantic's ``loc``, which has another step for the key of a mapping."""
+    return loc[:-1] if loc and loc[-1] == "[key]" else loc
+
+
+def _key(place: document.Place) -> str:
+    return ".".join(str(step) for step in place if step != "")
+
+
+def _problem(problem: Any, place: document.Place, marks: Mapping[document.Place, document.Mark]) -> Problem:
+    marked = place
+    while marked and marked not in marks:
+        marked = marked[:-1]
+    key = "" if problem["type"] == rules.ERROR_TYPE else _key(place)
+    return Problem(key, _explain(problem), *marks.get(marked, ()))
 
 
 def _explain(problem: Any) -> str:
-    key = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        return f"{key}: unknown key"
-    reason = problem["msg"].removeprefix("Value error, ")
+        return "unknown key"
+    reason: str = problem["msg"].removeprefix("Value error, ")
     value = problem["input"]
     # A location that is rejected for its scheme may hold a secret.
-    shows_value = isinstance(value, str | int | float) and problem["type"] != "no_path"
-    shown = f" (got {value!r})" if shows_value else ""
-    return f"{key}: {reason}{shown}" if key else reason
+    shows_value = isinstance(value, str | int | float) and problem["type"] not in ("no_path", rules.ERROR_TYPE)
+    return f"{reason} (got {value!r})" if shows_value else reason

@@ -6,10 +6,12 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from lakehouse_lib.fleet.locations import clashes
+from lakehouse_lib.fleet.locations import place
+from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.registry.errors import RegistryError
 from lakehouse_lib.fleet.registry.fields import LocalPath, Location, Name, Strict
 from lakehouse_lib.fleet.registry.inheritance import inherited
+from lakehouse_lib.fleet.registry.rules import check_rules
 from lakehouse_lib.fleet.registry.subjects import ApprovalPolicy, Subject, SubjectRows, Through
 from lakehouse_lib.fleet.registry.tables import Settings, Table
 from lakehouse_lib.fleet.registry.window import BudgetSettings
@@ -60,41 +62,8 @@ class Registry(Strict):
         return inherited(body)
 
     @model_validator(mode="after")
-    def _check_groups(self) -> Registry:
-        for name, table in self.tables.items():
-            if table.group is not None and table.group not in self.groups:
-                expected = ", ".join(sorted(self.groups)) or "none"
-                raise ValueError(f"tables.{name}.group is {table.group!r}; expected one of groups: {expected}")
-        return self
-
-    @model_validator(mode="after")
-    def _check_table_names(self) -> Registry:
-        used = {
-            *(self.report.tables if self.report else ()),
-            *(rows.table for subject in self.subjects.values() for rows in subject.rows),
-            *(rows.through.table for subject in self.subjects.values() for rows in subject.rows if rows.through),
-        }
-        unknown = sorted(name for name in used if name not in self.tables and self._quarantine(name) is None)
-        if unknown:
-            raise ValueError(
-                f"the tables have no {', '.join(unknown)}; expected one of {', '.join(sorted(self.tables)) or 'none'}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _check_ledger(self) -> Registry:
-        asking = [*(f"subjects.{name}" for name in self.subjects), *(["repair"] if self.repair is not None else [])]
-        if asking and self.ledger is None:
-            raise ValueError(
-                f'{asking[0]} needs a ledger: write "ledger": LOCATION beside "tables", a location where Airflow\'s '
-                "users cannot write"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _check_locations(self) -> Registry:
-        for clash in clashes(self, _QUARANTINE):
-            raise ValueError(clash)
+    def _check_rules(self) -> Registry:
+        check_rules(self, _QUARANTINE)
         return self
 
     def table(self, name: str) -> Table:
@@ -115,17 +84,27 @@ class Registry(Strict):
             location = self.report.output
         return None if location is None else self._unlisted(location)
 
+    def policy(self, name: str) -> Policy:
+        """The policy by which the table of that name is maintained, with what it inherits.
+
+        Raises:
+            RegistryError: the registry has no such table.
+        """
+        return self.table(name).policy()
+
     def fleet(self) -> dict[str, Table]:
         """The tables that are maintained, by name: the tables, their quarantines, and the table of the report.
 
-        The report's table has the name ``report``, unless a table has that name.
+        The report's table has the name ``report``, unless a table has that name. A location that has several names,
+        such as a quarantine of two tables, is in the fleet once, under the first name.
         """
         fleet = dict(self.tables)
-        for name, table in self.tables.items():
-            if table.quarantine is not None:
-                fleet.setdefault(f"{name}{_QUARANTINE}", self._unlisted(table.quarantine))
-        if self.report is not None:
-            fleet.setdefault(_REPORT, self._unlisted(self.report.output))
+        locations = {place(table.uri) for table in fleet.values()}
+        unlisted = [(f"{name}{_QUARANTINE}", table.quarantine) for name, table in self.tables.items()]
+        for name, location in [*unlisted, (_REPORT, self.report.output if self.report is not None else None)]:
+            if location is not None and name not in fleet and place(location) not in locations:
+                fleet[name] = self._unlisted(location)
+                locations.add(place(location))
         return fleet
 
     def _unlisted(self, location: str) -> Table:

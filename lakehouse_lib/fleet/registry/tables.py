@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.planner.verbs import Verb
 from lakehouse_lib.fleet.registry.fields import Bytes, LocalPath, Location, Name, Strict
 
@@ -53,6 +54,17 @@ class Settings(Strict):
     )
     vacuum: VacuumPolicy = VacuumPolicy()
     maintenance: Maintenance = Maintenance()
+
+    def policy(self) -> Policy:
+        """The policy by which a table with these settings is maintained."""
+        chosen = self.maintenance.model_dump(exclude_none=True, exclude={"engine"})
+        return Policy(
+            cluster_by=self.cluster_by,
+            target_file_size=self.target_file_size,
+            retention_hours=self.vacuum.retention_hours,
+            enforce_retention=self.vacuum.enforce_retention,
+            **chosen,
+        )
 
 
 class Table(Settings):

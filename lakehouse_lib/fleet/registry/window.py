@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
@@ -56,8 +56,8 @@ class Window(Strict):
             closes = datetime.combine(day, time.fromisoformat(self.end), local.tzinfo)
             if closes <= opens:
                 closes += timedelta(days=1)
-            if opens <= local < closes:
-                return (closes - local).total_seconds()
+            if opens.astimezone(UTC) <= now < closes.astimezone(UTC):  # not ``local``: its clock may jump in a window
+                return (closes.astimezone(UTC) - now).total_seconds()
         return 0.0
 
 

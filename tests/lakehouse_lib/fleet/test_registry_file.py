@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
 import deltalake
+import jsonschema
 import pyarrow as pa
 import pytest
 import yaml
@@ -86,21 +88,107 @@ schedule: {}
     assert problem.message == "tables.b.group is 'night'; expected one of groups: none"
 
 
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        """\
+tables:
+  orders: &orders {uri: orders}
+  clicks: *orders
+  orders: {uri: old}
+  events: {uri: !!str events, priority: 1}
+  ? [a, b]
+  : {uri: x}
+""",
+    )
+    assert [(problem.line, problem.column, problem.key) for problem in check_registry(file)] == [
+        (3, 11, "tables.clicks"),
+        (4, 3, "tables.orders"),
+        (5, 17, "tables.events.uri"),
+        (5, 31, "tables.events.priority"),
+        (6, 5, "tables"),
+    ]
+    with pytest.raises(RegistryError) as error:
+        read_registry(file)
+    assert str(error.value).count(f"{file}: ") == 5
+
+
+def test_all_broken_rules_are_reported_at_once(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        """\
+tables:
+  a.b: {uri: a, group: x}
+  c: {uri: a/, quarantine: c/_q}
+report: {tables: [c, d, e], sql: c/report.sql, output: c/_q}
+records: c/_q/records
+""",
+    )
+    assert [(problem.line, problem.column) for problem in check_registry(file)] == [
+        (2, 17),  # group x
+        (3, 7),  # the location of a.b
+        (4, 22),  # d
+        (4, 25),  # e
+        (4, 48),  # the report's table is the quarantine
+        (5, 1),  # records is in the quarantine
+    ]
+
+
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "message", "position"),
     [
-        ("tables: {a: {uri: x}, a: {uri: y}}", "the key 'a' in line 1 occurs twice"),
-        ("tables:\n  a: &x {uri: x}\n  b: *x\n", "line 2 is used by an alias"),
-        ("tables: [", "the registry is not YAML"),
-        ("tables: !!python/object/apply:os.system [echo]", "the registry is not YAML"),
-        ("- a\n- b\n", "Input should be a valid dictionary"),
-        ("", "Input should be a valid dictionary"),
+        ("tables: {a: {uri: x}, a: {uri: y}}", "the key 'a' occurs twice", (1, 23)),
+        ('{"tables": {"a": {"uri": "x"},\n\t"a": {"uri": "\\ud83d\\ude00"}}}', "the key 'a' occurs twice", (2, 2)),
+        ('{"tables": {\n\t"\\ud83d\\ude00": {},\n\t"a": {"uri": 3}}}', "valid string", (3, 8)),
+        ("tables:\n  a: &x {uri: x}\n  b: *x\n", "the alias is not supported", (3, 6)),
+        ("tables: [", "the registry is not YAML", (2, 1)),
+        ('{"tables": [\n1,', "the registry is not JSON", (2, 3)),
+        ("tables: a\x01", "the registry is not YAML", (1, 10)),
+        ("tables: {}\n---\ntables: {}\n", "the registry has two documents", (2, 1)),
+        ("tables: !!python/object/apply:os.system [echo]", "the tag is not supported", (1, 9)),
+        ("tables: " + "[" * 100_000, "the registry has more than 32 levels", (1, 40)),
+        ('{"tables": ' + "[" * 100_000, "the registry has more than 32 levels", (1, 43)),
+        ("- a\n- b\n", "Input should be a valid dictionary", (1, 1)),
+        ("", "Input should be a valid dictionary", (None, None)),
     ],
 )
-def test_text_that_is_not_a_registry_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_text_that_is_not_a_registry_is_refused(
+    tmp_path: Path, text: str, message: str, position: tuple[int | None, int | None]
+) -> None:
     file = written(tmp_path, text)
     with pytest.raises(RegistryError, match=message):
         read_registry(file)
+    problem = next(problem for problem in check_registry(file) if message in problem.message)
+    assert (problem.line, problem.column) == position
+
+
+def test_yaml_is_read_by_its_core_schema(tmp_path: Path) -> None:
+    text = """\
+{tables: {no: {uri: 1e3, cluster_by: [on, 2026-01-01, "1"], target_file_size: 0012,
+  vacuum: {retention_hours: 1.5e1, enforce_retention: false}}, 1: {uri: x, target_file_size: null}}, # flow
+ budget: {window: {start: 22:00, end: 06:00}}}
+"""
+    (problem,) = check_registry(written(tmp_path, text))
+    assert (problem.key, problem.line, problem.column) == ("tables.no.uri", 1, 16)
+    registry = read_registry(written(tmp_path, text.replace("1e3", "1e3s")))
+    assert registry.tables["no"].cluster_by == ("on", "2026-01-01", "1")
+    assert registry.policy("no") == Policy(
+        cluster_by=("on", "2026-01-01", "1"), target_file_size=12, retention_hours=15.0, enforce_retention=False
+    )
+    assert registry.tables["1"].target_file_size is None
+    assert registry.budget.window == Window(start="22:00", end="06:00")
+
+
+def test_a_size_is_not_a_boolean(tmp_path: Path) -> None:
+    (problem,) = check_registry(written(tmp_path, "tables: {a: {uri: x, target_file_size: true}}"))
+    assert problem.key == "tables.a.target_file_size"
+
+
+def test_a_location_is_in_the_fleet_once(tmp_path: Path) -> None:
+    text = (
+        "tables: {a: {uri: a, quarantine: q}, b: {uri: b, quarantine: ./q/}, c: {uri: c, quarantine: d}, d: {uri: d}}"
+    )
+    assert list(read_registry(written(tmp_path, text)).fleet()) == ["a", "b", "c", "d", "a_quarantine"]
 
 
 def test_a_mistake_in_the_defaults_is_reported_once(tmp_path: Path) -> None:
@@ -115,11 +203,29 @@ def test_a_registry_is_read_from_a_store(tmp_path: Path) -> None:
     registry = read_registry(f"file://{tmp_path}/lakehouse.yaml")
     assert registry.table("a").uri == f"file://{tmp_path}/tables/a"
     assert registry.table("b").uri == "/data/b"
+    up = read_registry(written(tmp_path, "tables: {a: {uri: ../../../../../../../../a}}").as_uri())
+    assert up.table("a").uri == "file:///a"
     with pytest.raises(RegistryUnreadableError, match=r"nothing\.yaml: the registry cannot be read"):
         read_registry(f"file://{tmp_path}/nothing.yaml")
     open_store(tmp_path).put("lakehouse.yaml", text.replace("uri: /data/b", "uri: b, suite: b.json").encode())
     with pytest.raises(RegistryError, match=r"tables\.b\.suite: .*expected an absolute path"):
         read_registry(f"file://{tmp_path}/lakehouse.yaml")
+
+
+@pytest.mark.parametrize("location", ["s3://ada:hunter2@lake/l.yaml", "https://lake/l.yaml?signature=a/hunter2"])
+def test_a_secret_in_the_location_of_a_registry_is_not_shown(location: str) -> None:
+    for call in (read_registry, check_registry):
+        with pytest.raises(RegistryUnreadableError) as error:
+            call(location)
+        assert "hunter2" not in "".join(traceback.format_exception(error.value))
+
+
+def test_the_published_schema_accepts_the_example() -> None:
+    assert EXAMPLE is not None
+    validator = jsonschema.Draft202012Validator(registry_schema())
+    body = yaml.safe_load(EXAMPLE[1])
+    validator.validate(body)
+    assert not validator.is_valid({**body, "schedule": {}})
 
 
 def test_the_published_schema_is_that_of_the_models() -> None:
@@ -139,6 +245,14 @@ def test_the_published_schema_is_that_of_the_models() -> None:
 def test_a_window_may_include_midnight(time: str, seconds: float) -> None:
     window = Window(start="22:00", end="06:00", timezone="Europe/Berlin", days=("friday",))
     assert window.seconds_left(datetime.fromisoformat(time).replace(tzinfo=UTC)) == seconds
+
+
+def test_a_window_is_shorter_when_the_clock_is_put_forward() -> None:
+    window = Window(start="22:00", end="06:00", timezone="Europe/Berlin")
+    opening = datetime(2026, 3, 28, 21, tzinfo=UTC)  # 22:00; at 02:00 it becomes 03:00
+    assert window.seconds_left(opening) == 7 * 3600
+    assert window.seconds_left(datetime(2026, 10, 24, 20, tzinfo=UTC)) == 9 * 3600
+    assert window.seconds_left(datetime(2026, 3, 29, 4, tzinfo=UTC)) == 0
 
 
 def test_tables_are_found_and_not_searched(tmp_path: Path) -> None:
