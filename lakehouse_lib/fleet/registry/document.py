@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from lakehouse_lib.store.uris import shown
+
 #: The place of a value: keys and positions from the top.
 Place = tuple[str | int, ...]
 
@@ -246,4 +248,4 @@ def _scalar(event: Any) -> Any:
 
 
 def _twice(key: str) -> str:
-    return f"the key {key!r} occurs twice in one object; remove one of the two"
+    return f"the key {shown(key)} occurs twice in one object; remove one of the two"

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from lakehouse_lib.fleet.registry import document, rules
 from lakehouse_lib.fleet.registry.errors import RegistryError, RegistryUnreadableError
 from lakehouse_lib.fleet.registry.registry import Registry
+from lakehouse_lib.store.uris import shown
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,9 @@ def _place(loc: tuple[int | str, ...]) -> document.Place:
 
 
 def _key(place: document.Place) -> str:
-    return ".".join(str(step) for step in place if step != "")
+    """The text of a place. A step that may hold a secret, such as a location in the place of a name, is not shown."""
+    steps = [str(step) for step in place if step != ""]
+    return ".".join(step if shown(step) == repr(step) else "…" for step in steps)
 
 
 def _problem(problem: Any, place: document.Place, marks: Mapping[document.Place, document.Mark]) -> Problem:
@@ -149,6 +152,6 @@ def _explain(problem: Any) -> str:
         return "unknown key"
     reason: str = problem["msg"].removeprefix("Value error, ")
     value = problem["input"]
-    # A location that is rejected for its scheme may hold a secret.
-    shows_value = isinstance(value, str | int | float) and problem["type"] not in ("no_path", rules.ERROR_TYPE)
-    return f"{reason} (got {value!r})" if shows_value else reason
+    if problem["type"] in ("no_path", rules.ERROR_TYPE) or not isinstance(value, str | int | float):
+        return reason
+    return f"{reason} (got {shown(value) if isinstance(value, str) else value})"

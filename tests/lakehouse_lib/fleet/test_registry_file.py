@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import traceback
@@ -13,6 +14,8 @@ import jsonschema
 import pyarrow as pa
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lakehouse_lib.fleet.discover import discover
 from lakehouse_lib.fleet.planner.policy import Policy
@@ -25,6 +28,7 @@ from lakehouse_lib.fleet.registry import (
     read_registry,
     registry_schema,
 )
+from lakehouse_lib.fleet.registry.document import SyntaxMistake, marks_of, parse
 from lakehouse_lib.fleet.table_run import MaintainedTable
 from lakehouse_lib.store import open_store
 
@@ -218,6 +222,50 @@ def test_a_secret_in_the_location_of_a_registry_is_not_shown(location: str) -> N
         with pytest.raises(RegistryUnreadableError) as error:
             call(location)
         assert "hunter2" not in "".join(traceback.format_exception(error.value))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tables: {a: SECRET}",
+        "tables: {a: {uri: [SECRET]}}",
+        "tables: {a: {uri: a, group: 'SECRET', target_file_size: SECRET, cluster_by: SECRET}}",
+        "tables: {SECRET: {uri: a}, SECRET: {uri: b, x: 1}}",
+        '{"tables": {"SECRET": {"uri": "a"}, "SECRET": {"uri": "b"}}, "SECRET": 1}',
+        "tables: *SECRET",
+        "tables: !SECRET",
+        "SECRET",
+    ],
+)
+def test_a_location_in_the_wrong_place_is_not_shown(tmp_path: Path, text: str) -> None:
+    file = written(tmp_path, text.replace("SECRET", "s3://ada:hunter2@lake/t"))
+    with pytest.raises(RegistryError) as error:
+        read_registry(file)
+    assert "hunter2" not in "".join(traceback.format_exception(error.value))
+    assert "hunter2" not in repr(check_registry(file))
+
+
+PRINTABLE = st.text(st.characters(exclude_categories=("Cc", "Cs", "Cn", "Co", "Zl", "Zp"), exclude_characters="\ufeff"))
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | PRINTABLE,
+        lambda inner: st.lists(inner) | st.dictionaries(PRINTABLE, inner),
+        max_leaves=20,
+    )
+)
+def test_json_in_yaml_has_the_values_of_json(value: object) -> None:
+    text = json.dumps(value, ensure_ascii=False).replace("Infinity", ".inf")
+    assert parse(f"x: {text}").values == {"x": json.loads(json.dumps(value))}
+    assert parse(f"- {text}\n").mistakes == []
+
+
+@given(st.text("{}[]:,-?&*!'\"\\#|> \n\tab1", max_size=40))
+def test_any_text_is_parsed_or_refused(text: str) -> None:
+    with contextlib.suppress(SyntaxMistake):
+        parse(text)
+    marks_of(text)
 
 
 def test_the_published_schema_accepts_the_example() -> None:
