@@ -79,6 +79,8 @@ def _folder_clashes(registry: Registry, owners: Mapping[str, Key]) -> Iterator[t
 
     Jobs and suppliers write in those folders, and vacuum deletes files there.
     """
+    if registry.ledger is None and registry.records is None:
+        return
     owned = [(_real_place(folder), owner) for folder, owner in owners.items()]
     for name, table in registry.tables.items():
         if table.source is not None:

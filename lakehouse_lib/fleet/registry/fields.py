@@ -65,6 +65,16 @@ def _parse_size(value: object) -> object:
         raise ValueError("the size is not valid; expected bytes, or a text such as 256mb") from None
 
 
+def _refuse_duplicates(columns: tuple[str, ...]) -> tuple[str, ...]:
+    names = [column.lower() for column in columns]  # Delta's names are the same regardless of case
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise ValueError(f"the columns have {columns[number]!r} twice; remove one of the two")
+    return columns
+
+
+#: Names of columns, each once.
+Columns = Annotated[tuple[str, ...], AfterValidator(_refuse_duplicates)]
 #: A path or URI; a relative path is relative to the folder of the registry file.
 Location = Annotated[str, AfterValidator(_resolve)]
 #: A path on a disk; a relative path is relative to the folder of the registry file.

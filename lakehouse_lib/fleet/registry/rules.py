@@ -26,6 +26,7 @@ def check_rules(registry: Registry, quarantine_suffix: str) -> None:
     problems = [
         *_unknown_groups(registry),
         *_unknown_tables(registry, quarantine_suffix),
+        *_clustered_partitions(registry),
         *_missing_ledger(registry),
         *clashes(registry, quarantine_suffix),
     ]
@@ -69,6 +70,18 @@ def _table_names(registry: Registry) -> Iterator[tuple[Place, str]]:
             yield (*place, "table"), rows.table
             if rows.through is not None:
                 yield (*place, "through", "table"), rows.through.table
+
+
+def _clustered_partitions(registry: Registry) -> Iterator[tuple[Place, str]]:
+    for name, table in registry.tables.items():
+        partitions = {column.lower() for column in table.partition_by}
+        for column in table.cluster_by:
+            if column.lower() in partitions:
+                yield (
+                    ("tables", name, "cluster_by"),
+                    f"tables.{name}.cluster_by has the partition column {column!r}; expected other columns, because "
+                    "files are clustered within a partition",
+                )
 
 
 def _missing_ledger(registry: Registry) -> Iterator[tuple[Place, str]]:

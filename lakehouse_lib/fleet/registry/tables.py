@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.planner.verbs import Verb
-from lakehouse_lib.fleet.registry.fields import Bytes, LocalPath, Location, Name, Strict
+from lakehouse_lib.fleet.registry.fields import Bytes, Columns, LocalPath, Location, Name, Strict
 
 
 class Source(Strict):
@@ -48,7 +48,7 @@ class Maintenance(Strict):
 class Settings(Strict):
     """The settings of a table's maintenance. What is not said is decided by the table's own properties."""
 
-    cluster_by: tuple[str, ...] = Field(default=(), description="the columns to Z-order by")
+    cluster_by: Columns = Field(default=(), description="the columns to Z-order by")
     target_file_size: Bytes | None = Field(
         default=None, description="bytes, or a text such as 256mb; None: the table's delta.targetFileSize"
     )
@@ -76,7 +76,7 @@ class Table(Settings):
     schema_file: LocalPath | None = Field(default=None, alias="schema")
     suite: LocalPath | None = None
     quarantine: Location | None = None
-    partition_by: tuple[str, ...] = ()
+    partition_by: Columns = ()
 
     @model_validator(mode="after")
     def _check_load(self) -> Table:

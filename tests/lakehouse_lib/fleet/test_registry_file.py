@@ -183,6 +183,19 @@ def test_yaml_is_read_by_its_core_schema(tmp_path: Path) -> None:
     assert registry.budget.window == Window(start="22:00", end="06:00")
 
 
+def test_columns_of_clustering_are_named_once_and_are_no_partitions(tmp_path: Path) -> None:
+    text = "defaults: {cluster_by: [day]}\ntables:\n  a: {uri: a, cluster_by: [id, ID]}\n  b: {uri: b}\n"
+    (problem,) = check_registry(written(tmp_path, text))
+    assert (problem.key, problem.message) == (
+        "tables.a.cluster_by",
+        "the columns have 'ID' twice; remove one of the two",
+    )
+    text = "defaults: {cluster_by: [day]}\ntables:\n  a: {uri: a}\n  b: {uri: b, partition_by: [Day]}\n"
+    (problem,) = check_registry(written(tmp_path, text))
+    assert "tables.b.cluster_by has the partition column 'day'" in problem.message
+    assert (problem.line, problem.column) == (4, 3)
+
+
 def test_a_size_is_not_a_boolean(tmp_path: Path) -> None:
     (problem,) = check_registry(written(tmp_path, "tables: {a: {uri: x, target_file_size: true}}"))
     assert problem.key == "tables.a.target_file_size"
