@@ -35,11 +35,17 @@ class Mark(NamedTuple):
 
 
 class Mistake(NamedTuple):
-    """A mistake in the form of a text; ``mark`` is None if its position is unknown."""
+    """A mistake in the form of a text.
+
+    Attributes:
+        mark: its position; None: unknown.
+        hides_value: the value in this place is not read, so nothing can be said about it.
+    """
 
     place: Place
     message: str
     mark: Mark | None
+    hides_value: bool = False
 
 
 class SyntaxMistake(ValueError):
@@ -158,9 +164,11 @@ class _Reader:
         value: Any = None
         if name == "AliasEvent":
             text = "the alias is not supported; expected the value itself, or settings in groups"
-            self.mistakes.append(Mistake(place, text, mark))
+            self.mistakes.append(Mistake(place, text, mark, hides_value=True))
         elif event.tag is not None:
-            self.mistakes.append(Mistake(place, "the tag is not supported; expected a plain value", mark))
+            self.mistakes.append(
+                Mistake(place, "the tag is not supported; expected a plain value", mark, hides_value=True)
+            )
         if name == "ScalarEvent":
             value = _scalar(event)
         elif name != "AliasEvent":
@@ -182,7 +190,7 @@ class _Reader:
         if name != "ScalarEvent":
             self._skipped = int(name.endswith("StartEvent"))
             level.is_duplicate = True
-            self.mistakes.append(Mistake((*level.place, ""), "the key is not a text; expected a name", mark))
+            self.mistakes.append(Mistake(level.place, "the key is not a text; expected a name", mark))
             return
         place = (*level.place, event.value)
         level.is_duplicate = event.value in values

@@ -117,10 +117,10 @@ def _validate(text: str, folder: str) -> Registry | list[Problem]:
         registry = Registry.model_validate(parsed.values, context={"folder": folder})
     except ValidationError as error:
         marks = document.marks_of(text)
-        refused = {mistake.place for mistake in parsed.mistakes}
+        hidden = {mistake.place for mistake in parsed.mistakes if mistake.hides_value}
         for problem in error.errors():
             place = _place(problem["loc"])
-            if not any(place[:depth] in refused for depth in range(1, len(place) + 1)):
+            if not any(place[:depth] in hidden for depth in range(len(place) + 1)):
                 mistakes.append(_problem(problem, place, marks))
     else:
         if not mistakes:
@@ -135,7 +135,7 @@ def _place(loc: tuple[int | str, ...]) -> document.Place:
 
 def _key(place: document.Place) -> str:
     """The text of a place. A step that may hold a secret, such as a location in the place of a name, is not shown."""
-    steps = [str(step) for step in place if step != ""]
+    steps = [str(step) for step in place]
     return ".".join(step if shown(step) == repr(step) else "…" for step in steps)
 
 

@@ -97,7 +97,7 @@ def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
         tmp_path,
         """\
 tables:
-  orders: &orders {uri: orders}
+  orders: &orders {uri: orders, x: 1}
   clicks: *orders
   orders: {uri: old}
   events: {uri: !!str events, priority: 1}
@@ -106,6 +106,7 @@ tables:
 """,
     )
     assert [(problem.line, problem.column, problem.key) for problem in check_registry(file)] == [
+        (2, 33, "tables.orders.x"),
         (3, 11, "tables.clicks"),
         (4, 3, "tables.orders"),
         (5, 17, "tables.events.uri"),
@@ -114,7 +115,7 @@ tables:
     ]
     with pytest.raises(RegistryError) as error:
         read_registry(file)
-    assert str(error.value).count(f"{file}: ") == 5
+    assert str(error.value).count(f"{file}: ") == 6
 
 
 def test_all_broken_rules_are_reported_at_once(tmp_path: Path) -> None:
