@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +12,7 @@ from lakehouse_lib.arrow.values import numbers_of
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.statistics import ColumnPath, bounds_of
-
-
-def mean_files_at_a_point(snapshot: Snapshot, columns: Sequence[str]) -> dict[str, float]:
-    """``files_at_a_point`` of all files of a version."""
-    return files_at_a_point(snapshot, snapshot.files, columns)
+from lakehouse_lib.statistics import Bounds, ColumnPath, bounds_of
 
 
 def files_at_a_point(snapshot: Snapshot, files: pa.Table, columns: Sequence[str]) -> dict[str, float]:
@@ -29,6 +24,15 @@ def files_at_a_point(snapshot: Snapshot, files: pa.Table, columns: Sequence[str]
 
     Args:
         files: a files table of the version.
+
+    Raises:
+        InvalidArgumentError: a column does not exist, or its type has no order.
+    """
+    return depths_of(column_bounds(snapshot, files, columns))
+
+
+def column_bounds(snapshot: Snapshot, files: pa.Table, columns: Sequence[str]) -> dict[str, Bounds]:
+    """The bounds of columns in each of these files; partition columns, which have none, are left out.
 
     Raises:
         InvalidArgumentError: a column does not exist, or its type has no order.
@@ -49,8 +53,28 @@ def files_at_a_point(snapshot: Snapshot, files: pa.Table, columns: Sequence[str]
             path = (snapshot.layout.physical_name(field),)
             column_types[path], names[path] = field.type, field.name
     bounds = bounds_of(files, column_types) if column_types else {}
-    depths = {names[path]: _mean_depth(bound.min, bound.max) for path, bound in bounds.items()}
+    return {names[path]: bound for path, bound in bounds.items()}
+
+
+def depths_of(bounds: Mapping[str, Bounds]) -> dict[str, float]:
+    """``files_at_a_point`` of columns with these bounds."""
+    depths = {name: _mean_depth(bound.min, bound.max) for name, bound in bounds.items()}
     return {name: depth for name, depth in depths.items() if depth is not None}
+
+
+def skipped_shares(depths: Mapping[str, float], files: int, columns: Iterable[str]) -> dict[str, float]:
+    """The mean share of the files that a query of one value of a column skips by the statistics in the log, by column.
+
+    The query asks for a value that is the min or the max of a file; every such value is equally likely. It skips the
+    files whose range from min to max does not have the value. A file without both bounds is not skipped. So a column
+    without bounds in any file has 0.0, and a column whose files do not overlap has 1 - 1 / files.
+
+    Args:
+        depths: of ``depths_of``.
+        files: the number of files.
+        columns: the columns of the result.
+    """
+    return {name: max(0.0, 1 - depths[name] / files) if name in depths else 0.0 for name in columns}
 
 
 def _mean_depth(low: pa.Array, high: pa.Array) -> float | None:

@@ -117,11 +117,22 @@ class DescribedTable:
 
         return detail(self._snapshot)
 
-    def health(self, *, target_file_size: int | None = None, clustered_by: Sequence[str] = ()) -> Health:
-        """The health metrics of the table, computed from the log only; see ``fleet.health``."""
+    def health(
+        self,
+        *,
+        target_file_size: int | None = None,
+        clustered_by: Sequence[str] = (),
+        retention_hours: float | None = None,
+    ) -> Health:
+        """The health metrics of the table, computed from the log only; see ``fleet.health``, which also scores them."""
         from lakehouse_lib.fleet.health import health
 
-        return health(self._snapshot, target_file_size=target_file_size, clustered_by=clustered_by)
+        return health(
+            self._snapshot,
+            target_file_size=target_file_size,
+            clustered_by=clustered_by,
+            retention_hours=retention_hours,
+        )
 
     def files(self, predicate: str | Filters | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
         """The live files that may hold a row for which ``predicate`` is true, as an Arrow table; no data is read.

@@ -148,9 +148,16 @@ class LakehouseHook(BaseHook):
         return self.table(table).detail()
 
     def health(self, table: str) -> dict[str, Any]:
-        """The table's health metrics, with the registry's target file size and Z-order columns."""
-        opened = self.table(table)
-        entry = registered(table)
+        """The table's health metrics and ``score``, with the registry's target size, Z-order columns and retention."""
+        from lakehouse_lib.fleet.health import score
+
+        opened, entry = self.table(table), registered(table)
         if entry is None:
-            return opened.health().to_dict()
-        return opened.health(target_file_size=entry.target_file_size, clustered_by=entry.cluster_by).to_dict()
+            metrics = opened.health()
+        else:
+            metrics = opened.health(
+                target_file_size=entry.target_file_size,
+                clustered_by=entry.cluster_by,
+                retention_hours=entry.vacuum.retention_hours,
+            )
+        return {**metrics.to_dict(), "score": score(metrics).to_dict()}

@@ -145,7 +145,8 @@ def test_what_moves_no_bytes_runs_in_the_task(orders: Path) -> None:
     assert [entry["version"] for entry in history] == [1]
     health = LakehouseHealthOperator(task_id="t", table="orders").execute({})
     assert (health["files"], health["target_file_size"]) == (2, 100 * 1024 * 1024)
-    assert list(health["clustering"]) == ["o_custkey"]
+    assert list(health["clustering"]) == list(health["skipping"]) == ["o_custkey"]
+    assert health["score"] == {"points": 100, "reasons": []}
     json.dumps([history, health])
     checkpoint = LakehouseCheckpointOperator(task_id="t", table="orders")
     assert checkpoint.execute({}) == {"table": "orders", "read_version": 1, "version": None}

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from lakehouse_lib.arrow.values import literal
-from lakehouse_lib.errors import VersionNotFoundError
+from lakehouse_lib.fleet.log_upkeep import checkpoint_lag, reclaimable_files, replayed_commits
 from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.planner.step import OPEN_BYTES, Effect, Step
 from lakehouse_lib.log import cleanup as log_cleanup
 from lakehouse_lib.log import file_names
-from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit
-from lakehouse_lib.log.last_vacuum import last_vacuumed
-from lakehouse_lib.log.segment import Commit, list_commits
+from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.log.tombstones import retention
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.store.concurrent import at_once
 
 _HOUR = 3_600_000
-#: Commits of so many bytes are worth a checkpoint, however few they are.
-_LARGE_LOG = 64 * 2**20
 #: The size of a file's add action in a checkpoint, by which the size of a checkpoint is predicted.
 _ACTION_BYTES = 250
-#: The most commits whose removes a plan of a vacuum reads.
-_MOST_COMMITS = 1_000
 #: Removed files that expired so long ago are deleted, even if that does not pay: they may be personal data.
 _OVERDUE = 7 * 24 * _HOUR
 #: The objects in a page of a listing, and in a request that deletes them.
@@ -39,9 +28,9 @@ def checkpoint_step(table: str, snapshot: Snapshot) -> Step | None:
     Due after as many commits as ``delta.checkpointInterval``, or if the commits have more than 64 MiB.
     """
     since = snapshot.checkpoint_version
-    commits = list_commits(snapshot.store, 0 if since is None else since + 1)
+    commits = replayed_commits(snapshot, list_commits(snapshot.store, 0 if since is None else since + 1))
     log_bytes = sum(commit.size for commit in commits)
-    if len(commits) < CHECKPOINT_INTERVAL.of(snapshot.configuration, snapshot.store.root) and log_bytes < _LARGE_LOG:
+    if checkpoint_lag(commits, CHECKPOINT_INTERVAL.of(snapshot.configuration, snapshot.store.root)) < 1:
         return None
     written = snapshot.file_count * _ACTION_BYTES
     return Step(
@@ -63,8 +52,8 @@ def checkpoint_step(table: str, snapshot: Snapshot) -> Step | None:
 def vacuum_step(table: str, snapshot: Snapshot, policy: Policy, now: int) -> Step | None:
     """The step that deletes removed files past the retention, or None.
 
-    Predicted by the removes in the commits since the last vacuum (``log.last_vacuum``). Files that no commit refers to
-    are found only by the vacuum itself, so they are not predicted.
+    Predicted by ``reclaimable_files``. Files that no commit refers to are found only by the vacuum itself, so they are
+    not predicted.
 
     Args:
         now: ms since the epoch.
@@ -72,17 +61,13 @@ def vacuum_step(table: str, snapshot: Snapshot, policy: Policy, now: int) -> Ste
     store = snapshot.store
     own = retention(snapshot.configuration, store.root)
     retention_ms = own if policy.retention_hours is None else int(policy.retention_hours * _HOUR)
-    cutoff = now - retention_ms
-    since = last_vacuumed(store)
-    due = [commit for commit in list_commits(store, 0 if since is None else since + 1) if commit.modified <= cutoff]
-    if not due:
-        return None
-    removed = _removed(snapshot, due[-_MOST_COMMITS:])
-    if not len(removed):
+    reclaimable = reclaimable_files(snapshot, retention_ms, now)
+    removed = reclaimable.files
+    if reclaimable.since is None:
         return None
     size = total_size(removed)
     objects = snapshot.file_count + len(snapshot.tombstones) + len(removed)
-    at_least = "at least " if len(due) > _MOST_COMMITS else ""
+    at_least = "at least " if reclaimable.is_partial else ""
     return Step(
         table,
         "vacuum",
@@ -91,7 +76,7 @@ def vacuum_step(table: str, snapshot: Snapshot, policy: Policy, now: int) -> Ste
         f"{at_least}{len(removed)} files with {size} bytes were removed longer ago than {retention_ms / _HOUR:g} hours",
         Effect(files_removed=len(removed), bytes_freed=size),
         requests=_pages(objects) + _pages(len(removed)),
-        is_overdue=due[0].modified <= cutoff - _OVERDUE,
+        is_overdue=reclaimable.since <= now - retention_ms - _OVERDUE,
     )
 
 
@@ -127,31 +112,6 @@ def cleanup_step(table: str, snapshot: Snapshot, policy: Policy, now: int) -> St
         requests=_pages(len(paths)),
         is_overdue=True,
     )
-
-
-def _removed(snapshot: Snapshot, commits: list[Commit]) -> pa.Table:
-    """The paths and sizes of the files that these commits removed, and of their change files, without live files."""
-    store = snapshot.store
-
-    def read(commit: Commit) -> CommitActions | None:
-        try:
-            return read_commit(store, commit.version, size=commit.size)
-        except VersionNotFoundError:  # cleaned up after it was listed
-            return None
-
-    columns = ["path", "size"]
-    tables = [
-        table.select(columns)
-        for actions in at_once(store, read, commits)
-        if actions is not None
-        for table in (actions.removes, actions.changes)
-    ]
-    if not tables:
-        return pa.table({"path": pa.array([], pa.string()), "size": pa.array([], pa.int64())})
-    files = pa.concat_tables(tables)
-    files = files.filter(pc.invert(pc.is_in(files["path"], value_set=snapshot.file_columns(["path"])["path"])))
-    sizes = files.set_column(1, "size", pc.fill_null(files["size"], literal(0, pa.int64())))
-    return sizes.group_by("path").aggregate([("size", "max")]).rename_columns(["path", "size"])
 
 
 def _pages(objects: int) -> int:

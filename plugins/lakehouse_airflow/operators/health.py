@@ -9,7 +9,7 @@ from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperat
 
 
 class LakehouseHealthOperator(LakehouseTableOperator):
-    """Returns the table's health metrics, computed from its log only."""
+    """Returns the table's health metrics and their score with reasons, computed from its log only."""
 
     def run(self, hook: LakehouseHook) -> dict[str, Any]:
         return hook.health(self.table)

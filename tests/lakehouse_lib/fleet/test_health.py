@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 import time
 from pathlib import Path
 
@@ -13,15 +15,25 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse_lib import DeltaTable as LakehouseTable
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.fleet.health import Health, health
+from lakehouse_lib.fleet.health.sizes import BUCKETS
+from lakehouse_lib.fleet.health.writes import Writer
 from lakehouse_lib.fleet.overlap import _mean_depth
+from lakehouse_lib.fleet.planner.policy import Policy
+from lakehouse_lib.fleet.planner.upkeep import checkpoint_step, vacuum_step
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, open_store
-from tests.log_builder import add, put
+from tests.log_builder import add, put, statistics
 from tests.peers import files_delta_rs
 
 DAY = 86_400.0
+PARTS = ("0", "1", "__HIVE_DEFAULT_PARTITION__")
+
+
+def parts_of(table: Path) -> list[str]:
+    return [file.parent.name.removeprefix("part=") for file in files_delta_rs(table)]
 
 
 def of(table: Path, version: int | None = None, **arguments: object) -> Health:
@@ -61,6 +73,13 @@ def test_what_is_counted_is_what_is_on_disk(table: Path) -> None:
     assert report.partitions == 3
     assert report.compactable_files == report.small_files - 1  # the null partition has only one file
     assert report.largest_partition_files == 5
+    totals = [sum(size for size, part in zip(sizes, parts_of(table), strict=True) if part == name) for name in PARTS]
+    assert (report.largest_partition_bytes, report.median_partition_bytes) == (max(totals), int(np.median(totals)))
+    assert report.largest_partition_share == pytest.approx(max(totals) / sizes.sum())
+    for bucket, end in zip(report.size_histogram, [*BUCKETS[1:], np.inf], strict=True):
+        inside = [size for size in sizes if bucket.start <= size < end]
+        assert (bucket.files, bucket.bytes) == (len(inside), sum(inside))
+    assert (report.columns, report.partition_columns) == (3, ("part",))
     json.dumps(report.to_dict())
 
 
@@ -70,6 +89,49 @@ def test_tombstones_and_what_vacuum_would_give_back(table: Path) -> None:
     assert (fresh.reclaimable_files, fresh.reclaimable_bytes) == (0, 0)
     assert later.reclaimable_files == later.tombstones
     assert later.reclaimable_bytes == later.tombstone_bytes > 0
+
+
+def test_what_a_vacuum_has_deleted_is_not_reclaimable(table: Path) -> None:
+    moment = time.time() + 8 * DAY
+    before = of(table, now=moment)
+    step = vacuum_step("t", load_snapshot(open_store(table)), Policy(), int(moment * 1000))
+    assert step is not None
+    assert step.predicted.files_removed == before.reclaimable_files > 0
+    assert step.predicted.bytes_freed == before.reclaimable_bytes
+    LakehouseTable(table).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
+    assert of(table, now=moment).tombstones == before.tombstones
+    assert of(table, now=moment).reclaimable_files == 0
+    assert vacuum_step("t", load_snapshot(open_store(table)), Policy(), int(moment * 1000)) is None
+
+
+def test_the_same_commits_are_due_for_a_checkpoint_as_in_a_plan(tmp_path: Path) -> None:
+    for version in range(12):
+        put(tmp_path, version, add(f"{version}"))
+        snapshot = load_snapshot(open_store(tmp_path))
+        report = health(snapshot)
+        assert report.replayed_bytes == report.log_bytes > 0
+        assert (report.checkpoint_lag >= 1) == (checkpoint_step("t", snapshot) is not None) == (version >= 9)
+
+
+def test_writes_by_day_and_by_whom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    task = {"operation": "WRITE", "engineInfo": "e/1", "userName": "ann", "airflow": {"dag_id": "load", "run_id": "r"}}
+    infos = [{"operation": "DELETE"}, task, task, {"operation": "MERGE"}, {"operation": 5, "airflow": "x"}]
+    for version, info in enumerate(infos):
+        files = 1_000 if version == 3 else 1  # of a large commit only the beginning is read
+        put(tmp_path, version, {"commitInfo": info}, *(add(f"{version}-{number}") for number in range(files)))
+    log = tmp_path / "_delta_log"
+    os.utime(log / f"{0:020d}.json", (now - 8 * DAY, now - 8 * DAY))
+    os.utime(log / f"{1:020d}.json", (now - DAY, now - DAY))
+    writes = of(tmp_path, now=now + 5).writes
+    assert (writes.commits, writes.commits_read) == (4, 4)
+    assert writes.per_day == pytest.approx(4 / 7)
+    assert sorted(writes.by_day.values()) == [1, 3]
+    assert writes.writers[0] == Writer("WRITE", "e/1", "ann", "load", 2)
+    assert set(writes.writers[1:]) == {Writer("MERGE", None, None, None, 1), Writer(None, None, None, None, 1)}
+    monkeypatch.setattr("lakehouse_lib.fleet.health.writes.MOST_COMMITS", 2)
+    fewer = of(tmp_path, now=now + 5).writes
+    assert (fewer.commits, fewer.commits_read, len(fewer.writers)) == (4, 2, 2)
 
 
 def test_versions_and_the_last_checkpoint(table: Path) -> None:
@@ -114,6 +176,14 @@ def test_overlap_of_a_sorted_and_of_a_shuffled_column(tmp_path: Path) -> None:
         of(root, clustered_by=["missing"])
 
 
+def test_skipping_of_a_sorted_and_of_a_shuffled_column(tmp_path: Path) -> None:
+    for start in range(0, 80, 10):
+        rows = {"key": list(range(start, start + 10)), "other": [0, 1] * 5, "flag": [True, False] * 5, "p": ["a"] * 10}
+        write_deltalake(tmp_path, pa.table(rows), mode="append", partition_by=["p"])
+    report = of(tmp_path, clustered_by=["key", "other", "flag", "p"])
+    assert report.skipping == {"key": 1 - 1 / 8, "other": 0.0, "flag": 0.0}  # flag has no bounds, and p is no column
+
+
 ranges = st.lists(
     st.one_of(st.none(), st.tuples(st.integers(-5, 5), st.integers(0, 4)).map(lambda r: (r[0], r[0] + r[1]))),
     max_size=8,
@@ -134,3 +204,20 @@ def test_overlap_is_what_counting_one_by_one_gives(files: list[tuple[int, int] |
     expected = [sum(f is None or f[0] <= point <= f[1] for f in files) for point in points]
     depth = _mean_depth(low, high)
     assert depth == (pytest.approx(np.mean(expected)) if points else None)
+
+
+@given(ranges)
+def test_skipped_share_is_what_counting_file_by_file_gives(files: list[tuple[int, int] | None]) -> None:
+    with tempfile.TemporaryDirectory() as root:
+        adds = [add(f"{n}", **({"stats": statistics(*ends)} if ends else {})) for n, ends in enumerate(files)]
+        put(Path(root), 0, *adds)
+        report = of(Path(root), clustered_by=["id"])
+    shares = []
+    for value in [end for ends in files if ends for end in ends]:
+        skipped = 0
+        for ends in files:
+            if ends is not None and not ends[0] <= value <= ends[1]:
+                skipped += 1
+        shares.append(skipped / len(files))
+    assert report.skipping == {"id": pytest.approx(np.mean(shares) if shares else 0.0)}
+    assert report.uncounted_files == sum(ends is None for ends in files)

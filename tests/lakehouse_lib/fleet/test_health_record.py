@@ -1,0 +1,49 @@
+"""The history of health is a Delta table that delta-rs reads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from lakehouse_lib.fleet.health import health, score
+from lakehouse_lib.fleet.health.record import SCHEMA, HealthRecord
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import open_store
+
+DAY = 86_400_000
+NOW = 1_800_000_000_000
+
+
+def test_a_series_has_the_looks_of_a_table(tmp_path: Path) -> None:
+    for number in range(12):
+        write_deltalake(tmp_path / "orders", pa.table({"id": [number]}), mode="append")
+    metrics = health(load_snapshot(open_store(tmp_path / "orders")), clustered_by=["id"])
+    record = HealthRecord(str(tmp_path / "records"))
+    name = "lake's orders"
+    assert record.series(name, 30).equals(SCHEMA.empty_table())
+    record.append([])
+    assert not (tmp_path / "records").exists()
+    for age in (3, 1, 2):
+        record.append([(name, replace(metrics, files=100 + age)), ("events", metrics)], now=NOW - age * DAY)
+    series = record.series(name, 2.5, now=NOW)
+    assert series.schema.equals(SCHEMA)
+    assert series["files"].to_pylist() == [102, 101]
+    row = series.to_pylist()[0]
+    assert json.loads(row["reasons"]) == score(replace(metrics, files=102)).to_dict()["reasons"] != []
+    assert (row["score"], json.loads(row["skipping"])) == (score(replace(metrics, files=102)).points, {"id": 11 / 12})
+    assert len(DeltaTable(tmp_path / "records/health").to_pyarrow_table()) == 6
+
+
+def test_files_of_earlier_rows_are_not_read(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "orders", pa.table({"id": [1]}))
+    metrics = health(load_snapshot(open_store(tmp_path / "orders")))
+    record = HealthRecord(str(tmp_path / "records"))
+    record.append([("orders", metrics)], now=NOW - 10 * DAY)
+    for file in (tmp_path / "records/health").glob("*.parquet"):
+        file.unlink()
+    record.append([("orders", metrics)], now=NOW)
+    assert len(record.series("orders", 7, now=NOW)) == 1
