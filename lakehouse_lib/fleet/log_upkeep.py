@@ -98,7 +98,7 @@ def _removed(snapshot: Snapshot, commits: Sequence[Commit]) -> pa.Table:
         if len(table)
     ]
     if not tables:
-        return TOMBSTONE_SCHEMA.empty_table().select(columns)
+        return pa.Table.from_batches([], TOMBSTONE_SCHEMA).select(columns)
     files = pa.concat_tables(tables)
     files = files.filter(pc.invert(pc.is_in(files["path"], value_set=snapshot.file_columns(["path"])["path"])))
     sizes = files.set_column(1, "size", pc.fill_null(files["size"], literal(0, pa.int64())))
