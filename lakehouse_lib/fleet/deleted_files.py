@@ -8,10 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import literal
-from lakehouse_lib.engine.arrow.engine import ArrowEngine
-from lakehouse_lib.engine.incoming import incoming
+from lakehouse_lib.fleet.record_table import append_rows
 from lakehouse_lib.log import clock
-from lakehouse_lib.operations.write.write import Write, write
 from lakehouse_lib.store import open_store
 
 _TIME = pa.timestamp("us", "UTC")
@@ -60,7 +58,7 @@ class DeletedFilesRecord:
                 "deleted_at": _times(pa.repeat(literal(clock.now(), pa.int64()), count)),
             }
             rows = pa.table(columns, schema=SCHEMA)
-            write(self.store, incoming(rows), Write(mode="append", schema_mode="merge"), ArrowEngine())
+            append_rows(self.store, rows)
 
         return append
 

@@ -9,15 +9,10 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.engine.arrow.engine import ArrowEngine
-from lakehouse_lib.engine.incoming import incoming
-from lakehouse_lib.errors import TableNotFoundError
-from lakehouse_lib.expressions import parse
 from lakehouse_lib.fleet.deleted_files import DeletedFilesRecord
 from lakehouse_lib.fleet.planner.correction import Run
 from lakehouse_lib.fleet.planner.step import Effect
-from lakehouse_lib.operations.write.write import Write, write
-from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.fleet.record_table import append_rows, rows_since
 from lakehouse_lib.store import open_store
 
 Status = Literal["done", "failed", "deferred"]
@@ -25,8 +20,6 @@ Status = Literal["done", "failed", "deferred"]
 _NUMBERS = tuple(item.name for item in fields(Effect))
 _KINDS = ("uncorrected", "predicted", "measured")
 _TIME = pa.timestamp("us", "UTC")
-#: Properties of a new record. Each step is a commit of one small file.
-_PROPERTIES = {"delta.autoOptimize.autoCompact": "true"}
 #: The newest rows that corrections and waiting times are computed from.
 _DAYS = 90
 
@@ -117,12 +110,7 @@ class RunRecord:
         if not entries:
             return
         rows = pa.Table.from_pylist([_row(entry) for entry in entries], SCHEMA)
-        write(
-            self.store,
-            incoming(rows),
-            Write(mode="append", schema_mode="merge", configuration=_PROPERTIES),
-            ArrowEngine(),
-        )
+        append_rows(self.store, rows)
 
     def finished(self, now: int) -> list[Run]:
         """The finished steps of the last 90 days, oldest first.
@@ -130,7 +118,7 @@ class RunRecord:
         Args:
             now: ms since the epoch.
         """
-        rows = self._rows("status = 'done'", now).sort_by("finished_at")
+        rows = self._rows(["done"], now).sort_by("finished_at")
         return [
             Run(
                 row["table"],
@@ -147,7 +135,7 @@ class RunRecord:
             now: ms since the epoch.
         """
         # A step of which a run has done a part is in this run as done and as deferred, and waits.
-        rows = self._rows("status IN ('done', 'deferred')", now)
+        rows = self._rows(["done", "deferred"], now)
         rows = rows.sort_by([("planned_at", "ascending"), ("status", "descending")])
         since: dict[tuple[str, str], int] = {}
         times = pc.cast(rows["planned_at"], pa.int64()).to_pylist()
@@ -160,15 +148,9 @@ class RunRecord:
                 since.setdefault((table, verb), moment // 1000)
         return since
 
-    def _rows(self, condition: str, now: int) -> pa.Table:
-        try:
-            snapshot = load_snapshot(self.store)
-        except TableNotFoundError:
-            return SCHEMA.empty_table()
-        first = (now - _DAYS * 86_400_000) * 1000
-        predicate = parse(condition, snapshot.schema, table=self.store.root)
-        rows: pa.Table = ArrowEngine().read(snapshot, None, predicate).read_all()
-        return rows.filter(pc.greater_equal(pc.cast(rows["planned_at"], pa.int64()), pa.scalar(first)))
+    def _rows(self, statuses: Sequence[Status], now: int) -> pa.Table:
+        has_status = ("status", "in", list(statuses))
+        return rows_since(self.store, SCHEMA, "planned_at", now - _DAYS * 86_400_000, [has_status])
 
 
 def _row(entry: StepRecord) -> dict[str, Any]:
