@@ -139,10 +139,10 @@ def compaction_bins(files: pa.Table, partitions: Rows, target_size: int) -> tupl
     small = small_files(files, target_size, sizes)
     order = np.flatnonzero(small)
     order = order[np.lexsort([sizes[order], partitions[order]])]
-    starts = np.flatnonzero(np.diff(partitions[order], prepend=-1))
-    bins: list[Rows] = []
-    for part in np.split(order, starts[1:]) if len(order) else []:
-        bins += [rows for rows in _next_fit(part, sizes[part], target_size) if len(rows) > 1 or many_deleted[rows[0]]]
+    starts = _next_fit(partitions[order], sizes[order], target_size)
+    is_bin = (np.diff(starts, append=len(order)) > 1) | many_deleted[order[starts]]
+    ends = np.append(starts, len(order))[1:]
+    bins = [order[start:end] for start, end in zip(starts[is_bin], ends[is_bin], strict=True)]
     return (*bins, *(np.array([row]) for row in np.flatnonzero(many_deleted & ~small)))
 
 
@@ -355,12 +355,21 @@ def _all_rows(reader: TableReader, files: pa.Table) -> Iterator[pa.Table]:
             yield reader.row_group(file, group, {})
 
 
-def _next_fit(rows: Rows, sizes: Rows, target: int) -> Iterator[Rows]:
-    """Bins of ``rows``, which ascend by size; a bin ends where the next file would exceed the target."""
+def _next_fit(partitions: Rows, sizes: Rows, target: int) -> Rows:
+    """Where the bins start. A bin ends where the next file would exceed the target, and at the end of a partition.
+
+    Args:
+        partitions, sizes: of each file, sorted by partition and then by size.
+    """
+    count = len(sizes)
     total = np.cumsum(sizes)
+    last = np.append(np.flatnonzero(np.diff(partitions)) + 1, count)
+    partition_ends = last[np.searchsorted(last, np.arange(count), side="right")]
+    full = np.maximum(np.searchsorted(total, total - sizes + target, side="right"), np.arange(1, count + 1))
+    next_start = memoryview(np.minimum(full, partition_ends).astype(np.int64))  # faster to index than NumPy
+    starts: list[int] = []
     start = 0
-    while start < len(rows):
-        before = total[start - 1] if start else 0
-        end = max(start + 1, int(np.searchsorted(total, before + target, side="right")))
-        yield rows[start:end]
-        start = end
+    while start < count:
+        starts.append(start)
+        start = next_start[start]
+    return np.array(starts, np.int64)
