@@ -67,6 +67,11 @@ class Bounds:
             pc.if_else(mask, self.num_records, other.num_records),
         )
 
+    def filter(self, mask: pa.Array) -> Bounds:
+        """The bounds of the files for which ``mask`` is true."""
+        columns = (self.min, self.max, self.null_count, self.num_records)
+        return Bounds(*(column.filter(mask) for column in columns))
+
     @property
     def nbytes(self) -> int:
         return sum(int(array.nbytes) for array in (self.min, self.max, self.null_count, self.num_records))

@@ -109,6 +109,11 @@ class CheckpointRows:
         no_rows = pa.Table.from_batches([], selection.schema)
         return pa.concat_tables([no_rows, *in_order(read_block, range(len(self._blocks)))])
 
+    def bounds(self, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
+        """The bounds of columns in all rows, parsed once and cached as those of ``select``."""
+        parts = list(in_order(lambda number: self._block_bounds(number, columns), range(len(self._blocks))))
+        return {path: Bounds.concat([part[path] for part in parts], kind) for path, kind in columns.items()}
+
     def find(self, keys: pa.Array) -> NDArray[np.int64]:
         """The positions, ascending, of the rows with one of these ``file_keys``."""
         hashes = self._hashes(keys)

@@ -9,7 +9,7 @@ twice. Paths from commits are compared when the commits are replayed, those of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.values import flags_of, int64s
+from lakehouse_lib.arrow.values import bools, flags_of, int64s
 from lakehouse_lib.data_skipping.file_pruning import FileValues, Needs
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log.checkpoint.part import Part, UnreadableCheckpointError
@@ -27,7 +27,8 @@ from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.log.replay.row_positions import distinct, drop_rows
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.protocol.file_paths import canonical
-from lakehouse_lib.statistics import WrittenStatistics
+from lakehouse_lib.schema import DataType
+from lakehouse_lib.statistics import Bounds, ColumnPath, WrittenStatistics, bounds_of
 from lakehouse_lib.store import ObjectStore
 
 #: More chunks than this are joined: each commit adds a chunk, and every read takes time for each chunk.
@@ -139,6 +140,17 @@ class FileSet:
     def statistics(self, selection: WrittenStatistics) -> pa.Table:
         """The statistics of all rows; they are not cached."""
         return self._live(lambda base: base.statistics(selection), selection.from_json(self.added["stats"]))
+
+    def bounds(self, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
+        """The bounds of leaf columns in all rows, in the order of ``columns``. Those of the checkpoint are cached."""
+        added = bounds_of(self.added, columns)
+        if self.base is None:
+            return added
+        mask = np.ones(self._base_rows, np.bool_)
+        mask[self.gone] = False
+        is_live = bools(mask)
+        base = self.base.bounds(columns)
+        return {path: Bounds.concat([base[path].filter(is_live), added[path]], kind) for path, kind in columns.items()}
 
     def _live(self, read: Callable[[CheckpointRows], pa.Table], added: pa.Table) -> pa.Table:
         """The result of ``read`` on the base without the rows that are gone, followed by ``added``."""
