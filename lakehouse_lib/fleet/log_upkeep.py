@@ -100,6 +100,8 @@ def _removed(snapshot: Snapshot, commits: Sequence[Commit]) -> pa.Table:
     if not tables:
         return pa.Table.from_batches([], TOMBSTONE_SCHEMA).select(columns)
     files = pa.concat_tables(tables)
-    files = files.filter(pc.invert(pc.is_in(files["path"], value_set=snapshot.file_columns(["path"])["path"])))
+    live = snapshot.file_columns(["path"])["path"]
+    live = live.filter(pc.is_in(live, value_set=files["path"]))  # a set of the removed paths, not of all live paths
+    files = files.filter(pc.invert(pc.is_in(files["path"], value_set=live)))
     sizes = files.set_column(1, "size", pc.fill_null(files["size"], literal(0, pa.int64())))
     return sizes.group_by("path").aggregate([("size", "max")]).rename_columns(["path", "size"])

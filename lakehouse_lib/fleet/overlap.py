@@ -15,7 +15,7 @@ from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import Bounds, ColumnPath, bounds_of
 
 
-def files_at_a_point(snapshot: Snapshot, files: pa.Table, columns: Sequence[str]) -> dict[str, float]:
+def files_at_a_point(snapshot: Snapshot, columns: Sequence[str], files: pa.Table | None = None) -> dict[str, float]:
     """The mean number of files that may hold the same value, by column.
 
     The mean is over the values that are the min or the max of a file. The range of a file is from its min to its max.
@@ -23,16 +23,20 @@ def files_at_a_point(snapshot: Snapshot, files: pa.Table, columns: Sequence[str]
     counts at every value, because a query has to read it. A column without bounds in any file is left out.
 
     Args:
-        files: a files table of the version.
+        files: a files table of the version; None: all of its files.
 
     Raises:
         InvalidArgumentError: a column does not exist, or its type has no order.
     """
-    return depths_of(column_bounds(snapshot, files, columns))
+    return depths_of(column_bounds(snapshot, columns, files))
 
 
-def column_bounds(snapshot: Snapshot, files: pa.Table, columns: Sequence[str]) -> dict[str, Bounds]:
-    """The bounds of columns in each of these files; partition columns, which have none, are left out.
+def column_bounds(snapshot: Snapshot, columns: Sequence[str], files: pa.Table | None = None) -> dict[str, Bounds]:
+    """The bounds of columns in each file; partition columns, which have none, are left out.
+
+    Args:
+        files: a files table of the version; None: all of its files. Then no other statistics are parsed, and those of a
+            checkpoint are cached.
 
     Raises:
         InvalidArgumentError: a column does not exist, or its type has no order.
@@ -52,7 +56,12 @@ def column_bounds(snapshot: Snapshot, files: pa.Table, columns: Sequence[str]) -
         if field.name not in snapshot.partition_columns:
             path = (snapshot.layout.physical_name(field),)
             column_types[path], names[path] = field.type, field.name
-    bounds = bounds_of(files, column_types) if column_types else {}
+    if not column_types:
+        return {}
+    if files is None:
+        bounds = snapshot.ask(lambda state: state.files.bounds(column_types))
+    else:
+        bounds = bounds_of(files, column_types)
     return {names[path]: bound for path, bound in bounds.items()}
 
 

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import numbers_of
+from lakehouse_lib.arrow.values import numbers_of, whole
 from lakehouse_lib.engine.base import is_small
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.fleet.health.sizes import SizeBucket, partition_skew, percentile, size_histogram
@@ -23,8 +24,9 @@ from lakehouse_lib.operations.files import has_many_deleted_rows, partition_code
 from lakehouse_lib.operations.optimize.compact import compaction_bins
 from lakehouse_lib.operations.optimize.z_order.selection import files_to_z_order
 from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL, TARGET_FILE_SIZE, TableProperty
+from lakehouse_lib.schema import StructType
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.statistics import num_records
+from lakehouse_lib.statistics import Bounds, WrittenStatistics
 
 
 @dataclass(frozen=True)
@@ -149,17 +151,17 @@ def health(
             hint="Give a whole number from 0 on, or None for the table's own",
         )
     now_ms = clock.now() if now is None else int(now * 1000)
-    files, store, protocol = snapshot.files, snapshot.store, snapshot.protocol
+    files, store, protocol = _files(snapshot, is_clustered=bool(clustered_by)), snapshot.store, snapshot.protocol
     target = target_file_size or _property(TARGET_FILE_SIZE, snapshot)
     sizes = numbers_of(files["size"], np.int64)
     small = is_small(sizes, target)
     partition = partition_codes(files, snapshot.layout)
     skew = partition_skew(partition, sizes)
     compactable = compaction_bins(files, partition, target)
-    bounds = column_bounds(snapshot, files, clustered_by)
+    bounds = column_bounds(snapshot, clustered_by)
     depths = depths_of(bounds)
     unclustered = files_to_z_order(snapshot, files, clustered_by, target).parts if clustered_by else ()
-    records = next(iter(bounds.values())).num_records if bounds else num_records(files)
+    records = _records(snapshot, bounds)
     counted_rows = None if records.null_count else int(pc.sum(records).as_py() or 0)
     deleted = int(pc.sum(pc.struct_field(files["deletionVector"], "cardinality")).as_py() or 0)
     commits = list_commits(store)
@@ -220,6 +222,27 @@ def health(
         skipping=skipped_shares(depths, len(sizes), bounds),
         writes=writes_of(store, commits, now_ms),
     )
+
+
+def _files(snapshot: Snapshot, *, is_clustered: bool) -> pa.Table:
+    """The live files with the columns that the metrics need.
+
+    The statistics, the largest column, are left out if no file has a deletion vector, and none may be Z-ordered.
+    """
+    names = ["size", "partitionValues", "tags", "deletionVector"]
+    files = snapshot.file_columns(names)
+    marks = ("tags", "deletionVector") if is_clustered else ("deletionVector",)
+    if all(files[name].null_count == len(files) for name in marks):
+        return files
+    return snapshot.file_columns([*names, "stats"])
+
+
+def _records(snapshot: Snapshot, bounds: Mapping[str, Bounds]) -> pa.Array:
+    """The number of rows in each file, including deleted rows; null if a file has no statistics."""
+    if bounds:
+        return next(iter(bounds.values())).num_records
+    only_records = WrittenStatistics(StructType(()), StructType(()))
+    return whole(snapshot.statistics(only_records, ())[0]["numRecords"])
 
 
 def _property(item: TableProperty[int], snapshot: Snapshot) -> int:

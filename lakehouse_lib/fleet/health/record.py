@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
-from lakehouse_lib.engine.arrow.engine import ArrowEngine
-from lakehouse_lib.engine.incoming import incoming
-from lakehouse_lib.errors import TableNotFoundError
-from lakehouse_lib.expressions import from_filters
 from lakehouse_lib.fleet.health.metrics import Health
 from lakehouse_lib.fleet.health.score import score
+from lakehouse_lib.fleet.record_table import append_rows, rows_since
 from lakehouse_lib.log import clock
-from lakehouse_lib.operations.write.write import Write, write
-from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
 
 _TIME = pa.timestamp("us", "UTC")
@@ -84,8 +78,7 @@ class HealthRecord:
         moment = (clock.now() if now is None else now) * 1000
         rows = [{"looked_at": moment, "table": table, **_row(metrics)} for table, metrics in looks]
         if rows:
-            data = pa.Table.from_pylist(rows, SCHEMA)
-            write(self.store, incoming(data), Write(mode="append", schema_mode="merge"), ArrowEngine())
+            append_rows(self.store, pa.Table.from_pylist(rows, SCHEMA))
 
     def series(self, table: str, days: float, now: int | None = None) -> pa.Table:
         """The rows (``SCHEMA``) of a table in the last days, oldest first. Files of earlier rows are not read.
@@ -94,14 +87,8 @@ class HealthRecord:
             table: the name under which it was looked at.
             now: ms since the epoch; None: this machine's clock.
         """
-        try:
-            snapshot = load_snapshot(self.store)
-        except TableNotFoundError:
-            return SCHEMA.empty_table()
-        moment = datetime.fromtimestamp((clock.now() if now is None else now) / 1000, UTC)
-        condition = [("looked_at", ">=", moment - timedelta(days=days)), ("table", "=", table)]
-        predicate = from_filters(condition, snapshot.schema, table=self.store.root)
-        rows: pa.Table = ArrowEngine().read(snapshot, SCHEMA.names, predicate).read_all()
+        moment = (clock.now() if now is None else now) - int(days * 86_400_000)
+        rows = rows_since(self.store, SCHEMA, "looked_at", moment, [("table", "=", table)])
         return rows.sort_by("looked_at")
 
 

@@ -21,17 +21,21 @@ def query_cost(snapshot: Snapshot, columns: Sequence[str] = ()) -> int:
         columns: the query reads one value of one of these columns, and the result is the mean over the columns. Without
             columns the query scans the table.
     """
-    files = snapshot.files
-    sizes = numbers_of(files["size"], np.int64)
+    sizes = numbers_of(snapshot.file_columns(["size"])["size"], np.int64)
     if not len(sizes) or not columns:
         return int(sizes.sum()) + len(sizes) * OPEN_BYTES
-    return int(np.mean(list(depths(snapshot, files, columns).values())) * (sizes.mean() + OPEN_BYTES))
+    return int(np.mean(list(depths(snapshot, columns).values())) * (sizes.mean() + OPEN_BYTES))
 
 
-def depths(snapshot: Snapshot, files: pa.Table, columns: Sequence[str]) -> Mapping[str, float]:
-    """By column, the mean number of these files that a query of one value reads. A column without bounds: all files."""
-    mean_files = files_at_a_point(snapshot, files, columns)
-    return {name: mean_files.get(name, float(len(files))) for name in columns}
+def depths(snapshot: Snapshot, columns: Sequence[str], files: pa.Table | None = None) -> Mapping[str, float]:
+    """By column, the mean number of these files that a query of one value reads. A column without bounds: all files.
+
+    Args:
+        files: a files table of the version; None: all of its files.
+    """
+    mean_files = files_at_a_point(snapshot, columns, files)
+    count = snapshot.file_count if files is None else len(files)
+    return {name: mean_files.get(name, float(count)) for name in columns}
 
 
 def clustered_cost(
@@ -59,6 +63,6 @@ def clustered_cost(
     count = len(rest) + sum(new_files)
     exponent = 1 - 1 / len(columns)
     new_depth = sum(max(number, 0) ** exponent for number in new_files)
-    remaining = depths(snapshot, rest, columns) if len(rest) else dict.fromkeys(columns, 0.0)
+    remaining = depths(snapshot, columns, rest) if len(rest) else dict.fromkeys(columns, 0.0)
     depth = float(np.mean([min(remaining[name] + new_depth, count) for name in columns]))
     return int(depth * (total / max(count, 1) + OPEN_BYTES))
