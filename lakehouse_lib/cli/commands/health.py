@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from lakehouse_lib.cli.terminal import Terminal
     from lakehouse_lib.fleet.table_run import MaintainedTable
 
+#: The most writers that are named.
+_WRITERS = 3
+
 
 def configure(parser: ArgumentParser) -> None:
     add_tables(parser)
@@ -43,19 +46,25 @@ def run(arguments: Namespace) -> Report:
 
 def _health(table: MaintainedTable) -> dict[str, Any]:
     from lakehouse_lib.errors import UnsupportedFeatureError
-    from lakehouse_lib.fleet.health import health
+    from lakehouse_lib.fleet.health import health, score
     from lakehouse_lib.fleet.planner.candidates import steps_of
     from lakehouse_lib.fleet.planner.correction import Corrections
     from lakehouse_lib.snapshot import load_snapshot
 
     snapshot, policy = load_snapshot(table.store), table.policy
-    metrics = health(snapshot, target_file_size=policy.target_file_size, clustered_by=policy.cluster_by)
+    metrics = health(
+        snapshot,
+        target_file_size=policy.target_file_size,
+        clustered_by=policy.cluster_by,
+        retention_hours=policy.retention_hours,
+    )
+    numbers = {**metrics.to_dict(), "score": score(metrics).to_dict()}
     try:
         steps = steps_of(table.name, snapshot, policy, Corrections([]))
     except UnsupportedFeatureError as error:  # a table that can be read, and not be maintained
-        return {**metrics.to_dict(), "due": [], "not_maintained": error.statement}
+        return {**numbers, "due": [], "not_maintained": error.statement}
     return {
-        **metrics.to_dict(),
+        **numbers,
         "due": [{"verb": step.verb, "reason": step.reason} for step in steps],
         "not_maintained": None,
     }
@@ -64,9 +73,11 @@ def _health(table: MaintainedTable) -> dict[str, Any]:
 def _show_table(terminal: Terminal, name: str, health: dict[str, Any]) -> None:
     from lakehouse_lib.cli.terminal import size_text, time_text
 
+    score, writes = health["score"], health["writes"]
     sizes = [health[key] for key in ("p05_file_size", "median_file_size", "p95_file_size")]
     since = health["checkpoint_version"]
     values: dict[str, Any] = {
+        "score": f"{score['points']} of 100",
         "version": f"{health['version']} of {time_text(health['timestamp'])}",
         "files": f"{health['files']:,} with {size_text(health['bytes'])}",
         "rows": health["rows"] if health["rows"] is not None else "unknown: files have no statistics",
@@ -80,15 +91,23 @@ def _show_table(terminal: Terminal, name: str, health: dict[str, Any]) -> None:
         f"{health['reclaimable_files']:,} with {size_text(health['reclaimable_bytes'])}",
         "log": f"{health['versions']:,} commits, {health['commits_since_checkpoint']:,} since "
         + ("the start" if since is None else f"the checkpoint of version {since}"),
+        "writes": f"{writes['commits']:,} commits in {writes['days']} days"
+        + "".join(f", {writer['commits']:,} {_writer_text(writer)}" for writer in writes["writers"][:_WRITERS]),
         "protocol": f"reader {health['min_reader_version']}, writer {health['min_writer_version']}",
         "features": health["features"],
     }
-    if health["clustering"]:
-        values["files per value"] = [f"{column} {files:,.1f}" for column, files in health["clustering"].items()]
+    if health["deleted_rows"]:
+        values["deleted rows"] = f"{health['deleted_rows']:,}, which deletion vectors hide"
+    if health["skipping"]:
+        values["skipped files"] = [f"{share:.0%} for one {column}" for column, share in health["skipping"].items()]
         values["not Z-ordered"] = f"{health['unclustered_files']:,} files"
     terminal.line(name)
     terminal.pairs(values)
     terminal.line()
+    if score["reasons"]:
+        terminal.line("Reasons of the score:")
+        terminal.lines([f"-{reason['points']} {reason['name']}: {reason['sentence']}" for reason in score["reasons"]])
+        terminal.line()
     if health["not_maintained"] is not None:
         terminal.line(f"The table cannot be maintained: {health['not_maintained']}")
     elif health["due"]:
@@ -98,13 +117,21 @@ def _show_table(terminal: Terminal, name: str, health: dict[str, Any]) -> None:
         terminal.line("Nothing is due.")
 
 
+def _writer_text(writer: dict[str, Any]) -> str:
+    """The operation of a writer, and the most telling of its names: the Airflow DAG, the user, or the engine."""
+    name = writer["dag"] or writer["user"] or writer["engine"]
+    operation = writer["operation"] or "of unknown operation"
+    return operation if name is None else f"{operation} by {name}"
+
+
 def _show_fleet(terminal: Terminal, tables: list[tuple[str, dict[str, Any]]]) -> None:
     from lakehouse_lib.cli.terminal import Size
 
-    titles = ("table", "version", "files", "size", "small files", "past retention", "commits to replay", "due")
+    titles = ("table", "score", "version", "files", "size", "small files", "past retention", "commits to replay", "due")
     rows = [
         (
             name,
+            health["score"]["points"],
             health["version"],
             health["files"],
             Size(health["bytes"]),

@@ -6,6 +6,7 @@ rise in proportion. Only what a verb mends costs points. docs/health.md has the 
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -67,7 +68,8 @@ def _small_files(health: Health) -> Reason:
 def _poor_skipping(health: Health) -> Reason:
     shares = health.skipping.values()
     mean = sum(shares) / max(len(shares), 1)
-    possible = 1 - max(health.files, 1) ** (-1 / max(len(shares), 1))
+    files = max(1, min(health.files, math.ceil(health.bytes / max(health.target_file_size, 1))))
+    possible = 1 - files ** (-1 / max(len(shares), 1))
     return Reason(
         "poor_skipping",
         _points(20, possible - mean, 0.15, 0.6) if shares and health.unclustered_files else 0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -102,6 +103,9 @@ def test_health_says_what_is_due(lake: Path, invoke: Invoke) -> None:
     assert code == 3
     assert "12 below half of 100.0 MiB; compaction would rewrite 12" in out
     assert "optimize: 12 of 12 files are small" in out
+    assert re.search(r"^score +74 of 100$", out, re.MULTILINE)
+    assert "-25 small_files: 12 of 12 files are below half" in out
+    assert "12 commits in 7 days, 12 WRITE by delta-rs" in out
     code, out, _ = invoke("health", lake / "events", "--exit-code")
     assert code == 0
     assert out.endswith("Nothing is due.\n")
