@@ -100,7 +100,7 @@ def _show_table(terminal: Terminal, name: str, health: dict[str, Any]) -> None:
         values["deleted rows"] = f"{health['deleted_rows']:,}, which deletion vectors hide"
     if health["skipping"]:
         values["skipped files"] = [f"{share:.0%} for one {column}" for column, share in health["skipping"].items()]
-        values["not Z-ordered"] = f"{health['unclustered_files']:,} files"
+        values["not Z-ordered"] = f"{health['unclustered_files']:,} files; {health['unmerged_runs']:,} runs to merge"
     terminal.line(name)
     terminal.pairs(values)
     terminal.line()

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import numbers_of, whole
 from lakehouse_lib.engine.base import is_small
 from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.fleet.health.runs import unmerged_runs
 from lakehouse_lib.fleet.health.sizes import SizeBucket, partition_skew, percentile, size_histogram
 from lakehouse_lib.fleet.health.writes import Writes, writes_of
 from lakehouse_lib.fleet.log_upkeep import checkpoint_lag, reclaimable_files, replayed_commits
@@ -36,13 +37,14 @@ class Health:
     Attributes:
         rows: the number of rows; None if a file has no statistics.
         target_file_size: the target size; ``small_files`` are below half of it.
-        clustered_by: the columns that ``clustering``, ``skipping`` and ``unclustered_files`` are about.
+        clustered_by: the columns that ``clustering``, ``skipping``, ``unclustered_files``, ``unmerged_runs`` are about.
         p05_file_size, p95_file_size: the 5th and the 95th percentile.
         size_histogram: the number of files by size.
         compactable_files: files that compaction would rewrite: small files that can be joined, and files of which a
             deletion vector hides more than 5% of the rows.
         joinable_files: the files of ``compactable_files`` that would be joined with others.
         unclustered_files: files that z_order by ``clustered_by`` would rewrite; 0 without columns.
+        unmerged_runs: the runs of z_order by ``clustered_by`` beside the first of their partition.
         uncounted_files: files without statistics: the log lacks their number of rows.
         largest_partition_files: the number of files in the largest partition (of all files, without partitions).
         largest_partition_bytes, median_partition_bytes: of the largest partition and of the median partition.
@@ -84,6 +86,7 @@ class Health:
     compactable_files: int
     joinable_files: int
     unclustered_files: int
+    unmerged_runs: int
     uncounted_files: int
     partitions: int
     largest_partition_files: int
@@ -136,7 +139,7 @@ def health(
 
     Args:
         target_file_size: bytes; None: ``delta.targetFileSize``, else 100 MiB.
-        clustered_by: columns for ``clustering``, ``skipping`` and ``unclustered_files``.
+        clustered_by: columns for ``clustering``, ``skipping``, ``unclustered_files`` and ``unmerged_runs``.
         retention_hours: of removed files; None: ``delta.deletedFileRetentionDuration``, else a week.
         now: seconds since the epoch; None: this machine's clock.
 
@@ -191,6 +194,7 @@ def health(
         compactable_files=sum(map(len, compactable)),
         joinable_files=sum(len(rows) for rows in compactable if len(rows) > 1),
         unclustered_files=sum(len(part.rows) for part in unclustered),
+        unmerged_runs=unmerged_runs(snapshot, files, partition, clustered_by, target),
         uncounted_files=records.null_count,
         partitions=skew.partitions,
         largest_partition_files=skew.files,

@@ -25,6 +25,7 @@ _COUNTS = (
     "small_files",
     "compactable_files",
     "unclustered_files",
+    "unmerged_runs",
     "uncounted_files",
     "partitions",
     "largest_partition_bytes",
