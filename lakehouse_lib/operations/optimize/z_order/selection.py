@@ -130,7 +130,10 @@ def files_to_z_order(
     is_worn = has_many_deleted_rows(files)
     is_z_ordered = z_ordered_by(files, physical_names(snapshot, columns), target_size, layout) & ~is_worn
     stays = is_z_ordered & (not full)
-    order = np.flatnonzero(np.isin(partitions, partitions[~stays]))
+    # A single file that stays in its partition needs no look at the partition: there may be a partition for each file.
+    is_alone = np.bincount(partitions)[partitions] == 1
+    is_unchanged = is_alone & (sizes <= target_size) & ~is_worn
+    order = np.flatnonzero(np.isin(partitions, partitions[~stays & ~is_unchanged]))
     order = order[np.lexsort((sizes[order], stays[order], partitions[order]))]
     places = places_of(files) if stays[order].any() else None
     parts = []
