@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from lakehouse_lib.fleet.runs import RunRecord
     from lakehouse_lib.fleet.table_run import MaintainedTable
 
+RECORDS = Parameter("records", "location", "the folder of the records; default: that of the registry")
 _PARAMETERS = (
     Parameter("verbs", "names", "plan only these verbs, such as optimize,vacuum"),
     Parameter("cluster_by", "names", "the columns to Z-order by; without columns small files are merged"),
     Parameter("budget_bytes", "bytes", "the most bytes that the run reads and writes, such as 50gb"),
     Parameter("budget_seconds", "seconds", "the longest predicted duration of the run"),
-    Parameter("records", "location", "the folder of the record of runs, by which predictions are corrected"),
+    RECORDS,
 )
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_lib.catalogue import COMPACT, Z_ORDER
-from lakehouse_lib.cli.command import Command, Report, add_exit_code
-from lakehouse_lib.cli.tables import add_tables, on_tables, with_policy
-from lakehouse_lib.command_options import add_optional
+from lakehouse_lib.catalogue import COMPACT, Z_ORDER, Parameter
+from lakehouse_lib.cli.command import Command, Report, UsageError, add_exit_code
+from lakehouse_lib.cli.fleet_plan import RECORDS
+from lakehouse_lib.cli.storage_options import options_for
+from lakehouse_lib.cli.tables import add_tables, on_tables, registry_of, with_policy
+from lakehouse_lib.command_options import add_optional, add_parameter
 
 if TYPE_CHECKING:
     from lakehouse_lib.cli.terminal import Terminal
+    from lakehouse_lib.fleet.health import Health
+    from lakehouse_lib.fleet.health.record import HealthRecord
     from lakehouse_lib.fleet.table_run import MaintainedTable
 
 #: The most writers that are named.
@@ -22,16 +26,26 @@ def configure(parser: ArgumentParser) -> None:
     add_tables(parser)
     add_optional(parser, Z_ORDER, "columns")
     add_optional(parser, COMPACT, "target_file_size")
+    add_parameter(parser, Parameter("record", "flag", "append the numbers to the history of health", default=False))
+    add_parameter(parser, RECORDS)
     add_exit_code(parser)
 
 
 def run(arguments: Namespace) -> Report:
     """The metrics of each table, and the verbs that are due."""
 
+    history = _history(arguments)
+    looks: list[tuple[str, Health]] = []
+
     def look(table: MaintainedTable) -> dict[str, Any]:
-        return _health(with_policy(table, cluster_by=arguments.columns, target_file_size=arguments.target_file_size))
+        table = with_policy(table, cluster_by=arguments.columns, target_file_size=arguments.target_file_size)
+        metrics, values = _health(table)
+        looks.append((table.name, metrics))
+        return values
 
     tables = on_tables(arguments, look)
+    if history is not None:
+        history.append(looks)
 
     def show(terminal: Terminal) -> None:
         if len(tables.results) == 1:
@@ -44,7 +58,24 @@ def run(arguments: Namespace) -> Report:
     return Report(tables.document("health"), show, tables.errors, has_work)
 
 
-def _health(table: MaintainedTable) -> dict[str, Any]:
+def _history(arguments: Namespace) -> HealthRecord | None:
+    """The history to which the command line asks to append the numbers; None: it does not.
+
+    Raises:
+        UsageError: neither the command line nor the registry says where the history is.
+    """
+    if not arguments.record:
+        return None
+    from lakehouse_lib.fleet.health.record import HealthRecord
+
+    registry = registry_of(arguments)
+    records = arguments.records or (None if registry is None else registry.records)
+    if records is None:
+        raise UsageError("--record needs a folder", hint="Give --records FOLDER, or a registry with records")
+    return HealthRecord(records, options_for(records, arguments.storage_options))
+
+
+def _health(table: MaintainedTable) -> tuple[Health, dict[str, Any]]:
     from lakehouse_lib.errors import UnsupportedFeatureError
     from lakehouse_lib.fleet.health import health, score
     from lakehouse_lib.fleet.planner.candidates import steps_of
@@ -62,12 +93,9 @@ def _health(table: MaintainedTable) -> dict[str, Any]:
     try:
         steps = steps_of(table.name, snapshot, policy, Corrections([]))
     except UnsupportedFeatureError as error:  # a table that can be read, and not be maintained
-        return {**numbers, "due": [], "not_maintained": error.statement}
-    return {
-        **numbers,
-        "due": [{"verb": step.verb, "reason": step.reason} for step in steps],
-        "not_maintained": None,
-    }
+        return metrics, {**numbers, "due": [], "not_maintained": error.statement}
+    due = [{"verb": step.verb, "reason": step.reason} for step in steps]
+    return metrics, {**numbers, "due": due, "not_maintained": None}
 
 
 def _show_table(terminal: Terminal, name: str, health: dict[str, Any]) -> None:

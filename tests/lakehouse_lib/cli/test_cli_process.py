@@ -111,6 +111,20 @@ def test_health_says_what_is_due(lake: Path, invoke: Invoke) -> None:
     assert out.endswith("Nothing is due.\n")
 
 
+def test_looks_are_recorded(lake: Path, tmp_path: Path, invoke: Invoke) -> None:
+    assert invoke("health", lake / "orders", "--record")[0] == 2
+    registry = tmp_path / "lakehouse.yaml"
+    registry.write_text(
+        f"tables: {{orders: {{uri: {lake}/orders}}, events: {{uri: {lake}/events}}}}\nrecords: records\n"
+    )
+    for words in (["--registry", registry], [lake / "orders", f"--records={tmp_path}/records"]):
+        values = invoke.document("health", "--record", *words)
+    recorded = deltalake.DeltaTable(tmp_path / "records/health").to_pyarrow_table().to_pylist()
+    assert sorted(row["table"] for row in recorded) == sorted(["orders", "events", str(lake / "orders")])
+    points = {row["score"] for row in recorded if row["table"].endswith("orders")}
+    assert points == {values["tables"][0]["result"]["score"]["points"]}
+
+
 def test_an_error_is_a_line_with_a_code_and_a_hint_and_stops_no_other_table(lake: Path, invoke: Invoke) -> None:
     code, out, err = invoke("health", lake / "none", lake / "orders")
     assert code == 1
