@@ -31,6 +31,7 @@ def test_the_examples_print_what_the_pages_show(
     assert code is not None
     subprocess.run([sys.executable, "-c", code[1]], cwd=tmp_path, timeout=120, check=True)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
     examples = EXAMPLE.findall(README) + EXAMPLE.findall(PAGE)
     assert len(examples) > 12
     for words, shown in examples:

@@ -40,7 +40,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def process(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-W", "error", "-m", "lakehouse_lib.cli", *map(str, words)],
-        env=os.environ | environment,
+        env={name: value for name, value in os.environ.items() if name != "COLUMNS"} | environment,
         capture_output=True,
         text=True,
         timeout=120,

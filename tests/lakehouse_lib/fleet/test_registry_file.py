@@ -264,13 +264,13 @@ PRINTABLE = st.text(st.characters(exclude_categories=("Cc", "Cs", "Cn", "Co", "Z
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | PRINTABLE,
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | PRINTABLE,
         lambda inner: st.lists(inner) | st.dictionaries(PRINTABLE, inner),
         max_leaves=20,
     )
 )
 def test_json_in_yaml_has_the_values_of_json(value: object) -> None:
-    text = json.dumps(value, ensure_ascii=False).replace("Infinity", ".inf")
+    text = json.dumps(value, ensure_ascii=False)
     assert parse(f"x: {text}").values == {"x": json.loads(json.dumps(value))}
     assert parse(f"- {text}\n").mistakes == []
 
