@@ -36,7 +36,7 @@ class TableOptimizer:
         max_concurrent_tasks: int | None = None,  # noqa: ARG002
         max_spill_size: int | None = None,  # noqa: ARG002
         max_temp_directory_size: int | None = None,  # noqa: ARG002
-        min_commit_interval: int | timedelta | None = None,  # noqa: ARG002
+        min_commit_interval: int | timedelta | None = None,
         writer_properties: WriterProperties | None = None,
         *,
         commit_properties: CommitProperties | None = None,
@@ -49,7 +49,8 @@ class TableOptimizer:
             target_size: bytes.
             max_concurrent_tasks, max_spill_size, max_temp_directory_size: ignored, because they tune how ``deltalake``
                 executes. ``ArrowEngine(parallelism=...)`` limits the threads.
-            min_commit_interval: ignored, because there is one commit, at the end.
+            min_commit_interval: seconds; commit finished files whenever so much time has passed since the last commit,
+                so that a killed run keeps them. None: one commit, at the end.
             writer_properties: how the Parquet files are written.
 
         Returns:
@@ -60,11 +61,14 @@ class TableOptimizer:
         table = self.table
         check_writer_properties(writer_properties, table=table.table_uri)
         properties = commit_properties_of(commit_properties, post_commithook_properties, table=table.table_uri)
+        interval = min_commit_interval
+        seconds = interval.total_seconds() if isinstance(interval, timedelta) else interval
         result = compact(
             table._latest(),
             table.engine,
             target_size=target_size,
             predicate=table._predicate(partition_filters),
+            min_commit_interval=seconds,
             writer_properties=writer_properties,
             commit_properties=properties,
         )
@@ -138,7 +142,7 @@ class TableOptimizer:
 
         New files are Z-ordered by themselves, and each fourth time together with the files whose key ranges they share.
         ``full=True`` rewrites all files: use it when the distribution of the data has changed. The other arguments are
-        those of ``compact``.
+        those of ``compact``; ``min_commit_interval`` is ignored, because there is one commit, at the end.
         """
         from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 

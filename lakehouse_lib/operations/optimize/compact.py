@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -17,9 +18,10 @@ from lakehouse_lib.engine.parquet.reader import COPIED_COLUMNS, TableReader, cop
 from lakehouse_lib.engine.parquet.writer import DataFileWriter
 from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.engine.writer_properties import WriterProperties
-from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.errors import CommitFailedError, ConcurrentDeleteDeleteError, DeltaError, InvalidArgumentError
 from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.operations.files import has_many_deleted_rows, live_share, partition_codes
+from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.operations.files import discard, has_many_deleted_rows, live_share, partition_codes
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import places_in_order
 from lakehouse_lib.operations.optimize.limit import check_max_bytes, parts_within
 from lakehouse_lib.operations.optimize.rewrite import (
@@ -30,6 +32,7 @@ from lakehouse_lib.operations.optimize.rewrite import (
     rewrite_target,
 )
 from lakehouse_lib.operations.optimize.z_order.tags import copy_tags, target_sizes
+from lakehouse_lib.operations.replanning import CommittedChange
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.schema import TableLayout
@@ -38,6 +41,10 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 Rows = NDArray[np.int64]
 
+#: The bytes that each thread of an engine reads before an interval between commits is checked.
+GROUP_BYTES = 512 << 20
+#: The bytes that a thread could read in the time that it takes to open a file.
+_OPEN_BYTES = 4 << 20
 #: Column of ``merge_files``: the bin of a written file.
 BIN = "bin"
 
@@ -162,6 +169,7 @@ def compact(
     target_size: int | None = None,
     predicate: Predicate | None = None,
     max_bytes: int | None = None,
+    min_commit_interval: float | None = None,
     writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
 ) -> ChangeResult:
@@ -179,6 +187,9 @@ def compact(
             which one task must read and write alone).
         predicate: on partition columns.
         max_bytes: the most bytes to read; the smallest files are merged first, and the others stay. None: no limit.
+        min_commit_interval: seconds. Finished bins are committed whenever so many seconds have passed since the last
+            commit, and at the end, so that a killed run keeps them; 0: after each 512 MiB of a thread.
+            None: one commit at the end.
 
     Returns:
         Metrics: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes, executionTimeMs, filesAdded and
@@ -187,10 +198,12 @@ def compact(
 
     Raises:
         CommitFailedError: a concurrent change of schema or protocol, or other writers removed a file of every bin,
-            three times.
+            three times. Bins that an earlier commit of this call has replaced stay replaced.
+        InvalidArgumentError: the interval is negative, or is given together with application transactions.
     """
     started = time.monotonic()
     snapshot.check_writable()
+    check_commit_interval(min_commit_interval, commit_properties, snapshot.store.root)
     size = target_file_size(snapshot.configuration, target_size, table=snapshot.store.root)
     check_max_bytes(max_bytes, snapshot.store.root)
     parameters = {"predicate": "[]", "zOrderBy": "[]", "auto": False, "targetSize": size}
@@ -199,10 +212,35 @@ def compact(
         plan = plan_compact(snapshot, size, predicate, max_bytes)
         return rewrite_bins(
             *(snapshot, engine, plan, "OPTIMIZE", parameters, started, commit_properties),
+            min_commit_interval=min_commit_interval,
             writer_properties=writer_properties,
         )
 
     return planned_again(snapshot, attempt)
+
+
+def check_commit_interval(interval: object, properties: CommitProperties | None, table: str) -> None:
+    """Refuse an interval between commits that is not valid.
+
+    Raises:
+        InvalidArgumentError: it is not a number of seconds from 0, or the properties have application transactions,
+            which only one commit may have.
+    """
+    if interval is None:
+        return
+    if isinstance(interval, bool) or not isinstance(interval, int | float) or not 0 <= interval < math.inf:
+        raise InvalidArgumentError(
+            f"min_commit_interval is {excerpt(interval)}; expected a number of seconds from 0",
+            table=table,
+            hint="None commits once, at the end",
+        )
+    if properties is not None and properties.app_transactions:
+        raise InvalidArgumentError(
+            "min_commit_interval allows several commits, and app_transactions are in one commit only",
+            table=table,
+            hint="Leave out one of them",
+            code="DELTA_INVALID_COMMIT_PROPERTIES",
+        )
 
 
 def rewrite_bins(
@@ -214,11 +252,13 @@ def rewrite_bins(
     started: float,
     commit_properties: CommitProperties | None,
     *,
+    min_commit_interval: float | None = None,
     writer_properties: WriterProperties | None = None,
 ) -> ChangeResult:
     """Write each bin of a plan into one file, and commit the bins of which no file was removed meanwhile.
 
-    A plan without bins commits nothing.
+    A plan without bins commits nothing. All commits have the read version of the plan, so that a file that another
+    writer removes is noticed, whenever that happens.
 
     Args:
         operation: commitInfo's operation; ``parameters``: its operationParameters.
@@ -229,30 +269,67 @@ def rewrite_bins(
         metrics = rewrite_metrics(plan.considered, nothing, nothing, partitions=0, batches=0, started=started)
         return ChangeResult(snapshot.store.root, snapshot.version, None, metrics)
     target = rewrite_target(snapshot, writer_properties=writer_properties)
-    chosen = plan.files.select([*COPIED_COLUMNS, "tags"])
-    tasks = [CompactTask(number, target, chosen.take(int64s(rows))) for number, rows in enumerate(plan.bins)]
-    # The largest bins come first, so that the run does not wait for a large bin at the end.
-    sizes = numbers_of(plan.files["size"], np.int64)
-    weights = [int(sizes[rows].sum()) for rows in plan.bins]
-    written = engine.run(merge_files, [task for _, task in sorted(zip(weights, tasks, strict=True), key=_heaviest)])
-    chosen_rows = np.concatenate([np.zeros(0, np.int64), *plan.bins])
-    rewrite = Rewrite(
-        plan.files.take(int64s(chosen_rows)),
-        np.repeat(np.arange(len(plan.bins)), [len(rows) for rows in plan.bins]),
-        written.drop_columns([BIN]),
-        numbers_of(written[BIN], np.int64),
-        places_in_order,
-    )
-    committed, committed_rewrite = commit_rewrite(snapshot, rewrite, operation, parameters, started, commit_properties)
+    committed: CommittedChange | None = None
+    lost: CommitFailedError | None = None
+    done: list[Rewrite] = []
+    for rewrite in _finished_bins(plan, target, engine, min_commit_interval):
+        try:
+            committed, part = commit_rewrite(snapshot, rewrite, operation, parameters, started, commit_properties)
+        except ConcurrentDeleteDeleteError as error:  # of all of these bins; the others may not conflict
+            lost = error
+        else:
+            done.append(part)
+    if committed is None:
+        assert lost is not None
+        raise lost
     metrics = rewrite_metrics(
         plan.considered,
-        committed_rewrite.removed,
-        committed_rewrite.added,
+        pa.concat_tables([part.removed for part in done]),
+        pa.concat_tables([part.added for part in done]),
         partitions=plan.partitions,
         batches=len(plan.bins),
         started=started,
     )
     return ChangeResult(snapshot.store.root, *committed, metrics)
+
+
+def _finished_bins(plan: CompactPlan, target: WriteTarget, engine: Engine, interval: float | None) -> Iterator[Rewrite]:
+    """Write the bins, and yield those to commit: whenever the interval has passed, and at the end."""
+    chosen = plan.files.select([*COPIED_COLUMNS, "tags"])
+    sizes = numbers_of(plan.files["size"], np.int64)
+    # The largest bins come first, so that the run does not wait for a large bin at the end.
+    numbers = np.argsort([-int(sizes[rows].sum()) for rows in plan.bins], kind="stable")
+    starts = np.array([0])
+    if interval is not None:
+        work = np.array([int(sizes[rows].sum()) + _OPEN_BYTES * len(rows) for rows in plan.bins])[numbers]
+        starts = np.flatnonzero(np.diff((np.cumsum(work) - work) // (GROUP_BYTES * engine.parallelism), prepend=-1))
+    pending: list[pa.Table] = []
+    first, end, last_commit = 0, 0, time.monotonic()
+    for batch in np.split(numbers, starts[1:]):
+        try:
+            tasks = [CompactTask(int(number), target, chosen.take(int64s(plan.bins[number]))) for number in batch]
+            pending.append(engine.run(merge_files, tasks))
+        except DeltaError:
+            for files in pending:
+                discard(target.store, files)
+            raise
+        end += len(batch)
+        if end < len(numbers) and interval is not None and time.monotonic() - last_commit < interval:
+            continue
+        yield _rewrite(plan, numbers[first:end], pa.concat_tables(pending))
+        pending, first, last_commit = [], end, time.monotonic()
+
+
+def _rewrite(plan: CompactPlan, numbers: Rows, written: pa.Table) -> Rewrite:
+    """The rewrite of the bins with these numbers."""
+    bins = [plan.bins[number] for number in numbers]
+    return Rewrite(
+        plan.files.take(int64s(np.concatenate(bins))),
+        np.repeat(numbers, [len(rows) for rows in bins]),
+        written.drop_columns([BIN]),
+        numbers_of(written[BIN], np.int64),
+        places_in_order,
+    )
 
 
 def merge_files(task: CompactTask) -> pa.Table:
@@ -291,7 +368,3 @@ def _next_fit(rows: Rows, sizes: Rows, target: int) -> Iterator[Rows]:
         end = max(start + 1, int(np.searchsorted(total, before + target, side="right")))
         yield rows[start:end]
         start = end
-
-
-def _heaviest(entry: tuple[int, CompactTask]) -> tuple[int, int]:
-    return -entry[0], entry[1].number
