@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -22,10 +21,13 @@ from lakehouse_lib.engine.computing import with_null_texts
 from lakehouse_lib.engine.file_options import file_options
 from lakehouse_lib.engine.parquet.stored_schema import column_names, stored_schema
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, StoreError
+from lakehouse_lib.engine.partition_spool import PartitionSpool
+from lakehouse_lib.engine.partition_texts import rows_by_partition
+from lakehouse_lib.engine.scratch_folders import scratch_folder
+from lakehouse_lib.errors import DeltaError, StoreError
 from lakehouse_lib.log import clock
 from lakehouse_lib.protocol import file_paths, partition_values
-from lakehouse_lib.protocol.table_properties import target_file_size
+from lakehouse_lib.protocol.table_properties import OPTIMIZE_WRITE, target_file_size
 from lakehouse_lib.schema import check_rows
 
 _ROW_GROUP_ROWS = 1 << 20
@@ -34,7 +36,6 @@ _SMALLEST_ROW_GROUP_BYTES = 1 << 20
 _PENDING_BYTES = 256 << 20
 _OPEN_FILES = 128
 _SAMPLED_ROWS = 4096
-_SHOWN_CHARACTERS = 40
 _MOST_DISTINCT = 0.9  # a dictionary is used if at most this share of the sampled values is distinct
 
 
@@ -263,14 +264,17 @@ def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
 
     Each partition has its own writer. Memory is bounded for any number of partitions. If more than 256 MiB of rows are
     pending, the writer with the most pending bytes writes a row group. If more than 128 files are open, the least
-    recently used writers close their files.
+    recently used writers close their files. With ``delta.autoOptimize.optimizeWrite``, rows that exceed the memory are
+    stored in scratch files instead, so that each partition gets as few files as possible.
     """
+    if target.layout.partition_columns and OPTIMIZE_WRITE.is_on(target.configuration):
+        return _write_gathered(batches, target)
     writers: dict[tuple[str | None, ...], DataFileWriter] = {}
     names = column_names(target.layout)
     try:
         for batch in batches:
             table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
-            for values, rows in _split_by_partition(table, target):
+            for values, rows in rows_by_partition(table, target):
                 # The writer that was used last is the last in the dictionary.
                 writer = writers.pop(values, None) or DataFileWriter(target, _named(target, values))
                 writers[values] = writer
@@ -282,6 +286,30 @@ def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
             writer.abort()
         raise
     return files_table(rows, data_change=target.data_change)
+
+
+def _write_gathered(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
+    """Write a stream as ``write_stream`` does, one partition after the other."""
+    names = column_names(target.layout)
+    writers: list[DataFileWriter] = []
+    with scratch_folder() as folder:
+        spool = PartitionSpool(folder, _PENDING_BYTES)
+        for batch in batches:
+            table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
+            for values, rows in rows_by_partition(table, target):
+                spool.add(values, rows.select(names))
+        try:
+            written = []
+            for values, tables in spool.partitions():
+                writers.append(DataFileWriter(target, _named(target, values)))
+                for rows in tables:
+                    writers[-1].write(rows)
+                written += writers[-1].finish()
+        except BaseException:
+            for writer in writers:
+                writer.abort()
+            raise
+    return files_table(written, data_change=target.data_change)
 
 
 def indexed_leaves(target: WriteTarget) -> statistics.StatisticsColumns:
@@ -304,84 +332,3 @@ def _bound_memory(writers: Mapping[tuple[str | None, ...], DataFileWriter]) -> N
     opened = [writer for writer in writers.values() if writer.is_open]
     for writer in opened[: max(0, len(opened) - _OPEN_FILES)]:
         writer.roll()
-
-
-def _split_by_partition(table: pa.Table, target: WriteTarget) -> Iterable[tuple[tuple[str | None, ...], pa.Table]]:
-    if not len(table):
-        return
-    partition_columns = target.layout.partition_columns
-    if not partition_columns:
-        yield (), table
-        return
-    codes = np.zeros(len(table), dtype=np.int64)
-    for name in partition_columns:
-        encoded = table.column(name).combine_chunks().dictionary_encode()
-        indices = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
-        # ``np.unique`` renumbers the codes after each column, because the product of many columns could overflow.
-        _, codes = np.unique(codes * (len(encoded.dictionary) + 1) + indices, return_inverse=True)
-    order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    ordered = table.take(pa.array(order)) if len(starts) > 1 else table
-    firsts = ordered.take(pa.array(starts))
-    spelled = [partition_texts(firsts.column(name), name, target) for name in partition_columns]
-    _refuse_overlong(spelled, target)
-    for values, start, end in zip(zip(*spelled, strict=True), starts, [*starts[1:], len(table)], strict=True):
-        yield values, ordered.slice(start, end - start)
-
-
-def _refuse_overlong(spelled: Sequence[list[str | None]], target: WriteTarget) -> None:
-    columns = dict(zip(target.layout.partition_keys.values(), target.layout.partition_columns, strict=True))
-    values = {key: pa.array(texts, pa.string()) for key, texts in zip(columns, spelled, strict=True)}
-    for key, what, wrong in partition_values.overlong_folders(values, target.store.limits):
-        text = values[key].filter(wrong)[0].as_py() or ""
-        shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
-        raise InvalidArgumentError(
-            f"column {columns[key]}: the partition value {shown!r} of {len(text.encode())} bytes {what}",
-            table=target.store.root,
-            hint=partition_values.LENGTH_HINT,
-            code="DELTA_INVALID_PARTITION_VALUE",
-        )
-
-
-def partition_texts(values: pa.Array | pa.ChunkedArray, name: str, target: WriteTarget) -> list[str | None]:
-    """The values of a partition column as the text that the log stores.
-
-    Raises:
-        InvalidArgumentError: the log cannot store a value as text; the error names the column.
-    """
-    try:
-        texts: list[str | None] = partition_values.to_strings(values, target.layout.schema.field(name).type).to_pylist()
-    except InvalidArgumentError as error:
-        raise InvalidArgumentError(
-            f"column {name}: {error.message}",
-            table=target.store.root,
-            hint=error.hint,
-            code="DELTA_INVALID_PARTITION_VALUE",
-        ) from error
-    return texts
-
-
-def logged_values(parsed: Sequence[Mapping[str, str | None]], target: WriteTarget) -> list[dict[str, str | None]]:
-    """The ``partitionValues`` of files, each value in the spelling of the log.
-
-    Args:
-        parsed: for each file, the text of each value by the column's physical name.
-
-    Raises:
-        InvalidArgumentError: a text is not a valid value of its column; the error names the column.
-    """
-    keys = target.layout.partition_keys
-    spelled: dict[str, list[str | None]] = {}
-    for name, key in keys.items():
-        kind = target.layout.schema.field(name).type
-        try:
-            typed = partition_values.to_typed(pa.array([values[key] for values in parsed], pa.string()), kind)
-        except LogCorruptedError as error:
-            raise InvalidArgumentError(
-                f"column {name}: {error.message}",
-                table=target.store.root,
-                hint="Give the column a type that fits the text; dates and times have years from 0 to 9999",
-                code="DELTA_INVALID_PARTITION_VALUE",
-            ) from error
-        spelled[key] = partition_texts(typed, name, target)
-    return [{key: spelled[key][index] for key in keys.values()} for index in range(len(parsed))]

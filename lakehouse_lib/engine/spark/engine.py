@@ -29,7 +29,14 @@ from lakehouse_lib.engine.spark.disk_exchange import ScatterToDisk, by_group, ga
 from lakehouse_lib.engine.spark.read import matching, reading
 from lakehouse_lib.engine.spark.session_settings import session_settings
 from lakehouse_lib.engine.spark.tasks import PIECES, RESULTS, gather_pieces, group_rows, run_tasks, scatter_pieces
-from lakehouse_lib.engine.spark.write import computing, row_checks, spark_writer, updating, worker_writer
+from lakehouse_lib.engine.spark.write import (
+    computing,
+    optimized_write,
+    row_checks,
+    spark_writer,
+    updating,
+    worker_writer,
+)
 from lakehouse_lib.errors import DeltaError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.expressions import Predicate, Value
 from lakehouse_lib.expressions.evaluate_arrow import is_renderable
@@ -141,10 +148,12 @@ class SparkEngine:
             with spark_failures():
                 with session_settings(self.spark, settings):
                     checked = row_checks.checked(shaped, checks, target)
-                if target.store.spark_access(target.store.root).renames and spark_writer.can_write(target):
-                    return spark_writer.write_frame(checked, target, self)
-                workers.make_ready(self.spark)
-                return self._results(worker_writer.files_of(checked, target))
+                gathered = optimized_write.rebalanced(checked, target)
+                with session_settings(self.spark, optimized_write.settings(target)):
+                    if target.store.spark_access(target.store.root).renames and spark_writer.can_write(target):
+                        return spark_writer.write_frame(gathered, target, self)
+                    workers.make_ready(self.spark)
+                    return self._results(worker_writer.files_of(gathered, target))
         except StoreError as error:
             with session_settings(self.spark, settings):
                 refusal = row_checks.refusal(error, shaped, checks, target)
