@@ -22,6 +22,9 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 logger = logging.getLogger(__name__)
 
+#: A long compaction commits what it has finished at this interval, so that a killed run keeps it.
+_COMMIT_SECONDS = 600.0
+
 
 def run_step(
     entry: StepRecord,
@@ -61,7 +64,14 @@ def _run(
     if step.verb == "optimize":
         from lakehouse_lib.operations.optimize.compact import compact
 
-        result = compact(snapshot, engine(), **step.arguments, commit_properties=properties)
+        is_one_commit = properties is not None and properties.app_transactions
+        result = compact(
+            snapshot,
+            engine(),
+            **step.arguments,
+            min_commit_interval=None if is_one_commit else _COMMIT_SECONDS,
+            commit_properties=properties,
+        )
         return result, _rewritten(result.metrics)
     if step.verb == "z_order":
         from lakehouse_lib.operations.optimize.z_order.z_order import z_order
