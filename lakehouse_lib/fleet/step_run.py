@@ -24,8 +24,8 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 logger = logging.getLogger(__name__)
 
-#: A compaction commits its finished bins at this interval, so that a killed run keeps them.
-_COMMIT_SECONDS = 300.0
+#: A long compaction commits what it has finished at this interval, so that a killed run keeps it.
+_COMMIT_SECONDS = 600.0
 
 
 def run_step(
@@ -72,11 +72,12 @@ def _run(
     if step.verb == "optimize":
         from lakehouse_lib.operations.optimize.compact import compact
 
+        is_one_commit = properties is not None and properties.app_transactions
         result = compact(
             snapshot,
             engine(),
             **step.arguments,
-            min_commit_interval=_COMMIT_SECONDS,
+            min_commit_interval=None if is_one_commit else _COMMIT_SECONDS,
             commit_properties=properties,
         )
         return result, _rewritten(result.metrics)

@@ -19,10 +19,10 @@ from lakehouse_lib.arrow.values import int64s
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.computing import with_null_texts
 from lakehouse_lib.engine.file_options import file_options
-from lakehouse_lib.engine.parquet.partition_spool import PartitionSpool
-from lakehouse_lib.engine.parquet.partition_texts import rows_by_partition
 from lakehouse_lib.engine.parquet.stored_schema import column_names, stored_schema
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
+from lakehouse_lib.engine.partition_spool import PartitionSpool
+from lakehouse_lib.engine.partition_texts import rows_by_partition
 from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.errors import DeltaError, StoreError
 from lakehouse_lib.log import clock

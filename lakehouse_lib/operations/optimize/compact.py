@@ -41,8 +41,10 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 Rows = NDArray[np.int64]
 
-#: The bins that each thread of an engine writes before an interval between commits is checked.
-BINS_A_THREAD = 4
+#: The bytes that each thread of an engine reads before an interval between commits is checked.
+GROUP_BYTES = 512 << 20
+#: The bytes that a thread could read in the time that it takes to open a file.
+_OPEN_BYTES = 4 << 20
 #: Column of ``merge_files``: the bin of a written file.
 BIN = "bin"
 
@@ -186,7 +188,7 @@ def compact(
         predicate: on partition columns.
         max_bytes: the most bytes to read; the smallest files are merged first, and the others stay. None: no limit.
         min_commit_interval: seconds. Finished bins are committed whenever so many seconds have passed since the last
-            commit, and at the end, so that a killed run keeps them; 0: after each ``BINS_A_THREAD`` bins of a thread.
+            commit, and at the end, so that a killed run keeps them; 0: after each 512 MiB of a thread.
             None: one commit at the end.
 
     Returns:
@@ -297,11 +299,13 @@ def _finished_bins(plan: CompactPlan, target: WriteTarget, engine: Engine, inter
     sizes = numbers_of(plan.files["size"], np.int64)
     # The largest bins come first, so that the run does not wait for a large bin at the end.
     numbers = np.argsort([-int(sizes[rows].sum()) for rows in plan.bins], kind="stable")
-    step = len(numbers) if interval is None else BINS_A_THREAD * engine.parallelism
+    starts = np.array([0])
+    if interval is not None:
+        work = np.array([int(sizes[rows].sum()) + _OPEN_BYTES * len(rows) for rows in plan.bins])[numbers]
+        starts = np.flatnonzero(np.diff((np.cumsum(work) - work) // (GROUP_BYTES * engine.parallelism), prepend=-1))
     pending: list[pa.Table] = []
-    first, last_commit = 0, time.monotonic()
-    for start in range(0, len(numbers), step):
-        batch = numbers[start : start + step]
+    first, end, last_commit = 0, 0, time.monotonic()
+    for batch in np.split(numbers, starts[1:]):
         try:
             tasks = [CompactTask(int(number), target, chosen.take(int64s(plan.bins[number]))) for number in batch]
             pending.append(engine.run(merge_files, tasks))
@@ -309,7 +313,7 @@ def _finished_bins(plan: CompactPlan, target: WriteTarget, engine: Engine, inter
             for files in pending:
                 discard(target.store, files)
             raise
-        end = start + len(batch)
+        end += len(batch)
         if end < len(numbers) and interval is not None and time.monotonic() - last_commit < interval:
             continue
         yield _rewrite(plan, numbers[first:end], pa.concat_tables(pending))

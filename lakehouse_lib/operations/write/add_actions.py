@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakehouse_lib.engine.base import WriteTarget
-from lakehouse_lib.engine.parquet.partition_texts import logged_values
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
+from lakehouse_lib.engine.partition_texts import logged_values
 from lakehouse_lib.errors import ConstraintViolatedError, DeltaError, InvalidArgumentError
 from lakehouse_lib.json_text import excerpt, parse_json
 from lakehouse_lib.operations.missing_files import without_object

@@ -119,3 +119,15 @@ def test_a_write_that_fails_leaves_no_files(tmp_path: Path, monkeypatch: pytest.
         write_deltalake(table, pa.RecordBatchReader.from_batches(schema, batches(50)), mode="append")
     assert parquet_files(table) == before
     assert not list((tmp_path / "scratch").iterdir())
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_a_full_scratch_disk_is_an_error_with_a_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pa.ipc, "new_file", full)
+    rows = pa.RecordBatchReader.from_batches(next(batches(1)).schema, batches(50))
+    with pytest.raises(StoreError, match=r"scratch file .* cannot be written: .*No space left.*TMPDIR"):
+        write_deltalake(tmp_path, rows, partition_by=["p q"], configuration=OPTIMIZED)
+    assert not parquet_files(tmp_path)

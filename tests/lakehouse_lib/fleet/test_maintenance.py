@@ -71,6 +71,22 @@ def test_a_fleet_is_planned_maintained_and_then_has_nothing_to_do(tmp_path: Path
     assert DeltaTable(tmp_path / "records/runs").to_pyarrow_table().num_rows == 4
 
 
+def test_a_long_compaction_of_a_run_is_committed_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakehouse_lib.fleet.step_run._COMMIT_SECONDS", 0)
+    monkeypatch.setattr("lakehouse_lib.operations.optimize.compact.GROUP_BYTES", 1)
+    rows = pa.table({"id": range(30), "part": [number % 3 for number in range(30)]})
+    for _ in range(8):
+        deltalake.write_deltalake(tmp_path / "t", rows, mode="append", partition_by=["part"])
+    table = table_of(tmp_path / "t", verbs=("optimize",))
+    (done,) = maintain([table], Budget(), lambda: ArrowEngine(parallelism=1), record_of(tmp_path))
+    assert done.measured is not None
+    assert (done.version, done.measured.files_removed, done.measured.files_added) == (10, 24, 3)
+    assert [commit["operation"] for commit in deltalake.DeltaTable(tmp_path / "t").history(4)] == [
+        *["OPTIMIZE"] * 3,
+        "WRITE",
+    ]
+
+
 def test_measured_effects_correct_the_next_predictions(tmp_path: Path) -> None:
     table, record = table_of(made(tmp_path / "t")), record_of(tmp_path)
     first = next(step for step in plan_fleet([table], Budget(), record).plan.steps if step.verb == "optimize")

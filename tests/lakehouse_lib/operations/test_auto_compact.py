@@ -15,6 +15,7 @@ from lakehouse_lib import ArrowEngine, DeltaTable, write_deltalake
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.operations.optimize import auto_compact
 from lakehouse_lib.operations.optimize.auto_compact import MIN_FILES
+from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.write.write import Write, write
 from lakehouse_lib.protocol.actions import Transaction
 from lakehouse_lib.snapshot import load_snapshot
@@ -144,6 +145,22 @@ def test_an_append_during_a_compaction_is_not_hindered(tmp_path: Path) -> None:
     assert result.metrics["autoCompact"]["version"] == DeltaRs(tmp_path).version()
     assert len(DeltaRs(tmp_path).file_uris()) == 2
     assert sorted(read_by_all(tmp_path)["id"].to_pylist()) == [*range(FEW - 1), 100, 200]
+
+
+@pytest.mark.usefixtures("few")
+def test_one_process_compacts_a_table_once_at_a_time(tmp_path: Path) -> None:
+    small_files(tmp_path, FEW - 1, **AUTO)
+    inner: list[ChangeResult] = []
+
+    def other_thread(path: str) -> None:
+        if path.endswith(".parquet") and not inner:
+            inner.append(write(FaultStore(tmp_path), incoming(rows(200)), APPEND, ArrowEngine()))
+
+    outer = write(FaultStore(tmp_path, before={"open_input": other_thread}), incoming(rows(100)), APPEND, ArrowEngine())
+    assert "autoCompact" not in inner[0].metrics
+    assert outer.metrics["autoCompact"]["numRemovedFiles"] == FEW
+    small_files(tmp_path, FEW)
+    assert "autoCompact" in write(FaultStore(tmp_path), incoming(rows(300)), APPEND, ArrowEngine()).metrics
 
 
 @pytest.mark.usefixtures("few")

@@ -15,12 +15,15 @@ from deltalake import write_deltalake as write_delta_rs
 
 from lakehouse_lib import ArrowEngine, CommitProperties, DeltaTable, Transaction
 from lakehouse_lib.errors import DataFileMissingError, InvalidArgumentError
-from lakehouse_lib.operations.optimize.compact import BINS_A_THREAD, compact
+from lakehouse_lib.operations.optimize.compact import compact
 from lakehouse_lib.snapshot import load_snapshot
 from tests.fault_store import FaultStore, each
 from tests.peers import parquet_files, read_by_all, read_delta_rs
 
-BINS = 3 * BINS_A_THREAD
+BINS_A_GROUP = 4
+BINS = 3 * BINS_A_GROUP
+GROUP = "lakehouse_lib.operations.optimize.compact.GROUP_BYTES"
+GROUP_BYTES = BINS_A_GROUP * 2 * (4 << 20)  # two files that are opened
 ENGINE = ArrowEngine(parallelism=1)
 COMMIT = "_delta_log/0"
 
@@ -32,6 +35,11 @@ def table(tmp_path: Path) -> Path:
     for _ in range(2):
         write_delta_rs(tmp_path, rows, mode="append", partition_by=["part"])
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GROUP, GROUP_BYTES)
 
 
 def files_of(path: Path) -> int:
@@ -97,7 +105,7 @@ def test_finished_bins_that_wait_for_a_commit_are_deleted_after_an_error(table: 
     before = parquet_files(table)
     with pytest.raises(DataFileMissingError):
         compact(load_snapshot(FaultStore(table)), ENGINE, min_commit_interval=3600)
-    assert len(parquet_files(table) - before) < BINS_A_THREAD  # vacuum deletes those of the group that failed
+    assert len(parquet_files(table) - before) < BINS_A_GROUP  # vacuum deletes those of the group that failed
     assert DeltaRs(table).version() == 1
 
 
@@ -116,7 +124,7 @@ def test_application_transactions_are_refused_with_an_interval(table: Path) -> N
 _KILLED_RUN = """
 import os, signal, sys
 from lakehouse_lib import ArrowEngine
-from lakehouse_lib.operations.optimize.compact import compact
+from lakehouse_lib.operations.optimize import compact
 from lakehouse_lib.snapshot import load_snapshot
 from tests.fault_store import FaultStore
 
@@ -127,7 +135,8 @@ def die(path):
         os.kill(os.getpid(), signal.SIGKILL)
 
 store = FaultStore(sys.argv[1], **{moment: {"put_if_absent": die}})
-compact(load_snapshot(store), ArrowEngine(parallelism=1), min_commit_interval=0)
+compact.GROUP_BYTES = int(sys.argv[4])
+compact.compact(load_snapshot(store), ArrowEngine(parallelism=1), min_commit_interval=0)
 """
 
 
@@ -135,14 +144,15 @@ compact(load_snapshot(store), ArrowEngine(parallelism=1), min_commit_interval=0)
 @pytest.mark.parametrize(("moment", "version", "commits"), [("after", 2, 1), ("before", 3, 1), ("after", 3, 2)])
 def test_a_run_after_a_killed_run_merges_only_the_rest(table: Path, moment: str, version: int, commits: int) -> None:
     expected = read_delta_rs(table)
-    killed = subprocess.run([sys.executable, "-c", _KILLED_RUN, table, moment, str(version)], check=False, timeout=300)
+    arguments = [table, moment, str(version), str(GROUP_BYTES)]
+    killed = subprocess.run([sys.executable, "-c", _KILLED_RUN, *arguments], check=False, timeout=300)
     assert killed.returncode == -signal.SIGKILL
     assert DeltaRs(table).version() == 1 + commits
     assert read_by_all(table) == expected
-    merged = set(DeltaRs(table).file_uris())
+    first_files = set(DeltaRs(table).file_uris())
     result = compact(load_snapshot(FaultStore(table)), ENGINE, min_commit_interval=0)
-    left = BINS - commits * BINS_A_THREAD
+    left = BINS - commits * BINS_A_GROUP
     assert result.metrics["numAddedFiles"] == left
     assert result.metrics["numRemovedFiles"] == 2 * left
-    assert len(merged & set(DeltaRs(table).file_uris())) == commits * BINS_A_THREAD
+    assert len(first_files & set(DeltaRs(table).file_uris())) == commits * BINS_A_GROUP
     assert read_by_all(table) == expected

@@ -13,6 +13,9 @@ from lakehouse_lib.protocol.table_properties import OPTIMIZE_WRITE, TARGET_FILE_
 from lakehouse_lib.schema.quoting import quoted
 
 _TASK_BYTES = 512 << 20  # delta-spark's optimizeWrite.binSize
+#: The parts of a shuffle. If a large partition of the table is split, the other partitions in the same part are split,
+#: too, so there are many parts (delta-spark has up to 2,000). Spark merges small parts.
+_PARTS = 1000
 
 
 def rebalanced(frame: Any, target: WriteTarget) -> Any:
@@ -41,6 +44,7 @@ def settings(target: WriteTarget) -> Mapping[str, str]:
     return {
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.adaptive.coalescePartitions.enabled": "true",
+        "spark.sql.adaptive.coalescePartitions.initialPartitionNum": str(_PARTS),
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",  # it would ignore the size
         "spark.sql.adaptive.optimizeSkewsInRebalancePartitions.enabled": "true",
         "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(size),

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 from lakehouse_lib import statistics
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.file_options import codec_of
-from lakehouse_lib.engine.parquet.partition_texts import logged_values
 from lakehouse_lib.engine.parquet.writer import indexed_leaves
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
+from lakehouse_lib.engine.partition_texts import logged_values
 from lakehouse_lib.engine.spark import store_access
 from lakehouse_lib.engine.spark.columns import spark_type
 from lakehouse_lib.engine.spark.session_settings import session_settings
