@@ -66,7 +66,8 @@ class Invoke:
 
 
 @pytest.fixture
-def invoke(capsys: pytest.CaptureFixture[str]) -> Invoke:
+def invoke(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Invoke:
+    monkeypatch.delenv("COLUMNS", raising=False)
     return Invoke(capsys)
 
 
