@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -41,6 +41,16 @@ class SymbolicLinks:
 
     root: str = "/"
     ends: Mapping[str, str] | None = None
+
+    @staticmethod
+    def of(store: ObjectStore, links: Mapping[str, str]) -> SymbolicLinks:
+        """The links that a listing of the store has shown.
+
+        Raises:
+            StoreError: a name is not UTF-8; a log cannot refer to it.
+        """
+        _as_text([*links, *links.values()], store.root)
+        return SymbolicLinks(os.path.realpath(store.root), links) if links else SymbolicLinks()
 
     def __bool__(self) -> bool:
         return bool(self.ends)
@@ -103,10 +113,8 @@ def list_objects(store: ObjectStore) -> Listing:
         StoreError: a name is not UTF-8; a log cannot refer to it.
     """
     links: dict[str, str] = {}
-    listed = (meta for meta in store.walk() if not _is_link(meta, links))
-    every = pa.Table.from_batches(_batches(listed, store.root), OBJECT_SCHEMA)
-    _as_text([*links, *links.values()], store.root)
-    symbolic_links = SymbolicLinks(os.path.realpath(store.root), links) if links else SymbolicLinks()
+    every = pa.Table.from_batches(object_batches(store.walk(), store.root, links), OBJECT_SCHEMA)
+    symbolic_links = SymbolicLinks.of(store, links)
     own = pc.starts_with(every["path"], f"{LOG}/")
     return Listing(every.filter(pc.invert(own)), every.filter(own), symbolic_links)
 
@@ -118,7 +126,17 @@ def _is_link(meta: ObjectMeta, links: dict[str, str]) -> bool:
     return bool(meta.link)
 
 
-def _batches(listed: Iterator[ObjectMeta], table: str) -> Iterator[pa.RecordBatch]:
+def object_batches(metas: Iterable[ObjectMeta], table: str, links: dict[str, str]) -> Iterator[pa.RecordBatch]:
+    """Stored objects as batches of OBJECT_SCHEMA with at most 65,536 rows.
+
+    Args:
+        table: the table's location, for errors.
+        links: symbolic links are left out, and added to this dictionary.
+
+    Raises:
+        StoreError: a name is not UTF-8; a log cannot refer to it.
+    """
+    listed = (meta for meta in metas if not _is_link(meta, links))
     while chunk := list(islice(listed, _LISTED_AT_ONCE)):
         paths = _as_text([meta.path for meta in chunk], table)
         yield pa.record_batch(

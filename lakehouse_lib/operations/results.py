@@ -67,7 +67,8 @@ class VacuumResult(ChangeResult):
     Attributes:
         dry_run: nothing was deleted.
         retention_hours: the requested hours; None: the table's own retention.
-        files: deleted paths, or in a dry run the paths to be deleted: relative to the table, decoded and sorted.
+        files: deleted paths, or in a dry run the paths to be deleted, at most the first 100,000: relative to the table,
+            decoded and sorted. The metrics count all.
     """
 
     dry_run: bool

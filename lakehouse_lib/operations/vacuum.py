@@ -1,19 +1,17 @@
 """Delete files that the table no longer needs, by delta-spark's rules (PROTOCOL.md, section Vacuum Protocol Check).
 
-The plan is one anti-join over Arrow columns, and it is also the dry run. A file is kept if the current version refers
-to it, or if its tombstone is younger than the retention. A file without a log entry is kept while the file itself is
-younger than the retention, because it may belong to a running writer.
+Listed files are compared with the paths that the table needs (``unneeded_files``), and deleted in batches of 100,000.
+A dry run does the same without the deletions. After VACUUM START, each batch is compared again with the latest version,
+pins and clones, so a vacuum that was killed is simply run again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, VersionNotFoundError
 from lakehouse_lib.features.in_commit_timestamp import effective_properties
@@ -22,24 +20,23 @@ from lakehouse_lib.log.history import newest_at
 from lakehouse_lib.log.last_vacuum import last_vacuumed, write_last_vacuumed
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.log.tombstones import retention, unexpired
-from lakehouse_lib.operations.files import total_size
-from lakehouse_lib.operations.listing import list_objects
 from lakehouse_lib.operations.results import VacuumResult
-from lakehouse_lib.operations.unneeded_files.plan import plan_vacuum, referenced_paths
-from lakehouse_lib.operations.unneeded_files.recorded_files import RecordedFiles, recorded_files
+from lakehouse_lib.operations.unneeded_files.deletion import Deletion, Outcome
+from lakehouse_lib.operations.unneeded_files.plan import file_needs
+from lakehouse_lib.operations.unneeded_files.recorded_files import recorded_files
 from lakehouse_lib.operations.unneeded_files.removed_objects import (
     change_file_paths,
     first_version_to_read,
     removed_objects,
     removes_below_checkpoint,
 )
+from lakehouse_lib.operations.unneeded_files.scan import scan_table
 from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION, SET_BY
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
-from lakehouse_lib.transaction import CommitProperties, OptimisticTransaction, version_of
+from lakehouse_lib.transaction import CommitProperties
 
 _LONGEST_HOURS = 1e10  # about a million years; an int64 holds it in milliseconds
 _HOUR = 3_600_000
-_DELETED_AT_ONCE = 100_000
 
 
 def vacuum(
@@ -52,6 +49,7 @@ def vacuum(
     keep_versions: Sequence[int] = (),
     commit_properties: CommitProperties | None = None,
     on_deleted: Callable[[pa.Table], object] | None = None,
+    files_per_second: float | None = None,
     now: datetime | None = None,
 ) -> VacuumResult:
     """Delete the files that neither the latest version nor a reader within the retention needs.
@@ -76,8 +74,12 @@ def vacuum(
         commit_properties: the properties of both commits.
         on_deleted: called with the deleted files (OBJECT_SCHEMA), at most 100,000 at a time, after their deletion. If
             it raises an error, the vacuum stops.
+        files_per_second: the most files that are deleted in a second; None: no limit.
         now: the moment from which the retention is counted back; None: this machine's clock, which must not be ahead of
             the store's clock unless it is a dry run.
+
+    Returns:
+        The first 100,000 paths. Metrics: numFilesToDelete, sizeOfDataToDelete, numDeletedFiles, numListCalls.
 
     Raises:
         RetentionError: ``retention_hours`` is shorter than the table's retention, or this machine's clock is ahead of
@@ -99,94 +101,73 @@ def vacuum(
             hint="Pass enforce_retention_duration=False if every reader and writer started within these hours, "
             f"or set {DELETED_FILE_RETENTION.key} by {SET_BY}",
         )
+    if files_per_second is not None and not files_per_second > 0:
+        raise InvalidArgumentError(
+            f"files_per_second is {files_per_second!r}; expected a number above 0, or None",
+            table=snapshot.store.root,
+            hint="Leave it out to delete without a limit",
+        )
     moment = clock.now() if now is None else int(now.timestamp() * 1000)
-    # The snapshot is loaded after the listing, so files that were committed during the listing are known to be live.
-    listing = list_objects(snapshot.store) if full else None
+    cutoff = moment - retention_ms
     latest = newest(snapshot)
     latest.check_writable()
+    store = latest.store
     tombstones = latest.tombstones
     if retention_ms > configured:
-        tombstones = pa.concat_tables([tombstones, *_dropped_tombstones(latest, moment - retention_ms)])
-    kept_files = [load_snapshot(latest.store, version).files for version in keep_versions]
-    cutoff = moment - retention_ms
-    records = recorded_files(latest.store, moment, cutoff)
-    files, change_files = pa.concat_tables([latest.files, *kept_files]), None
-    if listing is not None:
-        objects, links = listing.objects, listing.links
-    else:
-        first = first_version_to_read(latest.store)
+        tombstones = pa.concat_tables([tombstones, *_dropped_tombstones(latest, cutoff)])
+    files = pa.concat_tables([latest.files, *(load_snapshot(store, version).files for version in keep_versions)])
+    records = recorded_files(store, moment, cutoff)
+    change_files = None
+    if not full:
+        first = first_version_to_read(store)
         older = removes_below_checkpoint(latest, first=first)
         tombstones = pa.concat_tables([tombstones, *(table.select(tombstones.column_names) for table in older)])
-        change_files = change_file_paths(latest.store, cutoff, first)
-        needed = pa.chunked_array([*referenced_paths(files, latest.store), *records.paths.chunks], pa.string())
-        objects, links = removed_objects(latest.store, tombstones, change_files, cutoff, needed)
-    plan = plan_vacuum(
-        objects,
+        change_files = change_file_paths(store, cutoff, first)
+    needs = file_needs(
         files,
         tombstones,
         cutoff,
-        store=latest.store,
-        full=full,
+        store=store,
         change_files=change_files,
-        links=links,
         spared=records.paths,
         partition_columns=list(latest.layout.partition_keys.values()),
     )
-    paths: list[str] = plan["path"].to_pylist()
-    due = {"numFilesToDelete": len(paths), "sizeOfDataToDelete": total_size(plan)}
-
-    def result(version: int | None, deleted: int) -> VacuumResult:
-        metrics = {**due, "numDeletedFiles": deleted}
-        return VacuumResult(latest.store.root, latest.version, version, metrics, dry_run, retention_hours, tuple(paths))
-
-    def remember(records: RecordedFiles) -> None:
-        # Removed files that pins and clones keep are in later commits than the version that they need.
-        oldest = [*keep_versions, *([] if records.oldest_version is None else [records.oldest_version])]
-        _remember(latest, cutoff, most=min(oldest, default=latest.version))
-
-    if dry_run:
-        return result(None, 0)
-    if not paths:
-        latest.store.delete_many(records.unneeded_records)
-        remember(records)
-        return result(None, 0)
-    parents = pc.replace_substring_regex(objects["path"], "[^/]*$", "")
-    folders = {"numVacuumedDirectories": pc.count_distinct(parents).as_py()}
-    local_time = max(moment, clock.now())
-    version = _log(
+    deletion = Deletion(
         latest,
-        "VACUUM START",
+        moment,
+        cutoff,
+        now is None,
         {
             "retentionCheckEnabled": enforce_retention_duration,
             "defaultRetentionMillis": configured,
             "specifiedRetentionMillis": retention_ms,
         },
-        due,
         commit_properties,
+        on_deleted,
+        files_per_second,
     )
-    started = latest.update()
-    if now is None:
-        try:
-            if started.version >= version:
-                clock.check(started.store, local_time, started.modified)
-            else:  # the store's listing does not show the commit yet
-                clock.check_by_commit(started.store, local_time, version)
-        except RetentionError:
-            _log(started, "VACUUM END", {"status": "FAILED"}, {"numDeletedFiles": 0, **folders}, commit_properties)
-            raise
-    records = recorded_files(started.store, moment, cutoff)
-    plan = _still_unneeded(plan, started, records.paths, is_changed=version > latest.version + 1)
-    paths = plan["path"].to_pylist()
-    started.store.delete_many(records.unneeded_records)
-    for position in range(0, len(plan), _DELETED_AT_ONCE):
-        batch = plan.slice(position, _DELETED_AT_ONCE)
-        started.store.delete_many(batch["path"].to_pylist())
-        if on_deleted is not None:
-            on_deleted(batch)
-    metrics = {"numDeletedFiles": len(paths), **folders}
-    end = _log(started.update(), "VACUUM END", {"status": "COMPLETED"}, metrics, commit_properties)
-    remember(records)
-    return result(end, len(paths))
+    outcome = Outcome(None if dry_run else deletion)
+    list_calls = store.list_calls
+    for folder in scan_table(store, needs) if full else [removed_objects(needs)]:
+        outcome.take(folder)
+    list_calls = store.list_calls - list_calls
+    current = newest(latest) if full else latest  # files that were committed during the listing are live
+    outcome.finish(current, is_changed=current.version > latest.version)
+    version = None
+    if not dry_run:
+        version = deletion.end({"numVacuumedDirectories": len(outcome.folders)})
+        records = deletion.recorded or records
+        store.delete_many(records.unneeded_records)
+        # Removed files that pins and clones keep are in later commits than the version that they need.
+        oldest = [*keep_versions, *([] if records.oldest_version is None else [records.oldest_version])]
+        _remember(latest, cutoff, most=min(oldest, default=latest.version))
+    metrics = {
+        "numFilesToDelete": outcome.count,
+        "sizeOfDataToDelete": outcome.size,
+        "numDeletedFiles": deletion.deleted,
+        "numListCalls": list_calls,
+    }
+    return VacuumResult(store.root, latest.version, version, metrics, dry_run, retention_hours, tuple(outcome.paths))
 
 
 def _remember(latest: Snapshot, cutoff: int, *, most: int) -> None:
@@ -196,18 +177,6 @@ def _remember(latest: Snapshot, cutoff: int, *, most: int) -> None:
         version = newest_at(latest.store, list_commits(latest.store), cutoff, properties)
         if version is not None:
             write_last_vacuumed(latest.store, max(last_vacuumed(latest.store) or 0, min(version, most)))
-
-
-def _still_unneeded(plan: pa.Table, started: Snapshot, recorded: pa.ChunkedArray, *, is_changed: bool) -> pa.Table:
-    """The objects of a plan without those that a later restore, clone or pin needs.
-
-    Args:
-        recorded: the paths that pins and clones need now.
-        is_changed: whether other writers have committed since the plan was made.
-    """
-    live = referenced_paths(started.files, started.store) if is_changed else []
-    needed = pa.chunked_array([*live, *recorded.chunks], type=pa.string())
-    return plan.filter(pc.invert(pc.is_in(plan["path"], value_set=needed)))
 
 
 def newest(snapshot: Snapshot) -> Snapshot:
@@ -232,15 +201,3 @@ def _dropped_tombstones(latest: Snapshot, since: int) -> list[pa.Table]:
     """Tombstones written after ``since`` in commits up to the latest checkpoint, which may no longer have them."""
     young = [unexpired(table, since) for table in removes_below_checkpoint(latest, since)]
     return [table.select(latest.tombstones.column_names) for table in young]
-
-
-def _log(
-    snapshot: Snapshot,
-    operation: str,
-    parameters: dict[str, object],
-    metrics: Mapping[str, Any],
-    properties: CommitProperties | None,
-) -> int:
-    transaction = OptimisticTransaction(snapshot, snapshot.store, operation, parameters)
-    transaction.metrics.update(metrics)
-    return version_of(transaction.commit(properties))

@@ -105,6 +105,10 @@ class ObjectStore(Protocol):
     def is_remote(self) -> bool:
         """Whether requests use a network, so that concurrent requests are faster."""
 
+    @property
+    def list_calls(self) -> int:
+        """How many requests that list objects or folders this store has made."""
+
     def open_location(self, location: str) -> ObjectStore:
         """The store of another location of this kind of store, with the same options, but without ``allowed_roots``.
 

@@ -49,6 +49,7 @@ class LocalStore:
     def __init__(self, root: str, *, fsync: bool = True, allowed_roots: Iterable[str] = ()) -> None:
         self._root = os.path.normpath(root)
         self._fsync = fsync
+        self._list_calls = 0
         self._allowed_roots = tuple(os.path.normpath(allowed_root) for allowed_root in allowed_roots)
 
     def __repr__(self) -> str:
@@ -80,6 +81,10 @@ class LocalStore:
     @property
     def allowed_roots(self) -> tuple[str, ...]:
         return self._allowed_roots
+
+    @property
+    def list_calls(self) -> int:
+        return self._list_calls
 
     def open_location(self, location: str) -> LocalStore:
         return LocalStore(location, fsync=self._fsync)
@@ -158,7 +163,7 @@ class LocalStore:
     def folders(self, folder: str = "") -> list[str]:
         with self._failures(""):
             try:
-                entries = list(os.scandir(Path(self._root, folder)))
+                entries = self._scan(folder)
             except (FileNotFoundError, NotADirectoryError):
                 return []
             return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=entry.name == _LOG))
@@ -169,7 +174,7 @@ class LocalStore:
             while pending:
                 folder = pending.pop()
                 try:
-                    entries = list(os.scandir(Path(self._root, folder)))
+                    entries = self._scan(folder)
                 except (FileNotFoundError, NotADirectoryError):
                     continue  # a folder may be deleted during a walk
                 for entry in entries:
@@ -282,6 +287,10 @@ class LocalStore:
             and ".." not in path.split("/")
             and any(path.startswith(f"{allowed_root.rstrip('/')}/") for allowed_root in self._allowed_roots)
         )
+
+    def _scan(self, folder: str) -> list[os.DirEntry[str]]:
+        self._list_calls += 1
+        return list(os.scandir(Path(self._root, folder)))
 
     def _write_temporary_file(self, path: str, data: bytes) -> Path:
         target = self._full_path(path)

@@ -32,10 +32,10 @@ class UpkeepTable(VersionedTable):
     ) -> list[str]:
         """Delete files that neither the latest version nor a reader within the retention needs, and return their paths.
 
-        See ``operations.vacuum``.
+        See ``operations.vacuum``. At most the first 100,000 paths are returned.
 
         Args:
-            full: delete old files without a log entry, too, such as those of killed writers.
+            full: list the table, and delete old files without a log entry, too, such as those of killed writers.
             keep_versions: keep all files of these versions.
         """
         from lakehouse_lib.operations.vacuum import vacuum

@@ -18,7 +18,7 @@ from lakehouse_lib.log.replay.replay import replay
 from lakehouse_lib.log.replay.table_state import VersionState
 from lakehouse_lib.log.table_identity import Landmark
 from lakehouse_lib.operations import vacuum
-from lakehouse_lib.operations.unneeded_files.plan import plan_vacuum
+from lakehouse_lib.operations.unneeded_files.plan import file_needs
 from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
@@ -93,8 +93,8 @@ def _files_first() -> list[Patch]:
     return [(OptimisticTransaction, "_attempts", begin)]
 
 
-def _by_modification_time(objects: Any, files: Any, tombstones: Any, *rest: Any, **named: Any) -> Any:
-    return plan_vacuum(objects, files, tombstones[:0], *rest, **named)
+def _by_modification_time(files: Any, tombstones: Any, *rest: Any, **named: Any) -> Any:
+    return file_needs(files, tombstones[:0], *rest, **named)
 
 
 def _no_fresh_applications(
@@ -146,7 +146,7 @@ MUTANTS = (
     Mutant("files deleted before the commit that removes them", _files_first, ("increment", "delete")),
     Mutant(
         "vacuum by modification time alone",
-        instead(vacuum, "plan_vacuum", _by_modification_time),
+        instead(vacuum, "file_needs", _by_modification_time),
         ("increment", "compact", "vacuum"),
     ),
     Mutant(

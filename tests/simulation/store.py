@@ -69,6 +69,7 @@ class SimulatedStore:
     schemes: tuple[str, ...] = ("file",)
     limits = PathLimits(path=1024, taken=0)
     is_remote = True
+    list_calls = 0
 
     def __init__(self, world: World, bucket: Bucket, name: str) -> None:
         self.root = f"/simulated/{name}"

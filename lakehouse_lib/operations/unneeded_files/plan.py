@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import literal, strings
+from lakehouse_lib.arrow.sorted_search import count_below
+from lakehouse_lib.arrow.values import literal, strings, whole
 from lakehouse_lib.engine.spark.write import WRITE_KEY
 from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.log.tombstones import are_expired
@@ -22,63 +24,162 @@ from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.store import ObjectStore
 
 
-def plan_vacuum(
-    objects: pa.Table,
+@dataclass(frozen=True)
+class FileNeeds:
+    """Which files a table needs, by store path.
+
+    Attributes:
+        needed: the paths of files that are kept.
+        expired: the paths of files that were removed longer ago than the retention.
+        change_files: the paths of change files of old commits; None: every old file without a log entry is unneeded.
+        names: the file names of needed files outside the table's folder, by which these may be in it, too.
+        cutoff: ms since the epoch.
+        partition_columns: physical names of the partition columns. Their folders contain data even if the name starts
+            with ``_`` or ``.``.
+    """
+
+    store: ObjectStore
+    needed: pa.Array
+    expired: pa.Array
+    change_files: pa.Array | None
+    names: pa.Array
+    cutoff: int
+    partition_columns: Sequence[str]
+
+    def have_folders(self) -> bool:
+        """Whether a needed or an expired file is in a folder."""
+        return any(pc.any(pc.match_substring(paths, "/")).as_py() for paths in (self.needed, self.expired))
+
+    def visible(self, folders: Sequence[str]) -> list[str]:
+        """Those of the first-level folders whose files may be unneeded."""
+        inside = strings([f"{folder}/file" for folder in folders])
+        hidden = _hidden(inside, self.partition_columns).to_pylist()
+        return [folder for folder, is_hidden in zip(folders, hidden, strict=True) if not is_hidden]
+
+    def by_folder(self) -> FileNeeds:
+        """The needs with sorted paths, for ``below``."""
+        return replace(self, needed=_sorted(self.needed), expired=_sorted(self.expired))
+
+    def below(self, folder: str) -> FileNeeds:
+        """The needs of the files below a folder, of needs with sorted paths."""
+        return replace(self, needed=_below(self.needed, folder), expired=_below(self.expired, folder))
+
+    def unneeded(self, objects: pa.Table) -> pa.Table:
+        """The objects (OBJECT_SCHEMA) that are not needed, and the checksums of files that may not be needed.
+
+        Objects of another table or of an Iceberg table in the same folder are among them, because only a complete
+        listing shows where such tables are (``FolderFacts``).
+        """
+        paths = objects["path"]
+        is_old = pc.less(objects["modified"], literal(self.cutoff, pa.int64()))
+        is_unneeded = pc.is_in(paths, value_set=self.expired)
+        if self.change_files is None:
+            is_unneeded = pc.or_(is_unneeded, is_old)
+        else:
+            is_unneeded = pc.or_(is_unneeded, pc.and_(is_old, pc.is_in(paths, value_set=self.change_files)))
+        objects = objects.filter(pc.or_(is_unneeded, _are_checksums(paths)))
+        objects = objects.filter(pc.invert(pc.is_in(_without_checksum(objects["path"]), value_set=self.needed)))
+        objects = objects.filter(pc.invert(file_paths.are_absolute(objects["path"], self.store)))  # outside the table
+        paths = objects["path"]
+        is_kept = pc.or_(_hidden(paths, self.partition_columns), pc.is_in(_file_names(paths), value_set=self.names))
+        return objects.filter(pc.or_(pc.invert(is_kept), _are_checksums(paths)))
+
+
+@dataclass
+class FolderFacts:
+    """What a listing shows about a folder.
+
+    Attributes:
+        nested: the folders that have a log of their own.
+        iceberg: the folders with Iceberg's metadata, each with a slash at the end.
+        folders: the folders that have an object.
+        links: the store path of each symbolic link -> the real path of its target.
+    """
+
+    nested: set[str] = field(default_factory=set)
+    iceberg: set[str] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
+    links: dict[str, str] = field(default_factory=dict)
+
+    def add(self, objects: pa.Table) -> None:
+        """Add what these objects (OBJECT_SCHEMA) show."""
+        paths = objects["path"]
+        self.nested.update(nested_tables(paths))
+        self.iceberg.update(iceberg_folders(paths))
+        self.folders.update(pc.unique(pc.replace_substring_regex(paths, "[^/]*$", "")).to_pylist())
+
+    def own(self, objects: pa.Table, link_targets: pa.Array) -> pa.Table:
+        """The objects that are no object of another table, and no target of a link to a needed file."""
+        for root in self.nested:
+            objects = objects.filter(pc.invert(pc.starts_with(objects["path"], root + "/")))
+        for folder in self.iceberg:
+            objects = objects.filter(pc.invert(pc.starts_with(objects["path"], folder)))
+        return objects.filter(pc.invert(pc.is_in(objects["path"], value_set=link_targets)))
+
+
+def file_needs(
     files: pa.Table,
     tombstones: pa.Table,
     cutoff: int,
     *,
     store: ObjectStore,
-    full: bool = True,
     change_files: pa.Array | None = None,
-    links: SymbolicLinks = SymbolicLinks(),  # noqa: B008 - a value
     spared: pa.ChunkedArray | None = None,
     partition_columns: Sequence[str] = (),
-) -> pa.Table:
+) -> FileNeeds:
+    """Which files a table needs. Reads nothing.
+
+    Args:
+        files: the files of the versions that are kept (FILE_SCHEMA): of the current one, and of others.
+        tombstones: the removes that the log has (TOMBSTONE_SCHEMA); a remove without a time counts as expired.
+        cutoff: ms since the epoch; an object is unneeded if it was removed at or before the cutoff, or if it has no
+            entry in the log and was written before the cutoff.
+        store: gives the log's paths their canonical form.
+        change_files: store paths of the change files of old commits; None: objects without an entry in the log are
+            unneeded, too.
+        spared: store paths of files that clones and pins keep; None: no file.
+    """
+    expired = are_expired(tombstones, cutoff)
+    recent = tombstones.filter(pc.invert(expired))
+    kept_by_records = [] if spared is None else spared.chunks
+    needed = pa.chunked_array(
+        [*referenced_paths(files, store), *referenced_paths(recent, store), *kept_by_records], type=pa.string()
+    )
+    expired_paths = pa.chunked_array(referenced_paths(tombstones.filter(expired), store), type=pa.string())
+    return FileNeeds(
+        store,
+        whole(needed),
+        whole(expired_paths),
+        change_files,
+        _names_outside(needed),
+        cutoff,
+        tuple(partition_columns),
+    )
+
+
+def plan_vacuum(objects: pa.Table, needs: FileNeeds, links: SymbolicLinks = SymbolicLinks()) -> pa.Table:  # noqa: B008
     """The objects to delete: rows of ``objects``, sorted by path. Reads nothing.
 
     Args:
         objects: the stored objects (OBJECT_SCHEMA).
-        files: the files of the versions that are kept (FILE_SCHEMA): of the current one, and of others.
-        tombstones: the removes that the log has (TOMBSTONE_SCHEMA); a remove without a time counts as expired.
-        cutoff: ms since the epoch; an object is deleted if it was removed at or before the cutoff, or if it has no
-            entry in the log and was written before the cutoff.
-        store: gives the log's paths their canonical form.
-        full: delete objects without an entry in the log, too.
-        change_files: store paths of change files that are deleted, too, if they were written before the cutoff.
         links: the table's symbolic links; a file to which the log refers through a link is kept.
-        spared: store paths of files that clones and pins keep; None: no file.
-        partition_columns: physical names of the partition columns. Their folders contain data even if the name starts
-            with ``_`` or ``.``.
     """
-    limit = literal(cutoff, pa.int64())
-    expired = are_expired(tombstones, cutoff)
-    recent = tombstones.filter(pc.invert(expired))
-    kept_by_records = [] if spared is None else spared.chunks
-    protected_paths = pa.chunked_array(
-        [*referenced_paths(files, store), *referenced_paths(recent, store), *kept_by_records], type=pa.string()
-    )
-    expired_paths = pa.chunked_array(referenced_paths(tombstones.filter(expired), store), type=pa.string())
+    facts = FolderFacts()
+    facts.add(objects)
+    data, checksums = split_checksums(needs.unneeded(objects))
+    return with_checksums(facts.own(data, links.targets(needs.needed)), checksums).sort_by("path")
 
-    paths = objects["path"]
-    unneeded = pc.is_in(paths, value_set=expired_paths)
-    is_old = pc.less(objects["modified"], limit)
-    if change_files is not None:
-        unneeded = pc.or_(pc.and_(is_old, pc.is_in(paths, value_set=change_files)), unneeded)
-    unneeded = pc.or_(is_old, unneeded) if full else unneeded
-    gone = objects.filter(pc.and_not(unneeded, pc.is_in(paths, value_set=protected_paths)))
-    gone = gone.filter(pc.invert(_hidden(gone["path"], partition_columns)))
-    gone = gone.filter(pc.invert(file_paths.are_absolute(gone["path"], store)))  # outside the table
-    for root in nested_tables(paths):
-        gone = gone.filter(pc.invert(pc.starts_with(gone["path"], root + "/")))
-    for folder in iceberg_folders(paths):
-        gone = gone.filter(pc.invert(pc.starts_with(gone["path"], folder)))
-    gone = gone.filter(pc.invert(shares_name(gone["path"], protected_paths)))
-    gone = gone.filter(pc.invert(pc.is_in(gone["path"], value_set=links.targets(protected_paths))))
 
-    checksums = pc.replace_substring_regex(gone["path"], r"^(.*/)?([^/]+)$", r"\1.\2.crc")
-    companions = objects.filter(pc.is_in(paths, value_set=checksums))
-    return pa.concat_tables([gone, companions]).sort_by("path")
+def with_checksums(objects: pa.Table, checksums: pa.Table) -> pa.Table:
+    """Objects, and those of the checksums (of Hadoop's file system for disks) that belong to them."""
+    names = pc.replace_substring_regex(objects["path"], r"^(.*/)?([^/]+)$", r"\1.\2.crc")
+    return pa.concat_tables([objects, checksums.filter(pc.is_in(checksums["path"], value_set=names))])
+
+
+def split_checksums(objects: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The objects that are no checksums, and the checksums."""
+    is_checksum = _are_checksums(objects["path"])
+    return objects.filter(pc.invert(is_checksum)), objects.filter(is_checksum)
 
 
 def referenced_paths(files: pa.Table, store: ObjectStore) -> list[pa.Array]:
@@ -95,12 +196,7 @@ def shares_name(paths: pa.ChunkedArray, references: pa.ChunkedArray) -> pa.Chunk
     Such a reference may lead back into the table by another name of its folder (a link, a mount). File names are
     unique, so an equal name means the same file.
     """
-    outside = references.filter(pc.match_substring_regex(references, r"^/|^[A-Za-z][A-Za-z0-9+.-]*:"))
-    # Some references are decoded and some are not, so a name with a percent sign counts in both forms.
-    names = pc.unique(_file_names(outside))
-    escaped = names.filter(pc.match_substring(names, "%")).to_pylist()
-    value_set = pa.concat_arrays([names, strings([unquote(name) for name in escaped])])
-    return pc.is_in(_file_names(paths), value_set=value_set)
+    return pc.is_in(_file_names(paths), value_set=_names_outside(references))
 
 
 def nested_tables(paths: pa.ChunkedArray) -> Iterable[str]:
@@ -139,3 +235,31 @@ def _hidden(paths: pa.ChunkedArray, partition_columns: Sequence[str]) -> pa.Chun
     """
     paths = pc.replace_substring_regex(paths, r"(^|/)(?:_change_data|_delta_index)/", r"\1folder/")
     return pc.and_not(are_hidden(paths, partition_columns), pc.starts_with(paths, f"{WRITE_KEY}="))
+
+
+def _names_outside(references: pa.ChunkedArray) -> pa.Array:
+    """The file names of the references that lead out of the table."""
+    outside = references.filter(pc.match_substring_regex(references, r"^/|^[A-Za-z][A-Za-z0-9+.-]*:"))
+    # Some references are decoded and some are not, so a name with a percent sign counts in both forms.
+    names = pc.unique(_file_names(outside))
+    escaped = names.filter(pc.match_substring(names, "%")).to_pylist()
+    return pa.concat_arrays([names, strings([unquote(name) for name in escaped])])
+
+
+def _are_checksums(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.match_substring_regex(paths, r"(^|/)\.[^/]+\.crc$")
+
+
+def _without_checksum(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The paths, and for checksums the paths of their files."""
+    return pc.replace_substring_regex(paths, r"(^|/)\.([^/]+)\.crc$", r"\1\2")
+
+
+def _sorted(paths: pa.Array) -> pa.Array:
+    return paths.take(pc.sort_indices(paths))
+
+
+def _below(paths: pa.Array, folder: str) -> pa.Array:
+    """Those of sorted paths that are below a folder."""
+    start, end = count_below(paths, strings([f"{folder}/", f"{folder}0"]))  # "0" is the character after "/"
+    return paths.slice(start, end - start)

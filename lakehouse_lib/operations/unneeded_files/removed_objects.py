@@ -7,16 +7,16 @@ import os
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import int64s, strings
+from lakehouse_lib.arrow.values import strings
 from lakehouse_lib.errors import InvalidArgumentError, VersionNotFoundError
 from lakehouse_lib.log.change_files import logged_change_files
 from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.log.last_vacuum import last_vacuumed
 from lakehouse_lib.log.segment import Commit, list_commits
-from lakehouse_lib.log.tombstones import are_expired
-from lakehouse_lib.operations.listing import OBJECT_SCHEMA, SymbolicLinks
-from lakehouse_lib.operations.unneeded_files.plan import referenced_paths
+from lakehouse_lib.operations.listing import SymbolicLinks, object_batches
+from lakehouse_lib.operations.unneeded_files.plan import FileNeeds
+from lakehouse_lib.operations.unneeded_files.scan import ScannedFolder, scan_batches
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
@@ -76,34 +76,26 @@ def change_file_paths(store: ObjectStore, cutoff: int, first: int) -> pa.Array:
     return file_paths.canonical(logged_change_files(store, cutoff, first)["path"], store)
 
 
-def removed_objects(
-    store: ObjectStore, tombstones: pa.Table, change_files: pa.Array, cutoff: int, needed: pa.ChunkedArray
-) -> tuple[pa.Table, SymbolicLinks]:
-    """The stored files of expired tombstones and the stored change files (OBJECT_SCHEMA), and links to files.
+def removed_objects(needs: FileNeeds) -> ScannedFolder:
+    """The unneeded files among the files of expired tombstones and the change files, without a listing.
 
     One request is made for each file that is not needed, and one for each folder of such files.
-
-    Args:
-        tombstones: the removes that the log has.
-        needed: the store paths of files that are kept.
     """
-    expired = referenced_paths(tombstones.filter(are_expired(tombstones, cutoff)), store)
-    paths = pc.unique(pa.chunked_array([*expired, change_files], pa.string()))
-    paths = paths.filter(pc.invert(pc.is_in(paths, value_set=needed)))
+    store = needs.store
+    change_files = strings([]) if needs.change_files is None else needs.change_files
+    paths = pc.unique(pa.chunked_array([needs.expired, change_files], pa.string()))
+    paths = paths.filter(pc.invert(pc.is_in(paths, value_set=needs.needed)))
     paths = paths.filter(pc.invert(file_paths.are_absolute(paths, store)))
     for folder in _nested_tables(paths, store):
         paths = paths.filter(pc.invert(pc.starts_with(paths, f"{folder}/")))
     if not store.is_remote:  # Hadoop's file system for a disk writes checksums
         paths = pa.concat_arrays([paths, pc.replace_substring_regex(paths, r"^(.*/)?([^/]+)$", r"\1.\2.crc")])
-    links = SymbolicLinks() if store.is_remote else _links(paths, needed, store.root)
+    links = SymbolicLinks() if store.is_remote else _links(paths, needs.needed, store.root)
     paths = paths.filter(pc.invert(links.are_behind(paths)))
-    metas = [meta for meta in at_once(store, store.head, paths.to_pylist()) if meta is not None]
-    columns = [
-        strings([meta.path for meta in metas]),
-        int64s([meta.size for meta in metas]),
-        int64s([meta.modified for meta in metas]),
-    ]
-    return pa.Table.from_arrays(columns, schema=OBJECT_SCHEMA), links
+    metas = (meta for meta in at_once(store, store.head, paths.to_pylist()) if meta is not None)
+    scanned = scan_batches(object_batches(metas, store.root, {}), needs)
+    scanned.links = links
+    return scanned
 
 
 def _nested_tables(paths: pa.Array, store: ObjectStore) -> list[str]:
@@ -120,7 +112,7 @@ def _nested_tables(paths: pa.Array, store: ObjectStore) -> list[str]:
     return [folder for folder in at_once(store, table, sorted(folders)) if folder is not None]
 
 
-def _links(paths: pa.Array, needed: pa.ChunkedArray, root: str) -> SymbolicLinks:
+def _links(paths: pa.Array, needed: pa.Array, root: str) -> SymbolicLinks:
     """The links among these paths, and among the folders of these paths and of needed files."""
     real_root = os.path.realpath(root)
     references = needed.filter(pc.invert(pc.starts_with(needed, "/")))

@@ -64,6 +64,7 @@ class S3Store:
         self._root = f"s3://{bucket}/{prefix}" if prefix else f"s3://{bucket}"
         self._options = options
         self._client = S3Client(options, self._root)
+        self._list_calls = 0
 
     @staticmethod
     def at(uri: str, storage_options: Mapping[str, str]) -> S3Store:
@@ -112,6 +113,10 @@ class S3Store:
     @property
     def allowed_roots(self) -> tuple[str, ...]:
         return self._options.allowed_roots
+
+    @property
+    def list_calls(self) -> int:
+        return self._list_calls
 
     def open_location(self, location: str) -> S3Store:
         bucket, _, prefix = location.removeprefix("s3://").partition("/")
@@ -252,6 +257,7 @@ class S3Store:
         prefix = self._prefix_of(folder)
         what = f"the listing of {folder or 'the table'}"
         while True:
+            self._list_calls += 1
             page = self._client.ask(what, partial(_page, Bucket=self._bucket, Prefix=prefix, **more))
             yield page
             if not page.get("IsTruncated"):

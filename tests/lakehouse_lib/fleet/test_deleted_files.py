@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakehouse_lib import write_deltalake
 from lakehouse_lib.fleet.deleted_files import DeletedFilesRecord
-from lakehouse_lib.operations import vacuum as vacuums
+from lakehouse_lib.operations.unneeded_files import deletion
 from lakehouse_lib.operations.vacuum import vacuum
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
@@ -36,7 +36,7 @@ def test_each_deleted_file_is_recorded(tmp_path: Path) -> None:
 
 
 def test_many_files_are_recorded_in_batches(tmp_path: Path, monkeypatch: object) -> None:
-    monkeypatch.setattr(vacuums, "_DELETED_AT_ONCE", 2)  # type: ignore[attr-defined]
+    monkeypatch.setattr(deletion, "DELETED_AT_ONCE", 2)  # type: ignore[attr-defined]
     write_deltalake(tmp_path, pa.table({"id": [1]}))
     for number in range(5):
         (tmp_path / f"{number}.parquet").write_bytes(b"x" * number)

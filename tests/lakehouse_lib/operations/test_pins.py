@@ -25,6 +25,7 @@ from lakehouse_lib.operations import pins as verbs
 from lakehouse_lib.operations import vacuum as vacuums
 from lakehouse_lib.operations.cleanup import cleanup
 from lakehouse_lib.operations.pins import pin_version
+from lakehouse_lib.operations.unneeded_files import deletion
 from lakehouse_lib.operations.vacuum import vacuum
 from lakehouse_lib.store import LocalStore
 from tests.peers import read_delta_rs
@@ -165,26 +166,25 @@ def test_a_damaged_record_stops_vacuum_and_cleanup(tmp_path: Path) -> None:
 
 def before_deleting(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
     """Run an action in a vacuum that has read the pins for the last time."""
-    still_unneeded = vacuums._still_unneeded
+    delete_files = deletion.delete_files
 
-    def late(*arguments: object, **options: object) -> list[str]:
-        paths = still_unneeded(*arguments, **options)  # type: ignore[arg-type]
+    def late(*arguments: object) -> None:
         action()
-        return paths
+        delete_files(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(vacuums, "_still_unneeded", late)
+    monkeypatch.setattr(deletion, "delete_files", late)
 
 
 def test_a_pin_during_the_listing_of_a_vacuum_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = overwritten(tmp_path)
-    plan = vacuums.plan_vacuum
+    needs = vacuums.file_needs
 
     def late(*arguments: object, **options: object) -> object:
-        planned = plan(*arguments, **options)  # type: ignore[arg-type]
+        planned = needs(*arguments, **options)  # type: ignore[arg-type]
         table.pin("meanwhile", 1)
         return planned
 
-    monkeypatch.setattr(vacuums, "plan_vacuum", late)
+    monkeypatch.setattr(vacuums, "file_needs", late)
     assert len(vacuumed(tmp_path)) == 2
     assert ids(read := DeltaTable(tmp_path, 1)) == [1]
     assert read.pins() == {"meanwhile": 1}

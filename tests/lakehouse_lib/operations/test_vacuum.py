@@ -20,7 +20,7 @@ from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreErro
 from lakehouse_lib.log.history import history
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.listing import OBJECT_SCHEMA
-from lakehouse_lib.operations.unneeded_files.plan import plan_vacuum
+from lakehouse_lib.operations.unneeded_files.plan import file_needs, plan_vacuum
 from lakehouse_lib.operations.vacuum import vacuum
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA
 from lakehouse_lib.snapshot import load_snapshot
@@ -47,8 +47,8 @@ def removed(*rows: tuple[str, int | None]) -> pa.Table:
 
 
 def planned(stored: pa.Table, files: pa.Table, tombstones: pa.Table, *partition_columns: str) -> list[str]:
-    plan = plan_vacuum(stored, files, tombstones, CUTOFF, store=STORE, partition_columns=partition_columns)
-    return plan["path"].to_pylist()
+    needs = file_needs(files, tombstones, CUTOFF, store=STORE, partition_columns=partition_columns)
+    return plan_vacuum(stored, needs)["path"].to_pylist()
 
 
 def test_a_file_goes_when_its_removal_is_past_the_retention_or_nobody_knows_it_and_it_is_old() -> None:

@@ -31,6 +31,7 @@ class TrialStore:
     """
 
     is_remote = True
+    list_calls = 0
     schemes = ("trial", "trials")
     limits = PathLimits(path=2048, taken=128, noun="label")
 

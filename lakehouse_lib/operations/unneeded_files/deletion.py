@@ -1,0 +1,188 @@
+"""The deletion of unneeded files between ``VACUUM START`` and ``VACUUM END``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.errors import RetentionError
+from lakehouse_lib.log import clock
+from lakehouse_lib.operations.files import total_size
+from lakehouse_lib.operations.unneeded_files.plan import referenced_paths
+from lakehouse_lib.operations.unneeded_files.recorded_files import RecordedFiles, recorded_files
+from lakehouse_lib.operations.unneeded_files.scan import ScannedFolder
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.transaction import CommitProperties, OptimisticTransaction, version_of
+
+#: The most files that are deleted and reported at once.
+DELETED_AT_ONCE = 100_000
+_MOST_NAMED = 100_000
+_PATHS_OF_A_REQUEST = 1_000
+
+
+@dataclass
+class Deletion:
+    """A vacuum that deletes files.
+
+    Attributes:
+        planned: the version from which it was planned.
+        moment: the time from which the retention counts back, in ms since the epoch.
+        cutoff: the end of the retention, in ms since the epoch.
+        checks_clock: whether ``moment`` is this machine's clock, which must not be ahead of the store's.
+        parameters: of VACUUM START.
+        files_per_second: the most files that are deleted in a second; None: no limit.
+        latest: the version of VACUUM START or later; None: nothing was deleted yet.
+        recorded: what pins and clones need, as read before the last deletion; None: nothing was deleted yet.
+        deleted: how many files were deleted.
+    """
+
+    planned: Snapshot
+    moment: int
+    cutoff: int
+    checks_clock: bool
+    parameters: dict[str, object]
+    commit_properties: CommitProperties | None
+    on_deleted: Callable[[pa.Table], object] | None
+    files_per_second: float | None
+    latest: Snapshot | None = None
+    recorded: RecordedFiles | None = None
+    deleted: int = 0
+
+    def delete(self, objects: pa.Table, metrics: Mapping[str, Any]) -> pa.Table:
+        """Delete those of the objects that are still unneeded, and return them.
+
+        The first call commits VACUUM START.
+
+        Args:
+            objects: what the plan deletes (OBJECT_SCHEMA).
+            metrics: of VACUUM START.
+
+        Raises:
+            RetentionError: this machine's clock is ahead of the store's; nothing is deleted.
+        """
+        self.latest = self._start(metrics) if self.latest is None else self.latest.update()
+        self.recorded = recorded_files(self.planned.store, self.moment, self.cutoff)
+        is_changed = self.latest.version > self.planned.version + 1
+        objects = still_unneeded(objects, self.latest, self.recorded.paths, is_changed=is_changed)
+        delete_files(self.planned.store, objects, self.files_per_second)
+        self.deleted += len(objects)
+        if self.on_deleted is not None:
+            self.on_deleted(objects)
+        return objects
+
+    def end(self, metrics: Mapping[str, Any]) -> int | None:
+        """Commit VACUUM END after a deletion. Returns its version."""
+        if self.latest is None:
+            return None
+        metrics = {"numDeletedFiles": self.deleted, **metrics}
+        return self._log(self.latest.update(), "VACUUM END", {"status": "COMPLETED"}, metrics)
+
+    def _start(self, metrics: Mapping[str, Any]) -> Snapshot:
+        local_time = max(self.moment, clock.now())
+        version = self._log(self.planned, "VACUUM START", self.parameters, metrics)
+        started = self.planned.update()
+        if self.checks_clock:
+            try:
+                if started.version >= version:
+                    clock.check(started.store, local_time, started.modified)
+                else:  # the store's listing does not show the commit yet
+                    clock.check_by_commit(started.store, local_time, version)
+            except RetentionError:
+                self._log(started, "VACUUM END", {"status": "FAILED"}, {"numDeletedFiles": 0})
+                raise
+        return started
+
+    def _log(
+        self, snapshot: Snapshot, operation: str, parameters: dict[str, object], metrics: Mapping[str, Any]
+    ) -> int:
+        transaction = OptimisticTransaction(snapshot, snapshot.store, operation, parameters)
+        transaction.metrics.update(metrics)
+        return version_of(transaction.commit(self.commit_properties))
+
+
+@dataclass
+class Outcome:
+    """What a vacuum has deleted, or would delete in a dry run.
+
+    Attributes:
+        deletion: None: a dry run.
+        count: how many files the plan deletes.
+        size: their bytes.
+        paths: the first 100,000 paths.
+        folders: the folders that have an object.
+    """
+
+    deletion: Deletion | None
+    count: int = 0
+    size: int = 0
+    paths: list[str] = field(default_factory=list)
+    folders: set[str] = field(default_factory=set)
+    _pending: list[pa.Table] = field(default_factory=list)
+
+    def take(self, folder: ScannedFolder) -> None:
+        """Count the unneeded files of a folder, and delete them if there are 100,000 or more."""
+        self.folders |= folder.facts.folders
+        for objects in folder.unneeded():
+            self.count += len(objects)
+            self.size += total_size(objects)
+            self._pending.append(objects)
+            if sum(map(len, self._pending)) >= DELETED_AT_ONCE:
+                self._flush({})
+
+    def finish(self, latest: Snapshot, *, is_changed: bool) -> None:
+        """Delete the last files.
+
+        Args:
+            is_changed: whether other writers have committed since the plan was made. Files of ``latest`` are kept then.
+        """
+        nothing = pa.chunked_array([], pa.string())
+        pending = [still_unneeded(objects, latest, nothing, is_changed=is_changed) for objects in self._pending]
+        self.count -= sum(map(len, self._pending)) - sum(map(len, pending))
+        self.size -= sum(map(total_size, self._pending)) - sum(map(total_size, pending))
+        self._pending = pending
+        if any(map(len, pending)):
+            self._flush({"numFilesToDelete": self.count, "sizeOfDataToDelete": self.size})
+
+    def _flush(self, metrics: Mapping[str, Any]) -> None:
+        objects = pa.concat_tables(self._pending).sort_by("path")
+        self._pending = []
+        for position in range(0, len(objects), DELETED_AT_ONCE):
+            batch = objects.slice(position, DELETED_AT_ONCE)
+            if self.deletion is not None:
+                batch = self.deletion.delete(batch, metrics)
+            self.paths += batch["path"].slice(0, _MOST_NAMED - len(self.paths)).to_pylist()
+
+
+def still_unneeded(objects: pa.Table, latest: Snapshot, recorded: pa.ChunkedArray, *, is_changed: bool) -> pa.Table:
+    """The objects of a plan without those that a later restore, clone or pin needs.
+
+    Args:
+        recorded: the paths that pins and clones need now.
+        is_changed: whether other writers have committed since the plan was made.
+    """
+    live = referenced_paths(latest.files, latest.store) if is_changed else []
+    needed = pa.chunked_array([*live, *recorded.chunks], type=pa.string())
+    return objects.filter(pc.invert(pc.is_in(objects["path"], value_set=needed)))
+
+
+def delete_files(store: ObjectStore, objects: pa.Table, files_per_second: float | None = None) -> None:
+    """Delete stored objects (OBJECT_SCHEMA).
+
+    Args:
+        files_per_second: the most files that are deleted in a second; None: no limit.
+    """
+    if files_per_second is None:
+        store.delete_many(objects["path"].to_pylist())
+        return
+    count = max(1, min(_PATHS_OF_A_REQUEST, int(files_per_second)))
+    for position in range(0, len(objects), count):
+        begun = time.monotonic()
+        batch = objects["path"].slice(position, count).to_pylist()
+        store.delete_many(batch)
+        time.sleep(max(0.0, len(batch) / files_per_second - (time.monotonic() - begun)))

@@ -1,0 +1,117 @@
+"""A listing of a table that remembers only the files that vacuum may delete.
+
+In memory are at most the paths that the table needs, 262,144 listed objects of a disk, and for each of 16 threads
+65,536 listed objects and 16 MiB of unneeded files. More unneeded files are in temporary files on the local disk.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from tempfile import SpooledTemporaryFile
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.log.file_names import LOG
+from lakehouse_lib.operations.listing import OBJECT_SCHEMA, SymbolicLinks, object_batches
+from lakehouse_lib.operations.unneeded_files.plan import FileNeeds, FolderFacts, split_checksums, with_checksums
+from lakehouse_lib.store import ObjectMeta, ObjectStore
+from lakehouse_lib.threads import in_order
+
+_THREADS = 16
+_SPOOLED_BYTES = 16 << 20
+_ROWS_OF_A_DISK = 262_144
+#: Folders are listed by themselves if they have so many needed files on average. Otherwise the requests for many small
+#: folders would take longer than one listing of all.
+_FILES_A_FOLDER = 500
+
+
+@dataclass
+class ScannedFolder:
+    """The unneeded files of a folder that is listed completely.
+
+    Attributes:
+        facts: what the listing has shown.
+        links: the symbolic links in the folder.
+        spool: the unneeded objects, as an Arrow stream.
+        checksums: the checksums that may belong to them.
+    """
+
+    needs: FileNeeds
+    spool: Any
+    facts: FolderFacts = field(default_factory=FolderFacts)
+    links: SymbolicLinks = field(default_factory=SymbolicLinks)
+    checksums: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], OBJECT_SCHEMA))
+
+    def unneeded(self) -> Iterator[pa.Table]:
+        """The objects to delete (OBJECT_SCHEMA) in tables of bounded size. May be called once."""
+        targets = self.links.targets(self.needs.needed)
+        self.spool.seek(0)
+        with self.spool, pa.ipc.open_stream(pa.PythonFile(self.spool, "r")) as reader:
+            for batch in reader:
+                own = self.facts.own(pa.Table.from_batches([batch]), targets)
+                yield with_checksums(own, self.checksums)
+
+
+def scan_table(store: ObjectStore, needs: FileNeeds) -> Iterator[ScannedFolder]:
+    """The unneeded files of a table, folder by folder.
+
+    If the store is remote and its first-level folders have many files, they are listed in 16 threads. Then hidden
+    folders are not listed.
+
+    Raises:
+        StoreError: a name is not UTF-8; a log cannot refer to it.
+    """
+    folders = needs.visible(store.folders()) if store.is_remote and needs.have_folders() else []
+    if len(folders) < 2 or len(needs.needed) < _FILES_A_FOLDER * len(folders):
+        yield scan_objects(store, store.walk(), needs)
+        return
+    by_folder = needs.by_folder()
+
+    def scan(folder: str) -> ScannedFolder:
+        if not folder:
+            return scan_objects(store, store.list_from(""), by_folder)
+        return scan_objects(store, store.walk(folder), by_folder.below(folder))
+
+    yield from in_order(scan, ["", *folders], _THREADS, ahead=_THREADS)
+
+
+def scan_objects(store: ObjectStore, objects: Iterable[ObjectMeta], needs: FileNeeds) -> ScannedFolder:
+    """The unneeded files among the objects of a complete listing."""
+    links: dict[str, str] = {}
+    batches = object_batches(objects, store.root, links)
+    scanned = scan_batches(batches if store.is_remote else _combined(batches), needs)
+    scanned.links = SymbolicLinks.of(store, links)
+    return scanned
+
+
+def scan_batches(batches: Iterable[pa.RecordBatch], needs: FileNeeds) -> ScannedFolder:
+    """The unneeded files among stored objects, which are batches of OBJECT_SCHEMA."""
+    scanned = ScannedFolder(needs, SpooledTemporaryFile(_SPOOLED_BYTES))  # noqa: SIM115 - closed by the next line
+    weakref.finalize(scanned, scanned.spool.close)
+    checksums = [scanned.checksums]
+    with pa.ipc.new_stream(pa.PythonFile(scanned.spool, "w"), OBJECT_SCHEMA) as sink:
+        for batch in batches:
+            objects = pa.Table.from_batches([batch])
+            objects = objects.filter(pc.invert(pc.starts_with(objects["path"], f"{LOG}/")))
+            scanned.facts.add(objects)
+            data, its_checksums = split_checksums(needs.unneeded(objects))
+            sink.write_table(data)
+            checksums.append(its_checksums)
+    scanned.checksums = pa.concat_tables(checksums)
+    return scanned
+
+
+def _combined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches of 262,144 rows, because each batch is compared with all paths that the table needs."""
+    pending: list[pa.RecordBatch] = []
+    for batch in batches:
+        pending.append(batch)
+        if sum(map(len, pending)) >= _ROWS_OF_A_DISK:
+            yield pa.concat_batches(pending)
+            pending = []
+    if pending:
+        yield pa.concat_batches(pending)

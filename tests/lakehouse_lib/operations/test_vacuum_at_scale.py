@@ -1,0 +1,187 @@
+"""A vacuum that lists folders in threads and deletes in batches deletes the same as one of a small table."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.log.history import history
+from lakehouse_lib.operations.unneeded_files import deletion, scan
+from lakehouse_lib.operations.vacuum import vacuum
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore, ObjectMeta
+from tests.peers import files_delta_rs, parquet_files
+from tests.table_builder import longs
+
+LATER = datetime.now(UTC) + timedelta(days=8)
+
+
+class RemoteStore(LocalStore):
+    """A local store that is listed in threads; remembers the folders that are walked."""
+
+    is_remote = True  # type: ignore[assignment]
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root, fsync=False)
+        self.walked: list[str] = []
+
+    def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
+        self.walked.append(folder)
+        return super().walk(folder)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A partitioned table with leftovers, another table and Iceberg's metadata in its folders."""
+    root = tmp_path / "t"
+    rows = pa.table({"p": [f"{number}" for number in range(8)] * 2, "id": list(range(16))})
+    for _ in range(2):
+        write_deltalake(root, rows, partition_by=["p"], mode="overwrite")
+    write_deltalake(root / "inner", rows.slice(0, 1))
+    write_deltalake(root / "inner", rows.slice(0, 1), mode="overwrite")
+    for name in ("leftover", "p=1/leftover", "p=1/.leftover.crc", "old/leftover", "p=2/metadata/v1.metadata.json"):
+        (root / name).parent.mkdir(exist_ok=True, parents=True)
+        (root / name).write_bytes(b"xyz")
+    return root
+
+
+def all_files(root: Path) -> set[Path]:
+    return {path for path in root.rglob("*") if path.is_file() and "_delta_log" not in path.relative_to(root).parts[:1]}
+
+
+def test_folders_in_threads_and_batches(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(table, tmp_path / "copy")
+    expected = vacuum(load_snapshot(LocalStore(str(tmp_path / "copy"))), now=LATER, dry_run=False)
+    assert {"leftover", "p=1/leftover", "p=1/.leftover.crc", "old/leftover"} < set(expected.files)
+    monkeypatch.setattr(scan, "_FILES_A_FOLDER", 0)
+    monkeypatch.setattr(deletion, "DELETED_AT_ONCE", 3)
+    store, batches = RemoteStore(str(table)), list[pa.Table]()
+    assert set(vacuum(load_snapshot(store), now=LATER).files) == set(expected.files)
+    result = vacuum(load_snapshot(store), now=LATER, dry_run=False, on_deleted=batches.append)
+    assert set(store.walked) >= {"p=1", "p=7", "old", "inner"}
+    assert not {"", "_delta_log"} & set(store.walked)
+    assert set(result.files) == set(expected.files)
+    for name in ("numFilesToDelete", "sizeOfDataToDelete", "numDeletedFiles"):
+        assert result.metrics[name] == expected.metrics[name]
+    assert {len(batch) for batch in batches} <= {1, 2, 3}
+    assert {path for batch in batches for path in batch["path"].to_pylist()} == set(expected.files)
+    assert all_files(table) == {table / path.relative_to(tmp_path / "copy") for path in all_files(tmp_path / "copy")}
+    assert files_delta_rs(table) <= parquet_files(table)
+    end, start = history(store, 2)
+    assert (start["operation"], end["operation"]) == ("VACUUM START", "VACUUM END")
+    assert end["operationMetrics"]["numDeletedFiles"] == str(len(expected.files))
+    assert (
+        end["operationMetrics"]["numVacuumedDirectories"]
+        == history(LocalStore(str(tmp_path / "copy")), 1)[0]["operationMetrics"]["numVacuumedDirectories"]
+    )
+
+
+def test_small_folders_are_listed_at_once(table: Path) -> None:
+    store = RemoteStore(str(table))
+    vacuum(load_snapshot(store), now=LATER)
+    assert "" in store.walked
+    assert "p=1" not in store.walked
+
+
+def test_a_restore_between_two_batches_keeps_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deletion, "DELETED_AT_ONCE", 1)
+    for number in range(4):
+        write_deltalake(tmp_path, longs(id=[number]), mode="overwrite")
+    first_commit = (tmp_path / "_delta_log" / f"{0:020}.json").read_text().splitlines()
+    (add,) = [action["add"] for line in first_commit if "add" in (action := json.loads(line))]
+    (tmp_path / add["path"]).rename(tmp_path / "z.parquet")  # deleted last
+    for version in range(2):
+        commit = tmp_path / "_delta_log" / f"{version:020}.json"
+        commit.write_text(commit.read_text().replace(add["path"], "z.parquet"))
+        (tmp_path / "_delta_log" / f"{version:020}.crc").unlink(missing_ok=True)
+    deleted: list[str] = []
+
+    def restore(batch: pa.Table) -> None:
+        deleted.extend(batch["path"].to_pylist())
+        if len(deleted) == 1:
+            DeltaTable(tmp_path).restore(0)
+
+    vacuum(load_snapshot(LocalStore(str(tmp_path))), now=LATER, dry_run=False, on_deleted=restore)
+    assert len(deleted) == 2
+    assert DeltaTable(tmp_path).to_pyarrow_table()["id"].to_pylist() == [0]
+
+
+def test_the_rate_limits_deletions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_deltalake(tmp_path, longs(id=[1]))
+    for number in range(25):
+        (tmp_path / f"{number}.parquet").touch()
+    pauses: list[float] = []
+    monkeypatch.setattr(deletion.time, "sleep", pauses.append)
+    snapshot = load_snapshot(LocalStore(str(tmp_path)))
+    vacuum(snapshot, now=LATER, dry_run=False, files_per_second=10)
+    assert len(pauses) == 3
+    assert 1.5 < sum(pauses) <= 2.5
+    with pytest.raises(InvalidArgumentError, match="expected a number above 0"):
+        vacuum(snapshot, files_per_second=0)
+
+
+def started_at(root: Path, version: int) -> int:
+    """When a version was made, by its commit file and its tombstones, in ms since the epoch."""
+    commit = root / "_delta_log" / f"{version:020}.json"
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    removed = [action["remove"]["deletionTimestamp"] for action in actions if "remove" in action]
+    return min([commit.stat().st_mtime_ns // 1_000_000, *removed])
+
+
+@given(
+    st.lists(st.sampled_from(["append", "overwrite", "delete", "compact", "full", "lite", "checkpoint"]), max_size=12),
+    st.sampled_from(["interval 1 week", "interval 0 hours"]),
+    st.randoms(use_true_random=False),
+)
+def test_every_version_within_the_retention_is_readable(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str], retention: str, chance: random.Random
+) -> None:
+    root = tmp_path_factory.mktemp("t")
+    write_deltalake(root, longs(id=[0]), configuration={"delta.deletedFileRetentionDuration": retention})
+    ids, oldest, number = {0: [0]}, 0, 1
+    for step in steps:
+        table = DeltaTable(root)
+        current = ids[max(ids)]
+        if step in ("append", "overwrite"):
+            write_deltalake(table, longs(id=[number]), mode=step)  # type: ignore[arg-type]
+            current = [*current, number] if step == "append" else [number]
+            number += 1
+        elif step == "delete" and current:
+            table.delete(f"id = {current[0]}")
+            current = current[1:]
+        elif step == "compact":
+            table.optimize.compact()
+        elif step == "checkpoint":
+            table.create_checkpoint()
+        elif step in ("full", "lite"):
+            (root / f"leftover-{number}.parquet").touch()
+            number += 1
+            reader = chance.randint(oldest, table.version())
+            moment = int(datetime.now(UTC).timestamp() * 1000) + 5
+            cutoff = moment if reader == table.version() else started_at(root, reader + 1) - 1
+            vacuum(
+                table.snapshot,
+                full=step == "full",
+                retention_hours=(moment - cutoff + 0.5) / 3_600_000,
+                enforce_retention_duration=False,
+                dry_run=False,
+                now=datetime.fromtimestamp(moment / 1000, UTC),
+            )
+            oldest = reader
+        for version in range(max(ids) + 1, DeltaTable(root).version() + 1):
+            ids[version] = current
+        for version in range(oldest, max(ids) + 1):
+            read = deltalake.DeltaTable(root, version=version).to_pyarrow_table()
+            assert sorted(read["id"].to_pylist()) == sorted(ids[version])
