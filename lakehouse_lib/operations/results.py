@@ -75,6 +75,11 @@ class VacuumResult(ChangeResult):
     retention_hours: float | None
     files: tuple[str, ...]
 
+    @property
+    def file_count(self) -> int:
+        """The number of all deleted files, or in a dry run of the files to be deleted."""
+        return int(self.metrics["numFilesToDelete" if self.dry_run else "numDeletedFiles"])
+
 
 @dataclass(frozen=True)
 class CleanupResult(OperationResult):
@@ -87,6 +92,11 @@ class CleanupResult(OperationResult):
 
     dry_run: bool
     files: tuple[str, ...]
+
+    @property
+    def file_count(self) -> int:
+        """The number of ``files``."""
+        return len(self.files)
 
 
 @dataclass(frozen=True)

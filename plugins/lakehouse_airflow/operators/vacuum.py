@@ -9,10 +9,9 @@ from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperat
 from lakehouse_airflow.registry import registered
 from lakehouse_lib.catalogue import VACUUM
 from lakehouse_lib.fleet.registry import VacuumPolicy
-from lakehouse_lib.operations.results import VacuumResult
 
 if TYPE_CHECKING:
-    from lakehouse_lib.operations.results import CleanupResult
+    from lakehouse_lib.operations.results import CleanupResult, VacuumResult
 
 
 class LakehouseVacuumOperator(LakehouseTableOperator):
@@ -53,9 +52,7 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
 
 def without_paths(table: str, result: VacuumResult | CleanupResult) -> dict[str, Any]:
     """The result with the count of its files in place of their paths, because there may be a million."""
-    values = {**result.to_dict(), "table": table, "files_deleted": len(result.files)}
-    if isinstance(result, VacuumResult):  # it has only the first paths
-        values["files_deleted"] = result.metrics["numFilesToDelete" if result.dry_run else "numDeletedFiles"]
+    values = {**result.to_dict(), "table": table, "files_deleted": result.file_count}
     del values["files"]
     return values
 
