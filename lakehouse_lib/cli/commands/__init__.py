@@ -12,6 +12,7 @@ _MODULES = (
     "maintain",
     "optimize",
     "z_order",
+    "columns",
     "vacuum",
     "checkpoint",
     "cleanup",
