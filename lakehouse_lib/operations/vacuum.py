@@ -7,7 +7,7 @@ pins and clones, so a vacuum that was killed is simply run again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -22,7 +22,8 @@ from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.log.tombstones import retention, unexpired
 from lakehouse_lib.operations.results import VacuumResult
 from lakehouse_lib.operations.unneeded_files.deletion import Deletion, Outcome
-from lakehouse_lib.operations.unneeded_files.plan import file_needs
+from lakehouse_lib.operations.unneeded_files.inventory import Inventory, inventory_objects
+from lakehouse_lib.operations.unneeded_files.plan import FileNeeds, file_needs
 from lakehouse_lib.operations.unneeded_files.recorded_files import recorded_files
 from lakehouse_lib.operations.unneeded_files.removed_objects import (
     change_file_paths,
@@ -30,7 +31,7 @@ from lakehouse_lib.operations.unneeded_files.removed_objects import (
     removed_objects,
     removes_below_checkpoint,
 )
-from lakehouse_lib.operations.unneeded_files.scan import scan_table
+from lakehouse_lib.operations.unneeded_files.scan import ScannedFolder, scan_table
 from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION, SET_BY
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.transaction import CommitProperties
@@ -50,6 +51,7 @@ def vacuum(
     commit_properties: CommitProperties | None = None,
     on_deleted: Callable[[pa.Table], object] | None = None,
     files_per_second: float | None = None,
+    inventory: Inventory | None = None,
     now: datetime | None = None,
 ) -> VacuumResult:
     """Delete the files that neither the latest version nor a reader within the retention needs.
@@ -75,6 +77,9 @@ def vacuum(
         on_deleted: called with the deleted files (OBJECT_SCHEMA), at most 100,000 at a time, after their deletion. If
             it raises an error, the vacuum stops.
         files_per_second: the most files that are deleted in a second; None: no limit.
+        inventory: a list of the stored objects, in place of a listing of the table: the paths of Parquet files or of
+            CSV files with a header, such as the inventory of a bucket, or an Arrow reader. Columns: ``key`` (in the
+            bucket) or ``path`` (a location, or relative to the table), ``size`` and ``last_modified_date``.
         now: the moment from which the retention is counted back; None: this machine's clock, which must not be ahead of
             the store's clock unless it is a dry run.
 
@@ -87,7 +92,8 @@ def vacuum(
         UnsupportedFeatureError: the table has a writer feature that this library does not support; the feature may have
             files that this library does not know.
         InvalidArgumentError: ``full`` is false, and commits since the last vacuum were cleaned up
-            (DELTA_CANNOT_VACUUM_LITE); the retention is negative, or the table's retention is not an interval.
+            (DELTA_CANNOT_VACUUM_LITE); the inventory cannot be read (DELTA_INVALID_INVENTORY); the retention is
+            negative, or the table's retention is not an interval.
         VersionNotFoundError: a version of ``keep_versions`` does not exist, or was cleaned up.
         LogCorruptedError: an action's deletion vector does not name the file that stores it, so vacuum cannot keep it.
     """
@@ -106,6 +112,12 @@ def vacuum(
             f"files_per_second is {files_per_second!r}; expected a number above 0, or None",
             table=snapshot.store.root,
             hint="Leave it out to delete without a limit",
+        )
+    if inventory is not None and not full:
+        raise InvalidArgumentError(
+            "full is False and inventory is given; expected only one of them",
+            table=snapshot.store.root,
+            hint="An inventory takes the place of the listing of a full vacuum",
         )
     moment = clock.now() if now is None else int(now.timestamp() * 1000)
     cutoff = moment - retention_ms
@@ -148,7 +160,7 @@ def vacuum(
     )
     outcome = Outcome(None if dry_run else deletion)
     list_calls = store.list_calls
-    for folder in scan_table(store, needs) if full else [removed_objects(needs)]:
+    for folder in _folders(needs, inventory, full=full):
         outcome.take(folder)
     list_calls = store.list_calls - list_calls
     current = newest(latest) if full else latest  # files that were committed during the listing are live
@@ -160,7 +172,8 @@ def vacuum(
         store.delete_many(records.unneeded_records)
         # Removed files that pins and clones keep are in later commits than the version that they need.
         oldest = [*keep_versions, *([] if records.oldest_version is None else [records.oldest_version])]
-        _remember(latest, cutoff, most=min(oldest, default=latest.version))
+        if inventory is None:  # an inventory may lack files
+            _remember(latest, cutoff, most=min(oldest, default=latest.version))
     metrics = {
         "numFilesToDelete": outcome.count,
         "sizeOfDataToDelete": outcome.size,
@@ -168,6 +181,12 @@ def vacuum(
         "numListCalls": list_calls,
     }
     return VacuumResult(store.root, latest.version, version, metrics, dry_run, retention_hours, tuple(outcome.paths))
+
+
+def _folders(needs: FileNeeds, inventory: Inventory | None, *, full: bool) -> Iterable[ScannedFolder]:
+    if inventory is not None:
+        return [inventory_objects(inventory, needs)]
+    return scan_table(needs.store, needs) if full else [removed_objects(needs)]
 
 
 def _remember(latest: Snapshot, cutoff: int, *, most: int) -> None:

@@ -86,11 +86,11 @@ def removed_objects(needs: FileNeeds) -> ScannedFolder:
     paths = pc.unique(pa.chunked_array([needs.expired, change_files], pa.string()))
     paths = paths.filter(pc.invert(pc.is_in(paths, value_set=needs.needed)))
     paths = paths.filter(pc.invert(file_paths.are_absolute(paths, store)))
-    for folder in _nested_tables(paths, store):
+    for folder in nested_tables_below(paths, store):
         paths = paths.filter(pc.invert(pc.starts_with(paths, f"{folder}/")))
     if not store.is_remote:  # Hadoop's file system for a disk writes checksums
         paths = pa.concat_arrays([paths, pc.replace_substring_regex(paths, r"^(.*/)?([^/]+)$", r"\1.\2.crc")])
-    links = SymbolicLinks() if store.is_remote else _links(paths, needs.needed, store.root)
+    links = SymbolicLinks.of(store, {} if store.is_remote else links_to(paths, needs.needed, store.root))
     paths = paths.filter(pc.invert(links.are_behind(paths)))
     metas = (meta for meta in at_once(store, store.head, paths.to_pylist()) if meta is not None)
     scanned = scan_batches(object_batches(metas, store.root, {}), needs)
@@ -98,11 +98,11 @@ def removed_objects(needs: FileNeeds) -> ScannedFolder:
     return scanned
 
 
-def _nested_tables(paths: pa.Array, store: ObjectStore) -> list[str]:
-    """The folders of these paths, without the root, that have a log of their own."""
+def nested_tables_below(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -> list[str]:
+    """The folders of these store paths, without the root, that have a log of their own."""
     folders = {
         "/".join(steps[:count])
-        for steps in (folder.split("/") for folder in _folders(paths))
+        for steps in (folder.split("/") for folder in folders_of(paths))
         for count in range(1, len(steps) + 1)
     }
 
@@ -112,17 +112,20 @@ def _nested_tables(paths: pa.Array, store: ObjectStore) -> list[str]:
     return [folder for folder in at_once(store, table, sorted(folders)) if folder is not None]
 
 
-def _links(paths: pa.Array, needed: pa.Array, root: str) -> SymbolicLinks:
-    """The links among these paths, and among the folders of these paths and of needed files."""
-    real_root = os.path.realpath(root)
+def links_to(paths: pa.Array | pa.ChunkedArray, needed: pa.Array, root: str) -> dict[str, str]:
+    """The links among these store paths, and among the folders of these paths and of needed files, with their targets.
+
+    Args:
+        root: the folder of the table.
+    """
+    real_root = os.path.realpath(root).rstrip("/")
     references = needed.filter(pc.invert(pc.starts_with(needed, "/")))
-    folders = {*_folders(paths), *_folders(references)}
-    ends = {path: os.path.realpath(f"{root}/{path}") for path in folders | set(paths.to_pylist())}
-    ends = {path: end for path, end in ends.items() if end != f"{real_root.rstrip('/')}/{path}"}
-    return SymbolicLinks(real_root, ends) if ends else SymbolicLinks()
+    candidates = {*folders_of(paths), *folders_of(references), *paths.to_pylist()}
+    ends = {path: os.path.realpath(f"{root}/{path}") for path in candidates}
+    return {path: end for path, end in ends.items() if end != f"{real_root}/{path}"}
 
 
-def _folders(paths: pa.Array | pa.ChunkedArray) -> list[str]:
+def folders_of(paths: pa.Array | pa.ChunkedArray) -> list[str]:
     """The folders of store paths, without the root."""
     folders = pc.unique(pc.replace_substring_regex(paths, "/?[^/]*$", "")).to_pylist()
     return [folder for folder in folders if folder]

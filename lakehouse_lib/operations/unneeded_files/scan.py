@@ -49,11 +49,18 @@ class ScannedFolder:
     def unneeded(self) -> Iterator[pa.Table]:
         """The objects to delete (OBJECT_SCHEMA) in tables of bounded size. May be called once."""
         targets = self.links.targets(self.needs.needed)
+        for objects in self.candidates():
+            own = self.facts.own(objects, targets)
+            own = own.filter(pc.invert(self.links.are_behind(own["path"])))
+            yield with_checksums(own, self.checksums)
+        self.spool.close()
+
+    def candidates(self) -> Iterator[pa.Table]:
+        """The unneeded objects without regard to other tables and links (OBJECT_SCHEMA)."""
         self.spool.seek(0)
-        with self.spool, pa.ipc.open_stream(pa.PythonFile(self.spool, "r")) as reader:
+        with pa.ipc.open_stream(pa.PythonFile(self.spool, "r")) as reader:
             for batch in reader:
-                own = self.facts.own(pa.Table.from_batches([batch]), targets)
-                yield with_checksums(own, self.checksums)
+                yield pa.Table.from_batches([batch])
 
 
 def scan_table(store: ObjectStore, needs: FileNeeds) -> Iterator[ScannedFolder]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import quote
 
 import deltalake
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,6 +136,79 @@ def test_the_rate_limits_deletions(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         vacuum(snapshot, files_per_second=0)
 
 
+def inventory_of(root: Path, folder: Path, kind: str) -> str | pa.RecordBatchReader:
+    """A list of all files of a table, and of others that are none of its business, written a month ago."""
+    name, _, suffix = kind.partition(".")
+    paths = [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()]
+    others = ["/elsewhere/x.parquet", "../t2/x.parquet", "file:///elsewhere/x.parquet", "gone.parquet", "dir/"]
+    if name == "path":
+        starts = [f"{root}/", f"file://{root}/", f"file:{root}/", ""]
+        paths = [starts[number % 4] + path for number, path in enumerate(paths)]
+    elif suffix == "csv":
+        paths = [quote(path) for path in paths]
+    count = len(paths) + len(others)
+    zone = None if kind == "reader" else "UTC"
+    written = datetime.now(UTC).replace(tzinfo=None) - timedelta(days=30)
+    table = pa.table(
+        {
+            "bucket" if name == "key" else "Owner": ["b"] * count,
+            "key" if name == "key" else "PATH": paths + others,
+            "size": [3] * count,
+            "last_modified_date": pa.array([written] * count, pa.timestamp("ms", zone)),
+            "is_latest": [True] * count,
+        }
+    )
+    if kind == "reader":
+        return table.to_reader(max_chunksize=3)
+    target = folder / f"inventory.{suffix}"
+    if suffix == "csv":
+        pa.csv.write_csv(table, target)
+    else:
+        pa.parquet.write_table(table, target)
+    return str(target)
+
+
+@pytest.mark.parametrize("kind", ["key.csv", "path.csv", "key.parquet", "path.parquet", "reader"])
+def test_an_inventory_in_place_of_a_listing(table: Path, tmp_path: Path, kind: str) -> None:
+    (table / "p=3" / "linked.parquet").symlink_to(tmp_path / "outside.parquet")
+    (tmp_path / "outside.parquet").touch()
+    snapshot = load_snapshot(LocalStore(str(table)))
+    expected = set(vacuum(snapshot, now=LATER).files)
+    assert vacuum(snapshot, inventory=inventory_of(table, tmp_path, kind)).files == ()  # written again since
+    for path in table.rglob("*leftover*"):
+        os.utime(path, (0, 0))
+    old = vacuum(snapshot, inventory=inventory_of(table, tmp_path, kind))
+    assert set(old.files) == {path for path in expected if "leftover" in path}
+    result = vacuum(snapshot, inventory=inventory_of(table, tmp_path, kind), now=LATER, dry_run=False)
+    assert set(result.files) == expected
+    others = {*(table / "inner").rglob("*.parquet"), table / "p=3" / "linked.parquet"}
+    assert len(others) == 3
+    assert parquet_files(table) == files_delta_rs(table) | others
+    assert (table / "p=2/metadata/v1.metadata.json").exists()
+    assert not (table / "_delta_log" / "_last_vacuum_info").exists()
+
+
+def test_an_inventory_without_the_logs_of_inner_tables(table: Path, tmp_path: Path) -> None:
+    paths = [str(path.relative_to(table)) for path in table.rglob("*.parquet")]
+    rows = {"path": paths, "size": [1] * len(paths), "modificationTime": [0] * len(paths)}
+    reader = pa.table(rows).to_reader()
+    vacuum(load_snapshot(LocalStore(str(table))), inventory=reader, now=LATER, dry_run=False)
+    assert len(list((table / "inner").glob("*.parquet"))) == 2
+    assert parquet_files(table) == files_delta_rs(table) | set((table / "inner").glob("*.parquet"))
+
+
+def test_what_is_no_inventory(table: Path, tmp_path: Path) -> None:
+    snapshot = load_snapshot(LocalStore(str(table)))
+    (tmp_path / "torn.parquet").write_bytes(b"PAR1")
+    (tmp_path / "headless.csv").write_text("b,p=1/x.parquet,3\n")
+    for name in ("torn.parquet", "headless.csv", "missing.csv", "list.txt"):
+        with pytest.raises(InvalidArgumentError) as refused:
+            vacuum(snapshot, inventory=str(tmp_path / name))
+        assert refused.value.code == "DELTA_INVALID_INVENTORY"
+    with pytest.raises(InvalidArgumentError, match="only one of them"):
+        vacuum(snapshot, inventory="x.csv", full=False)
+
+
 def started_at(root: Path, version: int) -> int:
     """When a version was made, by its commit file and its tombstones, in ms since the epoch."""
     commit = root / "_delta_log" / f"{version:020}.json"
@@ -140,8 +217,11 @@ def started_at(root: Path, version: int) -> int:
     return min([commit.stat().st_mtime_ns // 1_000_000, *removed])
 
 
+STEPS = ("append", "overwrite", "delete", "compact", "full", "lite", "inventory", "checkpoint")
+
+
 @given(
-    st.lists(st.sampled_from(["append", "overwrite", "delete", "compact", "full", "lite", "checkpoint"]), max_size=12),
+    st.lists(st.sampled_from(STEPS), max_size=12),
     st.sampled_from(["interval 1 week", "interval 0 hours"]),
     st.randoms(use_true_random=False),
 )
@@ -165,7 +245,7 @@ def test_every_version_within_the_retention_is_readable(
             table.optimize.compact()
         elif step == "checkpoint":
             table.create_checkpoint()
-        elif step in ("full", "lite"):
+        elif step in ("full", "lite", "inventory"):
             (root / f"leftover-{number}.parquet").touch()
             number += 1
             reader = chance.randint(oldest, table.version())
@@ -173,7 +253,8 @@ def test_every_version_within_the_retention_is_readable(
             cutoff = moment if reader == table.version() else started_at(root, reader + 1) - 1
             vacuum(
                 table.snapshot,
-                full=step == "full",
+                full=step != "lite",
+                inventory=inventory_of(root, root, "reader") if step == "inventory" else None,
                 retention_hours=(moment - cutoff + 0.5) / 3_600_000,
                 enforce_retention_duration=False,
                 dry_run=False,

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from lakehouse_lib import DeltaTable, convert_to_deltalake, write_deltalake
+from lakehouse_lib.operations.unneeded_files import scan
+from lakehouse_lib.operations.vacuum import vacuum
+from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.store import open_store
 from tests.s3_server import S3Server
 
@@ -49,3 +55,39 @@ def test_convert_and_clones(s3_server: S3Server, location: str) -> None:
     source.delete()
     assert source.vacuum(0, dry_run=False, enforce_retention_duration=False) == []
     assert ids(shallow) == ids(deep) == list(range(200))
+
+
+def test_vacuum_by_folder_and_by_inventory(s3_server: S3Server, location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = s3_server.options
+    for start in (0, 100):
+        write_deltalake(location, rows(start), partition_by="part", mode="overwrite", storage_options=options)
+    source = DeltaTable(location, storage_options=options)
+    source.clone(f"{location}-clone", is_shallow=True, storage_options=options)
+    source.store.put("part=old/leftover.parquet", b"x")
+    live = set(file_paths.canonical(source.snapshot.files["path"], source.store).to_pylist())
+    metas = list(source.store.walk())
+    bucket, _, prefix = location.removeprefix("s3://").partition("/")
+    later = datetime.now(UTC) + timedelta(days=8)
+    expected = {meta.path for meta in metas if meta.path.endswith(".parquet") and meta.path not in live}
+    expected = {path for path in expected if not path.startswith("_delta_log/")}
+    assert len(expected) == 3
+    monkeypatch.setattr(scan, "_FILES_A_FOLDER", 0)
+    listed = vacuum(source.snapshot, now=later)
+    assert set(listed.files) == expected
+    assert listed.metrics["numListCalls"] == 5  # of the folders, the root and three folders
+    keys = [f"{prefix}/{meta.path}" for meta in metas] + [
+        f"{prefix}/x",
+        f"{prefix}2/x",
+        f"{prefix}/part=old/leftover.parquet",
+    ]
+    inventory = pa.table(
+        {
+            "Bucket": [bucket] * (len(keys) - 1) + ["other"],
+            "Key": keys,
+            "Size": [1] * len(keys),
+            "LastModifiedDate": ["2026-01-01T00:00:00.000Z"] * len(keys),
+        }
+    ).to_reader()
+    assert set(vacuum(source.snapshot, inventory=inventory, now=later, dry_run=False).files) == expected
+    assert {meta.path for meta in source.store.walk() if meta.path.endswith(".parquet")} == live
+    assert ids(source) == list(range(100, 200))
