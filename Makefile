@@ -152,11 +152,12 @@ bench-dml: prerequisites $(installed) $(delta_spark)/.installed ## Time delete, 
 bench-large-merge: prerequisites $(installed) ## Merge 100 MB into a table of 20 GB within 2 GiB of memory, compared with delta-rs (needs 45 GB of disk; GIGABYTES=..., TABLES=..., CONTESTANTS=...)
 	@$(python) -m benchmarks.large_merge $(if $(GIGABYTES),--gigabytes $(GIGABYTES)) $(if $(TABLES),--tables $(TABLES)) $(if $(CONTESTANTS),--contestants $(CONTESTANTS))
 
-bench-maintenance: prerequisites $(installed) $(delta_spark)/.installed ## Time compaction, Z-order and deletes, incremental Z-order, the plan of 500 tables, and the health of a million files
+bench-maintenance: prerequisites $(installed) $(delta_spark)/.installed ## Time compaction, Z-order and deletes, incremental Z-order, the plan of 500 tables, the health of a million files, and vacuums of a million objects
 	@$(python) -m benchmarks --cases compact z_order delete
 	@$(python) -m benchmarks.maintenance.clustering
 	@$(python) -m benchmarks.maintenance.plan
 	@$(python) -m benchmarks.maintenance.health
+	@$(python) -m benchmarks.maintenance.vacuum
 
 bench-log: prerequisites $(installed) $(delta_spark)/.installed ## Time opening, pruning and scanning tables of many files, compared with other libraries
 	@$(python) -m benchmarks.log

@@ -45,7 +45,9 @@ def run(arguments: Namespace) -> Report:
         from lakehouse_lib.cli.terminal import size_text
 
         for name, result in tables.good:
-            files, size = len(result["files"]), size_text(result["metrics"]["sizeOfDataToDelete"])
+            metrics = result["metrics"]  # they count all files; the paths are only the first
+            files = metrics["numDeletedFiles" if arguments.run else "numFilesToDelete"]
+            size = size_text(metrics["sizeOfDataToDelete"])
             verb = "deleted" if arguments.run else "would delete"
             terminal.line(f"{name}: {verb} {files:,} files with {size}")
             terminal.lines(result["files"])

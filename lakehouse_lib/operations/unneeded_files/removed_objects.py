@@ -120,9 +120,12 @@ def links_to(paths: pa.Array | pa.ChunkedArray, needed: pa.Array, root: str) -> 
     """
     real_root = os.path.realpath(root).rstrip("/")
     references = needed.filter(pc.invert(pc.starts_with(needed, "/")))
-    candidates = {*folders_of(paths), *folders_of(references), *paths.to_pylist()}
-    ends = {path: os.path.realpath(f"{root}/{path}") for path in candidates}
-    return {path: end for path, end in ends.items() if end != f"{real_root}/{path}"}
+    folders = {folder: os.path.realpath(f"{root}/{folder}") for folder in {*folders_of(paths), *folders_of(references)}}
+    files = [path for path in paths.to_pylist() if os.path.islink(f"{root}/{path}")]  # noqa: PTH114 - a Path is slow
+    return {
+        **{folder: end for folder, end in folders.items() if end != f"{real_root}/{folder}"},
+        **{path: os.path.realpath(f"{root}/{path}") for path in files},
+    }
 
 
 def folders_of(paths: pa.Array | pa.ChunkedArray) -> list[str]:

@@ -1,0 +1,164 @@
+"""Vacuum a folder of many objects on the local disk, beside delta-rs, in a new process each.
+
+Of the objects, 70% are live files, 10% were removed twenty days ago, and 20% are old files that the log does not know.
+A full vacuum lists the folder. The other kind (lite) deletes only removed files; this library reads them from the log,
+and delta-rs lists the folder, too. The time includes opening the table. Each run deletes from a copy by hard links,
+whose files and counts are checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.log.report import seconds, table
+from benchmarks.process import ROOT
+
+_RUNS = ("ours full", "delta-rs full", "ours lite", "delta-rs lite")
+_FOLDERS = 100
+_DAY = 86_400
+_SCHEMA = {
+    "type": "struct",
+    "fields": [
+        {"name": "id", "type": "long", "nullable": True, "metadata": {}},
+        {"name": "p", "type": "long", "nullable": True, "metadata": {}},
+    ],
+}
+
+
+def counts(objects: int) -> tuple[int, int, int]:
+    """How many of the objects are live, removed and unknown to the log."""
+    removed, unknown = objects // 10, objects // 5
+    return objects - removed - unknown, removed, unknown
+
+
+def make(home: Path, objects: int) -> Path:
+    """Make the table, unless it exists."""
+    root = home / f"vacuum-{objects}"
+    if (root / "_delta_log" / f"{1:020}.json").exists():
+        return root
+    shutil.rmtree(root, ignore_errors=True)
+    for folder in range(_FOLDERS):
+        (root / f"p={folder}").mkdir(parents=True)
+    old = time.time() - 30 * _DAY
+    for number in range(objects):
+        path = root / _path(number)
+        path.write_bytes(b"PAR1")
+        os.utime(path, (old, old))
+    (root / "_delta_log").mkdir()
+    live, removed, _ = counts(objects)
+    metadata = {
+        "id": "vacuum",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps(_SCHEMA),
+        "partitionColumns": ["p"],
+        "configuration": {},
+        "createdTime": int(old * 1000),
+    }
+    start = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}]
+    _write_commit(root, 0, start, ({"add": _file(n, modificationTime=int(old * 1000))} for n in range(live + removed)))
+    deleted = int((time.time() - 20 * _DAY) * 1000)
+    removes = ({"remove": _file(n, deletionTimestamp=deleted)} for n in range(live, live + removed))
+    _write_commit(root, 1, [{"commitInfo": {"operation": "DELETE"}}], removes)
+    return root
+
+
+def run(kind: str, root: Path) -> dict[str, float]:
+    """Vacuum a table in this process, and measure it."""
+    who, _, mode = kind.partition(" ")
+    list_calls = 0
+    if who == "ours":
+        from lakehouse_lib.operations.vacuum import vacuum
+        from lakehouse_lib.snapshot import load_snapshot
+        from lakehouse_lib.store import open_store
+
+        start = time.perf_counter()
+        result = vacuum(load_snapshot(open_store(root)), full=mode == "full", dry_run=False)
+        taken = time.perf_counter() - start
+        deleted, list_calls = result.metrics["numDeletedFiles"], result.metrics["numListCalls"]
+    else:
+        import deltalake
+
+        start = time.perf_counter()
+        deleted = len(deltalake.DeltaTable(root).vacuum(full=mode == "full", dry_run=False))
+        taken = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"seconds": taken, "peak MB": peak, "deleted": deleted, "list calls": list_calls}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.maintenance.vacuum", description=__doc__)
+    parser.add_argument("--objects", type=int, default=1_000_000, help="objects of the folder (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="processes of each kind; the median counts (%(default)s)")
+    parser.add_argument("--home", type=Path, default=ROOT / ".bench", help="folder of the tables (default: .bench)")
+    parser.add_argument("--in-this-process", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.in_this_process:
+        kind, root = options.in_this_process
+        print(json.dumps(run(kind, Path(root))))
+        return 0
+    if options.rounds < 1 or options.objects < _FOLDERS:
+        parser.error(f"expected at least 1 round and {_FOLDERS} objects")
+    home = options.home.resolve()
+    source = make(home, options.objects)
+    measured: dict[str, list[dict[str, float]]] = {kind: [] for kind in _RUNS}
+    for _ in range(options.rounds):
+        for kind in _RUNS:
+            measured[kind].append(_measure(kind, source, home / "vacuum-copy", options.objects))
+    rows = []
+    for kind, runs in measured.items():
+        median: dict[str, Any] = {name: statistics.median(item[name] for item in runs) for name in runs[0]}
+        calls = f"{median['list calls']:,.0f}" if kind.startswith("ours") else "-"
+        rows.append([kind, seconds(median["seconds"]), f"{median['peak MB']:,.0f}", f"{median['deleted']:,.0f}", calls])
+    print(f"{options.objects:,} objects in {_FOLDERS} folders, median of {options.rounds}:\n")
+    print(table(["", "time", "peak MB", "deleted", "list calls"], rows))
+    return 0
+
+
+def _measure(kind: str, source: Path, copy: Path, objects: int) -> dict[str, float]:
+    """Run a kind on a copy of the table, and check what it leaves."""
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(source, copy, copy_function=os.link)
+    command = [sys.executable, "-m", "benchmarks.maintenance.vacuum", "--in-this-process", kind, str(copy)]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout
+    measured: dict[str, float] = json.loads(output)
+    live, removed, unknown = counts(objects)
+    expected = removed + (unknown if kind.endswith("full") else 0)
+    left = sum(len(files) for folder, _, files in os.walk(copy) if not folder.endswith("_delta_log"))
+    if (measured["deleted"], left) != (expected, objects - expected) or not (copy / _path(live - 1)).exists():
+        raise SystemExit(
+            f"{kind} deleted {measured['deleted']} files and left {left}; expected {expected} deleted files"
+        )
+    shutil.rmtree(copy)
+    return measured
+
+
+def _path(number: int) -> str:
+    return f"p={number % _FOLDERS}/part-{number:08d}-3f1c7a52-77d2-4b5b-9f0e-a5a1c0de0000-c000.snappy.parquet"
+
+
+def _file(number: int, **fields: Any) -> dict[str, Any]:
+    path, partition = _path(number), {"p": str(number % _FOLDERS)}
+    return {"path": path, "partitionValues": partition, "size": 4, "dataChange": True, **fields}
+
+
+def _write_commit(root: Path, version: int, start: Sequence[dict[str, Any]], actions: Iterator[dict[str, Any]]) -> None:
+    with (root / "_delta_log" / f"{version:020}.json").open("w") as log:
+        for action in start:
+            log.write(json.dumps(action) + "\n")
+        for action in actions:
+            log.write(json.dumps(action) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
