@@ -77,18 +77,14 @@ def _history(arguments: Namespace) -> HealthRecord | None:
 
 def _health(table: MaintainedTable) -> tuple[Health, dict[str, Any]]:
     from lakehouse_lib.errors import UnsupportedFeatureError
-    from lakehouse_lib.fleet.health import health, score
+    from lakehouse_lib.fleet.health import score
+    from lakehouse_lib.fleet.health.fleet_health import health_of
     from lakehouse_lib.fleet.planner.candidates import steps_of
     from lakehouse_lib.fleet.planner.correction import Corrections
     from lakehouse_lib.snapshot import load_snapshot
 
     snapshot, policy = load_snapshot(table.store), table.policy
-    metrics = health(
-        snapshot,
-        target_file_size=policy.target_file_size,
-        clustered_by=policy.cluster_by,
-        retention_hours=policy.retention_hours,
-    )
+    metrics = health_of(table)
     numbers = {**metrics.to_dict(), "score": score(metrics).to_dict()}
     try:
         steps = steps_of(table.name, snapshot, policy, Corrections([]))

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class LakehousePlanOperator(BaseOperator):
     """Plans a maintenance run of the registry's tables, within the registry's budget. Reads logs only.
 
-    The log of the task shows every step with its reason, its predicted gain and its cost.
+    The log of the task shows every step with its reason, its predicted gain and its cost. If the registry has
+    ``records``, the health of each table is appended to the history of health.
 
     Args:
         only: names of tables, quarantines included (templated); empty: all tables that exist.
@@ -63,6 +64,8 @@ class LakehousePlanOperator(BaseOperator):
         self.lakehouse_conn_id = lakehouse_conn_id
 
     def execute(self, context: Context) -> list[dict[str, Any]]:  # noqa: ARG002
+        from lakehouse_lib.fleet.health.fleet_health import record_health
+        from lakehouse_lib.fleet.health.record import HealthRecord
         from lakehouse_lib.fleet.maintenance import plan_fleet
         from lakehouse_lib.fleet.planner.budget import Budget
         from lakehouse_lib.fleet.table_run import append
@@ -79,6 +82,9 @@ class LakehousePlanOperator(BaseOperator):
                 self.log.info("nothing to do: the window of the budget is closed")
                 return []
             fleet = plan_fleet(tables, Budget(most_bytes, seconds), record, skip_missing=not only)
+            if registry.records is not None:
+                history = HealthRecord(registry.records, hook.storage_options(registry.records))
+                record_health(tables, history)
         self._show(fleet)
         if str(self.plan_only).lower() == "true":
             self.log.info("plan_only: nothing is run")

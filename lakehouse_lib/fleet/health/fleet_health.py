@@ -1,0 +1,52 @@
+"""The health of the tables of a fleet, and its history."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from lakehouse_lib.errors import DeltaError, TableNotFoundError
+from lakehouse_lib.fleet.health.metrics import Health, health
+from lakehouse_lib.fleet.health.record import HealthRecord
+from lakehouse_lib.fleet.table_run import MaintainedTable
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.threads import in_order
+
+logger = logging.getLogger(__name__)
+
+_LOOKS_AT_ONCE = 8
+
+
+def health_of(table: MaintainedTable) -> Health:
+    """The health of the latest version, by the target size, the columns and the retention of the table's policy."""
+    policy = table.policy
+    return health(
+        load_snapshot(table.store),
+        target_file_size=policy.target_file_size,
+        clustered_by=policy.cluster_by,
+        retention_hours=policy.retention_hours,
+    )
+
+
+def record_health(tables: Iterable[MaintainedTable], record: HealthRecord) -> None:
+    """Append the health of each table to the history, in one commit.
+
+    A table that cannot be read is left out with a warning, and one that does not exist is left out. A history that
+    cannot be written is a warning.
+    """
+
+    def look(table: MaintainedTable) -> tuple[str, Health] | None:
+        try:
+            return table.name, health_of(table)
+        except TableNotFoundError:
+            return None
+        except DeltaError as error:
+            logger.warning("%s has no health: %s", table.name, error)
+            return None
+
+    looks = [each for each in in_order(look, tables, _LOOKS_AT_ONCE, ahead=2 * _LOOKS_AT_ONCE) if each is not None]
+    try:
+        if looks:
+            record.append(looks)
+    except DeltaError as error:
+        logger.warning("the health of %d tables is not recorded: %s", len(looks), error)
