@@ -1,7 +1,7 @@
 """The share of 100 files that a point query skips after a Z-order by four columns, for each layout, and its picture.
 
-This is the experiment of the Delta paper (VLDB 2020) with uniform columns. Its Z-order skipped 67, 60, 47 and 44 percent.
-No layout can skip more than 1 - 100^(-1/4) = 68.4 percent on average.
+This is the experiment of the Delta paper (VLDB 2020) with uniform columns. Its Z-order skipped 67, 60, 47 and 44
+percent. No layout can skip more than 1 - 100^(-1/4) = 68.4 percent on average.
 """
 
 from __future__ import annotations
