@@ -25,8 +25,6 @@ OBJECT_SCHEMA = pa.schema(
     ]
 )
 
-_LISTED_AT_ONCE = 65_536
-
 
 @dataclass(frozen=True)
 class SymbolicLinks:
@@ -126,18 +124,21 @@ def _is_link(meta: ObjectMeta, links: dict[str, str]) -> bool:
     return bool(meta.link)
 
 
-def object_batches(metas: Iterable[ObjectMeta], table: str, links: dict[str, str]) -> Iterator[pa.RecordBatch]:
-    """Stored objects as batches of OBJECT_SCHEMA with at most 65,536 rows.
+def object_batches(
+    metas: Iterable[ObjectMeta], table: str, links: dict[str, str], rows: int = 65_536
+) -> Iterator[pa.RecordBatch]:
+    """Stored objects as batches of OBJECT_SCHEMA.
 
     Args:
         table: the table's location, for errors.
         links: symbolic links are left out, and added to this dictionary.
+        rows: the most rows of a batch.
 
     Raises:
         StoreError: a name is not UTF-8; a log cannot refer to it.
     """
     listed = (meta for meta in metas if not _is_link(meta, links))
-    while chunk := list(islice(listed, _LISTED_AT_ONCE)):
+    while chunk := list(islice(listed, rows)):
         paths = _as_text([meta.path for meta in chunk], table)
         yield pa.record_batch(
             [

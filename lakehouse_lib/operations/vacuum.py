@@ -158,13 +158,13 @@ def vacuum(
         on_deleted,
         files_per_second,
     )
-    outcome = Outcome(None if dry_run else deletion)
+    outcome = Outcome(deletion, dry_run)
     list_calls = store.list_calls
     for folder in _folders(needs, inventory, full=full):
         outcome.take(folder)
     list_calls = store.list_calls - list_calls
     current = newest(latest) if full else latest  # files that were committed during the listing are live
-    outcome.finish(current, is_changed=current.version > latest.version)
+    outcome.finish(current if current.version > latest.version else None)
     version = None
     if not dry_run:
         version = deletion.end({"numVacuumedDirectories": len(outcome.folders)})

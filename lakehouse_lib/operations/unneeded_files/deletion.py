@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.errors import RetentionError
 from lakehouse_lib.log import clock
+from lakehouse_lib.log.tombstones import unexpired
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.operations.unneeded_files.plan import referenced_paths
 from lakehouse_lib.operations.unneeded_files.recorded_files import RecordedFiles, recorded_files
@@ -68,8 +69,8 @@ class Deletion:
         """
         self.latest = self._start(metrics) if self.latest is None else self.latest.update()
         self.recorded = recorded_files(self.planned.store, self.moment, self.cutoff)
-        is_changed = self.latest.version > self.planned.version + 1
-        objects = still_unneeded(objects, self.latest, self.recorded.paths, is_changed=is_changed)
+        changed = self.latest if self.latest.version > self.planned.version + 1 else None
+        objects = still_unneeded(objects, changed, self.recorded.paths, self.cutoff)
         delete_files(self.planned.store, objects, self.files_per_second)
         self.deleted += len(objects)
         if self.on_deleted is not None:
@@ -111,14 +112,15 @@ class Outcome:
     """What a vacuum has deleted, or would delete in a dry run.
 
     Attributes:
-        deletion: None: a dry run.
+        dry_run: nothing is deleted.
         count: how many files the plan deletes.
         size: their bytes.
         paths: the first 100,000 paths.
         folders: the folders that have an object.
     """
 
-    deletion: Deletion | None
+    deletion: Deletion
+    dry_run: bool
     count: int = 0
     size: int = 0
     paths: list[str] = field(default_factory=list)
@@ -135,14 +137,14 @@ class Outcome:
             if sum(map(len, self._pending)) >= DELETED_AT_ONCE:
                 self._flush({})
 
-    def finish(self, latest: Snapshot, *, is_changed: bool) -> None:
+    def finish(self, changed: Snapshot | None) -> None:
         """Delete the last files.
 
         Args:
-            is_changed: whether other writers have committed since the plan was made. Files of ``latest`` are kept then.
+            changed: the latest version, if other writers have committed since the plan was made; its files are kept.
         """
-        nothing = pa.chunked_array([], pa.string())
-        pending = [still_unneeded(objects, latest, nothing, is_changed=is_changed) for objects in self._pending]
+        nothing, cutoff = pa.chunked_array([], pa.string()), self.deletion.cutoff
+        pending = [still_unneeded(objects, changed, nothing, cutoff) for objects in self._pending]
         self.count -= sum(map(len, self._pending)) - sum(map(len, pending))
         self.size -= sum(map(total_size, self._pending)) - sum(map(total_size, pending))
         self._pending = pending
@@ -154,21 +156,24 @@ class Outcome:
         self._pending = []
         for position in range(0, len(objects), DELETED_AT_ONCE):
             batch = objects.slice(position, DELETED_AT_ONCE)
-            if self.deletion is not None:
+            if not self.dry_run:
                 batch = self.deletion.delete(batch, metrics)
             self.paths += batch["path"].slice(0, _MOST_NAMED - len(self.paths)).to_pylist()
 
 
-def still_unneeded(objects: pa.Table, latest: Snapshot, recorded: pa.ChunkedArray, *, is_changed: bool) -> pa.Table:
-    """The objects of a plan without those that a later restore, clone or pin needs.
+def still_unneeded(objects: pa.Table, changed: Snapshot | None, recorded: pa.ChunkedArray, cutoff: int) -> pa.Table:
+    """The objects of a plan without those that a later commit, clone or pin needs.
 
     Args:
+        changed: the latest version, if other writers have committed since the plan was made.
         recorded: the paths that pins and clones need now.
-        is_changed: whether other writers have committed since the plan was made.
+        cutoff: ms since the epoch; files that were removed later are needed.
     """
-    live = referenced_paths(latest.files, latest.store) if is_changed else []
-    needed = pa.chunked_array([*live, *recorded.chunks], type=pa.string())
-    return objects.filter(pc.invert(pc.is_in(objects["path"], value_set=needed)))
+    needed = list(recorded.chunks)
+    if changed is not None:
+        tombstones = unexpired(changed.tombstones, cutoff)
+        needed += [*referenced_paths(changed.files, changed.store), *referenced_paths(tombstones, changed.store)]
+    return objects.filter(pc.invert(pc.is_in(objects["path"], value_set=pa.chunked_array(needed, pa.string()))))
 
 
 def delete_files(store: ObjectStore, objects: pa.Table, files_per_second: float | None = None) -> None:

@@ -1,7 +1,7 @@
 """A listing of a table that remembers only the files that vacuum may delete.
 
-In memory are at most the paths that the table needs, 262,144 listed objects of a disk, and for each of 16 threads
-65,536 listed objects and 16 MiB of unneeded files. More unneeded files are in temporary files on the local disk.
+In memory are at most the paths that the table needs, 262,144 listed objects (or 16,384 for each of 16 threads), and
+8 MiB of unneeded files of each of 17 folders. More unneeded files are in temporary files on the local disk.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from lakehouse_lib.store import ObjectMeta, ObjectStore
 from lakehouse_lib.threads import in_order
 
 _THREADS = 16
-_SPOOLED_BYTES = 16 << 20
-_ROWS_OF_A_DISK = 262_144
+_SPOOLED_BYTES = 8 << 20
+_ROWS_OF_A_TABLE, _ROWS_OF_A_FOLDER = 262_144, 16_384
 #: Folders are listed by themselves if they have so many needed files on average. Otherwise the requests for many small
 #: folders would take longer than one listing of all.
 _FILES_A_FOLDER = 500
@@ -47,7 +47,7 @@ class ScannedFolder:
     checksums: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], OBJECT_SCHEMA))
 
     def unneeded(self) -> Iterator[pa.Table]:
-        """The objects to delete (OBJECT_SCHEMA) in tables of bounded size. May be called once."""
+        """The objects to delete (OBJECT_SCHEMA) in tables of bounded size. Can be called once."""
         targets = self.links.targets(self.needs.needed)
         for objects in self.candidates():
             own = self.facts.own(objects, targets)
@@ -74,23 +74,27 @@ def scan_table(store: ObjectStore, needs: FileNeeds) -> Iterator[ScannedFolder]:
     """
     folders = needs.visible(store.folders()) if store.is_remote and needs.have_folders() else []
     if len(folders) < 2 or len(needs.needed) < _FILES_A_FOLDER * len(folders):
-        yield scan_objects(store, store.walk(), needs)
+        yield scan_objects(store, store.walk(), needs, _ROWS_OF_A_TABLE)
         return
     by_folder = needs.by_folder()
 
     def scan(folder: str) -> ScannedFolder:
         if not folder:
-            return scan_objects(store, store.list_from(""), by_folder)
-        return scan_objects(store, store.walk(folder), by_folder.below(folder))
+            return scan_objects(store, store.list_from(""), by_folder, _ROWS_OF_A_FOLDER)
+        return scan_objects(store, store.walk(folder), by_folder.below(folder), _ROWS_OF_A_FOLDER)
 
     yield from in_order(scan, ["", *folders], _THREADS, ahead=_THREADS)
 
 
-def scan_objects(store: ObjectStore, objects: Iterable[ObjectMeta], needs: FileNeeds) -> ScannedFolder:
-    """The unneeded files among the objects of a complete listing."""
+def scan_objects(store: ObjectStore, objects: Iterable[ObjectMeta], needs: FileNeeds, rows: int) -> ScannedFolder:
+    """The unneeded files among the objects of a complete listing.
+
+    Args:
+        rows: of a batch that is compared with the needed paths; each comparison costs as much as all needed paths.
+    """
     links: dict[str, str] = {}
-    batches = object_batches(objects, store.root, links)
-    scanned = scan_batches(batches if store.is_remote else _combined(batches), needs)
+    batches = object_batches(objects, store.root, links, _ROWS_OF_A_FOLDER)
+    scanned = scan_batches(_combined(batches, rows), needs)
     scanned.links = SymbolicLinks.of(store, links)
     return scanned
 
@@ -112,12 +116,12 @@ def scan_batches(batches: Iterable[pa.RecordBatch], needs: FileNeeds) -> Scanned
     return scanned
 
 
-def _combined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches of 262,144 rows, because each batch is compared with all paths that the table needs."""
+def _combined(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches of so many rows or a few more."""
     pending: list[pa.RecordBatch] = []
     for batch in batches:
         pending.append(batch)
-        if sum(map(len, pending)) >= _ROWS_OF_A_DISK:
+        if sum(map(len, pending)) >= rows:
             yield pa.concat_batches(pending)
             pending = []
     if pending:
