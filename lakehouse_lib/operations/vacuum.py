@@ -131,7 +131,7 @@ def vacuum(
     records = recorded_files(store, moment, cutoff)
     change_files = None
     if not full:
-        first = first_version_to_read(store)
+        first = first_version_to_read(latest)
         older = removes_below_checkpoint(latest, first=first)
         tombstones = pa.concat_tables([tombstones, *(table.select(tombstones.column_names) for table in older)])
         change_files = change_file_paths(store, cutoff, first)
@@ -195,7 +195,10 @@ def _remember(latest: Snapshot, cutoff: int, *, most: int) -> None:
     with suppress(VersionNotFoundError):  # a concurrent cleanup
         version = newest_at(latest.store, list_commits(latest.store), cutoff, properties)
         if version is not None:
-            write_last_vacuumed(latest.store, max(last_vacuumed(latest.store) or 0, min(version, most)))
+            last = last_vacuumed(latest.store)
+            # A later version than the latest was written for an earlier table in this folder.
+            since = last if last is not None and last <= latest.version else 0
+            write_last_vacuumed(latest.store, max(since, min(version, most)))
 
 
 def newest(snapshot: Snapshot) -> Snapshot:

@@ -23,15 +23,15 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 
 
-def first_version_to_read(store: ObjectStore) -> int:
+def first_version_to_read(latest: Snapshot) -> int:
     """The first version whose removed files no vacuum has deleted yet.
 
     Raises:
         InvalidArgumentError: the commit of this version or a later one was cleaned up, so the log does not have all
             removed files.
     """
-    since = last_vacuumed(store)
-    first = 0 if since is None else since + 1
+    store, since = latest.store, last_vacuumed(latest.store)
+    first = 0 if since is None or since > latest.version else since + 1
     commits = list_commits(store, first)
     if commits and commits[0].version > first:
         raise InvalidArgumentError(

@@ -448,6 +448,15 @@ def test_commits_cleaned_up_since_the_last_vacuum_need_a_full_one(table: Path) -
     assert parquet_files(table) == files_delta_rs(table)
 
 
+def test_the_hint_of_an_earlier_table_in_the_folder_is_ignored(table: Path) -> None:
+    hint = table / "_delta_log" / "_last_vacuum_info"
+    hint.write_text('{"latestCommitVersionOutsideOfRetentionWindow":99}')
+    checkpoint(load_snapshot(open_store(table)))
+    result = vacuum(load_snapshot(open_store(table)), full=False, now=in_days(8), dry_run=False)
+    assert len(result.files) == 4
+    assert hint.read_text() == f'{{"latestCommitVersionOutsideOfRetentionWindow":{result.read_version}}}\n'
+
+
 @pytest.mark.parametrize("full", [False, True])
 def test_what_a_pin_has_kept_is_removed_later_without_a_listing(table: Path, full: bool) -> None:
     opened = OurTable(table)
