@@ -80,8 +80,14 @@ def registry_schema() -> dict[str, Any]:
 
 def _read(path: str | Path, storage_options: Mapping[str, str] | None) -> tuple[str, str, str]:
     """The name of the registry for messages, its folder, and its text."""
-    if isinstance(path, str) and "://" in path:
-        return _read_object(path, storage_options)
+    is_object = isinstance(path, str) and "://" in path
+    name, folder, text = _read_object(str(path), storage_options) if is_object else _read_file(path)
+    if not text.strip():  # another process may be writing it
+        raise RegistryUnreadableError(f"{name}: the registry is empty")
+    return name, folder, text
+
+
+def _read_file(path: str | Path) -> tuple[str, str, str]:
     file = Path(path).absolute()
     try:
         return str(file), str(file.parent), file.read_text(encoding="utf-8")

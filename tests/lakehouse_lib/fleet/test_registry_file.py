@@ -154,7 +154,6 @@ records: c/_q/records
         ("tables: " + "[" * 100_000, "the registry has more than 32 levels", (1, 40)),
         ('{"tables": ' + "[" * 100_000, "the registry has more than 32 levels", (1, 43)),
         ("- a\n- b\n", "Input should be a valid dictionary", (1, 1)),
-        ("", "Input should be a valid dictionary", (None, None)),
     ],
 )
 def test_text_that_is_not_a_registry_is_refused(
@@ -213,6 +212,12 @@ def test_a_mistake_in_the_defaults_is_reported_once(tmp_path: Path) -> None:
     file = written(tmp_path, "defaults: {cluster: [a]}\ntables:\n  a: {uri: a}\n  b: {uri: b}\n")
     (problem,) = check_registry(file)
     assert (problem.key, problem.line) == ("defaults.cluster", 1)
+
+
+def test_an_empty_file_may_be_written_just_now(tmp_path: Path) -> None:
+    for read in (read_registry, check_registry):
+        with pytest.raises(RegistryUnreadableError, match=r"lakehouse\.yaml: the registry is empty"):
+            read(written(tmp_path, "\n"))
 
 
 def test_a_registry_is_read_from_a_store(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ REQUESTS = {
     "read three files": {"GET": 3},
     "delete from one file": {"GET": 3, "HEAD": 2, "LIST": 1, "PUT": 3},
     "compact": {"GET": 4, "HEAD": 2, "LIST": 1, "PUT": 3},
-    "z_order": {"GET": 3, "HEAD": 2, "LIST": 1, "PUT": 3},
+    "z_order": {"GET": 3, "HEAD": 2, "LIST": 2, "PUT": 4},
     "checkpoint": {"GET": 1, "HEAD": 1, "PUT": 2},
     "history": {"GET": 9, "HEAD": 2, "LIST": 3},
     "is_deltatable": {"GET": 1, "LIST": 1},
