@@ -7,6 +7,7 @@ pins and clones, so a vacuum that was killed is simply run again.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -37,6 +38,8 @@ from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.transaction import CommitProperties
 
 _LONGEST_HOURS = 1e10  # about a million years; an int64 holds it in milliseconds
+logger = logging.getLogger(__name__)
+
 _HOUR = 3_600_000
 
 
@@ -71,7 +74,8 @@ def vacuum(
         enforce_retention_duration: refuse fewer hours than the table's retention.
         full: list the table, and delete old files without a log entry, too; False: only files that commits have
             removed since the last vacuum, and change files of these commits that are older than the retention. These
-            files are read from the log, without a listing of the table.
+            files are read from the log, without a listing of the table. If some of these commits were cleaned up, their
+            files stay, with a warning.
         keep_versions: keep all files of these versions.
         commit_properties: the properties of both commits.
         on_deleted: called with the deleted files (OBJECT_SCHEMA), at most 100,000 at a time, after their deletion. If
@@ -91,9 +95,8 @@ def vacuum(
             the store's by more than ten minutes (``log.clock.MOST_AHEAD``); nothing is deleted.
         UnsupportedFeatureError: the table has a writer feature that this library does not support; the feature may have
             files that this library does not know.
-        InvalidArgumentError: ``full`` is false, and commits since the last vacuum were cleaned up
-            (DELTA_CANNOT_VACUUM_LITE); the inventory cannot be read (DELTA_INVALID_INVENTORY); the retention is
-            negative, or the table's retention is not an interval.
+        InvalidArgumentError: the inventory cannot be read (DELTA_INVALID_INVENTORY); the retention is negative, or the
+            table's retention is not an interval.
         VersionNotFoundError: a version of ``keep_versions`` does not exist, or was cleaned up.
         LogCorruptedError: an action's deletion vector does not name the file that stores it, so vacuum cannot keep it.
     """
@@ -129,9 +132,15 @@ def vacuum(
         tombstones = pa.concat_tables([tombstones, *_dropped_tombstones(latest, cutoff)])
     files = pa.concat_tables([latest.files, *(load_snapshot(store, version).files for version in keep_versions)])
     records = recorded_files(store, moment, cutoff)
-    change_files = None
+    change_files, is_complete = None, True
     if not full:
-        first = first_version_to_read(latest)
+        first, is_complete = first_version_to_read(latest)
+        if not is_complete:
+            logger.warning(
+                "%s: commits since the last vacuum were cleaned up, before version %d; files that they have removed "
+                "stay until a vacuum with full=True",
+                *(store.root, first),
+            )
         older = removes_below_checkpoint(latest, first=first)
         tombstones = pa.concat_tables([tombstones, *(table.select(tombstones.column_names) for table in older)])
         change_files = change_file_paths(store, cutoff, first)
@@ -172,7 +181,7 @@ def vacuum(
         store.delete_many(records.unneeded_records)
         # Removed files that pins and clones keep are in later commits than the version that they need.
         oldest = [*keep_versions, *([] if records.oldest_version is None else [records.oldest_version])]
-        if inventory is None:  # an inventory may lack files
+        if inventory is None and is_complete:  # an inventory may lack files
             _remember(latest, cutoff, most=min(oldest, default=latest.version))
     metrics = {
         "numFilesToDelete": outcome.count,

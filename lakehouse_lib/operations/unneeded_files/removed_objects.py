@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import strings
-from lakehouse_lib.errors import InvalidArgumentError, VersionNotFoundError
+from lakehouse_lib.errors import VersionNotFoundError
 from lakehouse_lib.log.change_files import logged_change_files
 from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.file_names import LOG
@@ -23,24 +23,18 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 
 
-def first_version_to_read(latest: Snapshot) -> int:
-    """The first version whose removed files no vacuum has deleted yet.
+def first_version_to_read(latest: Snapshot) -> tuple[int, bool]:
+    """The first version whose removed files no vacuum has deleted yet, and whether the log has its commit.
 
-    Raises:
-        InvalidArgumentError: the commit of this version or a later one was cleaned up, so the log does not have all
-            removed files.
+    If that commit or later ones were cleaned up, the oldest version of the log, and False: only a listing finds the
+    files that they have removed.
     """
     store, since = latest.store, last_vacuumed(latest.store)
     first = 0 if since is None or since > latest.version else since + 1
     commits = list_commits(store, first)
     if commits and commits[0].version > first:
-        raise InvalidArgumentError(
-            f"the log starts at version {commits[0].version}; expected {first}, the version after the last vacuum",
-            table=store.root,
-            hint="Pass full=True. Commits that were cleaned up have removed files, which only a listing finds",
-            code="DELTA_CANNOT_VACUUM_LITE",
-        )
-    return first
+        return commits[0].version, False
+    return first, True
 
 
 def removes_below_checkpoint(latest: Snapshot, since: int = 0, first: int = 0) -> list[pa.Table]:

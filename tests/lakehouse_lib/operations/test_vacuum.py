@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from lakehouse_lib import DeltaTable as OurTable
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.log.history import history
+from lakehouse_lib.log.last_vacuum import last_vacuumed
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.listing import OBJECT_SCHEMA
 from lakehouse_lib.operations.unneeded_files.plan import file_needs, plan_vacuum
@@ -434,17 +435,25 @@ def test_a_vacuum_that_is_not_full_lists_no_data(table: Path, monkeypatch: pytes
     assert vacuum(snapshot, full=False, now=in_days(8), dry_run=False).files == ()
 
 
-def test_commits_cleaned_up_since_the_last_vacuum_need_a_full_one(table: Path) -> None:
-    checkpoint(load_snapshot(open_store(table)))
-    (table / "_delta_log" / f"{0:020d}.json").unlink()
-    snapshot = load_snapshot(open_store(table))
-    with pytest.raises(InvalidArgumentError, match="starts at version 1; expected 0") as refused:
-        vacuum(snapshot, full=False, now=in_days(8), dry_run=False)
-    assert refused.value.code == "DELTA_CANNOT_VACUUM_LITE"
-    vacuum(snapshot, now=in_days(8), dry_run=False)
+def test_commits_cleaned_up_since_the_last_vacuum_need_a_full_one(
+    table: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     DeltaTable(table).delete("id < 5")
+    checkpoint(load_snapshot(open_store(table)))
+    removed = parquet_files(table) - files_delta_rs(table)
+    for version in range(DeltaTable(table).version()):
+        (table / "_delta_log" / f"{version:020d}.json").unlink()
+    snapshot = load_snapshot(open_store(table))
+    result = vacuum(snapshot, full=False, now=in_days(8), dry_run=False)
+    assert "files that they have removed stay until a vacuum with full=True" in caplog.text
+    assert {table / path for path in result.files} <= removed
+    assert last_vacuumed(open_store(table)) is None
+    vacuum(snapshot, now=in_days(8), dry_run=False)
+    assert parquet_files(table) == files_delta_rs(table)
     DeltaTable(table).delete("id < 9")
-    assert len(vacuum(snapshot, full=False, now=in_days(8), dry_run=False).files) == 2
+    caplog.clear()
+    assert len(vacuum(snapshot, full=False, now=in_days(8), dry_run=False).files) >= 1
+    assert not caplog.text
     assert parquet_files(table) == files_delta_rs(table)
 
 
