@@ -105,7 +105,8 @@ def test_without_the_property_a_table_is_not_looked_at(tmp_path: Path) -> None:
         snapshot = load_snapshot(calls[name])
         calls[name].calls.clear()
         write(calls[name], incoming(rows(1)), APPEND, ArrowEngine(), snapshot=snapshot)
-    assert calls["without"].calls == calls["off"].calls
+    for call in ("list_from", "open_input", "put_if_absent"):  # the clock check of a process reads, too, now and then
+        assert calls["without"].calls[call] == calls["off"].calls[call]
     assert (
         calls["without"].calls["list_from"] + calls["without"].calls["open_input"]
         < 4
