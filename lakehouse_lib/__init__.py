@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from lakehouse_lib.table.add_actions import AddAction, create_table_with_add_actions
     from lakehouse_lib.table.alterer import TableFeatures
+    from lakehouse_lib.table.apply_changes import apply_changes
     from lakehouse_lib.table.convert import convert_to_deltalake
     from lakehouse_lib.table.delta_table import DeltaTable
     from lakehouse_lib.table.write import write_deltalake
@@ -63,6 +64,7 @@ _HOMES = {
     "Transaction": "protocol.actions",
     "VariantType": "schema",
     "WriterProperties": "engine.writer_properties",
+    "apply_changes": "table.apply_changes",
     "commit_metadata": "transaction",
     "convert_to_deltalake": "table.convert",
     "create_table_with_add_actions": "table.add_actions",

@@ -111,7 +111,7 @@ class TableOperation(Operation):
                 SQL text, assignments have SQL texts, and a version may be text of digits.
         """
         from lakehouse_lib.expressions import parse
-        from lakehouse_lib.table.assignments import parsed_assignments
+        from lakehouse_lib.table.arguments.assignments import parsed_assignments
 
         for parameter in self.parameters:
             if parameter.name not in arguments:

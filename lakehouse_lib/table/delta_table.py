@@ -211,7 +211,7 @@ class DeltaTable(UpkeepTable):
             InvalidPredicateError: an expression or the predicate is not valid, or the engine cannot evaluate it.
         """
         from lakehouse_lib.operations.dml.update import update
-        from lakehouse_lib.table.assignments import check_assignments, check_type_mismatch, update_values
+        from lakehouse_lib.table.arguments.assignments import check_assignments, check_type_mismatch, update_values
 
         table = self.table_uri
         check_assignments(updates, new_values, table=table)
@@ -258,7 +258,7 @@ class DeltaTable(UpkeepTable):
             error_on_type_mismatch: False is refused.
             streamed_exec, max_spill_size, max_temp_directory_size: ignored. They tune how ``deltalake`` executes.
         """
-        from lakehouse_lib.table.assignments import check_type_mismatch
+        from lakehouse_lib.table.arguments.assignments import check_type_mismatch
         from lakehouse_lib.table.merger import TableMerger
 
         check_type_mismatch(error_on_type_mismatch, table=self.table_uri)

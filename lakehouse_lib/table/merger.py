@@ -14,7 +14,7 @@ from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.schema import DataType, Field, PrimitiveType, Schema, align
 from lakehouse_lib.schema.enforcement import type_mismatches
 from lakehouse_lib.schema.usable import all_names
-from lakehouse_lib.table.assignments import assigned_values, column_named
+from lakehouse_lib.table.arguments.assignments import assigned_values, column_named
 from lakehouse_lib.table.deltalake_metrics import merge_metrics
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
@@ -55,7 +55,7 @@ class TableMerger:
         self._commit_properties = commit_properties
         _check_names(predicate, aliases, table.table_uri)
         self._snapshot = table._latest()
-        self._source, source_schema = _fitted(_rows_of(source, table.table_uri), self._snapshot.schema)
+        self._source, source_schema = _fitted(rows_of(source, table.table_uri), self._snapshot.schema)
         self._merges_schema = merge_schema
         #: The schema after the merge, if a clause assigns all columns of the source.
         self._columns = _widest_schema(self._snapshot, self._source) if merge_schema else self._snapshot.schema
@@ -301,7 +301,7 @@ def _check_names(predicate: object, aliases: tuple[object, object], table: str) 
         )
 
 
-def _rows_of(source: Any, table: str) -> pa.Table:
+def rows_of(source: Any, table: str) -> pa.Table:
     """All rows of a source, in types that a table can have."""
     try:
         # Each task joins with the whole source, so a DataFrame is computed once, and here.

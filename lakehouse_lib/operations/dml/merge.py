@@ -267,13 +267,13 @@ def _target_predicate(plan: MergePlan, source: pa.Table, snapshot: Snapshot) -> 
         root = _without_side(conjunction(own))
         predicate = Predicate(render(root), root, snapshot.store.root)
     for target_name, source_name in plan.keys:
-        filters = _key_filters(snapshot.field(target_name), source[source_name])
+        filters = key_filters(snapshot.field(target_name), source[source_name])
         if filters:
             predicate = conjoin(predicate, from_filters(filters, snapshot.schema, table=snapshot.store.root))
     return predicate
 
 
-def _key_filters(column: Field, keys: pa.ChunkedArray) -> list[tuple[str, str, Any]]:
+def key_filters(column: Field, keys: pa.ChunkedArray) -> list[tuple[str, str, Any]]:
     """Filters that are true for each value of a column that is equal to one of the keys; empty: all values."""
     values = pc.unique(keys).drop_null()
     if not len(values):

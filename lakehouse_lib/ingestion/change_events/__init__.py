@@ -1,0 +1,1 @@
+"""Change events of a source, such as a database's change stream, applied to a table: its rows follow the source's."""

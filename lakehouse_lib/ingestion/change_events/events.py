@@ -1,0 +1,93 @@
+"""Change events in the order in which they are applied: by key, then by sequence, each once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.ingestion.change_events.rules import ChangeRules, check_key_types, invalid_rules
+
+_MOST_NAMED = 10
+
+
+@dataclass(frozen=True)
+class ChangeEvents:
+    """Change events, sorted by key and sequence, each once.
+
+    Attributes:
+        rows: the keys, the sequence and the other columns of the table.
+        sequence: the sequence of each event.
+        is_delete: whether an event deletes its row.
+        doubled: the number of events that were left out because they occur twice.
+    """
+
+    rows: pa.Table
+    sequence: pa.ChunkedArray
+    is_delete: np.ndarray
+    doubled: int
+
+
+def change_events(rows: pa.Table, is_delete: pa.Array | pa.ChunkedArray, rules: ChangeRules) -> ChangeEvents:
+    """Sort events, and leave out those that occur twice.
+
+    Args:
+        rows: the keys, the sequence and the other columns of the table, in the table's types.
+        is_delete: whether an event deletes its row; NULL counts as false.
+
+    Raises:
+        InvalidArgumentError: a key or a sequence is NULL, or two different events of a key have the same sequence.
+        NotSupportedError: a key or the sequence has a type without an exact order.
+    """
+    needed = [*rules.keys, rules.sequence_by]
+    check_key_types(rows.schema, needed)
+    for name in needed:
+        if rows[name].null_count:
+            raise invalid_rules(
+                f"{name!r} is NULL in {rows[name].null_count} events; expected a value in each event",
+                "Filter these events out, or give them a value",
+            )
+    order = pc.sort_indices(rows, [(name, "ascending") for name in needed])
+    rows = rows.take(order).combine_chunks()
+    deletes = pc.fill_null(is_delete, False).take(order).to_numpy(zero_copy_only=False)
+    again = np.flatnonzero(~group_starts(rows, needed))
+    if len(again):
+        _check_same(rows, deletes, again, rules)
+        kept_rows = np.setdiff1d(np.arange(len(rows)), again, assume_unique=True)
+        rows, deletes = rows.take(pa.array(kept_rows)), deletes[kept_rows]
+    return ChangeEvents(rows, rows[rules.sequence_by], deletes, len(again))
+
+
+def group_starts(rows: pa.Table, names: list[str]) -> np.ndarray:
+    """Whether a row's values of these columns differ from those of the row before it. NULL is equal to NULL."""
+    starts = np.zeros(len(rows), bool)
+    starts[:1] = True
+    for name in names:
+        values = rows[name].combine_chunks()
+        equal = pc.fill_null(pc.equal(values[1:], values[:-1]), False)
+        both_null = pc.and_(pc.is_null(values[1:]), pc.is_null(values[:-1]))
+        starts[1:] |= ~pc.or_(equal, both_null).to_numpy(zero_copy_only=False)
+    return starts
+
+
+def _check_same(rows: pa.Table, deletes: np.ndarray, again: np.ndarray, rules: ChangeRules) -> None:
+    """Check that events with the key and sequence of the event before them are the same event."""
+    later, earlier = rows.take(pa.array(again)), rows.take(pa.array(again - 1))
+    different = deletes[again] != deletes[again - 1]
+    for name in rows.column_names:
+        a, b = later[name], earlier[name]
+        if not a.equals(b):  # NaN, too: compared as text
+            different |= np.array([repr(x) != repr(y) for x, y in zip(a.to_pylist(), b.to_pylist(), strict=True)])
+    if not different.any():
+        return
+    columns = [*rules.keys, rules.sequence_by]
+    examples = later.select(columns).filter(pa.array(different)).slice(0, _MOST_NAMED).to_pylist()
+    named = "; ".join(", ".join(f"{name} {value}" for name, value in row.items()) for row in examples)
+    raise InvalidArgumentError(
+        f"{int(different.sum())} events differ from another event of their key with the same sequence: {named}",
+        hint="Give sequence_by a column that orders all events of a key",
+        code="DELTA_AMBIGUOUS_SEQUENCE",
+    )

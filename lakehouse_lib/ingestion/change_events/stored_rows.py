@@ -1,0 +1,50 @@
+"""The rows of a table that have one of many keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
+from lakehouse_lib.expressions import Predicate, conjoin, from_filters
+from lakehouse_lib.operations.dml.merge import key_filters
+from lakehouse_lib.snapshot import Snapshot
+
+
+def rows_with_keys(snapshot: Snapshot, keys: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """The rows of a table that have one of the keys. Files are skipped by the keys' values or range.
+
+    Args:
+        keys: the values of the key columns, never NULL, in the table's types.
+        columns: the columns of the result, with all key columns.
+    """
+    predicate: Predicate | None = None
+    for name in keys.column_names:
+        filters = key_filters(snapshot.field(name), keys[name])
+        if filters:
+            predicate = conjoin(predicate, from_filters(filters, snapshot.schema, table=snapshot.store.root))
+    distinct = keys.group_by(keys.column_names).aggregate([])
+    reader = ArrowEngine().read(snapshot, columns, predicate)
+    parts = []
+    for batch in reader:
+        rows = pa.Table.from_batches([batch])
+        places = positions(rows, distinct, keys.column_names)
+        if (places >= 0).any():
+            parts.append(rows.filter(pa.array(places >= 0)))
+    return pa.concat_tables(parts) if parts else reader.schema.empty_table()
+
+
+def positions(keys: pa.Table, rows: pa.Table, names: list[str]) -> np.ndarray:
+    """For each of ``keys``, the position of the row with this key; -1 if there is none.
+
+    Args:
+        rows: at most one row for each key.
+    """
+    numbered = rows.select(names).append_column("position", pa.array(np.arange(len(rows))))
+    numbered_keys = keys.select(names).append_column("group", pa.array(np.arange(len(keys))))
+    pairs = numbered_keys.join(numbered, names, join_type="inner")
+    places = np.full(len(keys), -1)
+    places[pairs["group"].to_numpy()] = pairs["position"].to_numpy()
+    return places

@@ -1,0 +1,86 @@
+"""``apply_changes``: rows of a table follow the change events of a source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
+from lakehouse_lib.ingestion.change_events.apply import apply_changes as apply_events
+from lakehouse_lib.ingestion.change_events.rules import ChangeRules
+from lakehouse_lib.operations.results import ChangeResult
+from lakehouse_lib.operations.write.create import create_table
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.store import open_store
+from lakehouse_lib.table.delta_table import DeltaTable
+from lakehouse_lib.table.merger import rows_of
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+
+def apply_changes(
+    table_or_uri: str | os.PathLike[str] | DeltaTable,
+    events: Any,
+    *,
+    keys: Sequence[str],
+    sequence_by: str,
+    apply_as_deletes: str | None = None,
+    except_columns: Sequence[str] = (),
+    ignore_null_updates: bool = False,
+    stored_as_scd_type: int = 1,
+    merge_schema: bool = False,
+    deleted_keys: str | os.PathLike[str] | None = None,
+    storage_options: dict[str, str] | None = None,
+    commit_properties: CommitProperties | None = None,
+) -> ChangeResult:
+    """Apply change events of a source to a table in one commit; see docs/change-events.md.
+
+    The table depends only on the events, and not on their order, batches or repetition. It is created if it does not
+    exist.
+
+    Args:
+        events: the data of ``write_deltalake``; it is read into memory.
+        keys: the columns that identify a row.
+        sequence_by: the column that orders the events of a key.
+        apply_as_deletes: SQL on the columns of the events: the event deletes its row.
+        except_columns: columns of the events that are not columns of the table.
+        ignore_null_updates: a NULL in an event keeps the value of the table.
+        stored_as_scd_type: 1: the latest row of each key; 2: all rows, valid from ``__start_at`` until ``__end_at``.
+        merge_schema: the table gets the columns that only the events have.
+        deleted_keys: the location of the table that records deletions; default: the location of the table with
+            ``_deleted_keys`` at its end.
+        storage_options: the options of both stores; an open table keeps its own.
+
+    Returns:
+        delta-spark's metrics of MERGE, numEvents and numDuplicateEvents.
+
+    Raises:
+        InvalidArgumentError: the rules do not fit the events or the table, or a sequence is not unique.
+        DeltaError: as ``DeltaTable.merge``; nothing is committed.
+    """
+    table = table_or_uri if isinstance(table_or_uri, DeltaTable) else None
+    store = table.store if table is not None else open_store(_location(table_or_uri), storage_options)
+    rules = ChangeRules(
+        tuple(keys), sequence_by, apply_as_deletes, tuple(except_columns), ignore_null_updates, stored_as_scd_type
+    )
+    rows = rows_of(events, store.root)
+    if table is None:
+        columns = Schema.from_arrow(rows.schema)
+        create_table(store, Schema([columns.field(name) for name in rules.data_columns(columns.names)]), mode="ignore")
+    result = apply_events(
+        store,
+        rows,
+        rules,
+        table.engine if table is not None else ArrowEngine(),
+        deleted_keys=open_store(deleted_keys or f"{store.root.rstrip('/')}_deleted_keys", storage_options),
+        merges_schema=merge_schema,
+        commit_properties=commit_properties,
+    )
+    if table is not None:
+        table._move_on(result.version)
+    return result
+
+
+def _location(table_or_uri: str | os.PathLike[str] | DeltaTable) -> str | os.PathLike[str]:
+    assert not isinstance(table_or_uri, DeltaTable)
+    return table_or_uri

@@ -1,0 +1,220 @@
+"""Change events: what is refused, faults, several writers, and columns that the events lack."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable as DeltaRs
+
+from lakehouse_lib import (
+    CommitProperties,
+    ConcurrentTransactionError,
+    DeltaTable,
+    InvalidArgumentError,
+    NotSupportedError,
+    SchemaMismatchError,
+    Transaction,
+    apply_changes,
+    write_deltalake,
+)
+
+RULES: dict[str, Any] = {
+    "keys": ["id"],
+    "sequence_by": "ts",
+    "apply_as_deletes": "op = 'D'",
+    "except_columns": ["op"],
+}
+
+
+def events(*rows: tuple[int, int, str | None, str]) -> pa.Table:
+    names = ("id", "ts", "name", "op")
+    schema = pa.schema([("id", pa.int64()), ("ts", pa.int64()), ("name", pa.string()), ("op", pa.string())])
+    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema)
+
+
+def rows_of(table: Path) -> list[dict[str, Any]]:
+    return sorted(DeltaRs(table).to_pyarrow_table().to_pylist(), key=lambda row: tuple(map(str, row.values())))
+
+
+def test_the_rows_follow_the_source(tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    result = apply_changes(table, events((1, 1, "a", "U"), (1, 3, "b", "U"), (2, 1, "c", "U")), **RULES)
+    assert (result.metrics["numEvents"], result.metrics["numTargetRowsInserted"]) == (3, 2)
+    opened = DeltaTable(table)
+    result = apply_changes(opened, events((1, 2, "late", "U"), (2, 5, None, "D"), (3, 1, "d", "U")), **RULES)
+    assert rows_of(table) == [{"id": 1, "ts": 3, "name": "b"}, {"id": 3, "ts": 1, "name": "d"}]
+    assert opened.version() == result.version
+    apply_changes(table, events((2, 4, "before its deletion", "U"), (2, 6, "again", "U")), **RULES)
+    assert {"id": 2, "ts": 6, "name": "again"} in rows_of(table)
+    assert rows_of(tmp_path / "orders_deleted_keys") == [{"id": 2, "ts": 5}]
+
+
+def test_events_that_change_nothing_commit_nothing(tmp_path: Path) -> None:
+    batch = events((1, 1, "a", "U"), (2, 2, None, "D"), (1, 1, "a", "U"))
+    apply_changes(tmp_path / "t", batch, **RULES)
+    result = apply_changes(tmp_path / "t", batch, **RULES)
+    assert result.version is None
+    assert result.metrics["numDuplicateEvents"] == 1
+    assert DeltaRs(tmp_path / "t_deleted_keys").version() == 1  # its creation and one commit
+
+
+def test_a_history_starts_with_an_empty_table(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "t", pa.table({"id": [1], "name": ["a"]}))
+    with pytest.raises(InvalidArgumentError, match="expected an empty table, or one with history") as refused:
+        apply_changes(tmp_path / "t", events((1, 1, "a", "U")), **RULES, stored_as_scd_type=2)
+    assert refused.value.code == "DELTA_INVALID_CHANGE_RULES"
+    DeltaTable(tmp_path / "t").delete()
+    apply_changes(tmp_path / "t", events((1, 1, "a", "U"), (1, 4, "b", "U")), **RULES, stored_as_scd_type=2)
+    assert rows_of(tmp_path / "t") == [
+        {"id": 1, "name": "a", "__start_at": 1, "__end_at": 4},
+        {"id": 1, "name": "b", "__start_at": 4, "__end_at": None},
+    ]
+
+
+def test_a_table_with_rows_is_followed_from_their_sequence(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "t", pa.table({"id": [1, 2, 3], "ts": [5, None, 7], "name": ["a", "b", "c"]}))
+    apply_changes(tmp_path / "t", events((1, 4, "late", "U"), (2, 1, "newer", "U"), (3, 8, None, "D")), **RULES)
+    assert rows_of(tmp_path / "t") == [{"id": 1, "ts": 5, "name": "a"}, {"id": 2, "ts": 1, "name": "newer"}]
+
+
+def test_events_without_a_column_keep_its_values(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "t", pa.table({"id": [1], "ts": [1], "name": ["a"], "city": ["Bonn"]}))
+    for keeps_nulls in (False, True):
+        ts = 2 + keeps_nulls
+        apply_changes(tmp_path / "t", events((1, ts, "b", "U")), **RULES, ignore_null_updates=keeps_nulls)
+        (row,) = rows_of(tmp_path / "t")
+        assert (row["ts"], row["name"], row["city"]) == (ts, "b", "Bonn")
+    apply_changes(tmp_path / "t", events((1, 4, None, "U")), **RULES, ignore_null_updates=True)
+    (row,) = rows_of(tmp_path / "t")
+    assert row["__sequences"] == {"ts": 4, "name": 3, "city": 2}
+
+
+def test_new_columns_are_added_on_request(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "t", pa.table({"id": [1], "ts": [1]}))
+    with pytest.raises(InvalidArgumentError, match="'name', which the table does not have"):
+        apply_changes(tmp_path / "t", events((1, 2, "b", "U")), **RULES)
+    apply_changes(tmp_path / "t", events((1, 2, "b", "U")), **RULES, merge_schema=True)
+    assert rows_of(tmp_path / "t") == [{"id": 1, "ts": 2, "name": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("decimal", pa.array([Decimal("1.50"), Decimal("1.25")], pa.decimal128(10, 2))),
+        ("text", pa.array(["b", "a"])),
+        ("date", pa.array([datetime.date(2024, 1, 2), datetime.date(2024, 1, 1)])),
+        ("time", pa.array([2, 1], pa.timestamp("us", "UTC"))),
+    ],
+)
+def test_keys_and_sequences_of_every_ordered_type(tmp_path: Path, column: str, values: pa.Array) -> None:
+    batch = pa.table({"key": pa.array([values[0]] * 2), column: values, "n": [1, 2], "tags": [["x"], ["y", None]]})
+    for scd_type in (1, 2):
+        table = tmp_path / str(scd_type)
+        for part in (batch.slice(1), batch.slice(0, 1), batch):
+            apply_changes(table, part, keys=["key"], sequence_by=column, stored_as_scd_type=scd_type)
+        rows = DeltaTable(table).to_pyarrow_table().sort_by("n").to_pylist()
+        assert [(row["n"], row["tags"]) for row in rows] == [(1, ["x"]), (2, ["y", None])][: len(rows)]
+        assert len(rows) == scd_type
+    assert rows[1]["__end_at"] == rows[0]["__start_at"] == values[0].as_py()
+
+
+def test_different_events_with_one_sequence_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        InvalidArgumentError, match="1 events differ from another event of their key with the same sequence: id 7, ts 1"
+    ) as refused:
+        apply_changes(tmp_path / "t", events((7, 1, "a", "U"), (7, 1, "b", "U"), (8, 1, "x", "U")), **RULES)
+    assert refused.value.code == "DELTA_AMBIGUOUS_SEQUENCE"
+    with pytest.raises(InvalidArgumentError, match="1 events differ"):
+        apply_changes(tmp_path / "t", events((7, 1, "a", "U"), (7, 1, "a", "D")), **RULES)
+    assert DeltaRs(tmp_path / "t").version() == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"keys": []}, "keys is empty"),
+        ({"keys": ["nobody"]}, "the events have no column 'nobody'; they have id, ts, name, op"),
+        ({"sequence_by": "id"}, "sequence_by is the key 'id'"),
+        ({"except_columns": ["ts"]}, "except_columns has 'ts', which the table needs"),
+        ({"stored_as_scd_type": 3}, "stored_as_scd_type is 3; expected 1 or 2"),
+        ({"keys": ["name"]}, "'name' is NULL in 1 events"),
+    ],
+)
+def test_rules_that_do_not_fit(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message) as refused:
+        apply_changes(tmp_path / "t", events((1, 1, None, "U")), **{**RULES, **change})
+    assert refused.value.code == "DELTA_INVALID_CHANGE_RULES"
+
+
+def test_keys_without_an_exact_order_are_refused(tmp_path: Path) -> None:
+    batch = pa.table({"id": [1.5], "ts": [1]})
+    with pytest.raises(NotSupportedError, match="column 'id' has the type double"):
+        apply_changes(tmp_path / "t", batch, keys=["id"], sequence_by="ts")
+
+
+def test_a_value_that_does_not_fit_commits_nothing(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "t", pa.table({"id": pa.array([1], pa.int64()), "ts": [1], "name": [1]}))
+    with pytest.raises(SchemaMismatchError):
+        apply_changes(tmp_path / "t", events((1, 2, "text", "U"), (2, 2, None, "D")), **RULES)
+    assert DeltaRs(tmp_path / "t").version() == 0
+    assert not (tmp_path / "t_deleted_keys").exists()
+
+
+def test_a_run_killed_between_its_two_commits_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakehouse_lib.ingestion.change_events import apply as applying
+
+    apply_changes(tmp_path / "t", events((1, 1, "a", "U"), (2, 1, "b", "U")), **RULES)
+    batch = events((1, 5, None, "D"), (2, 7, "c", "U"), (1, 3, "late", "U"))
+    merge = applying.merge
+    calls = iter([merge])  # the second merge is that of the table
+
+    def killed(*arguments: Any, **named: Any) -> Any:
+        try:
+            return next(calls)(*arguments, **named)
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    monkeypatch.setattr(applying, "merge", killed)
+    with pytest.raises(KeyboardInterrupt):
+        apply_changes(tmp_path / "t", batch, **RULES)
+    monkeypatch.undo()
+    assert len(rows_of(tmp_path / "t")) == 2
+    apply_changes(tmp_path / "t", batch, **RULES)
+    assert rows_of(tmp_path / "t") == [{"id": 2, "ts": 7, "name": "c"}]
+
+
+def test_an_application_transaction_is_committed_once(tmp_path: Path) -> None:
+    properties = CommitProperties(app_transactions=[Transaction("source", 1)])
+    apply_changes(tmp_path / "t", events((1, 1, "a", "U")), **RULES, commit_properties=properties)
+    with pytest.raises(ConcurrentTransactionError):
+        apply_changes(tmp_path / "t", events((1, 2, "b", "U")), **RULES, commit_properties=properties)
+    assert rows_of(tmp_path / "t")[0]["name"] == "a"
+
+
+@pytest.mark.parametrize("scd_type", [1, 2])
+def test_two_loaders_at_once_give_the_table_of_a_replay(tmp_path: Path, scd_type: int) -> None:
+    chance = random.Random(scd_type)
+    stream = [
+        (key, ts, None if (is_delete := chance.random() < 0.3) else f"{key} at {ts}", "D" if is_delete else "U")
+        for key in range(5)
+        for ts in range(12)
+    ]
+    for name in ("expected", "raced"):
+        apply_changes(tmp_path / name, events(*stream[:1]), **RULES, stored_as_scd_type=scd_type)
+    apply_changes(tmp_path / "expected", events(*stream), **RULES, stored_as_scd_type=scd_type)
+    chance.shuffle(stream)
+    batches = [events(*stream[start : start + 5]) for start in range(0, len(stream), 5)]
+    with ThreadPoolExecutor(2) as threads:
+        list(
+            threads.map(
+                lambda batch: apply_changes(tmp_path / "raced", batch, **RULES, stored_as_scd_type=scd_type), batches
+            )
+        )
+    assert rows_of(tmp_path / "raced") == rows_of(tmp_path / "expected")
