@@ -85,7 +85,7 @@ def delete(
     Raises:
         DeltaProtocolError: the table is append-only, or has row tracking and no property that names the column for row
             ids.
-        CommitFailedError: a concurrent change of schema or protocol, or ten conflicts in a row.
+        CommitFailedError: a concurrent change of schema or protocol, or a hundred conflicts in a row.
         CommitUnknownError: the store gave no answer to the commit.
     """
     snapshot.check_writable()

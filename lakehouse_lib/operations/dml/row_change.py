@@ -23,7 +23,6 @@ from lakehouse_lib.errors import (
     ConcurrentAppendError,
     ConcurrentDeleteDeleteError,
     ConcurrentDeleteReadError,
-    MetadataChangedError,
 )
 from lakehouse_lib.expressions import EVERY_ROW, Predicate
 from lakehouse_lib.features import deletion_vectors
@@ -42,10 +41,9 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import OptimisticTransaction
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
-#: How often a change is planned at most: the first time, and again after each conflict.
-_ROUNDS = 10
-#: The same limit if each conflict was about marks of identity columns, which all writers of rows move.
-_MOST_ROUNDS = 100
+#: How often a change is planned at most: the first time, and again after each conflict. Among many writers of one
+#: small table, a change may lose every second race, so ten rounds are too few.
+_ROUNDS = 100
 #: The conflicts about files, after which a change can be planned again.
 FILE_CONFLICTS: tuple[type[CommitFailedError], ...] = (
     ConcurrentAppendError,
@@ -190,7 +188,7 @@ def change_rows(
         matches, all counts are 0 and nothing is committed.
 
     Raises:
-        CommitFailedError: a concurrent change of schema or protocol, or ten conflicts in a row.
+        CommitFailedError: a concurrent change of schema or protocol, or a hundred conflicts in a row.
         CommitUnknownError: the store gave no answer to the commit.
     """
     change = RowChange(operation, engine, rewrite)
@@ -214,7 +212,7 @@ class RowChange:
         self._engine = engine
         self._rewrite = rewrite
         self._started = time.monotonic()
-        self._losses = {False: 0, True: 0}
+        self._losses = 0
         self._scanning = self._rewriting = 0.0
         self.added = pa.Table.from_batches([], FILE_SCHEMA)
         self._written = pa.Table.from_batches([], FILE_SCHEMA)
@@ -237,9 +235,8 @@ class RowChange:
 
     def plan(self, snapshot: Snapshot, lost: CommitFailedError | None) -> OptimisticTransaction | None:
         if lost is not None:
-            is_metadata = isinstance(lost, MetadataChangedError)
-            self._losses[is_metadata] += 1
-            if self._losses[is_metadata] >= (_MOST_ROUNDS if is_metadata else _ROUNDS):
+            self._losses += 1
+            if self._losses >= _ROUNDS:
                 raise lost
         if lost is not None and self._operation.writes_rows:
             self._forget()

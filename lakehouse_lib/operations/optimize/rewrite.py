@@ -34,9 +34,11 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 logger = logging.getLogger(__name__)
 
 #: The most times that a rewrite is rebased on concurrent deletion vectors.
-_ROUNDS = 10
-#: The most times that a rewrite is planned.
+_ROUNDS = 100
+#: The most times that a rewrite is planned, if its files were read and written for longer than ``_PATIENCE_SECONDS``.
 _ATTEMPTS = 3
+#: So long a rewrite is planned again without a limit: a small table is soon rewritten, and often changed.
+_PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -95,20 +97,25 @@ def rewrite_target(
 
 
 def planned_again(snapshot: Snapshot, rewrite: Callable[[Snapshot], ChangeResult]) -> ChangeResult:
-    """Run a rewrite, at most three times: again on the latest version if other writers removed a file of each group.
+    """Run a rewrite: again on the latest version if other writers removed a file of each group.
 
-    A small table is one group, which every concurrent change of a row could undo.
+    A small table is one group, which every concurrent change of a row could undo. So a rewrite is planned again for a
+    minute, and afterwards until it was planned three times.
 
     Args:
         rewrite: plans the rewrite of a version and commits it.
     """
-    for _ in range(_ATTEMPTS - 1):
+    started = time.monotonic()
+    attempts = 0
+    while True:
+        attempts += 1
         try:
             return rewrite(snapshot)
         except ConcurrentDeleteDeleteError as error:
+            if attempts >= _ATTEMPTS and time.monotonic() - started > _PATIENCE_SECONDS:
+                raise
             logger.info("planning again, because %s", error)
             snapshot = snapshot.update()
-    return rewrite(snapshot)
 
 
 def commit_rewrite(
@@ -121,8 +128,9 @@ def commit_rewrite(
 ) -> tuple[CommittedChange, Rewrite]:
     """Commit a rewrite. A group is left out if a concurrent commit removed one of its files.
 
-    If concurrent commits only deleted rows by deletion vectors, the same rows are deleted in the new files. After ten
-    rebases, groups with new deletion vectors are left out. The new files of groups that are left out are deleted.
+    If concurrent commits only deleted rows by deletion vectors, the same rows are deleted in the new files. After a
+    hundred rebases, groups with new deletion vectors are left out. The new files of groups that are left out are
+    deleted.
 
     Args:
         operation: commitInfo's operation; ``parameters``: its operationParameters.

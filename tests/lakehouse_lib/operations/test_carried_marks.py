@@ -21,6 +21,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import ConcurrentDeleteDeleteError
 from lakehouse_lib.expressions import parse
 from lakehouse_lib.operations.dml.delete import delete
+from lakehouse_lib.operations.optimize import rewrite
 from lakehouse_lib.operations.optimize.compact import compact
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.store import LocalStore
@@ -106,7 +107,8 @@ def test_a_bin_of_which_a_file_is_gone_is_lost_whatever_was_marked(tmp_path: Pat
     check(tmp_path, {1, 2, ROWS})
 
 
-def test_a_compaction_is_planned_three_times(tmp_path: Path) -> None:
+def test_a_long_compaction_is_planned_three_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rewrite, "_PATIENCE_SECONDS", 0.0)
     table(tmp_path)
     before = DeltaTable(tmp_path).snapshot
     rows = iter(range(3))
