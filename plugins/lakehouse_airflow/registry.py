@@ -1,6 +1,7 @@
 """The registry of this Airflow installation.
 
-The environment variable ``LAKEHOUSE_REGISTRY`` names its file, or ``[lakehouse] registry`` in airflow.cfg.
+The environment variable ``LAKEHOUSE_REGISTRY`` names its file, or ``[lakehouse] registry`` in airflow.cfg. A DAG file
+may name another one (``use_registry``).
 """
 
 from __future__ import annotations
@@ -11,6 +12,15 @@ from pathlib import Path
 from lakehouse_lib.fleet.registry import Registry, RegistryError, Table, read_registry
 
 ENVIRONMENT_VARIABLE = "LAKEHOUSE_REGISTRY"
+
+#: The registry that the DAG file of this process names. Airflow parses a DAG file, and runs a task, in an own process.
+_named: str | None = None
+
+
+def use_registry(path: str | Path) -> None:
+    """Use this registry in this process instead of the configured one."""
+    global _named
+    _named = str(path)
 
 
 def registry_path() -> str | Path:
@@ -36,16 +46,16 @@ def is_configured() -> bool:
 def _configured() -> str:
     from airflow.providers.common.compat.sdk import conf
 
-    return os.environ.get(ENVIRONMENT_VARIABLE) or conf.get("lakehouse", "registry", fallback="")
+    return _named or os.environ.get(ENVIRONMENT_VARIABLE) or conf.get("lakehouse", "registry", fallback="")
 
 
 def load_registry(path: str | Path | None = None) -> Registry:
-    """The registry in ``path``, or in the configured file.
+    """The registry in ``path``, or in the configured file, without the tables that have mistakes.
 
     Raises:
         RegistryError: as ``read_registry``, or no file is configured.
     """
-    return read_registry(registry_path() if path is None else path)
+    return read_registry(registry_path() if path is None else path, skip_invalid_tables=True)
 
 
 def registered(table: str) -> Table | None:
@@ -72,7 +82,10 @@ def require_registered(table: object) -> str:
     """
     from lakehouse_lib.errors import InvalidArgumentError
 
-    if not isinstance(table, str) or load_registry().find(table) is None:
+    registry = load_registry()
+    if isinstance(table, str) and table in registry.invalid_tables:
+        registry.table(table)  # raises its mistakes
+    if not isinstance(table, str) or registry.find(table) is None:
         raise InvalidArgumentError(
             f"table is {table!r}; expected the name of a table in the registry",
             hint="The value is from XCom, which users may edit: run the DAG again, or add the table to the registry",

@@ -33,7 +33,7 @@ print(json.dumps({"seconds": seconds, "heavy": sorted({"pyarrow", "pyspark", "pa
 
 def parse_all() -> dict[str, object]:
     files = sorted(str(file) for file in (ROOT / "dags").glob("*.py"))
-    assert len(files) == len(DAGS)
+    assert len(files) == 1
     # Warnings are errors here, because Airflow would print them into the log of every parse.
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", _TIMED, *files], capture_output=True, text=True, timeout=600
@@ -80,7 +80,7 @@ def test_no_task_of_an_erasure_has_the_id_in_a_rendered_field(registry_file: Pat
 
 def test_a_registry_without_report_or_subject_has_no_such_dag(registry_file: Path) -> None:
     body = json.loads(registry_file.read_text())
-    registry_file.write_text(json.dumps({"tables": body["tables"], "schedules": {"ingest": "*/5 * * * *"}}))
+    registry_file.write_text(json.dumps({"tables": body["tables"], "defaults": {"airflow": {"ingest": "*/5 * * * *"}}}))
     assert load_dag("lakehouse_ingest").timetable.expression == "*/5 * * * *"
     for dag_id in ("lakehouse_erasure_customer", "lakehouse_report"):
         with pytest.raises(KeyError, match=dag_id):

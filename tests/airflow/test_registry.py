@@ -12,7 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.registry import load_registry
-from lakehouse_lib.fleet.registry import RegistryError
+from lakehouse_lib.fleet.registry import RegistryError, read_registry
 
 
 def edit(file: Path, *keys: str, value: Any) -> None:
@@ -70,7 +70,7 @@ def test_an_error_names_the_file_and_the_key(
 ) -> None:
     edit(registry_file, *keys, value=value)
     with pytest.raises(RegistryError, match=message) as error:
-        load_registry()
+        read_registry(registry_file)
     assert str(registry_file) in str(error.value)
 
 
@@ -78,7 +78,7 @@ def test_a_key_that_is_there_twice_is_refused(registry_file: Path) -> None:
     text = registry_file.read_text()
     registry_file.write_text(text.replace('"tables": {', '"tables": {"orders": {"uri": "tables/old"}, ', 1))
     with pytest.raises(RegistryError, match=r"lakehouse\.json: tables\.orders: the key 'orders' occurs twice"):
-        load_registry()
+        read_registry(registry_file)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_places_that_get_in_each_others_way_are_refused(
     (registry_file.parent / "link_to_ledger").symlink_to("ledger")
     edit(registry_file, *keys, value=value.replace("{here}", here) if isinstance(value, str) else value)
     with pytest.raises(RegistryError, match=message) as error:
-        load_registry()
+        read_registry(registry_file)
     assert here not in str(error.value).replace(str(registry_file), "")
 
 
@@ -152,7 +152,7 @@ def test_a_ledger_in_s3_is_apart_from_tables(registry_file: Path, ledger: str, t
     assert load_registry().ledger == ledger
     edit(registry_file, "tables", "lineitem", "uri", value=table)
     with pytest.raises(RegistryError, match=r"ledger and tables\.lineitem have the same location"):
-        load_registry()
+        read_registry(registry_file)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_what_is_read_as_a_plain_file_has_no_scheme(
 ) -> None:
     edit(registry_file, *keys, value=location)
     with pytest.raises(RegistryError, match=rf"{'.'.join(keys)}: .*{scheme}") as error:
-        load_registry()
+        read_registry(registry_file)
     shown = "".join(traceback.format_exception(error.value))
     assert location not in shown
     assert "hunter2" not in shown
@@ -202,7 +202,7 @@ def test_what_is_read_as_a_plain_file_has_no_scheme(
 def test_a_scheme_with_one_slash_is_no_folder(registry_file: Path, keys: tuple[str, ...]) -> None:
     edit(registry_file, *keys, value="s3:/ada:hunter2@lake/t")
     with pytest.raises(RegistryError, match=rf"{'.'.join(keys)}: .*expected s3:// \(line 1\)$") as error:
-        load_registry()
+        read_registry(registry_file)
     assert "hunter2" not in "".join(traceback.format_exception(error.value))
 
 
@@ -217,7 +217,7 @@ def test_a_subject_without_approvers_is_refused(registry_file: Path) -> None:
     del body["subjects"]["customer"]["approvers"]
     registry_file.write_text(json.dumps(body))
     with pytest.raises(RegistryError, match=r"subjects\.customer: approvers is empty"):
-        load_registry()
+        read_registry(registry_file)
 
 
 def test_a_missing_registry_names_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

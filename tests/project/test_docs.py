@@ -93,6 +93,9 @@ def test_the_docs_have_every_key_of_the_registry_with_its_default() -> None:
     for name in ("vacuum.retention_hours", "target_file_size"):
         assert defaults[name] is None
         assert documented[name].startswith("the table's own")
+    settings = re.findall(r"^\| (`.*?`(?:, `.*?`)*) \|", page.partition("| key of `airflow`")[2], re.MULTILINE)
+    of_dags = {name for keys in settings for name in re.findall(r"`(.*?)`", keys)}
+    assert set(registry.DagSettings.model_fields) <= of_dags
     others = page.partition("## Keys beside `tables`")[2].partition("\n## ")[0]
     named = {
         name for row in re.findall(r"^\| (`.*?`) \|", others, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)

@@ -5,9 +5,11 @@ Relative paths are relative to the file's folder. A table's location may have a 
 DAG files read the registry each time they are parsed, so this package imports only what reading it needs.
 """
 
+from lakehouse_lib.fleet.registry.dag_settings import DagSettings
+from lakehouse_lib.fleet.registry.dag_shares import DagShare, dag_shares
 from lakehouse_lib.fleet.registry.errors import RegistryError, RegistryUnreadableError
 from lakehouse_lib.fleet.registry.reading import Problem, check_registry, read_registry, registry_schema
-from lakehouse_lib.fleet.registry.registry import Registry, Report, Schedules
+from lakehouse_lib.fleet.registry.registry import Registry, Report
 from lakehouse_lib.fleet.registry.subjects import RESPONSE_HOURS, ApprovalPolicy, Subject, SubjectRows, Through
 from lakehouse_lib.fleet.registry.tables import Maintenance, Settings, Source, Table, VacuumPolicy
 from lakehouse_lib.fleet.registry.window import BudgetSettings, Window
@@ -16,13 +18,14 @@ __all__ = [
     "RESPONSE_HOURS",
     "ApprovalPolicy",
     "BudgetSettings",
+    "DagSettings",
+    "DagShare",
     "Maintenance",
     "Problem",
     "Registry",
     "RegistryError",
     "RegistryUnreadableError",
     "Report",
-    "Schedules",
     "Settings",
     "Source",
     "Subject",
@@ -32,6 +35,7 @@ __all__ = [
     "VacuumPolicy",
     "Window",
     "check_registry",
+    "dag_shares",
     "read_registry",
     "registry_schema",
 ]

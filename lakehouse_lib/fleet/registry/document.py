@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,6 +19,8 @@ from lakehouse_lib.store.uris import shown
 Place = tuple[str | int, ...]
 
 _MOST_LEVELS = 32
+#: The keys of a table with its locations.
+_LOCATIONS = ("uri", "quarantine")
 _NULLS = ("", "~", "null", "Null", "NULL")
 _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INTEGER = re.compile(r"[-+]?\d{1,400}", re.ASCII)
@@ -67,6 +69,22 @@ class Document:
 
     values: Any
     mistakes: list[Mistake] = field(default_factory=list)
+
+    def with_fewer_tables(self, without: Container[str], only_locations: Container[str]) -> Document:
+        """The document without some tables, and with only the locations of others; without their mistakes."""
+        tables = {
+            name: {key: table[key] for key in _LOCATIONS if key in table} if name in only_locations else table
+            for name, table in self.values["tables"].items()
+            if name not in without
+        }
+        mistakes = [
+            mistake
+            for mistake in self.mistakes
+            if mistake.place[:1] != ("tables",)
+            or len(mistake.place) < 2
+            or (mistake.place[1] not in without and mistake.place[1] not in only_locations)
+        ]
+        return Document({**self.values, "tables": tables}, mistakes)
 
 
 def parse(text: str) -> Document:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -23,20 +23,28 @@ class Problem:
     Attributes:
         key: the key with the mistake, as ``tables.orders.uri``; "": the message names the keys.
         line, column: its position in the file, from 1; None: unknown.
+        table: the table in which it is; None: it is elsewhere.
     """
 
     key: str
     message: str
     line: int | None = None
     column: int | None = None
+    table: str | None = field(default=None, repr=False)  # in the place of a name may be a location with a secret
 
     def __str__(self) -> str:
         text = f"{self.key}: {self.message}" if self.key else self.message
         return text if self.line is None else f"{text} (line {self.line})"
 
 
-def read_registry(path: str | Path, storage_options: Mapping[str, str] | None = None) -> Registry:
+def read_registry(
+    path: str | Path, storage_options: Mapping[str, str] | None = None, *, skip_invalid_tables: bool = False
+) -> Registry:
     """Read and check the registry at ``path``, a path or a URI.
+
+    Args:
+        skip_invalid_tables: leave tables with mistakes out, if the rest is valid. ``Registry.table`` raises their
+            mistakes.
 
     Raises:
         RegistryUnreadableError: the file cannot be read, or is neither JSON nor YAML.
@@ -45,6 +53,8 @@ def read_registry(path: str | Path, storage_options: Mapping[str, str] | None = 
     name, folder, text = _read(path, storage_options)
     try:
         outcome = _validate(text, folder)
+        if skip_invalid_tables and not isinstance(outcome, Registry):
+            outcome = _without_invalid_tables(text, folder, name, outcome)
     except document.SyntaxMistake as mistake:
         # Not ``from mistake`` here and below: Airflow shows the whole chain of an import error.
         raise RegistryUnreadableError(f"{name}: the registry {mistake}") from None
@@ -115,10 +125,41 @@ def _read_object(location: str, storage_options: Mapping[str, str] | None) -> tu
     return location, folder, text
 
 
-def _validate(text: str, folder: str) -> Registry | list[Problem]:
-    """The registry, or all its mistakes."""
+def _without_invalid_tables(text: str, folder: str, name: str, problems: list[Problem]) -> Registry | list[Problem]:
+    """The registry without the tables that have mistakes; the mistakes, if something else has mistakes, too.
+
+    The locations of these tables still count: vacuum of a table must not find the files of another one in its folder.
+    """
+    invalid: dict[str, str] = {}
+    for problem in problems:
+        if problem.table is None:
+            return problems
+        before = f"{invalid[problem.table]}\n" if problem.table in invalid else ""
+        invalid[problem.table] = f"{before}{name}: {problem}"
+    if not isinstance(_validate(text, folder, only_locations=invalid), Registry):
+        return problems
+    outcome = _validate(text, folder, without=invalid)
+    if isinstance(outcome, Registry):
+        outcome._invalid_tables = invalid
+    return outcome
+
+
+def _validate(
+    text: str, folder: str, *, without: Container[str] = (), only_locations: Container[str] = ()
+) -> Registry | list[Problem]:
+    """The registry, or all its mistakes.
+
+    Args:
+        without: tables that are left out.
+        only_locations: tables of which only the locations are read.
+    """
     parsed = document.parse(text)
-    mistakes = [Problem(_key(mistake.place), mistake.message, *(mistake.mark or ())) for mistake in parsed.mistakes]
+    if without or only_locations:
+        parsed = parsed.with_fewer_tables(without, only_locations)
+    mistakes = [
+        Problem(_key(mistake.place), mistake.message, **_position(mistake.mark), table=_table(mistake.place))
+        for mistake in parsed.mistakes
+    ]
     try:
         registry = Registry.model_validate(parsed.values, context={"folder": folder})
     except ValidationError as error:
@@ -150,7 +191,20 @@ def _problem(problem: Any, place: document.Place, marks: Mapping[document.Place,
     while marked and marked not in marks:
         marked = marked[:-1]
     key = "" if problem["type"] == rules.ERROR_TYPE else _key(place)
-    return Problem(key, _explain(problem), *marks.get(marked, ()))
+    return Problem(
+        key,
+        _explain(problem),
+        **_position(marks.get(marked)),
+        table=None if problem["type"] == rules.ERROR_TYPE else _table(place),
+    )
+
+
+def _position(mark: document.Mark | None) -> dict[str, Any]:
+    return {} if mark is None else mark._asdict()
+
+
+def _table(place: document.Place) -> str | None:
+    return str(place[1]) if len(place) > 1 and place[0] == "tables" else None
 
 
 def _explain(problem: Any) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from lakehouse_lib.fleet.locations import place
 from lakehouse_lib.fleet.planner.policy import Policy
@@ -31,13 +32,6 @@ class Report(Strict):
     output: Location
 
 
-class Schedules(Strict):
-    """Schedules of the DAGs: cron expressions or presets; without a schedule a DAG runs only when triggered."""
-
-    ingest: str | None = None
-    maintenance: str | None = None
-
-
 class Registry(Strict):
     """The tables of a lakehouse, and what is done with them."""
 
@@ -54,7 +48,8 @@ class Registry(Strict):
     )
     repair: ApprovalPolicy | None = Field(default=None, description="who may approve the repair of a table")
     report: Report | None = None
-    schedules: Schedules = Schedules()
+    #: By name, the mistakes of tables that were left out of ``tables``.
+    _invalid_tables: dict[str, str] = PrivateAttr(default={})
 
     @model_validator(mode="before")
     @classmethod
@@ -73,7 +68,14 @@ class Registry(Strict):
             RegistryError: the registry has no such table.
         """
         match = self.find(name)
+        if match is None and name in self._invalid_tables:
+            raise RegistryError(self._invalid_tables[name])
         return _lookup(self.tables, "table", name) if match is None else match
+
+    @property
+    def invalid_tables(self) -> Mapping[str, str]:
+        """By name, the mistakes of tables that ``read_registry(skip_invalid_tables=True)`` left out."""
+        return self._invalid_tables
 
     def find(self, name: str) -> Table | None:
         """The table of that name, as ``table``; None if the registry has no such table."""
@@ -143,6 +145,10 @@ class Registry(Strict):
     def _quarantine(self, name: str) -> str | None:
         table = self.tables.get(name.removesuffix(_QUARANTINE)) if name.endswith(_QUARANTINE) else None
         return table.quarantine if table is not None else None
+
+    def table_of_quarantine(self, name: str) -> str:
+        """The name of the table whose quarantine has that name; the name itself if it is not that of a quarantine."""
+        return name if name in self.tables or self._quarantine(name) is None else name.removesuffix(_QUARANTINE)
 
     def repair_policy(self) -> ApprovalPolicy:
         """The policy for approvals of repairs.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 from lakehouse_lib.fleet.locations import clashes
+from lakehouse_lib.fleet.registry.dag_shares import misplaced_settings
 from lakehouse_lib.fleet.registry.document import Place
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def check_rules(registry: Registry, quarantine_suffix: str) -> None:
         *_unknown_tables(registry, quarantine_suffix),
         *_clustered_partitions(registry),
         *_missing_ledger(registry),
+        *misplaced_settings(registry),
         *clashes(registry, quarantine_suffix),
     ]
     if problems:

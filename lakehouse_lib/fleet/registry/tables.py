@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.planner.verbs import Verb
+from lakehouse_lib.fleet.registry.dag_settings import DagSettings
 from lakehouse_lib.fleet.registry.fields import Bytes, Columns, LocalPath, Location, Name, Strict
 
 
@@ -54,6 +55,7 @@ class Settings(Strict):
     )
     vacuum: VacuumPolicy = VacuumPolicy()
     maintenance: Maintenance = Maintenance()
+    airflow: DagSettings = DagSettings()
 
     def policy(self) -> Policy:
         """The policy by which a table with these settings is maintained."""

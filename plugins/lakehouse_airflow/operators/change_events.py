@@ -29,12 +29,13 @@ class LakehouseSelectTablesOperator(BaseOperator):
     is included, with a warning and the version ``unknown``, so that only its own task fails.
 
     Args:
+        tables: the tables of the DAG; None: all tables of the registry.
         having: ``source``: tables with a source; ``log``: tables that exist.
-        only: names of tables, quarantines included (templated); empty: all tables. A name that does not fit ``having``
-            is included, so that its own task fails with the reason.
+        only: names of tables, quarantines included (templated); empty: all tables of the DAG. A name that does not fit
+            ``having`` is included, so that its own task fails with the reason.
 
     Raises:
-        AirflowFailException: the registry does not have a name, or ``only`` is not a list of names.
+        AirflowFailException: the registry or the DAG does not have a name, or ``only`` is not a list of names.
     """
 
     template_fields: Sequence[str] = ("only",)
@@ -43,22 +44,25 @@ class LakehouseSelectTablesOperator(BaseOperator):
         self,
         *,
         having: Literal["source", "log"],
+        tables: Sequence[str] | None = None,
         only: Any = (),
         lakehouse_conn_id: str = LakehouseHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.having = having
+        self.tables = tables
         self.only = only
         self.lakehouse_conn_id = lakehouse_conn_id
 
     def execute(self, context: Context) -> list[str]:
         with as_task_failure():
             registry = load_registry()
-            only = sorted(set(table_names(self.only)))
+            only = sorted(set(table_names(self.only, self.tables)))
             for name in only:
                 registry.table(name)
             all_names = registry.loaded_tables() if self.having == "source" else sorted(registry.tables)
+            all_names = [name for name in all_names if self.tables is None or name in self.tables]
         hook = LakehouseHook(self.lakehouse_conn_id)
         versions = {name: self._version(hook, name) for name in only or all_names}
         if self.having == "log" and not only:
@@ -145,16 +149,25 @@ class LakehousePublishOperator(BaseOperator):
         return published
 
 
-def table_names(tables: Any) -> list[str]:
+def table_names(tables: Any, permitted: Sequence[str] | None = None) -> list[str]:
     """The names of tables in a param or a template, which may render to text.
 
+    Args:
+        permitted: the tables of the DAG; None: all.
+
     Raises:
-        AirflowFailException: the value is not a list of names.
+        AirflowFailException: the value is not a list of names, or has a name that is not permitted.
     """
     if tables in (None, "", "None", "[]"):  # a template renders to text
         return []
     if isinstance(tables, str) or not isinstance(tables, Sequence) or not all(isinstance(name, str) for name in tables):
         raise AirflowFailException(f"only is {tables!r}; expected a list of names, such as dag.param('tables')")
+    for name in tables:
+        if permitted is not None and name not in permitted:
+            raise AirflowFailException(
+                f"the DAG has no table {name!r}; it has {', '.join(permitted) or 'none'}. A table with a DAG of its "
+                "own, or of its group, is in that DAG only"
+            )
     return list(tables)
 
 

@@ -26,7 +26,8 @@ class LakehousePlanOperator(BaseOperator):
     ``records``, the health of each table is appended to the history of health.
 
     Args:
-        only: names of tables, quarantines included (templated); empty: all tables that exist.
+        tables: the tables of the DAG; None: all tables of the registry, quarantines included.
+        only: names of tables, quarantines included (templated); empty: all tables of the DAG that exist.
         plan_only: show the plan and run nothing (templated).
         spark_from_bytes: tables of which a run reads and writes at least so many bytes are maintained by Spark, the
             others in Airflow's worker. A table's ``engine`` in the registry precedes this.
@@ -38,7 +39,7 @@ class LakehousePlanOperator(BaseOperator):
         an order, too, so that its own task fails.
 
     Raises:
-        AirflowFailException: the registry does not have a name, or the budget is too small for any step.
+        AirflowFailException: the registry or the DAG does not have a name, or the budget is too small for any step.
     """
 
     template_fields: Sequence[str] = ("only", "plan_only")
@@ -47,6 +48,7 @@ class LakehousePlanOperator(BaseOperator):
     def __init__(
         self,
         *,
+        tables: Sequence[str] | None = None,
         only: Any = (),
         plan_only: Any = False,
         spark_from_bytes: int = 2**30,
@@ -56,6 +58,7 @@ class LakehousePlanOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.tables = tables
         self.only = only
         self.plan_only = plan_only
         self.spark_from_bytes = spark_from_bytes
@@ -74,8 +77,9 @@ class LakehousePlanOperator(BaseOperator):
         hook = LakehouseHook(self.lakehouse_conn_id)
         with as_task_failure():
             registry = load_registry()
-            only = table_names(self.only)
-            tables = fleet_of(registry, sorted(set(only)) or sorted(registry.fleet()), hook)
+            only = table_names(self.only, self.tables)
+            every = registry.fleet() if self.tables is None else self.tables
+            tables = fleet_of(registry, sorted(set(only)) or sorted(every), hook)
             record = record_of(registry, hook)
             most_bytes, seconds = registry.budget.limits(timezone.utcnow())
             if seconds == 0:

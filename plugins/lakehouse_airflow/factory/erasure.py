@@ -10,10 +10,14 @@ A quarantine may have records without a readable key. The approval shows how man
 records are kept; with `"erase_mentions": true`, the records that mention the person are erased.
 """
 
-from datetime import timedelta
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from airflow.sdk import DAG, Param, TriggerRule, chain
 
+from lakehouse_airflow.factory.settings import RETRIES, TAG
 from lakehouse_airflow.operators.change_events import LakehousePublishOperator
 from lakehouse_airflow.operators.erasure.approval import LakehouseErasureApprovalOperator
 from lakehouse_airflow.operators.erasure.erase import LakehouseEraseOperator, LakehousePurgeOperator
@@ -24,12 +28,16 @@ from lakehouse_airflow.operators.erasure.locate import (
     subject_param,
 )
 from lakehouse_airflow.operators.erasure.report import LakehouseErasureReportOperator
-from lakehouse_airflow.registry import load_registry
+from lakehouse_lib.fleet.registry import Registry
 
-# A retry helps after a lost race or a lost executor; an error in the input fails the task at once.
-RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
 
-for subject in load_registry().subjects:
+def erasure_dags(registry: Registry) -> Iterator[tuple[str, Callable[[], DAG]]]:
+    """A DAG for each subject."""
+    for subject in registry.subjects:
+        yield f"lakehouse_erasure_{subject}", partial(_erasure_dag, subject)
+
+
+def _erasure_dag(subject: str) -> DAG:
     with DAG(
         f"lakehouse_erasure_{subject}",
         schedule=None,
@@ -43,8 +51,8 @@ for subject in load_registry().subjects:
             ),
         },
         doc_md=__doc__,
-        tags=["lakehouse"],
-    ):
+        tags=[TAG],
+    ) as dag:
         locate = LakehouseLocateSubjectOperator(task_id="locate", subject=subject)
         approve = LakehouseErasureApprovalOperator(task_id="approve", subject=subject, located_by="locate")
         approved = {"subject": subject, "located_by": "locate", "approved_by": "approve"}
@@ -59,3 +67,4 @@ for subject in load_registry().subjects:
             task_id="publish", versions=locate.output["versions"], trigger_rule=TriggerRule.ALL_DONE
         )
         delete >> publish
+    return dag

@@ -8,36 +8,44 @@ If the first table is recreated, its versions start below the cursor, and every 
 the report's table, which also deletes the cursor.
 """
 
-from datetime import timedelta
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from airflow.sdk import DAG
 
 from lakehouse_airflow.assets import lakehouse_asset
+from lakehouse_airflow.factory.settings import RETRIES, TAG
 from lakehouse_airflow.operators.report import LakehouseAggregateOperator, LakehouseReadCursorOperator
-from lakehouse_airflow.registry import load_registry
 from lakehouse_airflow.sensors import LakehouseTableVersionSensor
+from lakehouse_lib.fleet.registry import Registry, Report
 
-# A retry helps after a lost race or a lost executor; an error in the input fails the task at once.
-RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
+#: The DAG's id, which is also the application id of its cursor.
+_APP_ID = "lakehouse_report"
 
-APP_ID = "lakehouse_report"
-REPORT = load_registry().report
 
-if REPORT is not None:
+def report_dags(registry: Registry) -> Iterator[tuple[str, Callable[[], DAG]]]:
+    """The DAG of the report; none without a report."""
+    if registry.report is not None:
+        yield _APP_ID, partial(_report_dag, registry.report)
+
+
+def _report_dag(report: Report) -> DAG:
     with DAG(
-        "lakehouse_report",
-        schedule=[lakehouse_asset(REPORT.tables[0])],
+        _APP_ID,
+        schedule=[lakehouse_asset(report.tables[0])],
         catchup=False,
         default_args=RETRIES,
         max_active_runs=1,
         doc_md=__doc__,
-        tags=["lakehouse"],
-    ):
-        cursor = LakehouseReadCursorOperator(task_id="cursor", table=REPORT.output, app_id=APP_ID)
+        tags=[TAG],
+    ) as dag:
+        cursor = LakehouseReadCursorOperator(task_id="cursor", table=report.output, app_id=_APP_ID)
 
         new_version = LakehouseTableVersionSensor(
             task_id="new_version",
-            table=REPORT.tables[0],
+            table=report.tables[0],
             baseline_version=cursor.output,
             deferrable=True,
             poke_interval=5,
@@ -47,9 +55,10 @@ if REPORT is not None:
 
         new_version >> LakehouseAggregateOperator(
             task_id="aggregate",
-            table=REPORT.output,
-            inputs=REPORT.tables,
-            sql_file=REPORT.sql,
-            app_id=APP_ID,
+            table=report.output,
+            inputs=report.tables,
+            sql_file=report.sql,
+            app_id=_APP_ID,
             app_version="{{ ti.xcom_pull('new_version')['version'] }}",
         )
+    return dag

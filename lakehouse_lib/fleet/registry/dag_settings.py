@@ -1,0 +1,28 @@
+"""The settings of the DAGs that load and maintain tables."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from lakehouse_lib.fleet.registry.fields import Strict
+
+
+class DagSettings(Strict):
+    """How Airflow runs the loads and the maintenance of tables. What is not said is Airflow's default."""
+
+    per: Literal["table", "group"] | None = Field(
+        default=None, description="a DAG for each table, or for each group; None: the DAG of all other tables"
+    )
+    ingest: str | None = Field(default=None, description="schedule of the ingest DAG: a cron expression or a preset")
+    maintenance: str | None = Field(default=None, description="schedule of the maintenance DAG")
+    owner: str | None = Field(default=None, min_length=1)
+    tags: tuple[str, ...] = Field(default=(), description="in addition to the tag lakehouse")
+    pool: str | None = Field(default=None, min_length=1, description="the pool of the tasks that load and maintain")
+    timeout_minutes: float | None = Field(default=None, gt=0, description="a run that takes longer fails")
+    paused: bool | None = Field(default=None, description="whether a new DAG is paused")
+    lakehouse_conn_id: str | None = Field(default=None, min_length=1, description="the connection of the tables")
+    spark_conn_id: str | None = Field(default=None, min_length=1, description="the connection of the Spark jobs")
+    spark_conf: dict[str, str] = Field(default={}, description="Spark properties of the jobs")
+    driver_memory: str | None = Field(default=None, min_length=1, description="such as 2g")

@@ -1,0 +1,1 @@
+"""The DAGs of a registry: a module for each kind of DAG."""

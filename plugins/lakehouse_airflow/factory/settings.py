@@ -1,0 +1,53 @@
+"""Arguments of DAGs and of operators, from the settings of the registry."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from lakehouse_lib.fleet.registry import DagSettings, DagShare
+
+#: A retry helps after a lost race or a lost executor; an error in the input fails the task at once.
+RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
+
+TAG = "lakehouse"
+
+
+def dag_id_of(kind: str, share: DagShare) -> str:
+    """The id of the DAG of a share: ``lakehouse_ingest``, or with a name ``lakehouse_ingest_orders``."""
+    return f"lakehouse_{kind}" if share.name is None else f"lakehouse_{kind}_{share.name}"
+
+
+def dag_arguments(settings: DagSettings) -> dict[str, Any]:
+    """Arguments of a DAG whose runs do not run beside each other."""
+    own = {} if settings.owner is None else {"owner": settings.owner}
+    return {
+        "catchup": False,
+        "max_active_runs": 1,
+        "default_args": {**RETRIES, **own},
+        "tags": [TAG, *settings.tags],
+        "dagrun_timeout": None if settings.timeout_minutes is None else timedelta(minutes=settings.timeout_minutes),
+        "is_paused_upon_creation": settings.paused,
+    }
+
+
+def store_arguments(settings: DagSettings) -> dict[str, Any]:
+    """Arguments of operators that open tables."""
+    return _without_none({"lakehouse_conn_id": settings.lakehouse_conn_id})
+
+
+def job_arguments(settings: DagSettings) -> dict[str, Any]:
+    """Arguments of operators that submit Spark jobs."""
+    return _without_none(
+        {
+            "lakehouse_conn_id": settings.lakehouse_conn_id,
+            "spark_conn_id": settings.spark_conn_id,
+            "spark_conf": settings.spark_conf or None,
+            "driver_memory": settings.driver_memory,
+            "pool": settings.pool,
+        }
+    )
+
+
+def _without_none(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if value is not None}
