@@ -310,7 +310,8 @@ CHECKPOINT = TableOperation(
 )
 VACUUM = TableOperation(
     "vacuum",
-    "Delete data files that were removed from the table longer ago than the retention.",
+    "Delete files that were removed from the table longer ago than the retention, and older files that the log does "
+    "not list.",
     (
         _TABLE,
         Parameter("retention_hours", "hours", "default: the table's delta.deletedFileRetentionDuration, else 168"),

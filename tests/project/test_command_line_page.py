@@ -32,6 +32,9 @@ def test_the_examples_print_what_the_pages_show(
     subprocess.run([sys.executable, "-c", code[1]], cwd=tmp_path, timeout=120, check=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COLUMNS", raising=False)
+    queries = re.search(r"^\$ cat queries.sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert queries is not None
+    (tmp_path / "queries.sql").write_text(queries[1])
     examples = EXAMPLE.findall(README) + EXAMPLE.findall(PAGE)
     assert len(examples) > 12
     for words, shown in examples:
