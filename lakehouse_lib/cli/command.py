@@ -31,7 +31,7 @@ class Report:
         document: what ``--json`` prints: plain values.
         show: prints the result on a terminal.
         errors: the errors of some of the tables, by the name of the table. The command has failed if there are any.
-        has_work: whether there is something to do; ``--exit-code`` asks for it.
+        has_work: whether there is something to do. With ``--exit-code``, the exit code is then ``WORK``.
     """
 
     document: Mapping[str, Any]
@@ -63,5 +63,5 @@ def add_run(parser: ArgumentParser, what: str) -> None:
 
 
 def add_exit_code(parser: ArgumentParser) -> None:
-    """Add ``--exit-code``, which makes work that is due an exit code."""
+    """Add ``--exit-code``: the exit code is 3 if there is something to do."""
     parser.add_argument("--exit-code", action="store_true", help="exit with code 3 if there is something to do")

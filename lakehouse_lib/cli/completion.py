@@ -138,5 +138,5 @@ def _colons(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A word in single quotes for zsh and fish. Help texts have %(default)s of argparse expanded nowhere."""
+    """A word in single quotes for zsh and fish."""
     return "'" + text.replace("'", "’") + "'"

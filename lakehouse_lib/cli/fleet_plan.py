@@ -42,7 +42,7 @@ def add_fleet(parser: ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class MaintenanceWork:
-    """What a command line says about a maintenance run.
+    """The tables, the budget and the record of a maintenance run.
 
     Attributes:
         record: the record of runs; None: there is none.
@@ -54,7 +54,7 @@ class MaintenanceWork:
 
 
 def maintenance_of(arguments: Namespace, *, in_window: bool) -> MaintenanceWork:
-    """The tables, the budget and the record of the command line. What it does not say is said by the registry.
+    """The tables, the budget and the record. Options of the command line override the registry.
 
     Args:
         in_window: the budget ends with the window of the registry.
@@ -114,7 +114,7 @@ def _show(terminal: Terminal, plan: dict[str, Any]) -> None:
     show_steps(terminal, plan["steps"])
     if plan["deferred"]:
         terminal.line()
-        terminal.line("Beyond the budget, and left for a later run:")
+        terminal.line("Deferred to a later run by the budget:")
         show_steps(terminal, plan["deferred"])
     terminal.line()
     terminal.line("Nothing was changed. `lakehouse maintain --run` runs the plan.")

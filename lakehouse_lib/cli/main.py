@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if as_json and code == FAILED:
             _print_json({"error": _values(error)})
         return code
-    except BrokenPipeError:  # the reader, such as head, has seen enough
+    except BrokenPipeError:  # the reader of the pipe, such as head, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except KeyboardInterrupt:

@@ -14,7 +14,7 @@ _EPILOG = "No command changes a table without --run. Exit codes: 0 done, 1 error
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are of the library."""
+    """A parser whose errors are ``UsageError``."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"See {self.prog} --help")
@@ -30,7 +30,7 @@ def parser() -> Parser:
     for command in commands():
         group, _, name = command.name.rpartition(" ")
         if group not in groups:
-            above = groups[""].add_parser(group, help=f"see lakehouse {group} --help")
+            above = groups[""].add_parser(group, help=f"commands for a {group}; see lakehouse {group} --help")
             groups[group] = above.add_subparsers(metavar="COMMAND", required=True)
         _add(groups[group].add_parser(name, help=command.help, description=command.help, allow_abbrev=False), command)
     return root
@@ -40,7 +40,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     """The arguments of a command line; ``command`` is its command.
 
     Raises:
-        UsageError: the command line is not valid. The text has no value of an unknown option, which may be secret.
+        UsageError: the command line is not valid. The text does not show the value of an unknown option, because it
+            may be secret.
     """
     arguments, rest = parser().parse_known_args(words)
     if rest:

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """The progress of a command that nobody watches."""
+    """The progress of a command, which is not shown."""
 
     def expect(self, total: int) -> None:
         """Set the amount of the work."""
 
     def advance(self, name: str, amount: int = 1) -> None:
-        """A part of the work is done; ``name`` is its last item."""
+        """Record that a part of the work is done; ``name`` is its last item."""
 
 
 class _Bar(Progress):
@@ -38,10 +38,10 @@ class _Bar(Progress):
 
 @contextmanager
 def progress(what: str, total: int | None = None, *, in_bytes: bool = False) -> Iterator[Progress]:
-    """Show the progress, the time and the time left in a block.
+    """Show the progress, the time and the remaining time of a block.
 
     Args:
-        what: the noun of the items.
+        what: what the items are, such as ``tables``.
         total: the amount of the work; None: it is not known yet.
         in_bytes: the amount is a number of bytes.
     """

@@ -1,4 +1,4 @@
-"""The storage options of a location. They come from a file or the environment, because all users see command lines."""
+"""The storage options of a location. A file has them, because every user of the machine sees command lines."""
 
 from __future__ import annotations
 

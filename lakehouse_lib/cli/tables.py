@@ -38,13 +38,13 @@ def add_tables(parser: ArgumentParser) -> None:
 
 
 def tables_of(arguments: Namespace, registry: Registry | None) -> list[MaintainedTable]:
-    """The tables that the command line names. Opening their stores makes no request; finding those below a prefix does.
+    """The tables that the command line names. Only ``--under`` and ``--registry`` without names make requests.
 
     Args:
         registry: the registry of the command line (``registry_of``).
 
     Raises:
-        UsageError: it names no table.
+        UsageError: the command line names no table.
         DeltaError: a location is not valid, or a prefix cannot be listed.
     """
     from lakehouse_lib.fleet.table_run import MaintainedTable
@@ -58,7 +58,7 @@ def tables_of(arguments: Namespace, registry: Registry | None) -> list[Maintaine
 
         locations += discover(arguments.under, options_for(arguments.under, arguments.storage_options))
         if not locations:
-            raise TableNotFoundError("the folder has no table in it", table=arguments.under, hint="Check the location")
+            raise TableNotFoundError("the folder contains no table", table=arguments.under, hint="Check the location")
     if not locations:
         raise UsageError("no table is given", hint="Give the location of a table, --registry FILE or --under PREFIX")
     return [
@@ -71,7 +71,7 @@ def registry_of(arguments: Namespace) -> Registry | None:
     """The registry of the command line, or None.
 
     Raises:
-        InvalidArgumentError: it cannot be read, or is not valid.
+        InvalidArgumentError: the registry cannot be read, or is not valid.
     """
     from lakehouse_lib.fleet.registry import RegistryError, read_registry
 
@@ -85,7 +85,7 @@ def registry_of(arguments: Namespace) -> Registry | None:
 
 
 def _registered(registry: Registry, arguments: Namespace) -> list[MaintainedTable]:
-    """The named tables of a registry, or all. Then a quarantine or a report that does not exist yet is left out."""
+    """The named tables of a registry. Without names, all tables except quarantines and reports that do not exist."""
     from lakehouse_lib.fleet.registry import RegistryError
     from lakehouse_lib.fleet.table_run import MaintainedTable
     from lakehouse_lib.log import latest_version
@@ -104,7 +104,7 @@ def _registered(registry: Registry, arguments: Namespace) -> list[MaintainedTabl
 
 @dataclass(frozen=True)
 class TableResult:
-    """What a command has found or done on one table.
+    """The result of a command on one table.
 
     Attributes:
         result: plain values; None after an error.
@@ -124,7 +124,7 @@ class TableResult:
 
 @dataclass(frozen=True)
 class TableResults:
-    """What a command has found or done on each of its tables."""
+    """The results of a command on each of its tables."""
 
     results: list[TableResult]
 
@@ -149,7 +149,7 @@ def on_tables(
     """Do the work on each table. An error of a table does not stop the others.
 
     Args:
-        changes: the work changes tables, so they are worked on one after the other.
+        changes: the work changes the tables, which are then processed one after the other.
     """
     from lakehouse_lib.threads import in_order
 

@@ -111,7 +111,7 @@ def time_text(milliseconds: int | None) -> str | None:
 
 
 def printable(text: str) -> str:
-    """Text with escapes instead of control characters, which could command the terminal. Line ends are kept."""
+    """Text with escapes instead of control characters, which the terminal would execute. Line ends are kept."""
     return "".join(
         sign if sign.isprintable() or sign == "\n" else sign.encode("unicode_escape").decode() for sign in text
     )

@@ -50,7 +50,7 @@ def _folders(store: ObjectStore, folder: str) -> Iterator[tuple[str, bool]]:
 
 
 def _has_log(store: ObjectStore, folder: str) -> bool:
-    """Whether a folder has a log. One page of a listing, where a list of its folders would list its data files, too."""
+    """Whether a folder has a log. It reads one page of a listing; a list of subfolders would also list data files."""
     return next(store.list_from(f"{folder}/{LOG}" if folder else LOG), None) is not None
 
 

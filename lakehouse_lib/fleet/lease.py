@@ -32,8 +32,8 @@ def lease(records: ObjectStore, table: str, *, seconds: float = 600) -> Iterator
     Args:
         records: the store of the platform's own tables.
         table: the table's location.
-        seconds: the time after which the lease of a killed process ends. It is renewed three times in this time. Clocks
-            of the processes should differ by much less.
+        seconds: the time after which the lease of a killed process ends. A lease is renewed three times in this time.
+            The clocks of the processes should differ by much less.
 
     Raises:
         InvalidArgumentError: another process holds it (``DELTA_MAINTENANCE_IN_PROGRESS``).

@@ -75,7 +75,7 @@ def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[tuple[Key, s
 
 
 def _folder_clashes(registry: Registry, owners: Mapping[str, Key]) -> Iterator[tuple[Key, str]]:
-    """Conflicts of ``ledger`` and ``records``: a table, report or landing folder in the same folder, inside, or around.
+    """Conflicts of ``ledger`` and ``records``: a table or landing folder that is the same folder, inside it, or above.
 
     Jobs and suppliers write in those folders, and vacuum deletes files there.
     """

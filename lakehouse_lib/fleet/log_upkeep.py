@@ -1,4 +1,4 @@
-"""What the log of a table leaves to checkpoint and to vacuum: the same numbers for the planner and for health."""
+"""The commits to replay and the files to delete, by the log of a table: the same numbers for plans and for health."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakehouse_lib.protocol.actions import TOMBSTONE_SCHEMA
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store.concurrent import at_once
 
-#: Commits of so many bytes are worth a checkpoint, however few they are.
+#: The bytes of commits after which a checkpoint is due, even if there are only a few commits.
 LARGE_LOG = 64 * 2**20
 #: The most commits whose removes ``reclaimable_files`` reads.
 MOST_COMMITS = 1_000
@@ -49,9 +49,9 @@ def replayed_commits(snapshot: Snapshot, commits: Sequence[Commit]) -> list[Comm
 
 
 def checkpoint_lag(replayed: Sequence[Commit], interval: int) -> float:
-    """How much later than due the next checkpoint is: from 1.0 on it is due, at 2.0 twice as many commits have passed.
+    """Whether a checkpoint is due: from 1.0 on. At 2.0, there are twice as many commits or bytes since the last one.
 
-    Due after as many commits as ``delta.checkpointInterval`` (``interval``), or if the commits have 64 MiB.
+    A checkpoint is due after as many commits as ``delta.checkpointInterval`` (``interval``), or if they have 64 MiB.
     """
     return max(len(replayed) / interval, sum(commit.size for commit in replayed) / LARGE_LOG)
 

@@ -1,4 +1,4 @@
-"""A maintenance run: look at the tables of a fleet, plan within a budget, run the steps, record what they gained."""
+"""A maintenance run: read the logs of a fleet's tables, plan within a budget, run the steps, record their effects."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class FleetPlan:
     def orders(self) -> list[WorkOrder]:
         """The work orders of the plan, one for each table that has steps, the table with the first step first.
 
-        A table that could not be planned has an order, too, without bytes. It fails with the same error, or, if that
-        was temporary, does the work that reads no data.
+        A table that could not be planned has an order, too, with a limit of 0 bytes for each verb. It fails with the
+        same error. If the error was temporary, it runs the steps without predicted bytes, such as ``vacuum``.
         """
         deferred = frozenset((step.table, step.verb) for step in self.plan.deferred)
         failed = [WorkOrder(self.run, self.planned_at, name, dict.fromkeys(VERBS, 0)) for name in self.errors]
@@ -77,7 +77,7 @@ def plan_fleet(
     """Plan a maintenance run. Reads logs only; a table that fails has no steps, and its error is in the plan.
 
     Args:
-        record: earlier runs, by which predictions are corrected and waiting steps are preferred; None: there are none.
+        record: earlier runs. They correct the predictions, and steps that they deferred are preferred. None: no runs.
         skip_missing: a table that does not exist is not an error.
 
     Raises:
@@ -116,15 +116,15 @@ def maintain(
     """Plan a maintenance run, run its steps, and record each. A step that fails does not stop the others.
 
     Args:
-        engine: makes the engine. It is called once, when the first step that moves bytes begins, so that a run with
+        engine: makes the engine. It is called once, before the first step that reads data files, so that a run with
             nothing to do starts no Spark.
         record: where the steps are recorded; None: nowhere.
         on_plan: called with the plan, before its first step.
         on_step: called with the record of each step that was run.
 
     Returns:
-        The steps that were run or have failed, in order; tables that could not be planned have a failed step without
-        effect and the verb ``plan``.
+        The steps that were run or have failed, in order. A table that could not be planned has a failed step with the
+        verb ``plan``.
 
     Raises:
         InvalidArgumentError: the budget is too small for any step.
@@ -149,7 +149,7 @@ def carry_out(
 
     Args:
         tables: at least the tables of the orders.
-        engine: makes the engine. It is called once, when the first step that moves bytes begins.
+        engine: makes the engine. It is called once, before the first step that reads data files.
     """
     by_name = {table.name: table for table in tables}
     engines: list[Engine] = []

@@ -32,11 +32,11 @@ def files_at_a_point(snapshot: Snapshot, columns: Sequence[str], files: pa.Table
 
 
 def column_bounds(snapshot: Snapshot, columns: Sequence[str], files: pa.Table | None = None) -> dict[str, Bounds]:
-    """The bounds of columns in each file; partition columns, which have none, are left out.
+    """The bounds of columns in each file. Partition columns have no bounds and are left out.
 
     Args:
-        files: a files table of the version; None: all of its files. Then no other statistics are parsed, and those of a
-            checkpoint are cached.
+        files: a files table of the version; None: all of its files. In this case no other statistics are parsed, and
+            those of a checkpoint are cached.
 
     Raises:
         InvalidArgumentError: a column does not exist, or its type has no order.

@@ -18,7 +18,7 @@ from lakehouse_lib.snapshot import Snapshot
 
 #: A column is suggested if at least this share of the queries filters by it.
 _LEAST_SHARE = 0.1
-#: With more columns, each column skips few files (DESIGN: n^(-1/columns) of the files are left).
+#: With more columns, a query skips few files: of n files, it reads n^(1 - 1/columns).
 _MOST_COLUMNS = 3
 _STARTS = frozenset(
     (
@@ -50,7 +50,7 @@ class ColumnUse:
 
 
 def column_uses(snapshot: Snapshot, queries: Iterable[frozenset[str]]) -> list[ColumnUse]:
-    """The columns of a table that its queries filter by, those of most queries first.
+    """The columns of a table that its queries filter by. The column of the most queries comes first.
 
     Args:
         queries: for each query of the table, the columns that it filters by.
@@ -79,10 +79,10 @@ def filtered_columns(text: str, table: str, location: str) -> list[frozenset[str
     Args:
         text: SQL statements in Spark's dialect, separated by semicolons, or an event log of Spark (JSON lines).
         table: the name of the table in SQL, without its schema.
-        location: the table's location, by which scans of an event log are found.
+        location: the table's location, which the scans in an event log name.
 
     Raises:
-        InvalidArgumentError: the text is neither.
+        InvalidArgumentError: the text is neither SQL nor an event log.
     """
     if text.lstrip().startswith("{"):
         return list(_of_events(text.splitlines(), location))
@@ -124,7 +124,7 @@ def _is(table: object, name: str) -> bool:
 
 
 def _is_bare(comparison: object, column: object) -> bool:
-    """Whether a side of the comparison is the column itself; bounds say nothing about a function of a column."""
+    """Whether a side of the comparison is the column itself. A function of a column cannot be compared with bounds."""
     return any(getattr(comparison, "args", {}).get(side) is column for side in ("this", "expression"))
 
 

@@ -1,4 +1,4 @@
-"""A Delta table of the platform's own, such as the record of runs: rows with a time are appended and read."""
+"""A Delta table in which the platform records rows with a time, such as the record of runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def append_rows(store: ObjectStore, rows: pa.Table) -> None:
     """Append the rows in one commit. The first append creates the table; new columns are added to it.
 
-    The table compacts itself.
+    The table has auto-compaction.
     """
     write(
         store,
@@ -39,8 +39,8 @@ def rows_since(
 ) -> pa.Table:
     """The rows from a time on that match all filters, in any order. Files that have only earlier rows are not read.
 
-    Columns that the table lacks, because an earlier version of this library created it, are null. Without a table there
-    are no rows.
+    Columns that the table lacks, because an earlier version of this library created it, are null. If the table does not
+    exist, the result has no rows.
 
     Args:
         schema: the columns of the result.

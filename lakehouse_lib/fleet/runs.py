@@ -50,7 +50,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class StepRecord:
-    """What became of a step of a plan.
+    """The outcome of a step of a plan.
 
     Attributes:
         run: the id of the maintenance run.
@@ -129,12 +129,12 @@ class RunRecord:
         ]
 
     def waiting(self, now: int) -> dict[tuple[str, str], int]:
-        """By table and verb, when a step that still waits was first deferred, in ms since the epoch.
+        """The steps that still wait: by table and verb, when they were first deferred, in ms since the epoch.
 
         Args:
             now: ms since the epoch.
         """
-        # A step of which a run has done a part is in this run as done and as deferred, and waits.
+        # A step that a run has done in part has two rows of this run, done and deferred. It still waits.
         rows = self._rows(["done", "deferred"], now)
         rows = rows.sort_by([("planned_at", "ascending"), ("status", "descending")])
         since: dict[tuple[str, str], int] = {}

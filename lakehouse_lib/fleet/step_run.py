@@ -24,7 +24,7 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 logger = logging.getLogger(__name__)
 
-#: A long compaction commits what it has finished at this interval, so that a killed run keeps it.
+#: The interval at which a long compaction commits finished files, so that a killed run keeps them.
 _COMMIT_SECONDS = 600.0
 
 
@@ -36,11 +36,11 @@ def run_step(
     commit_properties: CommitProperties | None = None,
     on_deleted: Callable[[pa.Table], None] | None = None,
 ) -> StepRecord:
-    """Run a step on the latest version of its table, and measure its effect. An error is in the record.
+    """Run a step on the latest version of its table, and measure its effect. If it fails, the record has the error.
 
     Args:
         entry: the record of the step before it is run.
-        engine: makes the engine; called only for a step that moves bytes.
+        engine: makes the engine; called only for a step that reads data files.
         on_deleted: see ``operations.vacuum``.
     """
     started = time.monotonic()
@@ -127,7 +127,7 @@ def _rewritten(metrics: Mapping[str, Any]) -> Effect:
 
 
 def _z_ordered(store: ObjectStore, result: ChangeResult, columns: Sequence[str]) -> Effect:
-    """The effect of a Z-order, whose query bytes are compared between its version and the version before it."""
+    """The effect of a Z-order. Its query bytes are the difference between its version and the version before."""
     effect = _rewritten(result.metrics)
     if result.version is None:
         return replace(effect, query_bytes=0)

@@ -1,4 +1,4 @@
-"""Maintain one table: carry out a work order, then the upkeep that its rewrites have made due."""
+"""Maintain one table: carry out a work order, then the upkeep that its commits have made due."""
 
 from __future__ import annotations
 
@@ -67,18 +67,18 @@ def maintain_table(
     """Carry out a work order on the latest version of its table, and record each step.
 
     The steps are planned again, because the table may have changed: a step that is no longer due is left out. After a
-    commit, verbs that it made due are run, too: ``checkpoint``, ``vacuum`` and ``cleanup``, as far as the policy
-    permits them. A step that fails does not stop the others.
+    commit, the verbs that it made due are run, too: ``checkpoint``, ``vacuum`` and ``cleanup``, if the policy permits
+    them. A step that fails does not stop the others.
 
     Args:
-        engine: makes the engine; called when the first step that moves bytes begins.
+        engine: makes the engine; called before the first step that reads data files.
         record: where the steps are recorded, and where the lease of the table is; None: nowhere, without a lease.
         corrections: by earlier runs; None: read from the record.
         on_step: called with the record of each step that was run.
 
     Returns:
-        The steps that were run or have failed, in order. If the table cannot be opened, or another process maintains
-        it (``DELTA_MAINTENANCE_IN_PROGRESS``), a failed step with the verb ``plan``.
+        The steps that were run or have failed, in order. If the table cannot be opened, or if another process maintains
+        it (``DELTA_MAINTENANCE_IN_PROGRESS``), the only entry is a failed step with the verb ``plan``.
     """
     entries: list[StepRecord] = []
 
@@ -92,7 +92,7 @@ def maintain_table(
         try:
             if record is not None:
                 record.deleted_files.writer(order.table, order.run)(files)
-        except DeltaError as error:  # the vacuum goes on
+        except DeltaError as error:  # the vacuum continues
             logger.warning("%d deleted files of %s are not recorded: %s", len(files), order.table, error)
 
     def run(step: Step) -> StepRecord:

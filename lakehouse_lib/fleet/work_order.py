@@ -20,7 +20,7 @@ _RUN = re.compile(r"[0-9a-f]{32}")
 class WorkOrder:
     """The verbs that a plan has chosen for a table.
 
-    It has no arguments of the verbs. The process that carries it out takes them from the table's policy, so an edited
+    It has no arguments of the verbs. The process that carries it out takes them from the table's policy. So an edited
     order cannot change a retention.
 
     Attributes:
@@ -76,7 +76,7 @@ def orders_of(
     """The orders for these steps, one for each table, the table with the first step first.
 
     Args:
-        limited: tables and verbs of which the steps are a part.
+        limited: the tables and verbs of steps that are only a part of what is due.
     """
     by_table: dict[str, list[Step]] = {}
     for step in steps:
@@ -98,15 +98,15 @@ def _is_number(value: object) -> bool:
 
 
 def shares(orders: Sequence[WorkOrder], most: int) -> list[list[WorkOrder]]:
-    """The orders dealt to at most so many processes, so that each has about the same bytes.
+    """The orders for each of several processes, so that each process has about the same bytes.
 
     Args:
-        most: at least 1.
+        most: the most processes, at least 1.
     """
-    dealt: list[list[WorkOrder]] = [[] for _ in range(min(most, len(orders)))]
-    loads = [(0, 0, number) for number in range(len(dealt))]
+    by_process: list[list[WorkOrder]] = [[] for _ in range(min(most, len(orders)))]
+    loads = [(0, 0, number) for number in range(len(by_process))]
     for order in sorted(orders, key=lambda each: -each.bytes):
         size, count, number = heapq.heappop(loads)
-        dealt[number].append(order)
+        by_process[number].append(order)
         heapq.heappush(loads, (size + order.bytes, count + 1, number))
-    return dealt
+    return by_process

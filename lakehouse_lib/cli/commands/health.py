@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.fleet.health.record import HealthRecord
     from lakehouse_lib.fleet.table_run import MaintainedTable
 
-#: The most writers that are named.
+#: The most writers that are printed.
 _WRITERS = 3
 
 
@@ -59,10 +59,10 @@ def run(arguments: Namespace) -> Report:
 
 
 def _history(arguments: Namespace) -> HealthRecord | None:
-    """The history to which the command line asks to append the numbers; None: it does not.
+    """The history to which the numbers are appended; None without ``--record``.
 
     Raises:
-        UsageError: neither the command line nor the registry says where the history is.
+        UsageError: neither the command line nor the registry has the location of the history.
     """
     if not arguments.record:
         return None
@@ -88,7 +88,7 @@ def _health(table: MaintainedTable) -> tuple[Health, dict[str, Any]]:
     numbers = {**metrics.to_dict(), "score": score(metrics).to_dict()}
     try:
         steps = steps_of(table.name, snapshot, policy, Corrections([]))
-    except UnsupportedFeatureError as error:  # a table that can be read, and not be maintained
+    except UnsupportedFeatureError as error:  # a table that can be read, but not maintained
         return metrics, {**numbers, "due": [], "not_maintained": error.statement}
     due = [{"verb": step.verb, "reason": step.reason} for step in steps]
     return metrics, {**numbers, "due": due, "not_maintained": None}
@@ -142,7 +142,7 @@ def _show_table(terminal: Terminal, name: str, health: dict[str, Any]) -> None:
 
 
 def _writer_text(writer: dict[str, Any]) -> str:
-    """The operation of a writer, and the most telling of its names: the Airflow DAG, the user, or the engine."""
+    """The operation of a writer, and its name: the Airflow DAG, else the user, else the engine."""
     name = writer["dag"] or writer["user"] or writer["engine"]
     operation = writer["operation"] or "of unknown operation"
     return operation if name is None else f"{operation} by {name}"

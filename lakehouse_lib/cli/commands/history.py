@@ -55,7 +55,7 @@ def run(arguments: Namespace) -> Report:
 
 
 def _text(parameters: Any) -> str:
-    """The parameters of an operation that say something."""
+    """The parameters of an operation that have a value."""
     if not isinstance(parameters, Mapping):
         return ""
     return ", ".join(f"{name}={value}" for name, value in parameters.items() if value not in (None, "", "[]", [], "{}"))

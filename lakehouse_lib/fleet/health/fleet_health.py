@@ -31,8 +31,8 @@ def health_of(table: MaintainedTable) -> Health:
 def record_health(tables: Iterable[MaintainedTable], record: HealthRecord) -> None:
     """Append the health of each table to the history, in one commit.
 
-    A table that cannot be read is left out with a warning, and one that does not exist is left out. A history that
-    cannot be written is a warning.
+    A table that does not exist is left out. A table that cannot be read and a history that cannot be written are
+    logged as warnings.
     """
 
     def look(table: MaintainedTable) -> tuple[str, Health] | None:
@@ -41,7 +41,7 @@ def record_health(tables: Iterable[MaintainedTable], record: HealthRecord) -> No
         except TableNotFoundError:
             return None
         except DeltaError as error:
-            logger.warning("%s has no health: %s", table.name, error)
+            logger.warning("the health of %s cannot be computed: %s", table.name, error)
             return None
 
     looks = [each for each in in_order(look, tables, _LOOKS_AT_ONCE, ahead=2 * _LOOKS_AT_ONCE) if each is not None]

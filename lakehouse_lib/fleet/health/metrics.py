@@ -44,7 +44,7 @@ class Health:
             deletion vector hides more than 5% of the rows.
         joinable_files: the files of ``compactable_files`` that would be joined with others.
         unclustered_files: files that z_order by ``clustered_by`` would rewrite; 0 without columns.
-        unmerged_runs: the runs of z_order by ``clustered_by`` beside the first of their partition.
+        unmerged_runs: the runs of z_order by ``clustered_by``, without the first run of each partition.
         uncounted_files: files without statistics: the log lacks their number of rows.
         largest_partition_files: the number of files in the largest partition (of all files, without partitions).
         largest_partition_bytes, median_partition_bytes: of the largest partition and of the median partition.
@@ -53,9 +53,8 @@ class Health:
             None if a file has no statistics.
         files_with_many_deleted_rows: files of which a deletion vector hides more than 5% of the rows.
         tombstones, tombstone_bytes: removed files that the log still lists.
-        reclaimable_files, reclaimable_bytes: removed files past the retention, which no vacuum has deleted yet, by the
-            commits in the log (``log_upkeep.reclaimable_files``). ``is_reclaimable_partial``: there are more, in older
-            commits.
+        reclaimable_files, reclaimable_bytes: removed files past the retention, which no vacuum has deleted yet
+            (``log_upkeep.reclaimable_files``). ``is_reclaimable_partial``: older commits were not read.
         checkpoint_version: the checkpoint from which the version is built. ``commits_since_checkpoint``,
             ``replayed_bytes`` and ``checkpoint_age`` are relative to it.
         replayed_bytes: the size of the commits since the checkpoint, which a reader replays.
@@ -65,7 +64,7 @@ class Health:
         clustering: by column of ``clustered_by``, the mean number of files that may hold the same value.
         skipping: by column of ``clustered_by``, the mean share of files that a query of one value skips
             (``overlap.skipped_shares``). Partition columns have neither.
-        writes: the commits of the last days, and who has made them.
+        writes: the commits of the last days, and their writers.
     """
 
     table: str
@@ -231,7 +230,7 @@ def health(
 def _files(snapshot: Snapshot, *, is_clustered: bool) -> pa.Table:
     """The live files with the columns that the metrics need.
 
-    The statistics, the largest column, are left out if no file has a deletion vector, and none may be Z-ordered.
+    The statistics are the largest column. They are left out if no file has a deletion vector or, with columns, tags.
     """
     names = ["size", "partitionValues", "tags", "deletionVector"]
     files = snapshot.file_columns(names)

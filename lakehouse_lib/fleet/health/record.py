@@ -1,4 +1,4 @@
-"""The history of health: a Delta table with a row for each look at a table."""
+"""The history of health: a Delta table with a row for each time that a table's health was recorded."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ _COUNTS = (
 )
 _SHARES = ("small_file_share", "largest_partition_share", "deleted_row_share", "checkpoint_lag")
 
-#: The columns of the record. ``table`` is the name under which a table was looked at. ``reasons`` and ``skipping`` are
-#: JSON. The other columns are as in ``Health``.
+#: The columns of the record. ``table`` is the name under which the health was recorded, ``looked_at`` the time.
+#: ``reasons`` and ``skipping`` are JSON. The other columns are as in ``Health``.
 SCHEMA = pa.schema(
     [
         pa.field("looked_at", _TIME),
@@ -70,7 +70,7 @@ class HealthRecord:
         self.store = open_store(f"{records.rstrip('/')}/health", dict(storage_options or {}))
 
     def append(self, looks: Iterable[tuple[str, Health]], now: int | None = None) -> None:
-        """Write a row for each look, with its score, in one commit.
+        """Write a row with the metrics and the score of each table, in one commit.
 
         Args:
             looks: the name of each table, and its metrics.
@@ -82,10 +82,10 @@ class HealthRecord:
             append_rows(self.store, pa.Table.from_pylist(rows, SCHEMA))
 
     def series(self, table: str, days: float, now: int | None = None) -> pa.Table:
-        """The rows (``SCHEMA``) of a table in the last days, oldest first. Files of earlier rows are not read.
+        """The rows (``SCHEMA``) of a table in the last days, oldest first. Files with only older rows are not read.
 
         Args:
-            table: the name under which it was looked at.
+            table: the name under which its health was recorded.
             now: ms since the epoch; None: this machine's clock.
         """
         moment = (clock.now() if now is None else now) - int(days * 86_400_000)

@@ -16,7 +16,7 @@ from lakehouse_lib.snapshot import Snapshot
 def unmerged_runs(
     snapshot: Snapshot, files: pa.Table, partitions: NDArray[np.int64], columns: Sequence[str], target_size: int
 ) -> int:
-    """The number of runs beside the first of their partition, whose files overlap those of the first.
+    """The number of runs, without the first run of each partition. Files of different runs overlap.
 
     Args:
         files: a files table of the version with at least ``tags``.

@@ -1,7 +1,7 @@
-"""The score of a table's health, from 0 to 100, with the reasons for every point that is missing.
+"""The score of a table's health, from 0 to 100, with the reasons for all missing points.
 
-Each number costs nothing up to a first threshold, and all of its points from a second one on; between them the points
-rise in proportion. Only what a verb mends costs points. docs/health.md has the thresholds and why they are so.
+Each number costs nothing up to a first threshold, and all of its points from a second threshold on. Between the two,
+the points rise in proportion. Problems that no verb removes cost no points. docs/health.md explains the thresholds.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Reason:
 
     Attributes:
         name: stable, such as ``small_files``.
-        points: what it costs, at least 1.
-        sentence: the reason with figures.
-        verb: the verb that mends it.
+        points: the points that it costs, at least 1.
+        sentence: the reason with its numbers.
+        verb: the verb that removes the reason.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Score:
 
 
 def score(health: Health) -> Score:
-    """The score of these metrics. A number that gets worse never raises it. A table that needs no verb has 100."""
+    """The score of these metrics; 100 without a reason. If a number gets worse, the score does not rise."""
     causes = (_small_files, _poor_skipping, _deleted_rows, _log_to_replay, _reclaimable_files, _missing_statistics)
     reasons = [reason for cause in causes if (reason := cause(health)).points]
     return Score(100 - sum(reason.points for reason in reasons), tuple(sorted(reasons, key=lambda r: -r.points)))

@@ -1,4 +1,4 @@
-"""The commits of the last days: how many there were each day, and who has made them."""
+"""The commits of the last days: the number of commits each day, and their writers."""
 
 from __future__ import annotations
 

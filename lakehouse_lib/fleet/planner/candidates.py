@@ -1,4 +1,4 @@
-"""The steps that a table needs, from one look at its log."""
+"""The steps that a table needs, computed from its log."""
 
 from __future__ import annotations
 

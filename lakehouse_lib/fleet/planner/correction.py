@@ -12,6 +12,7 @@ from lakehouse_lib.fleet.planner.step import Effect, Step
 _NUMBERS = ("files_removed", "files_added", "bytes_read", "bytes_written", "bytes_freed", "query_bytes")
 #: The newest runs of a verb on a table that count.
 _RUNS = 3
+#: The limits of a factor.
 _LEAST, _MOST = 0.0, 10.0
 #: Bytes that a run reads and writes in a second, until a run has measured it.
 _BYTES_PER_SECOND = 100e6
@@ -61,7 +62,7 @@ class Corrections:
 
 
 def _factors(runs: Sequence[Run]) -> Mapping[str, float]:
-    """By number, the median of measured / predicted."""
+    """For each number, the median of measured / uncorrected, at most ``_MOST``."""
     factors = {}
     for name in _NUMBERS:
         ratios = [

@@ -1,7 +1,7 @@
 """The plan of a maintenance run: which steps of a fleet are run within a budget, and in which order.
 
-The decision is pure. Steps are taken by gain per cost. A step that waits counts more with every day, so that no table
-starves.
+The functions have no side effects. Steps with the most gain per cost come first. The weight of a deferred step grows
+with time, so that no step waits forever.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Candidate:
 
     Attributes:
         priority: multiplies the gain.
-        waiting_since: when a plan first left the step out, in ms since the epoch; None: no plan has.
+        waiting_since: when a plan first deferred the step, in ms since the epoch; None: no plan has deferred it.
     """
 
     step: Step
@@ -42,11 +42,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps of a run in the order in which they are run, and the steps that the budget leaves out.
+    """The steps of a run in their order, and the steps that do not fit the budget.
 
     Attributes:
-        steps: a step may be a part of its candidate's step.
-        deferred: steps that wait for a later run: whole ones, and those of which this plan has a part.
+        steps: the steps to run; a step may be a part of its candidate's step.
+        deferred: steps that wait for a later run. A step of which ``steps`` has a part is here as a whole.
     """
 
     steps: tuple[Step, ...]
@@ -102,7 +102,7 @@ def part_within(step: Step, bytes_left: float, seconds_left: float) -> Step | No
     whole = step.parts.effect()
     scale = (whole.bytes_read + whole.bytes_written) / step.bytes  # the plan's bytes are corrected, the parts' are not
     parts = step.parts
-    # The files of a part are limited by what is read, because only that is known exactly.
+    # The limit is on the bytes to read, because only these are known exactly.
     most_read = int(most * scale * whole.bytes_read / max(whole.bytes_read + whole.bytes_written, 1))
     rows = parts_within(parts.files_removed, parts.bytes_read, most_read)
     if not len(rows):
@@ -122,7 +122,7 @@ def part_within(step: Step, bytes_left: float, seconds_left: float) -> Step | No
 
 
 def _factors(whole: Mapping[str, float], corrected: Mapping[str, float]) -> dict[str, float]:
-    """By number, what a correction multiplied it by."""
+    """For each number, the factor of its correction."""
     return {name: corrected[name] / value for name, value in whole.items() if value and name != "seconds"}
 
 

@@ -9,7 +9,7 @@ from lakehouse_lib.fleet.planner.verbs import VERBS, Verb
 
 @dataclass(frozen=True)
 class Policy:
-    """The policy by which a table is maintained. What it does not say is decided by the table's own properties.
+    """The policy by which a table is maintained.
 
     Attributes:
         verbs: the verbs that may be planned.

@@ -28,7 +28,7 @@ def query_cost(snapshot: Snapshot, columns: Sequence[str] = ()) -> int:
 
 
 def depths(snapshot: Snapshot, columns: Sequence[str], files: pa.Table | None = None) -> Mapping[str, float]:
-    """By column, the mean number of these files that a query of one value reads. A column without bounds: all files.
+    """By column, the mean number of these files that a query of one value reads: of a column without bounds, all files.
 
     Args:
         files: a files table of the version; None: all of its files.
@@ -44,10 +44,10 @@ def clustered_cost(
     columns: Sequence[str],
     chosen: Sequence[Part],
 ) -> int:
-    """``query_cost`` after some files were Z-ordered, as predicted.
+    """The predicted ``query_cost`` after some files are Z-ordered.
 
     A k-d tree with n leaves over c columns has n^(1 - 1/c) leaves at a value of one column, and a query of one value
-    reads them in every partition. The files that stay overlap as before, and so do cells that are rewritten.
+    reads them in every partition. Files that are not rewritten overlap as before, and so do rewritten cells.
 
     Args:
         files: files table of the snapshot.

@@ -32,7 +32,7 @@ def rewrite_step(table: str, snapshot: Snapshot, policy: Policy) -> Step | None:
 
 
 def statistics_step(table: str, snapshot: Snapshot) -> Step | None:
-    """The step that adds missing statistics to the log, or None. A query of a value reads all files without them."""
+    """The step that adds missing statistics to the log, or None. Every query reads the files without statistics."""
     files = plan_statistics(snapshot)
     if not len(files):
         return None
@@ -61,7 +61,7 @@ def _optimize(table: str, snapshot: Snapshot, policy: Policy) -> Step | None:
         snapshot.version,
         {"target_size": target},
         f"{effect.files_removed} of {plan.considered} files are small or have many deleted rows; {len(plan.bins)} "
-        "files can replace them",
+        f"{'file' if len(plan.bins) == 1 else 'files'} can replace them",
         effect,
         parts=parts,
     )
@@ -88,8 +88,8 @@ def _z_order(table: str, snapshot: Snapshot, policy: Policy) -> Step | None:
         "z_order",
         snapshot.version,
         {"columns": list(columns), "target_size": target},
-        f"{effect.files_removed} of {len(files)} files are not Z-ordered by {', '.join(columns)}, are small, or are of "
-        "runs to merge",
+        f"{effect.files_removed} of {len(files)} files are not Z-ordered by {', '.join(columns)}, are small, or "
+        "belong to runs that are merged",
         effect,
         parts=parts,
     )

@@ -45,7 +45,7 @@ class Effect:
         return self.query_bytes + _FREED_SHARE * self.bytes_freed
 
     def scaled(self, factors: Mapping[str, float]) -> Effect:
-        """The effect with some of its numbers multiplied."""
+        """The effect with its numbers multiplied by these factors, by name."""
         changed = {
             name: type(value)(value * factors[name]) for name, value in self.to_dict().items() if name in factors
         }
@@ -67,7 +67,7 @@ class Parts:
     query_bytes: NDArray[np.int64]
 
     def effect(self, rows: NDArray[np.int64] | None = None) -> Effect:
-        """The sum of these parts; None: of all."""
+        """The sum of the parts with these row numbers; None: of all parts."""
         totals = {
             item.name: int((values if rows is None else values[rows]).sum())
             for item in fields(self)
@@ -78,7 +78,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Step:
-    """A step that pays.
+    """A step of maintenance.
 
     Attributes:
         table: the table's name in the registry, or its location.
@@ -87,7 +87,7 @@ class Step:
         arguments: the arguments of the verb, as plain values.
         reason: why the step is needed, as a sentence with figures.
         predicted: the predicted effect, corrected by earlier runs.
-        uncorrected: the predicted effect without corrections; None: there is none.
+        uncorrected: the predicted effect without corrections; None: ``predicted`` is not corrected yet.
         requests: requests to the store beside those for rewritten files: listings, deletions, footers.
         parts: the parts that a budget may choose from; None: the step is run as a whole.
         is_overdue: the step is planned even if it does not pay.

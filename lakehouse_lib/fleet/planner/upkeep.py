@@ -16,7 +16,7 @@ from lakehouse_lib.snapshot import Snapshot
 _HOUR = 3_600_000
 #: The size of a file's add action in a checkpoint, by which the size of a checkpoint is predicted.
 _ACTION_BYTES = 250
-#: Removed files that expired so long ago are deleted, even if that does not pay: they may be personal data.
+#: Removed files that expired this long ago are deleted, even if it does not pay: they may contain personal data.
 _OVERDUE = 7 * 24 * _HOUR
 #: The objects in a page of a listing, and in a request that deletes them.
 _PAGE = 1_000
@@ -25,7 +25,7 @@ _PAGE = 1_000
 def checkpoint_step(table: str, snapshot: Snapshot) -> Step | None:
     """The step that writes a checkpoint, or None if readers replay few commits.
 
-    Due after as many commits as ``delta.checkpointInterval``, or if the commits have more than 64 MiB.
+    It is due after as many commits as ``delta.checkpointInterval``, or if the commits have 64 MiB.
     """
     since = snapshot.checkpoint_version
     commits = replayed_commits(snapshot, list_commits(snapshot.store, 0 if since is None else since + 1))
@@ -81,7 +81,7 @@ def vacuum_step(table: str, snapshot: Snapshot, policy: Policy, now: int) -> Ste
 
 
 def cleanup_step(table: str, snapshot: Snapshot, policy: Policy, now: int) -> Step | None:
-    """The step that deletes expired files of the log, or None. It is always overdue, because it reads no data.
+    """The step that deletes expired files of the log, or None. It is always planned, because it reads no data.
 
     Args:
         now: ms since the epoch.

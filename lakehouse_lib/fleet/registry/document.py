@@ -1,6 +1,6 @@
 """The text of a registry as plain values: JSON, or YAML without aliases and tags. Both refuse duplicate keys.
 
-YAML is read by its core schema (YAML 1.2), so ``no`` and ``22:00`` are texts. Values are built from YAML's events,
+YAML is read by its core schema (YAML 1.2), so ``no`` and ``22:00`` are text. Values are built from YAML's events,
 without recursion, because a deeply nested text would crash the process in PyYAML's composer.
 """
 
@@ -41,7 +41,7 @@ class Mistake(NamedTuple):
 
     Attributes:
         mark: its position; None: unknown.
-        hides_value: the value in this place is not read, so nothing can be said about it.
+        hides_value: the value in this place is not read, so it cannot be checked.
     """
 
     place: Place
@@ -95,7 +95,7 @@ def parse(text: str) -> Document:
     """
     if not text.lstrip().startswith("{"):
         return _read_yaml(text, {})
-    duplicates: list[str] = []  # json is faster than YAML, which in addition refuses tabs and surrogates
+    duplicates: list[str] = []  # json is faster than PyYAML, and accepts tabs and surrogates
 
     def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         body: dict[str, Any] = {}
@@ -160,7 +160,7 @@ class _Reader:
         self.mistakes: list[Mistake] = []
         self.values: Any = None
         self._levels: list[_Level] = []
-        self._skipped = 0  # levels of a key that is no text
+        self._skipped = 0  # levels of a key that is not text
 
     def read(self, event: Any) -> None:
         name = type(event).__name__
@@ -257,7 +257,7 @@ def _mark_at(text: str, position: int) -> Mark:
 
 
 def _scalar(event: Any) -> Any:
-    """The value of a scalar by YAML's core schema; one in quotes is a text."""
+    """The value of a scalar by YAML's core schema. A scalar in quotes is text."""
     text: str = event.value
     if not event.implicit[0] or event.tag is not None:
         return text

@@ -22,7 +22,7 @@ def _resolve(location: str, info: ValidationInfo) -> str:
     if "://" in location:
         return location
     scheme = _SCHEME.match(location)
-    if scheme is not None:  # pathlib drops one of two slashes, and the rest would be a folder of this machine
+    if scheme is not None:  # otherwise scheme:/bucket would be a folder of this machine
         raise PydanticCustomError(
             "no_path",
             "the location has one slash after {scheme}; expected {scheme}//",
@@ -66,7 +66,7 @@ def _parse_size(value: object) -> object:
 
 
 def _refuse_duplicates(columns: tuple[str, ...]) -> tuple[str, ...]:
-    names = [column.lower() for column in columns]  # Delta's names are the same regardless of case
+    names = [column.lower() for column in columns]  # names are case-insensitive
     for number, name in enumerate(names):
         if name in names[:number]:
             raise ValueError(f"the columns have {columns[number]!r} twice; remove one of the two")

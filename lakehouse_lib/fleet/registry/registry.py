@@ -1,4 +1,4 @@
-"""The registry: the tables, their sources, their maintenance, and who may approve what."""
+"""The registry: the tables, their sources, their maintenance, and who may approve erasures and repairs."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Report(Strict):
 
 
 class Registry(Strict):
-    """The tables of a lakehouse, and what is done with them."""
+    """The tables of a lakehouse, their maintenance, and who may approve erasures and repairs."""
 
     defaults: Settings = Field(default=Settings(), description="settings of all tables and quarantines")
     groups: dict[Name, Settings] = Field(default={}, description="settings of the tables of a group")
     tables: dict[Name, Table]
     records: Location | None = Field(
-        default=None, description="location of the platform's own tables: the record of maintenance runs"
+        default=None, description="location of the records of runs, deleted files and health"
     )
     budget: BudgetSettings = BudgetSettings()
     subjects: dict[Name, Subject] = Field(default={})
@@ -87,7 +87,7 @@ class Registry(Strict):
         return None if location is None else self._unlisted(location)
 
     def policy(self, name: str) -> Policy:
-        """The policy by which the table of that name is maintained, with what it inherits.
+        """The policy by which the table of that name is maintained, with inherited settings.
 
         Raises:
             RegistryError: the registry has no such table.
@@ -110,7 +110,7 @@ class Registry(Strict):
         return fleet
 
     def _unlisted(self, location: str) -> Table:
-        """A table that is not in ``tables``. It has the default settings without columns, which it may not have."""
+        """A table that is not in ``tables``. It has the defaults except ``cluster_by``: it may lack these columns."""
         settings = self.defaults
         return Table(
             uri=location,

@@ -1,4 +1,4 @@
-"""The rules between keys of a registry: names that are used exist, and locations do not overlap."""
+"""The rules between keys of a registry, for example: each named table exists, and locations do not overlap."""
 
 from __future__ import annotations
 
@@ -87,12 +87,12 @@ def _clustered_partitions(registry: Registry) -> Iterator[tuple[Place, str]]:
 
 
 def _missing_ledger(registry: Registry) -> Iterator[tuple[Place, str]]:
-    asking: list[Place] = [("subjects", name) for name in registry.subjects]
+    places: list[Place] = [("subjects", name) for name in registry.subjects]
     if registry.repair is not None:
-        asking.append(("repair",))
-    if asking and registry.ledger is None:
+        places.append(("repair",))
+    if places and registry.ledger is None:
         yield (
-            asking[0],
-            f'{".".join(map(str, asking[0]))} needs a ledger: write "ledger": LOCATION beside "tables", a location '
+            places[0],
+            f'{".".join(map(str, places[0]))} needs a ledger: write "ledger": LOCATION beside "tables", a location '
             "where Airflow's users cannot write",
         )

@@ -39,7 +39,7 @@ class Maintenance(Strict):
     verbs: tuple[Verb, ...] | None = Field(default=None, description="the verbs that may be planned; None: all")
     priority: float | None = Field(default=None, gt=0, description="multiplies the gain of the table's steps")
     payback_queries: float | None = Field(
-        default=None, gt=0, description="a step is planned only if so many queries save what it costs"
+        default=None, gt=0, description="a step is planned only if this number of queries saves what it costs"
     )
     engine: Literal["arrow", "spark"] | None = Field(
         default=None, description="what rewrites the table's files in Airflow; None: Spark if the table is large"
@@ -47,7 +47,7 @@ class Maintenance(Strict):
 
 
 class Settings(Strict):
-    """The settings of a table's maintenance. What is not said is decided by the table's own properties."""
+    """The settings of a table's maintenance."""
 
     cluster_by: Columns = Field(default=(), description="the columns to Z-order by")
     target_file_size: Bytes | None = Field(
@@ -70,7 +70,7 @@ class Settings(Strict):
 
 
 class Table(Settings):
-    """A table, its source, and its maintenance. Settings that it does not have are those of its group."""
+    """A table, its source, and its maintenance. It inherits missing settings from its group and the defaults."""
 
     uri: Location
     group: Name | None = Field(default=None, description="the group whose settings the table has")

@@ -56,7 +56,7 @@ class Window(Strict):
             closes = datetime.combine(day, time.fromisoformat(self.end), local.tzinfo)
             if closes <= opens:
                 closes += timedelta(days=1)
-            if opens.astimezone(UTC) <= now < closes.astimezone(UTC):  # not ``local``: its clock may jump in a window
+            if opens.astimezone(UTC) <= now < closes.astimezone(UTC):  # in UTC, because local time may jump
                 return (closes.astimezone(UTC) - now).total_seconds()
         return 0.0
 
@@ -66,7 +66,7 @@ class BudgetSettings(Strict):
 
     bytes: Bytes | None = Field(default=None, description="data that a run reads and writes")
     seconds: float | None = Field(default=None, gt=0, description="the predicted duration of a run")
-    window: Window | None = Field(default=None, description="runs start in this time, and are planned to end in it")
+    window: Window | None = Field(default=None, description="runs start in the window, and are planned to end in it")
 
     def limits(self, now: datetime) -> tuple[int | None, float | None]:
         """The bytes and the seconds that a run may use; 0 seconds: the window is closed.

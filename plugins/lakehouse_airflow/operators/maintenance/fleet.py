@@ -17,7 +17,7 @@ def fleet_of(registry: Registry, names: Iterable[str], hook: LakehouseHook) -> l
     """These tables of the registry, each with its policy.
 
     Raises:
-        RegistryError: the registry does not have a name.
+        RegistryError: a name is not in the registry.
     """
     from lakehouse_lib.fleet.table_run import MaintainedTable
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class LakehouseMaintainOperator(SubmitOperator):
     """Carries out work orders of a LakehousePlanOperator: in the worker by Arrow, or in one Spark application.
 
-    The orders are from XCom, which users may edit. They name tables of the registry and verbs only; the policy in the
-    registry has the arguments. Each table is planned again, so a retry runs only what is still due.
+    The orders are from XCom, which users may edit. They only name tables of the registry and verbs. The arguments of
+    the verbs are in the registry. Each table is planned again, so a retry runs only the steps that are still due.
 
     Args:
         work: an element of the plan's result (templated).

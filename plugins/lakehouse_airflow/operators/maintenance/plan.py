@@ -29,10 +29,10 @@ class LakehousePlanOperator(BaseOperator):
         tables: the tables of the DAG; None: all tables of the registry, quarantines included.
         only: names of tables, quarantines included (templated); empty: all tables of the DAG that exist.
         plan_only: show the plan and run nothing (templated).
-        spark_from_bytes: tables of which a run reads and writes at least so many bytes are maintained by Spark, the
-            others in Airflow's worker. A table's ``engine`` in the registry precedes this.
-        workers: the most tasks that maintain tables in Airflow's workers. Each has several tables if there are more.
-        spark_jobs: the most Spark applications. Each maintains several tables, because to start one takes seconds.
+        spark_from_bytes: a table is maintained by Spark if a run reads and writes at least so many of its bytes,
+            otherwise in Airflow's worker. A table's ``engine`` in the registry overrides this.
+        workers: the most tasks that maintain tables in Airflow's workers. If there are more tables, a task has several.
+        spark_jobs: the most Spark applications. Each maintains several tables, because its start takes seconds.
 
     Returns:
         The tasks of the run: ``[{"engine": "arrow" or "spark", "orders": [...]}]``. A table that cannot be planned has
@@ -103,7 +103,7 @@ class LakehousePlanOperator(BaseOperator):
         return [
             {"engine": engine, "orders": [order.to_dict() for order in share]}
             for engine, most in (("arrow", self.workers), ("spark", self.spark_jobs))
-            for share in shares([order for order, its in zip(orders, engines, strict=True) if its == engine], most)
+            for share in shares([order for order, name in zip(orders, engines, strict=True) if name == engine], most)
         ]
 
     def _show(self, fleet: FleetPlan) -> None:

@@ -14,7 +14,7 @@ _NUMBERS = ("files_removed", "files_added", "bytes_written", "bytes_freed", "que
 
 
 class LakehouseSummaryOperator(BaseOperator):
-    """Returns and logs what a maintenance run has predicted and measured, by table and verb.
+    """Returns and logs the predicted and the measured effects of a maintenance run, by table and verb.
 
     Args:
         maintained_by: task id of the mapped LakehouseMaintainOperator.
