@@ -199,7 +199,7 @@ def _folders(needs: FileNeeds, inventory: Inventory | None, *, full: bool) -> It
 
 
 def _remember(latest: Snapshot, cutoff: int, *, most: int) -> None:
-    """Write up to which version, at most ``most``, the removed files are deleted, so that a plan reads less commits."""
+    """Write the last version, at most ``most``, whose removed files are deleted. A plan then reads fewer commits."""
     properties = effective_properties(latest.configuration, latest.protocol)
     with suppress(VersionNotFoundError):  # a concurrent cleanup
         version = newest_at(latest.store, list_commits(latest.store), cutoff, properties)

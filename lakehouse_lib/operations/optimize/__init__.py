@@ -1,1 +1,1 @@
-"""Verbs that rewrite files without changing rows: compaction and Z-order."""
+"""Verbs that change files but no rows: compaction, Z-order, purge, and the computation of statistics."""

@@ -75,17 +75,17 @@ def compact_after_write(
         except Exception as error:
             logger.warning("auto-compaction failed after version %d of %s", result.version, result.table, exc_info=True)
             code = error.code if isinstance(error, DeltaError) else type(error).__name__
-            return _noted(result, {"error": code})
+            return _with_note(result, {"error": code})
     if merged.version is None:
         return result
     counts = {name: merged.metrics[name] for name in ("numAddedFiles", "numRemovedFiles")}
-    return _noted(result, {"version": merged.version, **counts})
+    return _with_note(result, {"version": merged.version, **counts})
 
 
 def auto_compact(
     snapshot: Snapshot, added: pa.Table, engine: Engine, properties: CommitProperties | None = None
 ) -> ChangeResult:
-    """Merge the small files of the partitions with files of ``added`` that have at least ``MIN_FILES`` small files.
+    """Merge the small files of each partition that has a file of ``added`` and at least ``MIN_FILES`` small files.
 
     Raises:
         CommitFailedError: a concurrent change of schema or protocol, or other writers removed a file of every bin,
@@ -116,7 +116,7 @@ def auto_target_size(configuration: Mapping[str, str], table: str) -> int:
 
 
 def plan_auto_compact(snapshot: Snapshot, added: pa.Table, target_size: int) -> CompactPlan:
-    """Plan an auto-compaction from the log alone.
+    """Plan an auto-compaction. Reads only the log.
 
     Of more than ``MAX_PARTITIONS`` partitions, those with the most small files are merged.
     """
@@ -157,5 +157,5 @@ def _reserved(table: str) -> Iterator[bool]:
                 _tables.discard(table)
 
 
-def _noted(result: ChangeResult, note: Mapping[str, Any]) -> ChangeResult:
+def _with_note(result: ChangeResult, note: Mapping[str, Any]) -> ChangeResult:
     return replace(result, metrics={**result.metrics, "autoCompact": note})

@@ -41,7 +41,7 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 Rows = NDArray[np.int64]
 
-#: The bytes that each thread of an engine reads before an interval between commits is checked.
+#: The bytes that each thread of an engine reads before the time since the last commit is compared with the interval.
 GROUP_BYTES = 512 << 20
 #: The bytes that a thread could read in the time that it takes to open a file.
 _OPEN_BYTES = 4 << 20
@@ -68,7 +68,7 @@ class CompactTask:
 
 @dataclass(frozen=True)
 class CompactPlan:
-    """The files that a compaction will merge, from the log alone.
+    """The files that a compaction will merge, computed from the log.
 
     Attributes:
         considered: number of live files that the predicate selects.
@@ -126,8 +126,8 @@ def compaction_bins(files: pa.Table, partitions: Rows, target_size: int) -> tupl
     """The files of a version that compaction rewrites, as row numbers; each entry becomes one file.
 
     Small files (below half of the target) of a partition are merged, next-fit by ascending size as in delta-spark's
-    OPTIMIZE. A single small file stays. If more than 5% of a file's rows are deleted by a deletion vector, it counts
-    with the size that its other rows will have; if it is not small, it is rewritten alone.
+    OPTIMIZE. A single small file stays. If a deletion vector deletes more than 5% of a file's rows, the file counts
+    with the size that its other rows will have. If this size is not small, the file is rewritten alone.
 
     Args:
         files: a files table.
@@ -151,8 +151,8 @@ def compaction_bins(files: pa.Table, partitions: Rows, target_size: int) -> tupl
 def small_files(files: pa.Table, target_size: int, sizes: Rows | None = None) -> NDArray[np.bool_]:
     """Which files of a files table are below half of the target.
 
-    A Z-ordered file is compared with the target size of its Z-order run, if that is smaller than the target; otherwise
-    compaction would undo the Z-order.
+    A Z-ordered file is compared with the target size of its Z-order run, if that is smaller than the target. So
+    compaction does not undo a Z-order with small files.
 
     Args:
         sizes: the bytes that each file counts with; None: its size.
@@ -188,8 +188,8 @@ def compact(
         predicate: on partition columns.
         max_bytes: the most bytes to read; the smallest files are merged first, and the others stay. None: no limit.
         min_commit_interval: seconds. Finished bins are committed whenever so many seconds have passed since the last
-            commit, and at the end, so that a killed run keeps them; 0: after each 512 MiB of a thread.
-            None: one commit at the end.
+            commit, and at the end, so that a killed run keeps them. 0: after each group of bins, which has about
+            512 MiB for each thread. None: one commit at the end.
 
     Returns:
         Metrics: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes, executionTimeMs, filesAdded and

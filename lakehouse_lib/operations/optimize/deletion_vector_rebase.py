@@ -2,7 +2,7 @@
 
 Maintenance must not fail because of a concurrent delete, and must not bring deleted rows back. A rewrite has copied the
 rows that the file's deletion vector did not hide. A later vector of the same file hides more rows. This module finds
-the positions of these rows in the new files. Compaction keeps the order of rows, so it counts them
+the positions of these rows in the new files. Compaction keeps the order of rows, so their positions are counted
 (``places_in_order``). Z-order moves the key columns again (``z_order.deleted_positions``).
 """
 
@@ -89,8 +89,8 @@ def marked_groups(
 def places_in_order(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
     """``Places`` of a rewrite that writes one file for each group, with the rows of its files one after another.
 
-    The place of a row is the number of copied rows before it, in its file and in the files before. So a group is left
-    out if the written file has another number of rows than the log gives for its files.
+    The place of a row is the number of copied rows before it, in its file and in the files before. Therefore a group is
+    left out if the written file has another number of rows than the log gives for its files.
     """
     places: dict[int, list[BitMap64]] = {}
     for number, group in groups.items():

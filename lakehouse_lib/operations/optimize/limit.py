@@ -12,12 +12,12 @@ Rows = NDArray[np.int64]
 
 
 def parts_within(counts: Rows, sizes: Rows, max_bytes: int | None) -> Rows:
-    """The parts to rewrite, ascending: those with the smallest files first, as long as they fit.
+    """The row numbers of the parts to rewrite, ascending. Parts with the smallest files are chosen first.
 
     Args:
         counts: the number of files of each part.
         sizes: the bytes of each part.
-        max_bytes: None: all parts.
+        max_bytes: the most bytes of all chosen parts together; None: no limit.
     """
     if max_bytes is None:
         return np.arange(len(sizes))
@@ -29,7 +29,7 @@ def check_max_bytes(max_bytes: int | None, table: str) -> None:
     """Refuse a limit that is not a positive number of bytes.
 
     Raises:
-        InvalidArgumentError: it is not.
+        InvalidArgumentError: the limit is not positive.
     """
     if max_bytes is not None and (type(max_bytes) is not int or max_bytes < 1):
         raise InvalidArgumentError(

@@ -1,4 +1,4 @@
-"""Commit rewritten files without changed rows (OPTIMIZE and REORG in the log)."""
+"""Commit rewrites of files that change no row (OPTIMIZE and REORG in the log)."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def rewrite_target(
 def planned_again(snapshot: Snapshot, rewrite: Callable[[Snapshot], ChangeResult]) -> ChangeResult:
     """Run a rewrite: again on the latest version if other writers removed a file of each group.
 
-    A small table is one group, which every concurrent change of a row could undo. So a rewrite is planned again for a
-    minute, and afterwards until it was planned three times.
+    A small table has only one group, so a concurrent change of any row would otherwise fail the rewrite. A rewrite is
+    planned again for a minute, and afterwards until it was planned three times.
 
     Args:
         rewrite: plans the rewrite of a version and commits it.
@@ -149,7 +149,7 @@ def commit_rewrite(
 
 
 class _Rewriting:
-    """A rewrite that can be planned on several versions; a ``Change``.
+    """The ``Change`` of a rewrite, which can be planned on several versions.
 
     Attributes:
         current: the part of the rewrite that can still be committed.

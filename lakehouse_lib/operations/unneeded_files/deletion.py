@@ -39,7 +39,7 @@ class Deletion:
         parameters: of VACUUM START.
         files_per_second: the most files that are deleted in a second; None: no limit.
         latest: the version of VACUUM START or later; None: nothing was deleted yet.
-        recorded: what pins and clones need, as read before the last deletion; None: nothing was deleted yet.
+        recorded: the files that pins and clones needed before the last deletion; None: nothing was deleted yet.
         deleted: how many files were deleted.
     """
 
@@ -61,7 +61,7 @@ class Deletion:
         The first call commits VACUUM START.
 
         Args:
-            objects: what the plan deletes (OBJECT_SCHEMA).
+            objects: the objects that the plan deletes (OBJECT_SCHEMA).
             metrics: of VACUUM START.
 
         Raises:
@@ -78,7 +78,7 @@ class Deletion:
         return objects
 
     def end(self, metrics: Mapping[str, Any]) -> int | None:
-        """Commit VACUUM END after a deletion. Returns its version."""
+        """Commit VACUUM END, and return its version; None if nothing was deleted."""
         if self.latest is None:
             return None
         metrics = {"numDeletedFiles": self.deleted, **metrics}
@@ -109,7 +109,7 @@ class Deletion:
 
 @dataclass
 class Outcome:
-    """What a vacuum has deleted, or would delete in a dry run.
+    """The files that a vacuum has deleted, or would delete in a dry run.
 
     Attributes:
         dry_run: nothing is deleted.
@@ -128,7 +128,7 @@ class Outcome:
     _pending: list[pa.Table] = field(default_factory=list)
 
     def take(self, folder: ScannedFolder) -> None:
-        """Count the unneeded files of a folder, and delete them if there are 100,000 or more."""
+        """Count the unneeded files of a folder. Whenever 100,000 files wait for deletion, delete them."""
         self.folders |= folder.facts.folders
         for objects in folder.unneeded():
             self.count += len(objects)
@@ -162,7 +162,7 @@ class Outcome:
 
 
 def still_unneeded(objects: pa.Table, changed: Snapshot | None, recorded: pa.ChunkedArray, cutoff: int) -> pa.Table:
-    """The objects of a plan without those that a later commit, clone or pin needs.
+    """The objects of a plan that no later commit, clone or pin needs.
 
     Args:
         changed: the latest version, if other writers have committed since the plan was made.

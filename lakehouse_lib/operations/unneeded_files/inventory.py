@@ -36,8 +36,9 @@ _UTC = pa.timestamp("us", "UTC")
 def inventory_objects(inventory: Inventory, needs: FileNeeds) -> ScannedFolder:
     """The unneeded files of a table among the objects of an inventory.
 
-    Objects outside the table's folder are ignored. One request is made for each unneeded file, which may be gone or
-    written again since, and one for each of their folders, because the inventory may lack the log of another table.
+    Objects outside the table's folder are ignored. One request is made for each unneeded file, which may have been
+    deleted or written again, and one for each folder of such files, because the inventory may lack the log of another
+    table.
 
     Raises:
         InvalidArgumentError: a column is missing, or the inventory cannot be read.
@@ -66,7 +67,7 @@ def inventory_objects(inventory: Inventory, needs: FileNeeds) -> ScannedFolder:
 
 
 def _stored(scanned: ScannedFolder, store: ObjectStore) -> Iterator[pa.RecordBatch]:
-    """The unneeded files and checksums that exist, with their size and time of now."""
+    """The unneeded files and checksums that still exist, with their present sizes and times."""
     for objects in chain(scanned.candidates(), [scanned.checksums]):
         metas = (meta for meta in at_once(store, store.head, objects["path"].to_pylist()) if meta is not None)
         yield from object_batches(metas, store.root, {})

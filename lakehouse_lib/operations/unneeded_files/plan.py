@@ -32,7 +32,8 @@ class FileNeeds:
         needed: the paths of files that are kept.
         expired: the paths of files that were removed longer ago than the retention.
         change_files: the paths of change files of old commits; None: every old file without a log entry is unneeded.
-        names: the file names of needed files outside the table's folder, by which these may be in it, too.
+        names: the file names of needed paths that lead out of the table's folder. Such a path may lead back into the
+            folder by another name, so files with these names are kept.
         cutoff: ms since the epoch.
         partition_columns: physical names of the partition columns. Their folders contain data even if the name starts
             with ``_`` or ``.``.
@@ -61,13 +62,13 @@ class FileNeeds:
         return replace(self, needed=_sorted(self.needed), expired=_sorted(self.expired))
 
     def below(self, folder: str) -> FileNeeds:
-        """The needs of the files below a folder, of needs with sorted paths."""
+        """The needs of the files below a folder. The paths must be sorted (``by_folder``)."""
         return replace(self, needed=_below(self.needed, folder), expired=_below(self.expired, folder))
 
     def unneeded(self, objects: pa.Table) -> pa.Table:
         """The objects (OBJECT_SCHEMA) that are not needed, and the checksums of files that may not be needed.
 
-        Objects of another table or of an Iceberg table in the same folder are among them, because only a complete
+        The result may have objects of another table or of an Iceberg table in the same folder, because only a complete
         listing shows where such tables are (``FolderFacts``).
         """
         paths = objects["path"]
@@ -109,7 +110,7 @@ class FolderFacts:
         self.folders.update(pc.unique(pc.replace_substring_regex(paths, "[^/]*$", "")).to_pylist())
 
     def own(self, objects: pa.Table, link_targets: pa.Array) -> pa.Table:
-        """The objects that are no object of another table, and no target of a link to a needed file."""
+        """The objects that do not belong to another table, and that are not the target of a link to a needed file."""
         for root in self.nested:
             objects = objects.filter(pc.invert(pc.starts_with(objects["path"], root + "/")))
         for folder in self.iceberg:
@@ -177,7 +178,7 @@ def with_checksums(objects: pa.Table, checksums: pa.Table) -> pa.Table:
 
 
 def split_checksums(objects: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The objects that are no checksums, and the checksums."""
+    """The objects that are not checksums, and the checksums."""
     is_checksum = _are_checksums(objects["path"])
     return objects.filter(pc.invert(is_checksum)), objects.filter(is_checksum)
 

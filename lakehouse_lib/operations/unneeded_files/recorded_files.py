@@ -31,7 +31,7 @@ class RecordedFiles:
     Attributes:
         paths: their store paths.
         oldest_version: the oldest version of the table that a pin or a clone needs; None: neither exists.
-        unneeded_records: the store paths of the records of clones that do not exist any more.
+        unneeded_records: the store paths of the records of clones that no longer exist.
     """
 
     paths: pa.ChunkedArray
@@ -72,7 +72,7 @@ def recorded_files(source: ObjectStore, moment: int, cutoff: int) -> RecordedFil
 
 
 def _needed_files(source: ObjectStore, record: FileRecord, moment: int, cutoff: int) -> pa.Array | None:
-    """The recorded files that a clone needs; None: the clone does not exist any more."""
+    """The recorded files that a clone needs; None: the clone no longer exists."""
     location = record.description.get("location")
     if not isinstance(location, str):
         return record.files
@@ -88,7 +88,7 @@ def _needed_files(source: ObjectStore, record: FileRecord, moment: int, cutoff: 
 
 
 def _references(clone: Snapshot, moment: int, cutoff: int) -> pa.ChunkedArray:
-    """The store paths to which the versions of a clone refer that can still be read."""
+    """The store paths to which the readable versions of a clone refer."""
     own_cutoff = moment - retention(clone.configuration, clone.store.root)
     tombstones = unexpired(clone.tombstones, min(cutoff, own_cutoff))
     pinned_files = [record.files for record in file_records.list_records(clone.store, {pins.KIND: pins.KEY})[pins.KIND]]
@@ -97,10 +97,10 @@ def _references(clone: Snapshot, moment: int, cutoff: int) -> pa.ChunkedArray:
 
 
 def _is_deleted(clone: ObjectStore) -> bool:
-    """Whether a location without a table has certainly no table.
+    """Whether a clone without a log was deleted for certain.
 
     The folder of a clone on a disk may be missing because the disk is not mounted, or because this machine does not
-    have it. Then the folder above is missing or empty, or the clone's folder is there without a log.
+    have it. Then the folder above is missing or empty, or the clone's folder exists without a log.
     """
     if clone.is_remote:
         return True

@@ -26,8 +26,8 @@ from lakehouse_lib.store.concurrent import at_once
 def first_version_to_read(latest: Snapshot) -> tuple[int, bool]:
     """The first version whose removed files no vacuum has deleted yet, and whether the log has its commit.
 
-    If that commit or later ones were cleaned up, the oldest version of the log, and False: only a listing finds the
-    files that they have removed.
+    If that commit or later ones were cleaned up, the result is the oldest version of the log, and False: only a listing
+    finds the files that the missing commits have removed.
     """
     store, since = latest.store, last_vacuumed(latest.store)
     first = 0 if since is None or since > latest.version else since + 1
@@ -52,7 +52,7 @@ def removes_below_checkpoint(latest: Snapshot, since: int = 0, first: int = 0) -
     def removes(commit: Commit) -> pa.Table | None:
         try:
             return read_commit(latest.store, commit.version, size=commit.size).removes
-        except VersionNotFoundError:  # cleaned up meanwhile, so no reader can go back to it
+        except VersionNotFoundError:  # cleaned up meanwhile, so no reader can open its version
             return None
 
     due = [commit for commit in list_commits(latest.store, first) if commit.version <= latest.checkpoint_version]

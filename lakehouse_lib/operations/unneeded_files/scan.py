@@ -1,7 +1,7 @@
-"""A listing of a table that remembers only the files that vacuum may delete.
+"""A listing of a table, of which only the files that vacuum may delete are kept.
 
-In memory are at most the paths that the table needs, 262,144 listed objects (or 16,384 for each of 16 threads), and
-8 MiB of unneeded files of each of 17 folders. More unneeded files are in temporary files on the local disk.
+The memory contains at most the paths that the table needs, 262,144 listed objects (or 16,384 for each of 16 threads),
+and 8 MiB of unneeded files of each of 17 folders. More unneeded files are in temporary files on the local disk.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def scan_objects(store: ObjectStore, objects: Iterable[ObjectMeta], needs: FileN
     """The unneeded files among the objects of a complete listing.
 
     Args:
-        rows: of a batch that is compared with the needed paths; each comparison costs as much as all needed paths.
+        rows: the rows of a batch that is compared with the needed paths. Each comparison hashes all needed paths.
     """
     links: dict[str, str] = {}
     batches = object_batches(objects, store.root, links, _ROWS_OF_A_FOLDER)
@@ -117,7 +117,7 @@ def scan_batches(batches: Iterable[pa.RecordBatch], needs: FileNeeds) -> Scanned
 
 
 def _combined(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of so many rows or a few more."""
+    """Batches of at least this number of rows, except the last one."""
     pending: list[pa.RecordBatch] = []
     for batch in batches:
         pending.append(batch)

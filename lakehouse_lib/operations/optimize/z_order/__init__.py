@@ -1,1 +1,1 @@
-"""The verb z_order: the layout of rows by keys, and the exchange that moves them."""
+"""The verb z_order: the layout of rows by keys, and the exchange that moves the rows."""

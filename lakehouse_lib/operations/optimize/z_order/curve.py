@@ -26,7 +26,8 @@ class Curve:
 
     Attributes:
         kind: "zorder" or "hilbert".
-        bounds: for each column, the greatest keys of all parts but the last; ascending, equal if a key has several.
+        bounds: for each column, the greatest key of each part but the last, ascending. They are equal if a key fills
+            several parts.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""The new places of rows that concurrent commits deleted while z_order moved the rows.
+"""The new places of rows that concurrent commits deleted during a Z-order.
 
 The place of a row after the exchange (``shuffle``) depends only on the keys and the order of the rows. So a run does
 not record places. After a conflict, the key columns of the same files go through an exchange again, each row with the
@@ -37,8 +37,8 @@ from lakehouse_lib.store import ObjectStore
 _Rows = NDArray[np.int64]
 _FILE = 40  # bits of the position
 
-#: The places of at most this many rows are kept (16 bytes per row). If a group whose places are kept has another
-#: conflict, its keys are not moved again.
+#: The places of at most this many rows stay in memory (16 bytes per row). If a group has another conflict, and its
+#: places are in memory, its keys are not moved again.
 _REMEMBERED_ROWS = 1 << 24
 
 _ANSWER_SCHEMA = pa.schema([("file", pa.int64()), ("rows", pa.int64()), ("numbers", pa.binary())])

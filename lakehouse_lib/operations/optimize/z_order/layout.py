@@ -1,9 +1,9 @@
 """The layout of a Z-ordered table: which rows share a file, decided by a balanced k-d tree of equi-depth splits.
 
 Keys are signed integers, one array per column, in the order of the column's values. Each level cuts by one column, and
-columns with few values come first. If n columns remain, a node for w files is cut into w^(1/n) parts of equal weight,
-so the last column cuts it into w parts. Then each part gets its share of the w files by its real weight. Equal keys
-are never cut apart: if the rows of one value are more than a file, they stay in one leaf with several files.
+columns with few values come first. If n columns remain, a node for w files is cut into w^(1/n) parts of equal weight.
+So the last column cuts a node into w parts. Then each part gets its share of the w files by its real weight. Equal keys
+are never separated: if the rows of one value are more than a file, they stay in one leaf with several files.
 
 It is a k-d tree (Bentley, 1975) with quantiles instead of medians and with more than two children. In the experiment of
 the Delta Lake paper (VLDB 2020, figure 8) it skips more files than a Z-order or a Hilbert curve of the same keys.
@@ -37,8 +37,8 @@ class Level(TypedDict):
 class Tree(TypedDict):
     """A tree as JSON values. Leaves are numbered from left to right, so leaves with near numbers have near keys.
 
-    cell_levels: the number of first levels that cut the rows into cells. The other levels cut a cell into files, and a
-        file into blocks.
+    cell_levels: the number of levels, from the first on, that cut the rows into cells. The other levels cut a cell into
+        files, and a file into blocks.
     files: the number of files of each group of leaves; more than 1 only if the keys allow no further cut.
     blocks: the number of leaves of each group, which are blocks of the file in their order.
     first_files: the first file of each group. Several groups may share a file.

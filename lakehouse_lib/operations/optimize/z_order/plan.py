@@ -57,7 +57,8 @@ class Plan:
 
     Attributes:
         considered: number of live files that the predicate selects.
-        already_z_ordered: number of considered files that an earlier run has Z-ordered in the same way.
+        already_z_ordered: number of considered files that earlier runs have Z-ordered by the same columns, layout and
+            about the same target size.
         files: the files to rewrite.
         partitions: number of their partitions.
         tasks: the tasks of ``scatter``.

@@ -1,4 +1,4 @@
-"""The saved trees of runs, by which later rows join the cells of a run.
+"""The saved trees of runs. By its tree, later rows join the cells of a run.
 
 A run writes its trees, one for each partition, into ``_lakehouse/clustering/RUN.arrow`` in the folder of the table,
 before its commit. The tags of the files name the run, the number of the tree and the cell (``tags``). A tree is a hint:
@@ -98,7 +98,7 @@ def load(store: ObjectStore, run: str, columns: Sequence[str], types: Sequence[p
 
     Args:
         columns: physical names of the key columns, in any order.
-        types: the types of these columns now. A tree for other types is not valid.
+        types: the present types of these columns. A tree for other types is not valid.
     """
     if not _RUN.fullmatch(run):
         return []
@@ -123,7 +123,7 @@ def load(store: ObjectStore, run: str, columns: Sequence[str], types: Sequence[p
 
 
 def delete_old(store: ObjectStore, needed: Collection[str], cutoff: int) -> None:
-    """Delete the trees of all runs but these that were written before ``cutoff`` (ms since the epoch).
+    """Delete the trees that were written before ``cutoff`` (ms since the epoch), except those of the runs ``needed``.
 
     A failure is not reported, because the next run tries again.
     """
@@ -135,7 +135,7 @@ def delete_old(store: ObjectStore, needed: Collection[str], cutoff: int) -> None
 
 
 def delete_all(store: ObjectStore) -> None:
-    """Delete the trees of all runs. They contain values of the key columns, so an erasure needs it."""
+    """Delete the trees of all runs. An erasure does this, because trees contain values of the key columns."""
     store.delete_many([meta.path for meta in store.list_from(_FOLDER)])
 
 
@@ -147,7 +147,7 @@ def tree_path(run: str) -> str:
 def _tree(
     columns: tuple[str, ...], types: Sequence[pa.DataType], words: tuple[pa.Array | None, ...], text: str
 ) -> SavedTree | None:
-    """The tree of some JSON; None if it is not a tree for keys of these types."""
+    """The tree in a JSON text; None if the text is not a tree for keys of these types."""
     try:
         described = json.loads(text)
         levels, curve = described["levels"], _curve(described["curve"], len(columns))
@@ -170,10 +170,10 @@ def _tree(
 
 
 def _curve(described: Mapping[str, Any] | None, columns: int) -> Curve | None:
-    """The curve of some JSON.
+    """The curve in a JSON value.
 
     Raises:
-        ValueError: it is not a curve through so many columns.
+        ValueError: the value is not a curve through this number of columns.
     """
     if described is None:
         return None

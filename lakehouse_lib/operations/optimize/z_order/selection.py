@@ -1,4 +1,4 @@
-"""The choice of files to Z-order, from the log alone: new files, and the files of earlier runs that they join.
+"""The choice of files to Z-order, from the log: new files, and the files of earlier runs that they join.
 
 A partition with new files is handled in one of these ways:
 
@@ -7,8 +7,9 @@ A partition with new files is handled in one of these ways:
   file for each of n days but about log2(n) files, and each row is rewritten about log2(n) times.
 - **Merge into cells**: if the partition would have four runs, the rows of the other runs join the cells of the largest
   one. A cell is rewritten only if it gets 5% new rows. The rows of the other cells become a new run.
-- **Larger run**: if hardly any cell would get 5%, whole runs join the new run, smallest first, as long as the next run
-  has at most twice the bytes of all files that were chosen before it.
+- **Larger run**: if most new rows are in cells that get less than 5%, or if the new rows are less than 5% of the
+  largest run, whole runs join the new run instead. The smallest run comes first, as long as the next run has at most
+  twice the bytes of all files that were chosen before it.
 - **All files**: if the largest run has no cells, or would have twice as many files as cells, or with ``full``.
 
 The new rows of a cell are estimated: a file's rows are divided equally among the cells whose key ranges it overlaps.
@@ -116,7 +117,8 @@ def files_to_z_order(
     """The files that the next run rewrites. Reads no data.
 
     All files that are not Z-ordered are chosen. A file with more than 5% deleted rows does not count as Z-ordered. A
-    partition without a new file is left out. So is a single file that fits the target, unless many rows are deleted.
+    partition without a new file is left out. A single file that fits the target is left out, too, unless more than 5%
+    of its rows are deleted.
 
     Args:
         files: files table of the snapshot.
@@ -130,7 +132,7 @@ def files_to_z_order(
     is_worn = has_many_deleted_rows(files)
     is_z_ordered = z_ordered_by(files, physical_names(snapshot, columns), target_size, layout) & ~is_worn
     stays = is_z_ordered & (not full)
-    # A single file that stays in its partition needs no look at the partition: there may be a partition for each file.
+    # A partition with a single unchanged file is not examined, because a table may have a partition for each file.
     is_alone = np.bincount(partitions)[partitions] == 1
     is_unchanged = is_alone & (sizes <= target_size) & ~is_worn
     order = np.flatnonzero(np.isin(partitions, partitions[~stays & ~is_unchanged]))
@@ -174,7 +176,7 @@ def _merge(
     rest: Rows,
     target_size: int,
 ) -> Part | None:
-    """The merge of a partition's runs; None: it has not too many runs, or none is small enough to join the new files.
+    """The merge of a partition's runs; None: the runs are too few, or no run is small enough to join the new files.
 
     Args:
         taken: the rows of a new run, and ``rest``: of the other files.

@@ -63,9 +63,9 @@ def z_order(
     of the largest run, by its saved tree (see ``z_order.selection``). If no file has to be Z-ordered, nothing is
     committed.
 
-    A run writes ceil(bytes / target size) files with about equal numbers of rows in each partition. Equal values share
-    a file, unless they are more than fit into one file. A partition is left out if its run would have only one file,
-    this file fits the target, and at most 5% of its rows are deleted. If a concurrent commit removes a file, only the
+    A new run writes ceil(bytes / target size) files with about equal numbers of rows in each partition. Equal values
+    share a file, unless they do not fit into one file. A partition is left out if only one file would be rewritten, the
+    file fits the target, and at most 5% of its rows are deleted. If a concurrent commit removes a file, only the
     file's partition is left out. Rows that a concurrent commit hides by a deletion vector are hidden in the new files
     too.
 
