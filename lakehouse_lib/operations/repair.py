@@ -1,8 +1,8 @@
 """Find damage in a table's log and files, and repair what can be repaired without losing a row.
 
 The dry run finds damage and changes nothing. The repair removes missing data files from the log in one commit. It
-deletes objects that no version needs: wrong checksums, unreadable checkpoints of versions that can be read without, a
-``_last_checkpoint`` that points to no checkpoint, and temporary files of killed processes.
+deletes objects that no version needs: wrong checksums, unreadable checkpoints of versions that can be read without
+them, wrong log compactions, a ``_last_checkpoint`` without a checkpoint, and temporary files of killed processes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def repair(
     before_repair: Callable[[RepairResult], None] | None = None,
     now: datetime | None = None,
 ) -> RepairResult:
-    """Find damage in the whole log and in the latest version's files; repair it unless ``dry_run``.
+    """Find damage in the whole log and in the latest version's files. Repair it unless ``dry_run``.
 
     A data file is missing if neither the listing of the table's folder nor a request for its path shows it. Files
     outside the table's folder are checked only if ``allowed_roots`` names their folder. Removing a missing file from

@@ -44,8 +44,8 @@ class StoredFiles:
     Attributes:
         inside: files below the table's folder (OBJECT_SCHEMA), hidden files and files of nested tables included;
             without symbolic links and files behind them.
-        elsewhere: files that any version in the log refers to and that are behind a symbolic link or in another folder
-            of ``allowed_roots`` (OBJECT_SCHEMA, sizes and times are 0). Some may no longer exist.
+        elsewhere: files of any version in the log that are behind a symbolic link or in another folder of
+            ``allowed_roots`` (OBJECT_SCHEMA, sizes and times are 0). Some may no longer exist.
         unreadable: the reason why a file cannot be read, by its store path or its path in the log.
     """
 
@@ -129,19 +129,19 @@ def as_files(snapshot: Snapshot, objects: pa.Table, columns: Collection[str]) ->
 
 
 def constants_of(
-    file: DataFile, noted: Sequence[tuple[str, str | None]] | None, reader: TableReader
+    file: DataFile, pairs: Sequence[tuple[str, str | None]] | None, reader: TableReader
 ) -> dict[str, pa.Scalar]:
     """The typed partition values of those columns of the reader that the file does not hold.
 
     A column in the file takes precedence, whatever the table is partitioned by now.
 
     Args:
-        noted: the file's ``partitionValues``.
+        pairs: the file's ``partitionValues``.
 
     Raises:
         LogCorruptedError: a value is not valid for the column's type; the column may have had another type.
     """
-    by_name = {key.lower(): value for key, value in noted or ()}
+    by_name = {key.lower(): value for key, value in pairs or ()}
     constants = {}
     for field in reader.schema.fields:
         key = reader.layout.physical_name(field).lower()
@@ -173,23 +173,23 @@ def _partition_values(
         canonical = file_paths.canonical(files["path"], snapshot.store).to_pylist()
         # A remove without extended file metadata may omit the values: its empty map is not a value of null.
         full = files["extendedFileMetadata"].to_pylist() if "extendedFileMetadata" in files.column_names else None
-        for index, (path, noted) in enumerate(zip(canonical, files["partitionValues"].to_pylist(), strict=True)):
-            if noted or (noted is not None and (full is None or full[index])):
-                logged[path] = noted
+        for index, (path, pairs) in enumerate(zip(canonical, files["partitionValues"].to_pylist(), strict=True)):
+            if pairs or (pairs is not None and (full is None or full[index])):
+                logged[path] = pairs
     current_keys = {snapshot.layout.physical_name(field) for field in snapshot.schema.fields}
     values = []
     for path in paths:
-        noted = logged.get(path)
-        # The case of a column's name may have changed since.
+        pairs = logged.get(path)
+        # The case of a column's name may have changed since the file was written.
         by_key = {name.lower(): value for name, value in partition_values.folders(path.rpartition("/")[0]).items()}
-        by_key |= {name.lower(): value for name, value in noted or ()}
+        by_key |= {name.lower(): value for name, value in pairs or ()}
         # The value of a column from before an overwrite may be under a generated key that the table does not have now.
-        strangers = [(key, value) for key, value in noted or () if key not in current_keys and is_generated(key)]
-        is_older = noted is not None and not strangers
+        former_values = [(key, value) for key, value in pairs or () if key not in current_keys and is_generated(key)]
+        is_older = pairs is not None and not former_values
         for key, current in keys.items():
             if current and is_older:  # the file is older than this partition column: the value is null
                 by_key.setdefault(key.lower(), None)
-        values.append([*((key, by_key[key.lower()]) for key in keys if key.lower() in by_key), *strangers])
+        values.append([*((key, by_key[key.lower()]) for key in keys if key.lower() in by_key), *former_values])
     return values
 
 

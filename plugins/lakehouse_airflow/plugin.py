@@ -21,8 +21,8 @@ class LakehousePlugin(AirflowPlugin):
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
         """The pages; empty if their import fails, which Airflow then shows as an import error of the plugin.
 
-        A property, because every Airflow process loads plugins and only the API server needs this import. It must not
-        raise, because the API server would not start.
+        It is a property, because every Airflow process loads plugins, and only the API server needs this import. If it
+        raised an error, the API server would not start.
         """
         try:
             from lakehouse_airflow.links import URL_PREFIX
@@ -35,7 +35,7 @@ class LakehousePlugin(AirflowPlugin):
 
 
 def _import_errors() -> dict[str, str]:
-    """The import errors of plugins that Airflow shows; before Airflow 3.2 they are a module's variable."""
+    """The import errors of plugins, which Airflow shows. Before Airflow 3.2 they are a variable of its module."""
     if hasattr(plugins_manager, "get_import_errors"):
         errors: dict[str, str] = plugins_manager.get_import_errors()
         return errors

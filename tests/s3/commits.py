@@ -221,7 +221,7 @@ def test_writers_that_are_killed_lose_nothing(server, location, tmp_path, spoil)
 
 
 def test_a_server_behind_which_conditions_get_lost_is_refused(server, location, monkeypatch):
-    monkeypatch.setattr(s3, "_proved", set())
+    monkeypatch.setattr(s3, "_probed_buckets", set())
     with Proxy(server.port, strip=("if-none-match",)) as proxy:
         options = options_of(proxy.url)
         with pytest.raises(StoreRefusedError, match=r"ignores the condition of a put.*single_writer=true"):

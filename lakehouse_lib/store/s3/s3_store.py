@@ -45,8 +45,8 @@ _WHOLE_BELOW = 512 << 10
 _FOLDER_OF_PROBES = "_delta_log"
 
 # Buckets that have refused a conditional put in this process, by endpoint and name.
-_proved: set[tuple[str | None, str]] = set()
-_probing = ProcessLock()
+_probed_buckets: set[tuple[str | None, str]] = set()
+_probe_lock = ProcessLock()
 
 
 class S3Store:
@@ -144,7 +144,7 @@ class S3Store:
         place = self._own_key(path)
         self._check_size(path, data)
         try:
-            tag, current = self._client.ask(path, lambda client: _tagged(client.get_object(**place)))
+            tag, current = self._client.ask(path, lambda client: _tag_and_body(client.get_object(**place)))
         except ObjectNotFoundError:
             return False
         if current != expected:
@@ -153,7 +153,7 @@ class S3Store:
 
     def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
         last = ""
-        for meta in self._listed(folder, {"Delimiter": "/"}, _just_before(start)):
+        for meta in self._objects_in(folder, {"Delimiter": "/"}, _just_before(start)):
             name = meta.path.rpartition("/")[2]
             if name < last:
                 raise StoreError(
@@ -175,7 +175,7 @@ class S3Store:
         return sorted(name for name in names if name and not _leads_out(name))
 
     def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
-        return self._listed(folder, {})
+        return self._objects_in(folder, {})
 
     def delete_many(self, paths: Iterable[str]) -> None:
         keys = (self._own_key(path)["Key"] for path in paths)
@@ -240,7 +240,7 @@ class S3Store:
         bucket, _, key = path.removeprefix("s3://").partition("/")
         return {"Bucket": bucket, "Key": key}
 
-    def _listed(self, folder: str, more: dict[str, str], after: str = "") -> Iterator[ObjectMeta]:
+    def _objects_in(self, folder: str, more: dict[str, str], after: str = "") -> Iterator[ObjectMeta]:
         if after:
             more = {**more, "StartAfter": self._prefix_of(folder) + after}
         for page in self._pages(folder, more):
@@ -272,8 +272,11 @@ class S3Store:
             more = {**more, "ContinuationToken": token}
 
     def _path_of(self, key: str) -> str:
-        """The path of a listed key. A key that no path of the table can name ("t//x", "t/../x") is given by its
-        location, which every method that takes a path refuses."""
+        """The path of a listed key.
+
+        No path of the table can name a key such as "t//x" or "t/../x". Its path is its location, which all methods
+        refuse.
+        """
         path = key.removeprefix(self._prefix)
         return f"s3://{self._bucket}/{key}" if _leads_out(path) else path
 
@@ -281,7 +284,7 @@ class S3Store:
         for tries in range(_TRIES_OF_A_KEY):
             named = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
             what = f"the deletion of {len(keys)} objects"
-            answer = self._client.ask(what, partial(_deleted, Bucket=self._bucket, Delete=named))
+            answer = self._client.ask(what, partial(_delete_objects, Bucket=self._bucket, Delete=named))
             failed = [failure for failure in answer.get("Errors", ()) if failure.get("Code") != "NoSuchKey"]
             if not failed:
                 return
@@ -308,15 +311,15 @@ class S3Store:
     def _check_conditions(self) -> None:
         """Check once in a process that the bucket refuses a put whose condition does not hold."""
         bucket = self._options.endpoint_url, self._bucket
-        if bucket in _proved:
+        if bucket in _probed_buckets:
             return
-        with _probing:
-            if bucket not in _proved:
+        with _probe_lock:
+            if bucket not in _probed_buckets:
                 self._probe()
-                _proved.add(bucket)
+                _probed_buckets.add(bucket)
 
     def _probe(self) -> None:
-        # A name that readers of the log ignore, and that sorts before theirs.
+        # Readers of the log ignore this name. It sorts before the names that they list.
         path = f"{_FOLDER_OF_PROBES}/.conditional-put-{uuid.uuid4()}"
         place = self._own_key(path)
         is_refused = self._client.ask(
@@ -376,11 +379,11 @@ def _page(client: Any, **parameters: Any) -> Any:
     return client.list_objects_v2(**parameters)
 
 
-def _deleted(client: Any, **parameters: Any) -> Any:
+def _delete_objects(client: Any, **parameters: Any) -> Any:
     return client.delete_objects(**parameters)
 
 
-def _tagged(answer: Mapping[str, Any]) -> tuple[str, bytes]:
+def _tag_and_body(answer: Mapping[str, Any]) -> tuple[str, bytes]:
     return str(answer["ETag"]), answer["Body"].read()
 
 
@@ -398,7 +401,7 @@ def _tail(client: Any, place: Mapping[str, str]) -> tuple[bytes, int]:
 
 
 def _just_before(start: str) -> str:
-    """A text shortly before ``start`` in sort order, after which a listing begins."""
+    """A text shortly before ``start`` in sort order. A listing begins after it."""
     if not start:
         return ""
     before = chr(ord(start[-1]) - 1)

@@ -16,8 +16,8 @@ from spark_jobs.process.parent import dying_with_parent
 def dying_with_supervisor() -> Iterator[None]:
     """While the block runs, the kernel kills this task if its supervisor dies.
 
-    Airflow retries a task whose supervisor sends no heartbeat, and the old process would run beside the retry until
-    its next message. Does nothing in a task without a supervisor (``dag.test()``).
+    Airflow retries a task whose supervisor sends no heartbeat. The old process would run at the same time as the retry,
+    until its next message. Does nothing in a task without a supervisor (``dag.test()``).
 
     Raises:
         AirflowException: the supervisor has already died.

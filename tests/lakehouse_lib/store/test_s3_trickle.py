@@ -108,7 +108,7 @@ def test_a_large_answer_over_a_slow_line_is_read_to_its_end(location, s3_server)
 def test_a_put_whose_answer_trickles_may_have_been_stored(location, s3_server, monkeypatch):
     with dripping(WHOLE, 9, 0.2) as url:
         store = at(url, location, s3_server)
-        monkeypatch.setattr(s3, "_proved", {(url, "bucket")})
+        monkeypatch.setattr(s3, "_probed_buckets", {(url, "bucket")})
         with pytest.raises(StoreError) as caught:
             store.put_if_absent("_delta_log/0.json", b"0")
         assert not isinstance(caught.value, StoreRefusedError)

@@ -1,6 +1,7 @@
 """Writing rows with Spark's own writer, or with the library's writer in Spark's Python workers.
 
-Spark's own writer is used where a rename is cheap, the other in object stores, where a rename is a copy.
+The library's writer is used in object stores, where Spark's writer would rename files and a rename is a copy, and for
+writer properties that Spark's writer does not have.
 """
 
 #: The name of Spark's folders in a table is ``spark_write=<uuid>``, like that of a partition.
