@@ -75,11 +75,11 @@ class Operation:
     """A verb that jobs and operators run.
 
     Attributes:
-        name: a Python name; the job of an operation that moves bytes is ``spark_jobs.NAME``.
+        name: a Python name; the job of an operation that needs an engine is ``spark_jobs.NAME``.
         description: its text in ``--help``.
         function: its function, as ``module:name`` below ``lakehouse_lib``.
         result: the type of the function's result; ``erase`` returns one result for each delete.
-        moves_bytes: whether it needs an engine; Airflow submits such an operation as a job.
+        moves_bytes: whether it reads or writes data files and needs an engine; Airflow submits it as a job.
     """
 
     name: str
@@ -106,7 +106,7 @@ class TableOperation(Operation):
         """Run the operation on the table of a snapshot, and return its ``result``.
 
         Args:
-            engine: the engine of an operation that moves bytes.
+            engine: the engine of an operation that needs one.
             arguments: values of the parameters except ``table``, and other arguments of the function. A condition is
                 SQL text, assignments have SQL texts, and a version may be text of digits.
         """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LakehouseVacuumOperator(LakehouseTableOperator):
-    """Deletes data files that were removed from the table longer ago than the retention.
+    """Deletes files that were removed from the table longer ago than the retention, and older files not in the log.
 
     Args:
         retention_hours: default: the registry's, else the table's own (``delta.deletedFileRetentionDuration``).
