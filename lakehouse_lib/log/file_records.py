@@ -34,7 +34,7 @@ class FileRecord:
         path: the store path of the record.
         modified: when it was written, in ms since the epoch.
         files: the store paths of the files.
-        description: what the writer of the record has said.
+        description: the JSON values that the writer of the record has added.
     """
 
     path: str

@@ -16,7 +16,7 @@ class PostCommitHookProperties:
         create_checkpoint: write the checkpoint that is due by ``delta.checkpointInterval``. False: the next checkpoint
             is due after the next interval.
         cleanup_expired_logs: True: delete expired log files after this commit, even without a checkpoint, and even if
-            ``delta.enableExpiredLogCleanup`` is false; False: do not; None: after a checkpoint, as the property says.
+            ``delta.enableExpiredLogCleanup`` is false; False: do not; None: after a checkpoint, if it is true.
 
     Raises:
         InvalidArgumentError: a value is not a Boolean.

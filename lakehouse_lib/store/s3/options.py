@@ -167,7 +167,7 @@ class _Reader:
                 hint="This library commits by conditional puts, which writers with that option ignore. Leave it out, "
                 "and let none of them write to the table"
                 if unsafe
-                else f"Known are {', '.join(sorted(_NAMES))}, each also with the prefix aws_",
+                else f"The options are {', '.join(sorted(_NAMES))}, each also with the prefix aws_",
                 code="DELTA_INVALID_STORAGE_OPTION",
             )
         if not isinstance(value, str):

@@ -66,7 +66,7 @@ def test_times_have_units():
     ("settings", "what"),
     [
         ({"secret": SECRET}, "'secret' is unknown"),
-        ({"AWS_BUCKET_NAME": "x"}, "'AWS_BUCKET_NAME' is unknown.*Known are access_key_id"),
+        ({"AWS_BUCKET_NAME": "x"}, "'AWS_BUCKET_NAME' is unknown.*The options are access_key_id"),
         ({"AWS_S3_ALLOW_UNSAFE_RENAME": "true"}, "UNSAFE_RENAME' is unknown.*conditional puts"),
         ({"AWS_S3_LOCKING_PROVIDER": "dynamodb"}, "LOCKING_PROVIDER' is unknown.*conditional puts"),
         ({"allow_http": True}, "'allow_http' is of type bool; expected text"),

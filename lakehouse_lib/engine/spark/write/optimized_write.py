@@ -19,7 +19,7 @@ _PARTS = 1000
 
 
 def rebalanced(frame: Any, target: WriteTarget) -> Any:
-    """The frame with the rows of each partition of the table in as few tasks as possible, if the table says so.
+    """The frame with the rows of each partition in as few tasks as possible, if the table has optimized writes.
 
     Spark decides on the tasks after the shuffle, by the bytes that it has: a partition that is larger than the size in
     ``settings`` is split, and small partitions share a task.
