@@ -129,7 +129,9 @@ def _is_bare(comparison: object, column: object) -> bool:
 
 
 def _of_events(lines: Iterable[str], location: str) -> Iterator[frozenset[str]]:
-    place = location.rstrip("/").removeprefix("file://")
+    # Spark may use another scheme than the location. A scan may list folders of the table.
+    path = re.sub(r"^[A-Za-z][A-Za-z0-9+.-]*:", "", location).strip("/")
+    is_of_table = re.compile(rf"[\[ ][A-Za-z][A-Za-z0-9+.-]*:/+{re.escape(path)}[/,\]]")
     by_execution: dict[object, frozenset[str] | None] = {}
     for line in lines:
         if "physicalPlanDescription" not in line:
@@ -140,7 +142,7 @@ def _of_events(lines: Iterable[str], location: str) -> Iterator[frozenset[str]]:
             continue
         if event.get("Event") not in _STARTS:
             continue
-        scans = [scan for scan in _SCAN.findall(event["physicalPlanDescription"]) if place in scan]
+        scans = [scan for scan in _SCAN.findall(event["physicalPlanDescription"]) if is_of_table.search(scan)]
         if scans:  # an update of the plan replaces the first plan
             by_execution[event.get("executionId")] = frozenset(
                 column.strip() for scan in scans for text in _FILTERS.findall(scan) for column in _FILTER.findall(text)

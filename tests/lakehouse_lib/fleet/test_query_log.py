@@ -70,6 +70,28 @@ def test_an_event_log_of_spark_has_the_pushed_filters(table: Path, tmp_path: Pat
     assert filtered_columns(text, "orders", "/elsewhere") == []
 
 
+@pytest.mark.parametrize(
+    ("scanned", "location", "is_scan_of_table"),
+    [
+        ("file:/data/orders", "/data/orders", True),
+        ("file:/data/orders", "file:///data/orders/", True),
+        ("file:/data/orders/day=1, file:/data/orders/day=2", "/data/orders", True),
+        ("s3a://lake/orders", "s3://lake/orders", True),
+        ("file:/data/orders_2", "/data/orders", False),
+        ("file:/old/data/orders", "/data/orders", False),
+    ],
+)
+def test_scans_of_other_tables_do_not_count(scanned: str, location: str, is_scan_of_table: bool) -> None:
+    plan = f"(1) Scan parquet \nLocation: InMemoryFileIndex [{scanned}]\nPushedFilters: [EqualTo(id,5)]\n"
+    event = {
+        "Event": "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart",
+        "executionId": 1,
+        "physicalPlanDescription": plan,
+    }
+    queries = filtered_columns(json.dumps(event), "orders", location)
+    assert queries == ([frozenset({"id"})] if is_scan_of_table else [])
+
+
 def _formatted(spark: Any) -> Any:
     return spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")
 
