@@ -16,6 +16,7 @@ PAGES = (
     "altering",
     "auto-compaction",
     "change-data-feed",
+    "change-events",
     "cloning",
     "computed-columns",
     "constraints",

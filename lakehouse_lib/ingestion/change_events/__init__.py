@@ -1,1 +1,1 @@
-"""Change events of a source, such as a database's change stream, applied to a table: its rows follow the source's."""
+"""Change events of a source, such as a stream of changes of a database, and the table that gets the source's rows."""

@@ -31,8 +31,8 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction.application_transactions import duplicate_error
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
-#: Application id of the ``txn`` that orders the commits of ``apply_changes``: two at the same time conflict, because
-#: each must see the other's recorded deletions.
+#: Application id of the ``txn`` that orders the commits of ``apply_changes``. Two runs at the same time conflict,
+#: because each must see the deletions that the other one records.
 _APPLICATION = "lakehouse.apply_changes"
 _MOST_ATTEMPTS = 10
 #: A clause of a merge: its case, its action, a condition, and the columns that get the values of the source.
@@ -52,8 +52,8 @@ def apply_changes(
     """Apply change events to a table in one commit.
 
     The table depends only on the events that were applied, and not on their order, batches or repetition. Deletions
-    are recorded in a second table before the commit: a later event of an earlier time must not bring a row back. This
-    is safe to repeat, so a killed run is simply run again with the same events.
+    are recorded in a second table before the commit: an event that arrives late, with an earlier sequence, must not
+    bring a row back. Every step can be repeated, so a killed run is run again with the same events.
 
     Args:
         events: keys, sequence, the columns of the table, and the columns of ``rules.apply_as_deletes``.
@@ -111,7 +111,7 @@ def _apply(
         engine,
         replace(properties, app_transactions=(*(properties.app_transactions or ()), order)),
     )
-    counts = {"numEvents": len(rows), "numDuplicateEvents": events.doubled}
+    counts = {"numEvents": len(rows), "numDuplicateEvents": events.duplicates}
     return replace(result, metrics={**result.metrics, **counts})
 
 
@@ -164,12 +164,12 @@ def _events(snapshot: Snapshot, rows: pa.Table, rules: ChangeRules, merges_schem
 
 
 def _is_plain(column: Field) -> bool:
-    """Whether events set a column of the table, and neither the table itself nor this module does."""
+    """Whether a column gets its values from events, and not from its expression or from this module."""
     return column.name not in (START, END, SEQUENCES) and not is_computed(column)
 
 
 def _current_rows(snapshot: Snapshot, events: ChangeEvents, rules: ChangeRules) -> pa.Table:
-    """The table's rows with keys of the events: only the columns that decide.
+    """The table's rows with keys of the events: only the columns on which the changes depend.
 
     Raises:
         InvalidArgumentError: the table lacks a key, or has rows without a sequence.
@@ -208,7 +208,7 @@ def _deletions(store: ObjectStore, events: ChangeEvents, rules: ChangeRules) -> 
 
 
 def _record_deletions(store: ObjectStore, changes: RowChanges, rules: ChangeRules, engine: Engine) -> None:
-    """Record new deletions: of each key the last one, or with history all of them."""
+    """Record new deletions: the last deletion of each key, or with history all of them."""
     if not len(changes.deleted_keys):
         return
     try:

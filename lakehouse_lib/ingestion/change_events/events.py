@@ -22,13 +22,13 @@ class ChangeEvents:
         rows: the keys, the sequence and the other columns of the table.
         sequence: the sequence of each event.
         is_delete: whether an event deletes its row.
-        doubled: the number of events that were left out because they occur twice.
+        duplicates: the number of events that were left out because they occur twice.
     """
 
     rows: pa.Table
     sequence: pa.ChunkedArray
     is_delete: np.ndarray
-    doubled: int
+    duplicates: int
 
 
 def change_events(rows: pa.Table, is_delete: pa.Array | pa.ChunkedArray, rules: ChangeRules) -> ChangeEvents:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.ingestion.change_events.events import ChangeEvents, group_starts
-from lakehouse_lib.ingestion.change_events.latest import RowChanges, column_of, column_sequence, struct_of, taken
+from lakehouse_lib.ingestion.change_events.latest import RowChanges, column_of, column_sequence, struct_of, values_at
 from lakehouse_lib.ingestion.change_events.rules import ACTION, END, SEQUENCES, START, ChangeRules
 
 _ROW, _DELETION, _EVENT = 0, 1, 2
@@ -35,7 +35,7 @@ def history_rows(events: ChangeEvents, current: pa.Table, deleted: pa.Table, rul
     sequences = points["sequence"]
     end = sequences.take(pa.array(following, mask=following < 0))
     is_row, is_event = kind == _ROW, kind == _EVENT
-    stored_end = taken(current[END], None, np.where(is_row, place, -1)).cast(end.type)
+    stored_end = values_at(current[END], None, np.where(is_row, place, -1)).cast(end.type)
     changed = is_row & ~_same(end, stored_end)
 
     columns, chosen_sequences = {}, {}
@@ -52,8 +52,8 @@ def history_rows(events: ChangeEvents, current: pa.Table, deleted: pa.Table, rul
             point = _last_since(is_set, starts | is_delete)
             index = np.where(point >= 0, own[point], -1)
             chosen_sequences[name] = sequences.take(pa.array(point, mask=point < 0))
-            changed |= is_row & ~_same(chosen_sequences[name], taken(before, None, np.where(is_row, place, -1)))
-        columns[name] = taken(values, stored, index)
+            changed |= is_row & ~_same(chosen_sequences[name], values_at(before, None, np.where(is_row, place, -1)))
+        columns[name] = values_at(values, stored, index)
     action = np.select([changed, is_event & ~is_delete], ["update", "insert"], "")
     rows = points.select(keys)
     for name, column in columns.items():

@@ -53,10 +53,10 @@ def latest_rows(events: ChangeEvents, current: pa.Table, deleted: pa.Table, rule
     row_of, record_of = positions(group_keys, current, keys), positions(group_keys, deleted, keys)
 
     last_delete = last_true(events.is_delete, starts, ends)
-    recorded = ranked(was_deleted, record_of)
-    deletion = np.maximum(ranked(event, last_delete), recorded)
-    upsert = ranked(event, last_true(~events.is_delete, starts, ends))
-    stored = ranked(row, row_of)
+    recorded = ranks_at(was_deleted, record_of)
+    deletion = np.maximum(ranks_at(event, last_delete), recorded)
+    upsert = ranks_at(event, last_true(~events.is_delete, starts, ends))
+    stored = ranks_at(row, row_of)
     has_row = row_of >= 0
     lives = (np.maximum(upsert, stored) > deletion) | (has_row & (deletion < 0))
 
@@ -67,13 +67,13 @@ def latest_rows(events: ChangeEvents, current: pa.Table, deleted: pa.Table, rule
         if rules.ignore_null_updates:
             is_set = is_set & pc.is_valid(values).to_numpy(zero_copy_only=False)
         event_of = last_true(is_set, starts, ends)
-        event_rank, own_rank = ranked(event, event_of), ranked(own, row_of)
+        event_rank, own_rank = ranks_at(event, event_of), ranks_at(own, row_of)
         takes_event = (event_rank > own_rank) & (event_rank > deletion)
         keeps = ~takes_event & has_row & ((own_rank > deletion) | (deletion < 0))
         changed |= takes_event | (~keeps & (own_rank >= 0))
         index = np.where(takes_event, event_of, np.where(keeps, len(values) + row_of, -1))
-        columns[name] = taken(values, column_of(current, name, values.type), index)
-        chosen_sequences[name] = taken(events.sequence, own_sequences[name], index)
+        columns[name] = values_at(values, column_of(current, name, values.type), index)
+        chosen_sequences[name] = values_at(events.sequence, own_sequences[name], index)
     action = np.select(
         [lives & has_row & changed, lives & ~has_row, ~lives & has_row], ["update", "insert", "delete"], ""
     )
@@ -83,8 +83,10 @@ def latest_rows(events: ChangeEvents, current: pa.Table, deleted: pa.Table, rule
     if rules.ignore_null_updates:
         rows = rows.append_column(SEQUENCES, struct_of(chosen_sequences))
     rows = rows.append_column(ACTION, pa.array(action, pa.string())).filter(pa.array(action != ""))
-    is_new = ranked(event, last_delete) > recorded
-    new_records = group_keys.append_column(sequence, taken(events.sequence, None, np.where(is_new, last_delete, -1)))
+    is_new = ranks_at(event, last_delete) > recorded
+    new_records = group_keys.append_column(
+        sequence, values_at(events.sequence, None, np.where(is_new, last_delete, -1))
+    )
     return RowChanges(rows, new_records.filter(pa.array(is_new)))
 
 
@@ -136,12 +138,12 @@ def last_true(mask: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndar
     return np.where(last >= starts, last, -1)
 
 
-def ranked(ranks: np.ndarray, places: np.ndarray) -> np.ndarray:
+def ranks_at(ranks: np.ndarray, places: np.ndarray) -> np.ndarray:
     """The ranks at these positions; -1 at the position -1."""
     return np.where(places >= 0, np.append(ranks, -1)[places], -1)
 
 
-def taken(events: pa.ChunkedArray, current: pa.ChunkedArray | None, index: np.ndarray) -> pa.ChunkedArray:
+def values_at(events: pa.ChunkedArray, current: pa.ChunkedArray | None, index: np.ndarray) -> pa.ChunkedArray:
     """Values of the events and then of the table's rows, at these positions; NULL at -1."""
     chunks = [*events.chunks, *([] if current is None else (chunk.cast(events.type) for chunk in current.chunks))]
     values = pa.chunked_array(chunks, events.type)

@@ -1,4 +1,4 @@
-"""Random change events, late, doubled and in any batches, give the table that a sequential replay gives."""
+"""Random change events, late, repeated and in any batches, give the table that a sequential replay gives."""
 
 from __future__ import annotations
 
