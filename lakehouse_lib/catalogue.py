@@ -223,6 +223,25 @@ MERGE_ROWS = Operation(
     ChangeResult,
     moves_bytes=True,
 )
+APPLY_CHANGES = Operation(
+    "apply_changes",
+    "Apply the change events that were added to a Delta table since the last run to another Delta table.",
+    (
+        Parameter("table", "location", "the table that follows the events; created by the first run", required=True),
+        Parameter("events", "location", "the Delta table with the events", required=True),
+        Parameter("keys", "names", "the columns that identify a row", required=True),
+        Parameter("sequence_by", "text", "the column that orders the events of a key", required=True),
+        Parameter("apply_as_deletes", "condition", "the events that delete their row, such as op = 'D'"),
+        Parameter("except_columns", "names", "columns of the events that are not columns of the table", default=()),
+        Parameter("ignore_null_updates", "flag", "keep the table's value if an event has NULL", default=False),
+        Parameter("stored_as_scd_type", "integer", "1: the latest row of each key (default); 2: all rows", default=1),
+        Parameter("merge_schema", "flag", "add columns that only the events have", default=False),
+        Parameter("deleted_keys", "location", "the table of deletions; default: TABLE_deleted_keys"),
+    ),
+    "ingestion.change_events.follow:follow_events",
+    ChangeResult,
+    moves_bytes=True,
+)
 CLONE = Operation(
     "clone",
     "Create a new Delta table from a version of another table.",

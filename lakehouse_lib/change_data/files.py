@@ -48,14 +48,14 @@ def changed_files(commit: CommitActions, store: ObjectStore) -> list[ChangedFile
     Removed files may lack partition values and size (``with_what_was_added``).
     """
     if len(commit.changes):
-        return [ChangedFiles(_as_files(commit.changes), None)]
+        return [ChangedFiles(as_files(commit.changes), None)]
     added, removed = commit.adds, commit.removes
     kept_added, kept_removed, deleted, restored = _pair(commit, store)
     parts = [
-        ChangedFiles(_as_files(removed.filter(kept_removed)), "delete", before=True),
+        ChangedFiles(as_files(removed.filter(kept_removed)), "delete", before=True),
         ChangedFiles(deleted, "delete"),
         ChangedFiles(restored, "insert"),
-        ChangedFiles(_as_files(added.filter(kept_added)), "insert"),
+        ChangedFiles(as_files(added.filter(kept_added)), "insert"),
     ]
     return [part for part in parts if len(part.files)]
 
@@ -141,8 +141,8 @@ def _rows(file: pa.Table, store: ObjectStore) -> int:
     return int(read_footer(store, file_paths.decode(file["path"][0].as_py(), store)).num_rows)
 
 
-def _as_files(actions: pa.Table) -> pa.Table:
-    """Removes or change files as a files table; missing columns are null."""
+def as_files(actions: pa.Table) -> pa.Table:
+    """Actions of files as a files table; missing columns are null."""
     columns = [
         actions[column.name] if column.name in actions.column_names else pa.nulls(len(actions), column.type)
         for column in FILE_SCHEMA

@@ -8,9 +8,9 @@ from typing import Any
 
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.ingestion.change_events.apply import apply_changes as apply_events
+from lakehouse_lib.ingestion.change_events.apply import create_target
 from lakehouse_lib.ingestion.change_events.rules import ChangeRules
 from lakehouse_lib.operations.results import ChangeResult
-from lakehouse_lib.operations.write.create import create_table
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.store import open_store
 from lakehouse_lib.table.delta_table import DeltaTable
@@ -65,8 +65,7 @@ def apply_changes(
     )
     rows = rows_of(events, store.root)
     if table is None:
-        columns = Schema.from_arrow(rows.schema)
-        create_table(store, Schema([columns.field(name) for name in rules.data_columns(columns.names)]), mode="ignore")
+        create_target(store, Schema.from_arrow(rows.schema), rules)
     result = apply_events(
         store,
         rows,

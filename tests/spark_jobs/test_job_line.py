@@ -14,6 +14,7 @@ import pytest
 from spark_jobs import (
     add_constraint,
     aggregate,
+    apply_changes,
     clone,
     compact,
     compute_statistics,
@@ -32,6 +33,7 @@ JOBS = {
     for job in (
         add_constraint,
         aggregate,
+        apply_changes,
         clone,
         compact,
         compute_statistics,
@@ -78,6 +80,7 @@ def test_missing_arguments_are_an_error_line(capsys: pytest.CaptureFixture[str],
         ("update_rows", ["--updates", '{"a": "1"}']),
         ("add_constraint", ["--constraints", '{"c": "a > 1"}']),
         ("clone", ["--target", "t"]),
+        ("apply_changes", ["--events", "nowhere", "--keys", "id", "--sequence-by", "ts"]),
         ("merge_rows", ["--source", "s", "--predicate", "target.a = source.a", "--clauses", "[]"]),
     ],
 )

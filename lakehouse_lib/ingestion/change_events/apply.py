@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.incoming import Incoming
 from lakehouse_lib.engine.merge_plan import MergeAction, MergeCase, MergeClause
 from lakehouse_lib.errors import ConcurrentTransactionError, TableNotFoundError
 from lakehouse_lib.expressions import matches, parse, parse_value
@@ -22,6 +23,7 @@ from lakehouse_lib.operations.alter.columns import add_columns
 from lakehouse_lib.operations.dml.merge import merge
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.write.create import create_table
+from lakehouse_lib.operations.write.write import Write, write
 from lakehouse_lib.protocol.actions import Transaction
 from lakehouse_lib.schema import Field, Schema, align
 from lakehouse_lib.schema.enforcement import is_computed
@@ -86,6 +88,11 @@ def apply_changes(
     raise AssertionError("the last attempt returns or raises")
 
 
+def create_target(store: ObjectStore, events: Schema, rules: ChangeRules) -> None:
+    """Create the table for events with these columns if it does not exist."""
+    create_table(store, Schema([events.field(name) for name in rules.data_columns(events.names)]), mode="ignore")
+
+
 def _apply(
     snapshot: Snapshot,
     rows: pa.Table,
@@ -111,6 +118,9 @@ def _apply(
         engine,
         replace(properties, app_transactions=(*(properties.app_transactions or ()), order)),
     )
+    if result.version is None and properties.app_transactions:  # nothing changes, but the transactions are committed
+        empty = Incoming(None, snapshot.schema.to_arrow())
+        result = write(snapshot.store, empty, Write("append"), engine, snapshot=snapshot, commit_properties=properties)
     counts = {"numEvents": len(rows), "numDuplicateEvents": events.duplicates}
     return replace(result, metrics={**result.metrics, **counts})
 

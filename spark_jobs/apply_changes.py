@@ -1,0 +1,62 @@
+"""Apply the change events that were added to a Delta table since the last run to another Delta table."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lakehouse_lib.catalogue import APPLY_CHANGES
+from spark_jobs.command_line import Arguments
+from spark_jobs.job import Result, require_predicate, run_job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def arguments() -> Arguments:
+    return Arguments(APPLY_CHANGES.name, APPLY_CHANGES.description, APPLY_CHANGES.parameters)
+
+
+def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
+    """The job; its result if there are no new events, without Spark."""
+    from lakehouse_lib.ingestion.change_events.follow import applied_version, follow_events
+    from lakehouse_lib.ingestion.change_events.rules import ChangeRules
+    from lakehouse_lib.operations.results import ChangeResult
+    from lakehouse_lib.snapshot import load_snapshot
+    from lakehouse_lib.store import open_store
+
+    if options.apply_as_deletes is not None:
+        require_predicate(options.apply_as_deletes, options.table)
+    rules = ChangeRules(
+        tuple(options.keys),
+        options.sequence_by,
+        options.apply_as_deletes,
+        tuple(options.except_columns),
+        options.ignore_null_updates,
+        options.stored_as_scd_type,
+    )
+    settings = options.storage_options
+    location = options.deleted_keys or f"{options.table.rstrip('/')}_deleted_keys"
+    table = open_store(options.table, settings.get(options.table))
+    events = open_store(options.events, settings.get(options.events))
+    deleted_keys = open_store(location, settings.get(location, settings.get(options.table)))
+    latest = load_snapshot(events)
+    if applied_version(table, latest) == latest.version:
+        version = load_snapshot(table).version
+        return {**ChangeResult(table.root, version, None, {}).to_dict(), "table": options.table}
+
+    def run(spark: SparkSession) -> Result:
+        from lakehouse_lib.engine.spark.engine import SparkEngine
+
+        result = follow_events(
+            table, events, rules, SparkEngine(spark), deleted_keys=deleted_keys, merges_schema=options.merge_schema
+        )
+        return {**result.to_dict(), "table": options.table}
+
+    return run
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(arguments(), prepare))
