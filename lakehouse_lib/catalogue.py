@@ -149,7 +149,9 @@ Z_ORDER = TableOperation(
     "Z-order a Delta table, so that predicates on these columns skip most files.",
     (
         _TABLE,
-        Parameter("columns", "names", "the columns that queries filter by", required=True),
+        Parameter(
+            "columns", "names", "the columns that queries filter by; without them, the clustering columns of the table"
+        ),
         _TARGET_FILE_SIZE,
         Parameter("full", "flag", "also rewrite files that are Z-ordered already", default=False),
     ),

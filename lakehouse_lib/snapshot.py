@@ -16,7 +16,8 @@ from lakehouse_lib import features
 from lakehouse_lib.data_skipping import file_pruning, with_generated_partitions
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, VersionNotFoundError
 from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.features import column_mapping, materialize_partition_columns, row_tracking
+from lakehouse_lib.features import column_mapping, row_tracking
+from lakehouse_lib.features.file_layout import clustering, materialize_partition_columns
 from lakehouse_lib.features.in_commit_timestamp import effective_properties
 from lakehouse_lib.log import file_names as names
 from lakehouse_lib.log.cache import CACHE
@@ -31,7 +32,7 @@ from lakehouse_lib.log.segment import Checkpoint, Commit, commits_since
 from lakehouse_lib.log.table_identity import Landmark, replaced
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction
 from lakehouse_lib.schema import Field, Schema, TableLayout
-from lakehouse_lib.statistics import WrittenStatistics
+from lakehouse_lib.statistics import ColumnPath, WrittenStatistics
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 logger = logging.getLogger(__name__)
@@ -139,6 +140,12 @@ class Snapshot:
     @property
     def domains(self) -> dict[str, DomainMetadata]:
         return dict(self.state.domains)
+
+    @cached_property
+    def clustering_columns(self) -> tuple[ColumnPath, ...]:
+        """The paths of the columns by which the table is clustered (CLUSTER BY); empty if it is not."""
+        table, version = self.store.root, self.version
+        return clustering.clustering_columns(self.protocol, self.domains, self.layout, table=table, version=version)
 
     @property
     def partition_columns(self) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from lakehouse_lib.features import (
     deletion_vectors,
     domain_metadata,
     in_commit_timestamp,
-    materialize_partition_columns,
     row_tracking,
     type_widening,
 )
@@ -30,6 +29,7 @@ from lakehouse_lib.features.feature import (
     primitive_type,
     property_prefix,
 )
+from lakehouse_lib.features.file_layout import clustering, materialize_partition_columns
 from lakehouse_lib.protocol.table_properties import (
     ICEBERG_COMPAT_V1,
     ICEBERG_COMPAT_V2,
@@ -66,16 +66,7 @@ FEATURES: Mapping[str, Feature] = {
         ),
         domain_metadata.FEATURE,
         row_tracking.FEATURE,
-        Feature(
-            "clustering",
-            False,
-            True,
-            False,
-            never,
-            "the clustering domain is not updated yet",
-            used=always,
-            requires=("domainMetadata",),
-        ),
+        clustering.FEATURE,
         in_commit_timestamp.FEATURE,
         column_defaults.FEATURE,
         type_widening.FEATURE,

@@ -2,8 +2,8 @@
 
 The plan is an anti-join of the files of two versions by path and deletion vector. A dry run only plans. Files that
 both versions have stay, and no data file is read or written. As in delta-spark, the protocol keeps the features of both
-versions. No row id or column id is assigned twice. Domains and application transactions stay those of the latest
-version.
+versions. No row id or column id is assigned twice. The clustering columns are those of the earlier version. Other
+domains and application transactions stay those of the latest version.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from lakehouse_lib.arrow.values import literal
 from lakehouse_lib.errors import InvalidArgumentError, UnsupportedFeatureError
 from lakehouse_lib.features import row_tracking
 from lakehouse_lib.features.computed_columns.identity_columns import with_marks_of
+from lakehouse_lib.features.file_layout import clustering
 from lakehouse_lib.log.history import moment_of
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.files import total_size
@@ -93,6 +94,7 @@ def restore(
         features.check_removal(latest.metadata, table=store.root, version=latest.version)
     metadata = restored_metadata(latest.metadata, restored.metadata)
     names = features.writer_features(restored.protocol) | features.reader_features(restored.protocol)
+    domains = clustering.domain_after(latest.domains, restored.domains)
     metrics = _metrics(files, latest.file_columns(["size"]))
     change = TableChange(
         "RESTORE",
@@ -101,13 +103,14 @@ def restore(
         removed=files.removed,
         metadata=metadata,
         features=names,
+        domains=domains,
         reads=(None,),
         keeps_row_ids=True,
         is_exclusive=True,
         metrics=metrics,
     )
     version = None
-    is_equal = metadata == latest.metadata and not len(files.added) and not len(files.removed)
+    is_equal = metadata == latest.metadata and not domains and not len(files.added) and not len(files.removed)
     if not dry_run and not is_equal:
         version = version_of(change.on(latest, store).commit(commit_properties))
     return RestoreResult(

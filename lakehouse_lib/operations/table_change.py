@@ -12,7 +12,7 @@ from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features import protocol_for
 from lakehouse_lib.features.checkpoints.checkpoint_protection import with_protection_of
 from lakehouse_lib.operations.files import record_count, total_size
-from lakehouse_lib.protocol.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, Metadata, Protocol
+from lakehouse_lib.protocol.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, DomainMetadata, Metadata, Protocol
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import OptimisticTransaction
@@ -31,6 +31,7 @@ class TableChange:
         features: names of further features that the protocol gets with the metadata.
         versions: the least reader version and writer version that the protocol gets with the metadata.
         protocol: the table's new protocol; None: unchanged, or the one that the metadata requires.
+        domains: domains that the change writes.
         reads: the predicates that the change read; None among them means the whole table. Empty: a blind write.
         moves_rows: ``added`` has the rows of ``removed``, so no row changes (``dataChange`` is false).
         keeps_row_ids: copied rows have their row ids in a column of the new files, if the table has row tracking.
@@ -47,6 +48,7 @@ class TableChange:
     features: frozenset[str] = frozenset()
     versions: tuple[int, int] = (1, 1)
     protocol: Protocol | None = None
+    domains: tuple[DomainMetadata, ...] = ()
     reads: tuple[Predicate | None, ...] = ()
     moves_rows: bool = False
     keeps_row_ids: bool = False
@@ -66,6 +68,8 @@ class TableChange:
             )
         elif self.protocol is not None:
             transaction.set_protocol(self.protocol)
+        for domain in self.domains:
+            transaction.set_domain(domain)
         for predicate in self.reads:
             transaction.read(predicate)
         transaction.remove(self.removed, data_change=not self.moves_rows)

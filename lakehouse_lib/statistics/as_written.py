@@ -9,9 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from lakehouse_lib.arrow.values import flags_of
 from lakehouse_lib.schema import DataType, PrimitiveType, StructType
 from lakehouse_lib.statistics.columns import ColumnPath
 from lakehouse_lib.statistics.json_form import from_text, json_rows, json_type
@@ -64,6 +67,17 @@ class WrittenStatistics:
         return pa.Table.from_batches(
             [pa.RecordBatch.from_arrays(columns, schema=self.schema) for columns in chunks], self.schema
         )
+
+    def without_counts(self, written: pa.Table) -> NDArray[np.bool_]:
+        """Which files have no row count, or no null count of a column of ``counts``.
+
+        Args:
+            written: statistics of files (``schema``).
+        """
+        missing = flags_of(written["numRecords"].is_null())
+        for path in _paths(self.counts):
+            missing = missing | flags_of(pc.is_null(pc.struct_field(written["nullCount"], list(path))))
+        return missing
 
     def _schema(self, leaf: Callable[[PrimitiveType], pa.DataType]) -> pa.Schema:
         ends = _arrow(self.ends, leaf)

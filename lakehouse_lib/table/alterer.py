@@ -289,6 +289,23 @@ class TableAlterer:
         latest, commit = self._begin(commit_properties, post_commithook_properties)
         self._end(drop_columns(latest, column_names, commit_properties=commit))
 
+    def cluster_by(
+        self,
+        columns: Sequence[str] | str | None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> None:
+        """Set the columns by which ``optimize.z_order()`` clusters the table; see ``operations.alter.clustering``.
+
+        Args:
+            columns: at most four; None or []: the table is not clustered any more.
+        """
+        from lakehouse_lib.operations.alter.clustering import cluster_by
+
+        latest, commit = self._begin(commit_properties, post_commithook_properties)
+        self._end(cluster_by(latest, [columns] if isinstance(columns, str) else columns, commit_properties=commit))
+
     @also_by_position("commit_properties", "post_commithook_properties")
     def set_table_properties(
         self,

@@ -96,6 +96,7 @@ class DeltaTable(UpkeepTable):
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
         raise_if_key_not_exists: bool = True,
+        cluster_by: Sequence[str] | str | None = None,
     ) -> DeltaTable:
         """Create an empty table.
 
@@ -105,6 +106,7 @@ class DeltaTable(UpkeepTable):
                 sets this schema.
             partition_by, name, description, configuration: as in ``write_deltalake``.
             raise_if_key_not_exists: refuse properties that begin with ``delta.`` and are not known.
+            cluster_by: the columns by which ``optimize.z_order()`` clusters the table, as in ``alter.cluster_by``.
         """
         from lakehouse_lib.operations.write.create import create_table
 
@@ -118,6 +120,7 @@ class DeltaTable(UpkeepTable):
             name=name,
             description=description,
             configuration=configuration,
+            cluster_by=[cluster_by] if isinstance(cluster_by, str) else cluster_by,
             known_only=raise_if_key_not_exists,
             commit_properties=properties,
         )

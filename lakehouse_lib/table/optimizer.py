@@ -125,7 +125,7 @@ class TableOptimizer:
     @also_by_position("post_commithook_properties", "commit_properties")
     def z_order(
         self,
-        columns: Iterable[str],
+        columns: Iterable[str] | None = None,
         partition_filters: Filters | None = None,
         target_size: int | None = None,
         max_concurrent_tasks: int | None = None,  # noqa: ARG002
@@ -141,10 +141,11 @@ class TableOptimizer:
     ) -> dict[str, Any]:
         """Rewrite files so that queries on any of ``columns`` skip most files; see ``operations.optimize.z_order``.
 
-        New files are Z-ordered by themselves. Each fourth time, they are Z-ordered together with the files whose key
-        ranges they share. ``full=True`` rewrites all files: use it when the distribution of the data has changed.
-        ``layout`` is "kd", "zorder" or "hilbert"; None keeps the layout of the table. The other arguments are those of
-        ``compact``. ``min_commit_interval`` is ignored, because a Z-order makes one commit, at the end.
+        Without ``columns``, a table with clustering columns (``alter.cluster_by``) is clustered by these. New files are
+        Z-ordered by themselves. Each fourth time, they are Z-ordered together with the files whose key ranges they
+        share. ``full=True`` rewrites all files: use it when the distribution of the data has changed. ``layout`` is
+        "kd", "zorder" or "hilbert"; None keeps the layout of the table. The other arguments are those of ``compact``.
+        ``min_commit_interval`` is ignored, because a Z-order makes one commit, at the end.
         """
         from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 

@@ -29,8 +29,8 @@ from lakehouse_lib.errors import (
     UnsupportedFeatureError,
 )
 from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.features import materialize_partition_columns
 from lakehouse_lib.features.computed_columns.identity_columns import without_marks
+from lakehouse_lib.features.file_layout import clustering, materialize_partition_columns
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
@@ -107,6 +107,9 @@ def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: Obj
             metadata = winner.metadata
         if domains := sorted(attempt.domains & {d.domain for d in winner.domains}):
             return conflict(ConcurrentTransactionError, f"wrote the domain {excerpt(domains[0])} too")
+        if attempt.writes_metadata and any(d.domain == clustering.DOMAIN for d in winner.domains):
+            # The new metadata may drop a column by which the table is clustered now.
+            return conflict(MetadataChangedError, "changed the clustering columns", _AS_IT_IS_NOW)
         rival = next((txn for txn in winner.transactions if txn.app_id in attempt.applications), None)
         if rival is not None:
             version = attempt.applications[rival.app_id]

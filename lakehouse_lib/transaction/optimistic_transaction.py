@@ -28,6 +28,7 @@ from lakehouse_lib.errors import (
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features import domain_metadata, row_tracking
 from lakehouse_lib.features.computed_columns.identity_columns import MARKS_TAG, moves_only_marks
+from lakehouse_lib.features.file_layout import clustering
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.commits.commit_file import CommitActions, serialize
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
@@ -299,6 +300,9 @@ class OptimisticTransaction:
         if not self._keeps_row_ids and not all(_any_change(table) for table in self._removes):
             row_tracking.check_kept(protocol, metadata, table=self._store.root, version=version)
         domain_metadata.check_domains(self._domains, protocol, table=self._store.root, version=version)
+        if self._adds or self._metadata or self._protocol or self._domains:
+            domains = {**(self._snapshot.domains if self._snapshot else {}), **self._domains}
+            clustering.check_commit(protocol, metadata, domains, self._adds, table=self._store.root, version=version)
         if self._removes_rows():
             before = self._snapshot.metadata if self._snapshot else metadata
             features.check_removal(before, table=self._store.root, version=version)

@@ -218,7 +218,7 @@ def test_metadata_that_changes_nothing_for_a_writer_lets_it_pass(tmp_path, chang
         (Protocol(1, 3), True),
         (Protocol(1, 7, writer_features=frozenset({"appendOnly", "invariants", "domainMetadata"})), True),
         (Protocol(1, 7, writer_features=frozenset({"appendOnly"})), False),  # invariants (version 2) are removed
-        (Protocol(1, 7, writer_features=frozenset({"appendOnly", "invariants", "clustering"})), False),
+        (Protocol(1, 7, writer_features=frozenset({"appendOnly", "invariants", "columnMappingUsageTracking"})), False),
     ],
 )
 def test_a_protocol_under_which_a_writer_may_go_on_lets_it_pass(tmp_path, protocol, stands):

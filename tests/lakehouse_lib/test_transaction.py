@@ -207,7 +207,7 @@ def _schema(noted):
 @pytest.mark.parametrize(
     ("protocol", "metadata", "feature"),
     [
-        ((1, 7, ["clustering", "domainMetadata"]), {}, "clustering"),
+        ((1, 7, ["columnMappingUsageTracking"]), {}, "columnMappingUsageTracking"),
         ((1, 7, ["neverHeardOf"]), {}, "neverHeardOf"),
         ((1, 8, None), {}, "writer version 8"),
     ],

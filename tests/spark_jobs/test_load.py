@@ -355,9 +355,9 @@ def test_table_that_may_not_be_written_takes_no_batch(spark: SparkSession, shop:
     load(spark, shop)
     shop.land("b.csv", "2,5,x")
     run = Load(shop.source())
-    put(shop.table, DeltaTable(str(shop.table)).version() + 1, protocol(writer=["clustering", "domainMetadata"]))
+    put(shop.table, DeltaTable(str(shop.table)).version() + 1, protocol(writer=["columnMappingUsageTracking"]))
     for loading in (lambda: run.run(spark), lambda: Load(shop.source())):
-        with pytest.raises(UnsupportedFeatureError, match="clustering"):
+        with pytest.raises(UnsupportedFeatureError, match="columnMappingUsageTracking"):
             loading()
     assert run.intents.read()[1].keys() == {0}  # so the batch can still be given up
     assert len(parquet_files(shop.table)) == 1

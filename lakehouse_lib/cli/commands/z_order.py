@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.catalogue import Z_ORDER
-from lakehouse_lib.cli.command import Command, Report, UsageError, add_exit_code, add_run
+from lakehouse_lib.cli.command import Command, Report, add_exit_code, add_run
 from lakehouse_lib.cli.engines import add_engine
 from lakehouse_lib.cli.rewriting import rewrite
 from lakehouse_lib.cli.tables import add_tables, with_policy
 from lakehouse_lib.command_options import add_optional
-from lakehouse_lib.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from lakehouse_lib.fleet.planner.policy import Policy
     from lakehouse_lib.fleet.planner.step import Step
     from lakehouse_lib.fleet.table_run import MaintainedTable
     from lakehouse_lib.snapshot import Snapshot
@@ -31,17 +31,10 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> Report:
-    """Z-order each table by the given columns, or by those of its policy."""
-    if arguments.columns is None and arguments.registry is None:
-        raise UsageError("no columns are given", hint="Give the columns that queries filter by: --columns A,B")
+    """Z-order each table by the given columns, by those of its policy, or by its clustering columns."""
 
-    def planned(table: MaintainedTable) -> MaintainedTable:
-        table = with_policy(table, cluster_by=arguments.columns, target_file_size=arguments.target_file_size)
-        if not table.policy.cluster_by:
-            raise InvalidArgumentError(
-                "the table has no cluster_by in the registry", table=table.name, hint="Give --columns A,B"
-            )
-        return table
+    def policy_of(table: MaintainedTable) -> Policy:
+        return with_policy(table, cluster_by=arguments.columns, target_file_size=arguments.target_file_size).policy
 
     def predict(table: MaintainedTable, snapshot: Snapshot) -> Step | None:
         from lakehouse_lib.fleet.planner.rewrites import rewrite_step
@@ -49,10 +42,10 @@ def run(arguments: Namespace) -> Report:
         from lakehouse_lib.operations.files import total_size
         from lakehouse_lib.operations.optimize.z_order.z_order import check_columns
 
-        policy = planned(table).policy
+        policy = policy_of(table)
+        columns = check_columns(snapshot, policy.cluster_by or None, None)
         if not arguments.full:
             return rewrite_step(table.name, snapshot, replace(policy, verbs=("z_order",)))
-        columns = check_columns(snapshot, policy.cluster_by, None)
         files = snapshot.file_columns(["size"])
         size = total_size(files)
         effect = Effect(files_removed=len(files), bytes_read=size, bytes_written=size)
@@ -60,9 +53,9 @@ def run(arguments: Namespace) -> Report:
         return Step(table.name, "z_order", snapshot.version, {"columns": list(columns)}, reason, effect)
 
     def values(table: MaintainedTable) -> Mapping[str, Any]:
-        policy = planned(table).policy
+        policy = policy_of(table)
         return {
-            "columns": policy.cluster_by,
+            "columns": policy.cluster_by or None,
             "target_file_size": policy.target_file_size,
             "full": arguments.full,
         }

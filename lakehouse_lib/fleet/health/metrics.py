@@ -24,6 +24,7 @@ from lakehouse_lib.log.tombstones import retention
 from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes, total_size
 from lakehouse_lib.operations.optimize.compact import compaction_bins
 from lakehouse_lib.operations.optimize.z_order.selection import files_to_z_order
+from lakehouse_lib.operations.optimize.z_order.z_order import default_columns
 from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL, TARGET_FILE_SIZE, TableProperty
 from lakehouse_lib.schema import StructType
 from lakehouse_lib.snapshot import Snapshot
@@ -138,7 +139,8 @@ def health(
 
     Args:
         target_file_size: bytes; None: ``delta.targetFileSize``, else 100 MiB.
-        clustered_by: columns for ``clustering``, ``skipping``, ``unclustered_files`` and ``unmerged_runs``.
+        clustered_by: columns for ``clustering``, ``skipping``, ``unclustered_files`` and ``unmerged_runs``; empty: the
+            clustering columns of the table.
         retention_hours: of removed files; None: ``delta.deletedFileRetentionDuration``, else a week.
         now: seconds since the epoch; None: this machine's clock.
 
@@ -153,6 +155,7 @@ def health(
             hint="Give a whole number from 0 on, or None for the table's own",
         )
     now_ms = clock.now() if now is None else int(now * 1000)
+    clustered_by = tuple(clustered_by) or default_columns(snapshot)
     files, store, protocol = _files(snapshot, is_clustered=bool(clustered_by)), snapshot.store, snapshot.protocol
     target = target_file_size or _property(TARGET_FILE_SIZE, snapshot)
     sizes = numbers_of(files["size"], np.int64)
@@ -182,7 +185,7 @@ def health(
         bytes=int(sizes.sum()),
         rows=None if counted_rows is None else counted_rows - deleted,
         target_file_size=target,
-        clustered_by=tuple(clustered_by),
+        clustered_by=clustered_by,
         mean_file_size=int(sizes.mean()) if len(sizes) else None,
         median_file_size=percentile(sizes, 50),
         p05_file_size=percentile(sizes, 5),
@@ -232,7 +235,7 @@ def _files(snapshot: Snapshot, *, is_clustered: bool) -> pa.Table:
 
     The statistics are the largest column. They are left out if no file has a deletion vector or, with columns, tags.
     """
-    names = ["size", "partitionValues", "tags", "deletionVector"]
+    names = ["size", "partitionValues", "tags", "deletionVector", "clusteringProvider"]
     files = snapshot.file_columns(names)
     marks = ("tags", "deletionVector") if is_clustered else ("deletionVector",)
     if all(files[name].null_count == len(files) for name in marks):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -14,7 +16,7 @@ from lakehouse_lib.operations.files import live_share, total_size
 from lakehouse_lib.operations.optimize.compact import plan_compact
 from lakehouse_lib.operations.optimize.statistics import plan_statistics
 from lakehouse_lib.operations.optimize.z_order.selection import files_to_z_order
-from lakehouse_lib.operations.optimize.z_order.z_order import check_columns
+from lakehouse_lib.operations.optimize.z_order.z_order import check_columns, default_columns
 from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.snapshot import Snapshot
 
@@ -22,12 +24,13 @@ Rows = NDArray[np.int64]
 
 
 def rewrite_step(table: str, snapshot: Snapshot, policy: Policy) -> Step | None:
-    """The step that rewrites files of a version: ``z_order`` if the policy has columns, else ``optimize``.
+    """The step that rewrites files of a version: ``z_order`` if the policy or the table has columns, else ``optimize``.
 
     Files that will be Z-ordered are not merged first. None: no file needs to be rewritten.
     """
-    if policy.cluster_by and "z_order" in policy.verbs:
-        return _z_order(table, snapshot, policy)
+    columns = policy.cluster_by or default_columns(snapshot)
+    if columns and "z_order" in policy.verbs:
+        return _z_order(table, snapshot, policy, columns)
     return _optimize(table, snapshot, policy) if "optimize" in policy.verbs else None
 
 
@@ -67,8 +70,8 @@ def _optimize(table: str, snapshot: Snapshot, policy: Policy) -> Step | None:
     )
 
 
-def _z_order(table: str, snapshot: Snapshot, policy: Policy) -> Step | None:
-    columns = check_columns(snapshot, policy.cluster_by, None)
+def _z_order(table: str, snapshot: Snapshot, policy: Policy, columns: Sequence[str]) -> Step | None:
+    columns = check_columns(snapshot, columns, None)
     target = target_file_size(snapshot.configuration, policy.target_file_size, table=snapshot.store.root)
     files = snapshot.files
     chosen = files_to_z_order(snapshot, files, columns, target).parts

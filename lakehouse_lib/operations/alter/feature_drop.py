@@ -97,13 +97,16 @@ def drop_feature(
     check_drop(snapshot, name)
     parameters = {"featureName": name, "truncateHistory": False}
     if not FEATURES[name].reader:
-        enabled = _enabled(snapshot, TRACES[name]) if name in TRACES else []
+        own = TRACES.get(name, Traces())
+        enabled = _enabled(snapshot, own)
+        domains = [snapshot.domains[domain] for domain in own.domains if domain in snapshot.domains]
         return commit_change(
             snapshot,
             "DROP FEATURE",
             parameters,
             metadata=_without(snapshot.metadata, enabled) if enabled else None,
             protocol=without_feature(snapshot.protocol, name),
+            domains=[replace(domain, removed=True) for domain in domains],
             commit_properties=commit_properties,
         )
     read_version, traces = snapshot.version, TRACES[name]

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.features import type_widening
+from lakehouse_lib.features.file_layout import clustering
 from lakehouse_lib.operations.alter.mapping_removal import remove_mapping
 from lakehouse_lib.operations.files import partition_codes
 from lakehouse_lib.operations.optimize.compact import CompactPlan, rewrite_bins
@@ -42,6 +43,7 @@ class Traces:
 
     Attributes:
         properties: the properties that enable the feature, which are removed first.
+        domains: the domains of the feature, which are removed with it.
         disable: another way to disable the feature, in one commit that also rewrites files; None: by the properties.
         are_removable: False: the feature can be dropped only if the table does not use it.
         rewrite: rewrites the files that need the feature, and returns their paths; None: no file needs it.
@@ -50,6 +52,7 @@ class Traces:
     """
 
     properties: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
     disable: Callable[[Snapshot, Engine, CommitProperties | None], object] | None = None
     are_removable: bool = True
     rewrite: Callable[[Snapshot, Engine, CommitProperties | None], pa.ChunkedArray] | None = None
@@ -90,6 +93,7 @@ def _without_type_changes(metadata: Metadata) -> Metadata:
 
 #: By name of the feature.
 TRACES: Mapping[str, Traces] = {
+    "clustering": Traces(domains=(clustering.DOMAIN,)),
     "columnMapping": Traces(disable=_unmap),
     "deletionVectors": Traces((DELETION_VECTORS.key,), rewrite=_purge, are_in_files=_have_vectors),
     "materializePartitionColumns": Traces((MATERIALIZE_PARTITION_COLUMNS.key,)),

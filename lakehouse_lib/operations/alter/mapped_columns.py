@@ -9,6 +9,7 @@ from itertools import permutations
 from lakehouse_lib.engine.parquet.stored_schema import column_names
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, UnsupportedFeatureError
 from lakehouse_lib.features import has_change_data_feed
+from lakehouse_lib.features.file_layout.clustering import in_words
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.operations.alter.column_place import dotted, place_of
 from lakehouse_lib.operations.alter.column_users import check_unused
@@ -67,7 +68,7 @@ def plan_drop(snapshot: Snapshot, columns: Sequence[str]) -> Metadata:
     Raises:
         UnsupportedFeatureError: the table has no column mapping.
         InvalidArgumentError: a column does not exist, partitions the table, or a constraint or a property names it; or
-            a struct would have no member, or the table no column that files can store.
+            the table is clustered by it; or a struct would have no member, or the table no column that files can store.
     """
     table = snapshot.store.root
     if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
@@ -89,6 +90,15 @@ def plan_drop(snapshot: Snapshot, columns: Sequence[str]) -> Metadata:
     schema = snapshot.schema
     for place in places:
         check_unused(snapshot, place, "dropped")
+        if any(path[: len(place.path)] == place.path for path in snapshot.clustering_columns):
+            raise InvalidArgumentError(
+                f"the column {place.name!r} cannot be dropped: the table is clustered by "
+                f"{in_words(snapshot.clustering_columns)}",
+                table=table,
+                version=snapshot.version,
+                hint="Change the clustering columns first with alter.cluster_by",
+                code="DELTA_COLUMN_IN_USE",
+            )
         rest = [field for field in fields_of(schema, place.path[:-1]) if field.name != place.field.name]
         if not rest and len(place.path) > 1:
             raise InvalidArgumentError(

@@ -13,13 +13,15 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet.reader import COPIED_COLUMNS
 from lakehouse_lib.errors import CommitFailedError, InvalidSchemaError
 from lakehouse_lib.features import column_mapping
+from lakehouse_lib.features.file_layout import clustering
 from lakehouse_lib.operations.files import discard, record_count, total_size
 from lakehouse_lib.operations.optimize.compact import BIN, CompactTask, merge_files
 from lakehouse_lib.operations.optimize.rewrite import rewrite_target
+from lakehouse_lib.operations.optimize.z_order.tags import TAG_COLUMNS
 from lakehouse_lib.operations.replanning import commit_change
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.operations.table_change import TableChange
-from lakehouse_lib.protocol.actions import Metadata
+from lakehouse_lib.protocol.actions import DomainMetadata, Metadata
 from lakehouse_lib.protocol.table_properties import COLUMN_MAPPING_MODE
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.schema.usable import all_names
@@ -70,10 +72,12 @@ def remove_mapping(
     layout = replace(source, schema=schema, partition_columns=metadata.partition_columns, mapping="none")
     target = replace(rewrite_target(snapshot), layout=layout, configuration=metadata.configuration)
     files = snapshot.files
-    chosen = files.select([*COPIED_COLUMNS, "tags"])
+    chosen = files.select([*COPIED_COLUMNS, *TAG_COLUMNS])
     tasks = [CompactTask(row, target, chosen.take([row]), source) for row in range(len(files))]
     added = engine.run(merge_files, tasks).drop_columns([BIN]) if tasks else files
-    change = _Removal(snapshot.store, metadata, files, added, started)
+    table, version = snapshot.store.root, snapshot.version
+    domains = clustering.renamed_domain(snapshot.domains, source, layout, table=table, version=version)
+    change = _Removal(snapshot.store, metadata, domains, files, added, started)
     return OperationResult(snapshot.store.root, *commit_change(snapshot, change, commit_properties))
 
 
@@ -83,10 +87,17 @@ class _Removal:
     replans: tuple[type[CommitFailedError], ...] = ()
 
     def __init__(
-        self, store: ObjectStore, metadata: Metadata, removed: pa.Table, added: pa.Table, started: float
+        self,
+        store: ObjectStore,
+        metadata: Metadata,
+        domains: tuple[DomainMetadata, ...],
+        removed: pa.Table,
+        added: pa.Table,
+        started: float,
     ) -> None:
         self._store = store
         self._metadata = metadata
+        self._domains = domains
         self._removed = removed
         self._added = added
         self._started = started
@@ -100,6 +111,7 @@ class _Removal:
             added=self._added,
             removed=self._removed,
             metadata=self._metadata,
+            domains=self._domains,
             reads=(None,),
             moves_rows=True,
             keeps_row_ids=True,

@@ -8,7 +8,7 @@ from typing import Any
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.operations.table_change import TableChange
-from lakehouse_lib.protocol.actions import Metadata, Protocol
+from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction import version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
@@ -23,15 +23,17 @@ def commit_change(
     protocol: Protocol | None = None,
     features: Iterable[str] = (),
     versions: tuple[int, int] = (1, 1),
+    domains: Iterable[DomainMetadata] = (),
     reads: Iterable[Predicate | None] = (),
     commit_properties: CommitProperties | None = None,
 ) -> OperationResult:
-    """Commit new metadata with the protocol that it requires, or a new protocol.
+    """Commit new metadata with the protocol that it requires, a new protocol, or domains.
 
     Args:
         operation, parameters: as in commitInfo.
         features: further features that the protocol gets with the metadata.
         versions: the least reader version and writer version that it gets.
+        domains: domains that the commit writes.
         reads: the rows that the change depends on; None: all rows.
 
     Raises:
@@ -46,6 +48,7 @@ def commit_change(
         protocol=protocol,
         features=frozenset(features),
         versions=versions,
+        domains=tuple(domains),
         reads=tuple(reads),
     )
     outcome = change.on(snapshot, snapshot.store).commit(commit_properties)

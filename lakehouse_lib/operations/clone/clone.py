@@ -104,6 +104,7 @@ def clone(
                 created_time=clock.now(),
             ),
             features=features.writer_features(snapshot.protocol) | features.reader_features(snapshot.protocol),
+            domains=tuple(snapshot.domains.values()),
             keeps_row_ids=True,
             metrics={
                 "sourceTableSize": total_size(files),
@@ -115,8 +116,6 @@ def clone(
             },
         )
         transaction = change.on(None, target)
-        for domain in snapshot.domains.values():
-            transaction.set_domain(domain)
         try:
             outcome = transaction.commit(commit_properties)
         except DeltaError:

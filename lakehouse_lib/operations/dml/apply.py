@@ -23,7 +23,7 @@ from lakehouse_lib.features.row_tracking import FileIds
 from lakehouse_lib.operations.deletion_vector_writer import with_vectors
 from lakehouse_lib.operations.files import discard_paths
 from lakehouse_lib.operations.optimize.rewrite import rewrite_target
-from lakehouse_lib.operations.optimize.z_order.tags import copy_tags
+from lakehouse_lib.operations.optimize.z_order.tags import TAG_COLUMNS, copy_tags
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import Snapshot
@@ -52,7 +52,7 @@ class CopyTask:
 
     Attributes:
         target: the table.
-        files: COPIED_COLUMNS and tags of the files.
+        files: COPIED_COLUMNS and TAG_COLUMNS of the files.
         positions: the positions of matching rows in each file, as in MATCHES_SCHEMA.
     """
 
@@ -81,7 +81,7 @@ def copy_files(
     if not len(files):
         return pa.Table.from_batches([], APPLIED_SCHEMA)
     target = rewrite_target(snapshot, data_change=True, writer_properties=writer_properties)
-    copied = files.select([*COPIED_COLUMNS, "tags"])
+    copied = files.select([*COPIED_COLUMNS, *TAG_COLUMNS])
     tasks = [
         CopyTask(target, copied.take(int64s(rows)), matches["positions"].take(int64s(rows)))
         for rows in shares(numbers_of(files["size"], np.int64), engine.parallelism)
@@ -110,7 +110,7 @@ def _copy(task: CopyTask) -> pa.Table:
                     if source.live_rows_of(group):
                         writer.write(reader.row_group(source, group, {}))
                 # The rows keep their order, so the copy is Z-ordered like its source.
-                written = copy_tags(dict(file["tags"] or ()), files_table(writer.finish(), data_change=True))
+                written = copy_tags(file, files_table(writer.finish(), data_change=True))
             except BaseException:
                 writer.abort()
                 delete_files(map(_copies, results), target.store)

@@ -27,6 +27,7 @@ def detail(snapshot: Snapshot) -> dict[str, Any]:
         "createdAt": _time(metadata.created_time),
         "lastModified": _time(snapshot.timestamp),
         "partitionColumns": list(metadata.partition_columns),
+        "clusteringColumns": [".".join(path) for path in snapshot.clustering_columns],
         "numFiles": len(sizes),
         "sizeInBytes": total_size(sizes),
         "properties": dict(metadata.configuration),

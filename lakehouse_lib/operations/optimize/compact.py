@@ -31,7 +31,7 @@ from lakehouse_lib.operations.optimize.rewrite import (
     rewrite_metrics,
     rewrite_target,
 )
-from lakehouse_lib.operations.optimize.z_order.tags import copy_tags, target_sizes
+from lakehouse_lib.operations.optimize.z_order.tags import TAG_COLUMNS, copy_tags, target_sizes
 from lakehouse_lib.operations.replanning import CommittedChange
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol.table_properties import target_file_size
@@ -56,7 +56,7 @@ class CompactTask:
     Attributes:
         number: the number of the bin.
         target: the table.
-        files: COPIED_COLUMNS and tags of the files, which are in one partition.
+        files: COPIED_COLUMNS and TAG_COLUMNS of the files, which are in one partition.
         source: the layout of the files; None: that of the target.
     """
 
@@ -295,7 +295,7 @@ def rewrite_bins(
 
 def _finished_bins(plan: CompactPlan, target: WriteTarget, engine: Engine, interval: float | None) -> Iterator[Rewrite]:
     """Write the bins, and yield those to commit: whenever the interval has passed, and at the end."""
-    chosen = plan.files.select([*COPIED_COLUMNS, "tags"])
+    chosen = plan.files.select([*COPIED_COLUMNS, *TAG_COLUMNS])
     sizes = numbers_of(plan.files["size"], np.int64)
     # The largest bins come first, so that the run does not wait for a large bin at the end.
     numbers = np.argsort([-int(sizes[rows].sum()) for rows in plan.bins], kind="stable")
@@ -346,7 +346,7 @@ def merge_files(task: CompactTask) -> pa.Table:
         files = files_table(writer.finish(), data_change=False)
         # The rows of a single file keep their order, so the copy is Z-ordered too. Tags contain physical names.
         if len(task.files) == 1 and task.source is None:
-            files = copy_tags(dict(task.files["tags"][0].as_py() or ()), files)
+            files = copy_tags(task.files.select(list(TAG_COLUMNS)).to_pylist()[0], files)
     except BaseException:
         writer.abort()
         raise

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import bools, flags_of, strings
+from lakehouse_lib.arrow.values import bools, strings
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.parquet.footer import FooterStatistics
 from lakehouse_lib.engine.parquet.writer import indexed_leaves
@@ -57,12 +57,7 @@ def plan_statistics(snapshot: Snapshot, predicate: Predicate | None = None) -> p
     files = snapshot.prune(predicate)
     counts = _counts(snapshot.layout.physical.schema, _indexed(snapshot))
     selection = WrittenStatistics(counts, StructType([]))
-    written = selection.from_json(files["stats"])
-    missing = flags_of(written["numRecords"].is_null())
-    for path in selection.leaves:
-        if path[0] == "nullCount":
-            missing = missing | flags_of(pc.is_null(pc.struct_field(written["nullCount"], list(path[1:]))))
-    return files.filter(bools(missing))
+    return files.filter(bools(selection.without_counts(selection.from_json(files["stats"]))))
 
 
 def compute_statistics(

@@ -25,12 +25,13 @@ from lakehouse_lib.features.computed_columns.column_defaults import check_defaul
 from lakehouse_lib.features.computed_columns.generated_columns import check_expressions, generated_values
 from lakehouse_lib.features.computed_columns.identity_columns import check_identities, identities
 from lakehouse_lib.features.constraints.check_constraints import PREFIX as CONSTRAINT_PREFIX
+from lakehouse_lib.features.file_layout import clustering
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.operations.write.add_actions import AddAction, added_files
-from lakehouse_lib.protocol.actions import Metadata
+from lakehouse_lib.protocol.actions import DomainMetadata, Metadata
 from lakehouse_lib.protocol.table_properties import CHANGE_DATA_FEED, COLUMN_MAPPING_MODE
 from lakehouse_lib.schema import (
     PrimitiveType,
@@ -121,6 +122,7 @@ def create_table(
     name: str | None = None,
     description: str | None = None,
     configuration: Mapping[str, str | None] | None = None,
+    cluster_by: Sequence[str] | None = None,
     known_only: bool = True,
     commit_properties: CommitProperties | None = None,
 ) -> OperationResult:
@@ -130,6 +132,7 @@ def create_table(
         add_actions: the files.
         mode: if the table exists, "error" and "append" raise, "ignore" does nothing, and "overwrite" removes its rows
             and replaces its schema, partitioning and properties.
+        cluster_by: the columns by which ``z_order`` clusters the table (``features.file_layout.clustering``).
         known_only: as in ``new_metadata``.
 
     Raises:
@@ -153,18 +156,24 @@ def create_table(
         before=None if snapshot is None else snapshot.metadata,
         table=store.root,
     )
+    domains = _clustering(metadata, cluster_by, snapshot, store.root)
     if snapshot is not None and mode == "ignore":
         return OperationResult(store.root, snapshot.version, None)
     if snapshot is not None and mode != "overwrite":
         raise table_exists(store, hint='Use mode "ignore" to open it, "overwrite" to empty it, or another location')
     parameters = {"mode": MODE_NAMES[mode], **describe(metadata)}
+    features = requested_features(configuration or {})
+    if cluster_by:
+        parameters["clusterBy"] = list(cluster_by)
+        features |= {clustering.FEATURE.name}
     change = TableChange(
         "CREATE TABLE",
         parameters,
         added=_added_files(add_actions, metadata, store),
         metadata=metadata,
-        features=requested_features(configuration or {}),
+        features=features,
         versions=requested_versions(configuration or {}),
+        domains=domains,
     )
     if snapshot is not None:
         change = replace(change, operation="CREATE OR REPLACE TABLE", removed=snapshot.files, reads=(None,))
@@ -174,6 +183,17 @@ def create_table(
             return OperationResult(store.root, load_snapshot(store).version, None)
         raise table_exists(store, hint='Use mode "ignore" to open it, "overwrite" to empty it, or another location')
     return OperationResult(store.root, None if snapshot is None else snapshot.version, version_of(outcome))
+
+
+def _clustering(
+    metadata: Metadata, columns: Sequence[str] | None, snapshot: Snapshot | None, table: str
+) -> tuple[DomainMetadata, ...]:
+    """The domains of a new table with these clustering columns."""
+    if not columns:
+        return clustering.domain_after({} if snapshot is None else snapshot.domains)
+    mapping = COLUMN_MAPPING_MODE.of(metadata.configuration, table)
+    layout = TableLayout(Schema.from_json(metadata.schema_string), metadata.partition_columns, mapping)
+    return (clustering.clustering_domain(columns, layout, metadata.configuration, table=table),)
 
 
 def _added_files(actions: Sequence[AddAction], metadata: Metadata, store: ObjectStore) -> pa.Table:

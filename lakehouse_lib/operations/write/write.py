@@ -22,7 +22,6 @@ from lakehouse_lib.errors import (
 from lakehouse_lib.expressions import Predicate, PredicateRule, parse
 from lakehouse_lib.features import (
     check_removal,
-    materialize_partition_columns,
     protocol_for,
     requested_features,
     requested_versions,
@@ -31,6 +30,7 @@ from lakehouse_lib.features import (
 )
 from lakehouse_lib.features.computed_columns.computed_columns import ComputedColumns
 from lakehouse_lib.features.computed_columns.identity_columns import check_assigned, with_marks
+from lakehouse_lib.features.file_layout import materialize_partition_columns
 from lakehouse_lib.operations.dml.row_change import change_rows
 from lakehouse_lib.operations.files import discard
 from lakehouse_lib.operations.optimize.auto_compact import compact_after_write

@@ -141,7 +141,7 @@ def test_an_error_is_a_line_with_a_code_and_a_hint_and_stops_no_other_table(lake
 
 
 @pytest.mark.parametrize(
-    "line", ["", "vacum", "vacuum", "vacuum t --dry", "optimize t --target-file-size 0", "z-order t", "registry"]
+    "line", ["", "vacum", "vacuum", "vacuum t --dry", "optimize t --target-file-size 0", "registry"]
 )
 def test_a_wrong_command_line_has_exit_code_2(line: str, invoke: Invoke) -> None:
     code, out, err = invoke(*line.split())

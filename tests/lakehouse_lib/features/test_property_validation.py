@@ -68,7 +68,11 @@ def test_values_are_spelled_as_others_read_them() -> None:
         ({"delta.Constraints.c": "a > 0"}, InvalidArgumentError, "Write delta.constraints.c"),
         ({"delta.feature.deletionVectors": "on"}, InvalidArgumentError, "expected supported"),
         ({"delta.Feature.deletionVectors": "supported"}, InvalidArgumentError, "Write delta.feature.deletionVectors"),
-        ({"delta.feature.clustering": "supported"}, UnsupportedFeatureError, "would use clustering"),
+        (
+            {"delta.feature.columnMappingUsageTracking": "supported"},
+            UnsupportedFeatureError,
+            "would use columnMappingUsageTracking",
+        ),
         ({"delta.feature.neverHeardOf": "supported"}, UnsupportedFeatureError, "would use neverHeardOf"),
         ({"delta.enableIcebergCompatV2": "true"}, UnsupportedFeatureError, "would use icebergCompatV2"),
         ({"delta.constraints.c": "a > '"}, InvalidPredicateError, "CHECK c .* is not valid"),

@@ -193,10 +193,10 @@ def test_a_retention_below_that_of_files_is_refused_and_told(tmp_path, caplog):
 
 
 def test_a_table_with_a_writer_feature_that_is_not_here_is_refused(tmp_path):
-    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["clustering"]}
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["columnMappingUsageTracking"]}
     put(tmp_path, 0, {"protocol": protocol})
     for verb in (DeltaTable(tmp_path).cleanup_metadata, DeltaTable(tmp_path).repair):
-        with pytest.raises(UnsupportedFeatureError, match="clustering"):
+        with pytest.raises(UnsupportedFeatureError, match="columnMappingUsageTracking"):
             verb()
 
 

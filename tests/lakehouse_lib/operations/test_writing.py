@@ -241,7 +241,7 @@ def test_compression_is_the_tables(tmp_path: Path) -> None:
         ({"delta.enableRowTracking": "on"}, InvalidArgumentError),
         ({"delta.enableRowTracking": "true", "delta.rowTrackingSuspended": "true"}, InvalidArgumentError),
         ({"delta.constraints.positive": "no_such_column > 0"}, InvalidPredicateError),
-        ({"delta.feature.clustering": "supported"}, UnsupportedFeatureError),
+        ({"delta.feature.columnMappingUsageTracking": "supported"}, UnsupportedFeatureError),
         ({"delta.checkpointInterval": "often"}, InvalidArgumentError),
         ({"delta.parquet.compression.codec": "rar"}, InvalidArgumentError),
         ({"delta.appendOnly": "yes"}, InvalidArgumentError),

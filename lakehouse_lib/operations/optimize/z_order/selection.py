@@ -26,8 +26,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib import statistics
-from lakehouse_lib.arrow.values import flags_of, int64s, numbers_of
+from lakehouse_lib.arrow.values import flags_of, int64s, literal, numbers_of
 from lakehouse_lib.engine.base import is_small
+from lakehouse_lib.features.file_layout.clustering import PROVIDER
 from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes
 from lakehouse_lib.operations.optimize.z_order.tags import Places, places_of, z_ordered_by
 from lakehouse_lib.snapshot import Snapshot
@@ -79,7 +80,7 @@ class Selection:
     Attributes:
         z_ordered: the number of files that an earlier run has Z-ordered in the same way.
         parts: the partitions with files to rewrite.
-        partitions: a number for each file of the table, equal for files of a partition.
+        partitions: a number for each file of the table, equal for files of a partition; -1: the file stays.
     """
 
     z_ordered: int
@@ -116,9 +117,10 @@ def files_to_z_order(
 ) -> Selection:
     """The files that the next run rewrites. Reads no data.
 
-    All files that are not Z-ordered are chosen. A file with more than 5% deleted rows does not count as Z-ordered. A
-    partition without a new file is left out. A single file that fits the target is left out, too, unless more than 5%
-    of its rows are deleted.
+    All files that are not Z-ordered are chosen. In a clustered table, files that another engine has clustered stay as
+    they are, unless ``full`` (PROTOCOL.md, Writer Requirements for Clustered Table). A file with more than 5% deleted
+    rows does not count as Z-ordered. A partition without a new file is left out. A single file that fits the target is
+    left out, too, unless more than 5% of its rows are deleted.
 
     Args:
         files: files table of the snapshot.
@@ -132,14 +134,16 @@ def files_to_z_order(
     is_worn = has_many_deleted_rows(files)
     is_z_ordered = z_ordered_by(files, physical_names(snapshot, columns), target_size, layout) & ~is_worn
     stays = is_z_ordered & (not full)
+    is_foreign = _of_another_engine(snapshot, files) & (not full)
+    own = np.where(is_foreign, -1, partitions)  # the files of another engine belong to no partition here
     # A partition with a single unchanged file is not examined, because a table may have a partition for each file.
-    is_alone = np.bincount(partitions)[partitions] == 1
+    is_alone = np.bincount(own + 1)[own + 1] == 1
     is_unchanged = is_alone & (sizes <= target_size) & ~is_worn
-    order = np.flatnonzero(np.isin(partitions, partitions[~stays & ~is_unchanged]))
-    order = order[np.lexsort((sizes[order], stays[order], partitions[order]))]
+    order = np.flatnonzero(np.isin(own, own[~stays & ~is_unchanged & ~is_foreign]))
+    order = order[np.lexsort((sizes[order], stays[order], own[order]))]
     places = places_of(files) if stays[order].any() else None
     parts = []
-    for rows in np.split(order, np.flatnonzero(np.diff(partitions[order])) + 1):
+    for rows in np.split(order, np.flatnonzero(np.diff(own[order])) + 1):
         count = _with_tail(sizes[rows], stays[rows], target_size)
         taken, rest = rows[:count], rows[count:]
         part = None if places is None else _merge(snapshot, files, columns, sizes, places, taken, rest, target_size)
@@ -147,12 +151,19 @@ def files_to_z_order(
             part = new_run(taken, sizes, target_size)
         if part is not None:
             parts.append(part)
-    return Selection(int(is_z_ordered.sum()), tuple(parts), partitions)
+    return Selection(int(is_z_ordered.sum()), tuple(parts), own)
 
 
 def new_run(rows: Rows, sizes: Rows, target_size: int) -> Part:
     """The files as one new run of ceil(bytes / target size) files."""
     return Part(np.sort(rows), max(-(-int(sizes[rows].sum()) // target_size), 1))
+
+
+def _of_another_engine(snapshot: Snapshot, files: pa.Table) -> NDArray[np.bool_]:
+    """Which files of a clustered table another engine has clustered."""
+    if not snapshot.clustering_columns:
+        return np.zeros(len(files), np.bool_)
+    return flags_of(pc.not_equal(files["clusteringProvider"], literal(PROVIDER, pa.string())))
 
 
 def _with_tail(sizes: Rows, is_z_ordered: NDArray[np.bool_], target_size: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,8 @@ CELL = "lakehouse.clustering.cell"
 _NAMES = (RUN, COLUMNS, TARGET_SIZE, LAYOUT, CELL)
 #: The values of LAYOUT by the verb's argument.
 LAYOUTS = {"kd": "kd-1", "zorder": "zorder-1", "hilbert": "hilbert-1"}
+#: The columns of a files table that ``copy_tags`` needs.
+TAG_COLUMNS = ("tags", "clusteringProvider")
 _BYTES = "^[0-9]{1,18}$"  # an int64 holds every number of 18 digits
 _CELL = r"^(?P<tree>[0-9]{1,9})\.(?P<cell>[0-9]{1,9})$"
 
@@ -66,7 +68,9 @@ class Places(NamedTuple):
     names: pa.Array
 
 
-def with_tags(files: pa.Table, places: Sequence[Place], columns: Iterable[str], target_size: int) -> pa.Table:
+def with_tags(
+    files: pa.Table, places: Sequence[Place], columns: Iterable[str], target_size: int, *, provider: str | None = None
+) -> pa.Table:
     """Files that a run has written, with its tags.
 
     Args:
@@ -74,28 +78,30 @@ def with_tags(files: pa.Table, places: Sequence[Place], columns: Iterable[str], 
         places: the place of each file.
         columns: physical names of the columns of the Z-order.
         target_size: the run's target size of a file in bytes.
+        provider: ``clusteringProvider`` of the files.
     """
     common = {COLUMNS: _columns(columns), TARGET_SIZE: str(target_size)}
     tags = [
         {RUN: place.run, LAYOUT: LAYOUTS[place.layout], **common, **({} if place.cell is None else {CELL: place.cell})}
         for place in places
     ]
-    return _with(files, column(tags, STRING_MAP))
+    return _with(files, column(tags, STRING_MAP), provider)
 
 
-def copy_tags(tags: Mapping[str, str] | None, files: pa.Table) -> pa.Table:
-    """The copies of a Z-ordered file, with its tags.
+def copy_tags(file: Mapping[str, Any], files: pa.Table) -> pa.Table:
+    """The copies of a Z-ordered file, with its tags and its clusteringProvider.
 
     A copy that is small for the run gets no tags, so that the next run merges it with other files.
 
     Args:
-        tags: tags of the Z-ordered file. Other tags are dropped, because they may be wrong for fewer rows.
+        file: TAG_COLUMNS of the Z-ordered file. Other tags are dropped, because they may be wrong for fewer rows.
         files: files table of the copies, which have the file's rows in the same order.
     """
-    run_tags = {name: value for name, value in (tags or {}).items() if name in _NAMES}
+    run_tags = {name: value for name, value in dict(file["tags"] or ()).items() if name in _NAMES}
     if not run_tags:
         return files
-    tagged = _with(files, column([run_tags], STRING_MAP).take(int64s(np.zeros(len(files), np.int64))))
+    tags = column([run_tags], STRING_MAP).take(int64s(np.zeros(len(files), np.int64)))
+    tagged = _with(files, tags, file["clusteringProvider"])
     small = is_small(numbers_of(files["size"], np.int64), int(target_sizes(tagged).max(initial=0)))
     return pa.concat_tables([tagged.filter(bools(~small)), files.filter(bools(small))])
 
@@ -163,5 +169,7 @@ def _value(files: pa.Table, name: str) -> pa.ChunkedArray:
     return pc.map_lookup(files["tags"], literal(name, pa.string()), "last")
 
 
-def _with(files: pa.Table, tags: pa.Array) -> pa.Table:
-    return files.set_column(files.column_names.index("tags"), FILE_SCHEMA.field("tags"), tags)
+def _with(files: pa.Table, tags: pa.Array, provider: str | None) -> pa.Table:
+    files = files.set_column(files.column_names.index("tags"), FILE_SCHEMA.field("tags"), tags)
+    name = "clusteringProvider"
+    return files.set_column(files.column_names.index(name), FILE_SCHEMA.field(name), strings([provider] * len(files)))

@@ -21,6 +21,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.expressions import Predicate
+from lakehouse_lib.features.file_layout.clustering import PROVIDER, in_words
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.tombstones import retention
@@ -45,7 +46,7 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 def z_order(
     snapshot: Snapshot,
     engine: Engine,
-    columns: Iterable[str],
+    columns: Iterable[str] | None = None,
     *,
     target_size: int | None = None,
     predicate: Predicate | None = None,
@@ -70,7 +71,8 @@ def z_order(
     too.
 
     Args:
-        columns: the columns that queries filter by, about four at most; their order does not matter.
+        columns: the columns that queries filter by, about four at most; their order does not matter. None: the
+            clustering columns of the table (CLUSTER BY). A clustered table takes no other columns.
         target_size: bytes of a file; None: ``delta.targetFileSize``, else 100 MiB.
         predicate: on partition columns only: the partitions to Z-order; None: all.
         layout: "kd" (a k-d tree), "zorder" or "hilbert" (the curves); Z-ordered files of another layout are rewritten.
@@ -83,9 +85,9 @@ def z_order(
         The metrics of ``compact``, ``numFilesAlreadyClustered`` (of the considered files) and ``zOrderBy``.
 
     Raises:
-        InvalidArgumentError: no column is given; a column is unknown, a partition column, or has no order or no
-            statistics; the target size is below 1; the layout is unknown; the predicate refers to a column that is not
-            a partition column.
+        InvalidArgumentError: no column is given; the table is clustered by other columns; a column is unknown, a
+            partition column, or has no order or no statistics; the target size is below 1; the layout is unknown; the
+            predicate refers to a column that is not a partition column.
         CommitFailedError: a concurrent change of schema or protocol, or other writers removed a file of every
             partition, three times; nothing is committed.
         LogCorruptedError: the files have another number of rows than the log says.
@@ -120,13 +122,22 @@ def z_order(
         written = engine.exchange(scatter, gather, plan.tasks, plan.outputs)
         # Without any row, the result has no files and no column with their numbers.
         places = [plan.places[number] for number in numbers_of(written[NUMBER], "i8").tolist()] if len(written) else []
-        added = with_tags(written.select(FILE_SCHEMA.names), places, physical_names(snapshot, key_columns), size)
-        parameters = {
+        is_clustering = {(name,) for name in key_columns} == set(snapshot.clustering_columns)
+        added = with_tags(
+            written.select(FILE_SCHEMA.names),
+            places,
+            physical_names(snapshot, key_columns),
+            size,
+            provider=PROVIDER if is_clustering else None,
+        )
+        parameters: dict[str, Any] = {
             "predicate": [] if predicate is None else [predicate.sql],
-            "zOrderBy": list(key_columns),
+            "zOrderBy": [] if is_clustering else list(key_columns),
             "auto": False,
             "targetSize": size,
         }
+        if is_clustering:
+            parameters |= {"clusterBy": list(key_columns), "isFull": full}
         try:
             _check_rows(snapshot, plan.files, added)
         except LogCorruptedError:
@@ -152,8 +163,8 @@ def z_order(
     return planned_again(snapshot, attempt)
 
 
-def check_columns(snapshot: Snapshot, columns: Iterable[str], predicate: Predicate | None) -> tuple[str, ...]:
-    """The names of the columns to Z-order by, in the schema's spelling.
+def check_columns(snapshot: Snapshot, columns: Iterable[str] | None, predicate: Predicate | None) -> tuple[str, ...]:
+    """The names of the columns to Z-order by, in the schema's spelling. None: the table's clustering columns.
 
     Raises:
         InvalidArgumentError: a column, or the predicate, is not valid; see ``z_order``.
@@ -167,13 +178,32 @@ def check_columns(snapshot: Snapshot, columns: Iterable[str], predicate: Predica
             f"the predicate is {predicate.sql}; expected a predicate on partition columns only",
             f"Filter by partition columns only: {', '.join(snapshot.partition_columns) or 'this table has none'}",
         )
+    clustering = snapshot.clustering_columns
+    if columns is None:
+        columns = default_columns(snapshot)
+        if clustering and not columns:
+            raise wrong(
+                f"the table is clustered by {in_words(clustering)}; expected columns that are no members of structs",
+                "Cluster it by the engine that has set these columns, or by other columns with alter.cluster_by",
+            )
     names = (columns,) if isinstance(columns, str) else tuple(columns) if isinstance(columns, Iterable) else ()
     if not names:
-        raise wrong(f"columns is {columns!r}; expected at least one name", "Name the columns that queries filter by")
+        raise wrong(
+            f"columns is {columns!r}; expected at least one name",
+            "Name the columns that queries filter by; a table with clustering columns needs none",
+        )
     # Use the schema's spelling, because readers and writers match names in any case.
     names = tuple(snapshot.field(name).name for name in names)
     if len(set(names)) < len(names):
         raise wrong(f"columns is {list(names)}; expected different names", "Name each column once")
+    if clustering and {(name,) for name in names} != set(clustering):
+        raise InvalidArgumentError(
+            f"columns is {list(names)}; expected the clustering columns of the table, {in_words(clustering)}",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Leave columns out, or change the clustering columns first with alter.cluster_by",
+            code="DELTA_CLUSTERING_WITH_ZORDER_BY",
+        )
     indexed = statistics.indexed_columns(snapshot.layout, snapshot.configuration)
     for name in names:
         field = snapshot.field(name)
@@ -192,6 +222,12 @@ def check_columns(snapshot: Snapshot, columns: Iterable[str], predicate: Predica
                 "Add it to delta.dataSkippingStatsColumns or raise delta.dataSkippingNumIndexedCols",
             )
     return names
+
+
+def default_columns(snapshot: Snapshot) -> tuple[str, ...]:
+    """The clustering columns of the table; empty if it is not clustered, or by members of structs."""
+    paths = snapshot.clustering_columns
+    return tuple(path[0] for path in paths) if all(len(path) == 1 for path in paths) else ()
 
 
 def _check_rows(snapshot: Snapshot, removed: pa.Table, added: pa.Table) -> None:
