@@ -69,22 +69,20 @@ def _run(
 ) -> tuple[OperationResult, Effect]:
     snapshot = load_snapshot(store)
     result: Any
+    interval = None if properties is not None and properties.app_transactions else _COMMIT_SECONDS
     if step.verb == "optimize":
         from lakehouse_lib.operations.optimize.compact import compact
 
-        is_one_commit = properties is not None and properties.app_transactions
         result = compact(
-            snapshot,
-            engine(),
-            **step.arguments,
-            min_commit_interval=None if is_one_commit else _COMMIT_SECONDS,
-            commit_properties=properties,
+            snapshot, engine(), **step.arguments, min_commit_interval=interval, commit_properties=properties
         )
         return result, _rewritten(result.metrics)
     if step.verb == "z_order":
         from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 
-        result = z_order(snapshot, engine(), **step.arguments, commit_properties=properties)
+        result = z_order(
+            snapshot, engine(), **step.arguments, min_commit_interval=interval, commit_properties=properties
+        )
         return result, _z_ordered(store, result, step.arguments["columns"])
     if step.verb == "compute_statistics":
         from lakehouse_lib.operations.optimize.statistics import compute_statistics

@@ -61,14 +61,12 @@ class TableOptimizer:
         table = self.table
         check_writer_properties(writer_properties, table=table.table_uri)
         properties = commit_properties_of(commit_properties, post_commithook_properties, table=table.table_uri)
-        interval = min_commit_interval
-        seconds = interval.total_seconds() if isinstance(interval, timedelta) else interval
         result = compact(
             table._latest(),
             table.engine,
             target_size=target_size,
             predicate=table._predicate(partition_filters),
-            min_commit_interval=seconds,
+            min_commit_interval=_seconds(min_commit_interval),
             writer_properties=writer_properties,
             commit_properties=properties,
         )
@@ -131,7 +129,7 @@ class TableOptimizer:
         max_concurrent_tasks: int | None = None,  # noqa: ARG002
         max_spill_size: int | None = None,  # noqa: ARG002
         max_temp_directory_size: int | None = None,  # noqa: ARG002
-        min_commit_interval: int | timedelta | None = None,  # noqa: ARG002
+        min_commit_interval: int | timedelta | None = None,
         writer_properties: WriterProperties | None = None,
         *,
         layout: str | None = None,
@@ -145,7 +143,6 @@ class TableOptimizer:
         Z-ordered by themselves. Each fourth time, they are Z-ordered together with the files whose key ranges they
         share. ``full=True`` rewrites all files: use it when the distribution of the data has changed. ``layout`` is
         "kd", "zorder" or "hilbert"; None keeps the layout of the table. The other arguments are those of ``compact``.
-        ``min_commit_interval`` is ignored, because a Z-order makes one commit, at the end.
         """
         from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 
@@ -160,8 +157,13 @@ class TableOptimizer:
             predicate=table._predicate(partition_filters),
             layout=layout,
             full=full,
+            min_commit_interval=_seconds(min_commit_interval),
             writer_properties=writer_properties,
             commit_properties=properties,
         )
         table._move_on(result.version)
         return optimize_metrics(result)
+
+
+def _seconds(interval: int | timedelta | None) -> float | None:
+    return interval.total_seconds() if isinstance(interval, timedelta) else interval

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,21 +17,19 @@ from lakehouse_lib.engine.parquet.reader import COPIED_COLUMNS, TableReader, cop
 from lakehouse_lib.engine.parquet.writer import DataFileWriter
 from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.engine.writer_properties import WriterProperties
-from lakehouse_lib.errors import CommitFailedError, ConcurrentDeleteDeleteError, DeltaError, InvalidArgumentError
+from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.json_text import excerpt
-from lakehouse_lib.operations.files import discard, has_many_deleted_rows, live_share, partition_codes
+from lakehouse_lib.operations.files import has_many_deleted_rows, live_share, partition_codes
+from lakehouse_lib.operations.optimize.commit_groups import check_commit_interval, commit_groups, in_groups
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import places_in_order
 from lakehouse_lib.operations.optimize.limit import check_max_bytes, parts_within
 from lakehouse_lib.operations.optimize.rewrite import (
     Rewrite,
-    commit_rewrite,
     planned_again,
     rewrite_metrics,
     rewrite_target,
 )
 from lakehouse_lib.operations.optimize.z_order.tags import TAG_COLUMNS, copy_tags, target_sizes
-from lakehouse_lib.operations.replanning import CommittedChange
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.schema import TableLayout
@@ -41,8 +38,6 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 Rows = NDArray[np.int64]
 
-#: The bytes that each thread of an engine reads before the time since the last commit is compared with the interval.
-GROUP_BYTES = 512 << 20
 #: The bytes that a thread could read in the time that it takes to open a file.
 _OPEN_BYTES = 4 << 20
 #: Column of ``merge_files``: the bin of a written file.
@@ -219,30 +214,6 @@ def compact(
     return planned_again(snapshot, attempt)
 
 
-def check_commit_interval(interval: object, properties: CommitProperties | None, table: str) -> None:
-    """Refuse an interval between commits that is not valid.
-
-    Raises:
-        InvalidArgumentError: it is not a number of seconds from 0, or the properties have application transactions,
-            which only one commit may have.
-    """
-    if interval is None:
-        return
-    if isinstance(interval, bool) or not isinstance(interval, int | float) or not 0 <= interval < math.inf:
-        raise InvalidArgumentError(
-            f"min_commit_interval is {excerpt(interval)}; expected a number of seconds from 0",
-            table=table,
-            hint="None commits once, at the end",
-        )
-    if properties is not None and properties.app_transactions:
-        raise InvalidArgumentError(
-            "min_commit_interval allows several commits, and app_transactions are in one commit only",
-            table=table,
-            hint="Leave out one of them",
-            code="DELTA_INVALID_COMMIT_PROPERTIES",
-        )
-
-
 def rewrite_bins(
     snapshot: Snapshot,
     engine: Engine,
@@ -257,8 +228,7 @@ def rewrite_bins(
 ) -> ChangeResult:
     """Write each bin of a plan into one file, and commit the bins of which no file was removed meanwhile.
 
-    A plan without bins commits nothing. All commits have the read version of the plan, so that a file that another
-    writer removes is noticed, whenever that happens.
+    A plan without bins commits nothing.
 
     Args:
         operation: commitInfo's operation; ``parameters``: its operationParameters.
@@ -269,19 +239,13 @@ def rewrite_bins(
         metrics = rewrite_metrics(plan.considered, nothing, nothing, partitions=0, batches=0, started=started)
         return ChangeResult(snapshot.store.root, snapshot.version, None, metrics)
     target = rewrite_target(snapshot, writer_properties=writer_properties)
-    committed: CommittedChange | None = None
-    lost: CommitFailedError | None = None
+    groups = _finished_groups(plan, target, engine, min_commit_interval)
     done: list[Rewrite] = []
-    for rewrite in _finished_bins(plan, target, engine, min_commit_interval):
-        try:
-            committed, part = commit_rewrite(snapshot, rewrite, operation, parameters, started, commit_properties)
-        except ConcurrentDeleteDeleteError as error:  # of all of these bins; the others may not conflict
-            lost = error
-        else:
-            done.append(part)
-    if committed is None:
-        assert lost is not None
-        raise lost
+    for versions, rewrite in commit_groups(
+        snapshot, groups, min_commit_interval, operation, parameters, started, commit_properties
+    ):
+        committed = versions
+        done.append(rewrite)
     metrics = rewrite_metrics(
         plan.considered,
         pa.concat_tables([part.removed for part in done]),
@@ -293,31 +257,19 @@ def rewrite_bins(
     return ChangeResult(snapshot.store.root, *committed, metrics)
 
 
-def _finished_bins(plan: CompactPlan, target: WriteTarget, engine: Engine, interval: float | None) -> Iterator[Rewrite]:
-    """Write the bins, and yield those to commit: whenever the interval has passed, and at the end."""
+def _finished_groups(
+    plan: CompactPlan, target: WriteTarget, engine: Engine, interval: float | None
+) -> Iterator[Rewrite]:
+    """Write the bins, and yield the rewrite of each group."""
     chosen = plan.files.select([*COPIED_COLUMNS, *TAG_COLUMNS])
     sizes = numbers_of(plan.files["size"], np.int64)
     # The largest bins come first, so that the run does not wait for a large bin at the end.
-    numbers = np.argsort([-int(sizes[rows].sum()) for rows in plan.bins], kind="stable")
-    starts = np.array([0])
-    if interval is not None:
-        work = np.array([int(sizes[rows].sum()) + _OPEN_BYTES * len(rows) for rows in plan.bins])[numbers]
-        starts = np.flatnonzero(np.diff((np.cumsum(work) - work) // (GROUP_BYTES * engine.parallelism), prepend=-1))
-    pending: list[pa.Table] = []
-    first, end, last_commit = 0, 0, time.monotonic()
-    for batch in np.split(numbers, starts[1:]):
-        try:
-            tasks = [CompactTask(int(number), target, chosen.take(int64s(plan.bins[number]))) for number in batch]
-            pending.append(engine.run(merge_files, tasks))
-        except DeltaError:
-            for files in pending:
-                discard(target.store, files)
-            raise
-        end += len(batch)
-        if end < len(numbers) and interval is not None and time.monotonic() - last_commit < interval:
-            continue
-        yield _rewrite(plan, numbers[first:end], pa.concat_tables(pending))
-        pending, first, last_commit = [], end, time.monotonic()
+    order = np.argsort([-int(sizes[rows].sum()) for rows in plan.bins], kind="stable")
+    work = np.array([int(sizes[rows].sum()) + _OPEN_BYTES * len(rows) for rows in plan.bins])[order]
+    for group in in_groups(work, engine.parallelism, interval):
+        numbers = order[group]
+        tasks = [CompactTask(int(number), target, chosen.take(int64s(plan.bins[number]))) for number in numbers]
+        yield _rewrite(plan, numbers, engine.run(merge_files, tasks))
 
 
 def _rewrite(plan: CompactPlan, numbers: Rows, written: pa.Table) -> Rewrite:

@@ -73,7 +73,7 @@ def test_a_fleet_is_planned_maintained_and_then_has_nothing_to_do(tmp_path: Path
 
 def test_a_long_compaction_of_a_run_is_committed_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakehouse_lib.fleet.step_run._COMMIT_SECONDS", 0)
-    monkeypatch.setattr("lakehouse_lib.operations.optimize.compact.GROUP_BYTES", 1)
+    monkeypatch.setattr("lakehouse_lib.operations.optimize.commit_groups.GROUP_BYTES", 1)
     rows = pa.table({"id": range(30), "part": [number % 3 for number in range(30)]})
     for _ in range(8):
         deltalake.write_deltalake(tmp_path / "t", rows, mode="append", partition_by=["part"])

@@ -22,7 +22,7 @@ from tests.peers import parquet_files, read_by_all, read_delta_rs
 
 BINS_A_GROUP = 4
 BINS = 3 * BINS_A_GROUP
-GROUP = "lakehouse_lib.operations.optimize.compact.GROUP_BYTES"
+GROUP = "lakehouse_lib.operations.optimize.commit_groups.GROUP_BYTES"
 GROUP_BYTES = BINS_A_GROUP * 2 * (4 << 20)  # two files that are opened
 ENGINE = ArrowEngine(parallelism=1)
 COMMIT = "_delta_log/0"
@@ -124,7 +124,7 @@ def test_application_transactions_are_refused_with_an_interval(table: Path) -> N
 _KILLED_RUN = """
 import os, signal, sys
 from lakehouse_lib import ArrowEngine
-from lakehouse_lib.operations.optimize import compact
+from lakehouse_lib.operations.optimize import commit_groups, compact
 from lakehouse_lib.snapshot import load_snapshot
 from tests.fault_store import FaultStore
 
@@ -135,7 +135,7 @@ def die(path):
         os.kill(os.getpid(), signal.SIGKILL)
 
 store = FaultStore(sys.argv[1], **{moment: {"put_if_absent": die}})
-compact.GROUP_BYTES = int(sys.argv[4])
+commit_groups.GROUP_BYTES = int(sys.argv[4])
 compact.compact(load_snapshot(store), ArrowEngine(parallelism=1), min_commit_interval=0)
 """
 

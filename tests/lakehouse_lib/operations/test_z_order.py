@@ -264,8 +264,9 @@ def test_big_files_are_read_in_parts_and_blocks_written_in_order(tmp_path, engin
     snapshot = snapshot_of(uri)
     target = target_for(uri, 3)
     plan = plan_z_order(snapshot, ["customer", "item"], target, None, 2)
-    assert len(plan.tasks) > 2
-    tree = plan.tasks[0].loads[0].layout.tree
+    (run,) = plan.runs
+    assert len(run.tasks) > 2
+    tree = run.tasks[0].loads[0].layout.tree
     assert tree["files"] == [1, 1, 1]
     assert tree["blocks"] == [7, 7, 7]
     z_order(snapshot, engine, ["customer", "item"], target_size=target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,11 +12,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import int64s, literal, numbers_of
+from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.reader import TableReader, copy_reader
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features.row_tracking import FileIds
 from lakehouse_lib.operations.files import live_records
+from lakehouse_lib.operations.optimize.commit_groups import in_groups
 from lakehouse_lib.operations.optimize.limit import parts_within
 from lakehouse_lib.operations.optimize.rewrite import rewrite_target
 from lakehouse_lib.operations.optimize.z_order import saved_trees
@@ -52,6 +54,29 @@ _NO_TREE: Tree = {
 
 
 @dataclass(frozen=True)
+class PlannedRun:
+    """A new run: the partitions that one exchange rewrites.
+
+    Attributes:
+        name: a UUID.
+        files: the files to rewrite, and ``parts``: the number of each file's partition.
+        tasks: the tasks of ``scatter``.
+        outputs: the files that ``gather`` writes.
+        places: the place of each of these files in a run, and ``output_parts``: the number of its partition.
+        trees: the trees of the run, by the number of their partition.
+    """
+
+    name: str
+    files: pa.Table
+    parts: NDArray[np.int64]
+    tasks: tuple[ScatterTask, ...]
+    outputs: tuple[OutputFile, ...]
+    places: tuple[Place, ...]
+    output_parts: NDArray[np.int64]
+    trees: Mapping[int, SavedTree]
+
+
+@dataclass(frozen=True)
 class Plan:
     """The files that a Z-order will rewrite, and its tasks. Planning writes nothing.
 
@@ -59,24 +84,16 @@ class Plan:
         considered: number of live files that the predicate selects.
         already_z_ordered: number of considered files that earlier runs have Z-ordered by the same columns, layout and
             about the same target size.
-        files: the files to rewrite.
-        partitions: number of their partitions.
-        tasks: the tasks of ``scatter``.
-        outputs: the files that ``gather`` writes.
-        places: the place of each of these files in a run.
-        run: the new run.
-        trees: the trees of the new run, to be saved.
+        files: the considered files.
+        partitions: number of partitions to rewrite.
+        runs: the runs, each of which can be committed by itself.
     """
 
     considered: int
     already_z_ordered: int
     files: pa.Table
     partitions: int = 0
-    tasks: tuple[ScatterTask, ...] = ()
-    outputs: tuple[OutputFile, ...] = ()
-    places: tuple[Place, ...] = ()
-    run: str = ""
-    trees: tuple[SavedTree, ...] = ()
+    runs: tuple[PlannedRun, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,9 +115,14 @@ def plan_z_order(
     layout: str | None = None,
     full: bool = False,
     max_bytes: int | None = None,
+    interval: float | None = None,
     writer_properties: WriterProperties | None = None,
 ) -> Plan:
-    """Plan the trees, the tasks and the files to write. Reads only a sample of the key columns, and saved trees."""
+    """Plan the trees, the tasks and the files to write. Reads only a sample of the key columns, and saved trees.
+
+    Args:
+        interval: seconds between commits; None: all partitions are one run (``commit_groups.in_groups``).
+    """
     files = snapshot.prune(predicate)
     sizes = numbers_of(files["size"], np.int64)
     layout = layout if len(columns) > 1 else "kd"  # of a single column, all layouts are the same
@@ -112,34 +134,68 @@ def plan_z_order(
         totals = np.array([sizes[part.rows].sum() for part in parts])
         parts = [parts[number] for number in parts_within(counts, totals, max_bytes)]
     if not parts:
-        return Plan(len(files), selection.z_ordered, files.slice(0, 0))
-    chosen = files.take(int64s(np.sort(np.concatenate([part.rows for part in parts]))))
+        return Plan(len(files), selection.z_ordered, files)
     stored = zip(files["path"].to_pylist(), files["deletionVector"].to_pylist(), FileIds.of(files), strict=True)
     sources = _Sources.of(snapshot, [FilePart(*entry) for entry in stored], files, sizes, tuple(columns))
     target = rewrite_target(snapshot, writer_properties=writer_properties)
+    work = np.array([sizes[part.rows].sum() for part in parts])
+    runs = []
+    for group in in_groups(work, parallelism, interval):
+        chosen = {number: parts[number] for number in group.tolist()}
+        runs.append(_plan_run(sources, files, chosen, trees, layout, target, target_size, parallelism))
+    return Plan(len(files), selection.z_ordered, files, len(parts), tuple(runs))
+
+
+def _plan_run(
+    sources: _Sources,
+    files: pa.Table,
+    parts: Mapping[int, Part],
+    trees: Mapping[tuple[str | None, int], SavedTree],
+    layout: str,
+    target: WriteTarget,
+    target_size: int,
+    parallelism: int,
+) -> PlannedRun:
+    """The tasks and the files of partitions that are rewritten together.
+
+    Args:
+        parts: by their number among all partitions to rewrite.
+        trees: the saved trees of earlier runs.
+        layout: the layout of new runs, a key of ``tags.LAYOUTS``.
+    """
     run = str(uuid.uuid4())
     loads: list[tuple[Load, int]] = []
     outputs: list[OutputFile] = []
     places: list[Place] = []
-    saved: list[SavedTree] = []
-    for part in parts:
+    output_parts: list[int] = []
+    saved: dict[int, SavedTree] = {}
+    for number, part in parts.items():
         if part.run is None:
             planned = _plan_new_run(sources, part, run, layout, len(saved), len(outputs))
         else:
-            tree = trees[part.run, part.tree]
-            planned = _plan_merge(sources, part, tree, run, target_size, len(outputs))
+            planned = _plan_merge(sources, part, trees[part.run, part.tree], run, target_size, len(outputs))
         if planned.tree is not None:
-            saved.append(planned.tree)
+            saved[number] = planned.tree
         loads.extend(_loads([sources.files[row] for row in part.rows], sources.ranges.rows[part.rows], planned.layout))
         values = dict(files["partitionValues"][int(part.rows[0])].as_py() or ())
         outputs.extend(
-            OutputFile(planned.layout.first_file + number, target, values, sources.columns)
-            for number in range(planned.layout.file_count)
+            OutputFile(planned.layout.first_file + index, target, values, sources.columns)
+            for index in range(planned.layout.file_count)
         )
         places.extend(planned.places)
-    tasks = _tasks(copy_reader(target), loads, parallelism)
-    return Plan(
-        len(files), selection.z_ordered, chosen, len(parts), tasks, tuple(outputs), tuple(places), run, tuple(saved)
+        output_parts.extend([number] * planned.layout.file_count)
+    rows = np.concatenate([part.rows for part in parts.values()])
+    numbers = np.repeat(list(parts), [len(part.rows) for part in parts.values()])
+    order = np.argsort(rows)
+    return PlannedRun(
+        run,
+        files.take(int64s(rows[order])),
+        numbers[order],
+        _tasks(copy_reader(target), loads, parallelism),
+        tuple(outputs),
+        tuple(places),
+        np.array(output_parts, np.int64),
+        saved,
     )
 
 

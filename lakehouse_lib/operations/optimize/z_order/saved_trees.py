@@ -1,7 +1,7 @@
 """The saved trees of runs. By its tree, later rows join the cells of a run.
 
 A run writes its trees, one for each partition, into ``_lakehouse/clustering/RUN.arrow`` in the folder of the table,
-before its commit. The tags of the files name the run, the number of the tree and the cell (``tags``). A tree is a hint:
+after its commit. The tags of the files name the run, the number of the tree and the cell (``tags``). A tree is a hint:
 if it is missing or cannot be read, all files of the partition are Z-ordered together again. Vacuum does not delete
 trees, because ``_lakehouse`` is a hidden folder. ``z_order`` deletes old trees that no live file needs.
 """
@@ -63,20 +63,20 @@ class SavedTree:
         return json.dumps({"levels": list(self.levels), "curve": described}, separators=(",", ":"))
 
 
-def save(store: ObjectStore, run: str, trees: Sequence[SavedTree], types: Sequence[pa.DataType]) -> None:
+def save(store: ObjectStore, run: str, trees: Sequence[SavedTree | None], types: Sequence[pa.DataType]) -> None:
     """Write the trees of a run. A failure is only logged, because a tree is a hint.
 
     Args:
-        trees: with the same columns.
+        trees: with the same columns; None in the place of a tree that is not saved, but at least one tree.
         types: the types of the columns.
     """
-    columns = trees[0].columns
+    columns = next(tree.columns for tree in trees if tree is not None)
     described = [[name, str(kind)] for name, kind in zip(columns, types, strict=True)]
-    arrays: list[pa.Array] = [strings([tree.to_json() for tree in trees])]
+    arrays: list[pa.Array] = [strings(["" if tree is None else tree.to_json() for tree in trees])]
     fields = [pa.field(_TREE, pa.string())]
     for number, kind in enumerate(types):
         if is_text(kind):
-            words = [_text(tree.words[number]) for tree in trees]
+            words = [_text(None if tree is None else tree.words[number]) for tree in trees]
             ends = [0]
             for part in words:
                 ends.append(ends[-1] + len(part))

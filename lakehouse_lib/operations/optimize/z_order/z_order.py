@@ -1,7 +1,7 @@
 """Z-order a table: rewrite its files so that a predicate on any of the chosen columns reads few files.
 
-The plan builds a k-d tree for each partition from a sample of its keys. The run moves the rows into the leaves of the
-trees by one exchange: ``scatter`` sends the rows of the old files, then ``gather`` writes the new files. One commit
+The plan builds a k-d tree for each partition from a sample of its keys. A run moves the rows into the leaves of the
+trees by one exchange: ``scatter`` sends the rows of the old files, then ``gather`` writes the new files. A commit
 replaces the files. The verb has delta-spark's name, but the default layout is a k-d tree, which skips more files than a
 Z-order curve.
 """
@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,20 +21,20 @@ from lakehouse_lib import statistics
 from lakehouse_lib.arrow.values import numbers_of, strings
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.writer_properties import WriterProperties
-from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, LogCorruptedError
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features.file_layout.clustering import PROVIDER, in_words
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.tombstones import retention
-from lakehouse_lib.operations.files import discard, discard_paths, live_records, partition_codes
-from lakehouse_lib.operations.optimize.deletion_vector_rebase import Places
+from lakehouse_lib.operations.files import discard, discard_paths, live_records
+from lakehouse_lib.operations.optimize.commit_groups import check_commit_interval, commit_groups
 from lakehouse_lib.operations.optimize.limit import check_max_bytes
-from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, planned_again, rewrite_metrics
+from lakehouse_lib.operations.optimize.rewrite import Rewrite, planned_again, rewrite_metrics
 from lakehouse_lib.operations.optimize.z_order import saved_trees
 from lakehouse_lib.operations.optimize.z_order.deleted_positions import PlacesOfKeys
 from lakehouse_lib.operations.optimize.z_order.keys import has_order
-from lakehouse_lib.operations.optimize.z_order.plan import Plan, keys_reader, plan_z_order
+from lakehouse_lib.operations.optimize.z_order.plan import Plan, PlannedRun, keys_reader, plan_z_order
 from lakehouse_lib.operations.optimize.z_order.selection import physical_names
 from lakehouse_lib.operations.optimize.z_order.shuffle import NUMBER, gather, scatter
 from lakehouse_lib.operations.optimize.z_order.tags import LAYOUTS, places_of, with_tags
@@ -53,6 +55,7 @@ def z_order(
     layout: str | None = None,
     full: bool = False,
     max_bytes: int | None = None,
+    min_commit_interval: float | None = None,
     writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
 ) -> ChangeResult:
@@ -80,6 +83,8 @@ def z_order(
         full: rewrite Z-ordered files too, so that all files of a partition belong to one run.
         max_bytes: the most bytes to read; partitions with the smallest files first, and the others stay. None: no
             limit.
+        min_commit_interval: seconds. Finished partitions are committed whenever so many seconds have passed since the
+            last commit, and at the end, so that a killed run keeps them; see ``compact``. None: one commit at the end.
 
     Returns:
         The metrics of ``compact``, ``numFilesAlreadyClustered`` (of the considered files) and ``zOrderBy``.
@@ -97,6 +102,7 @@ def z_order(
     key_columns = check_columns(snapshot, columns, predicate)
     size = target_file_size(snapshot.configuration, target_size, table=snapshot.store.root)
     check_max_bytes(max_bytes, snapshot.store.root)
+    check_commit_interval(min_commit_interval, commit_properties, snapshot.store.root)
     if layout is not None and layout not in LAYOUTS:
         raise InvalidArgumentError(
             f"layout is {excerpt(layout)}; expected one of {', '.join(LAYOUTS)}",
@@ -114,22 +120,15 @@ def z_order(
             layout=layout,
             full=full,
             max_bytes=max_bytes,
+            interval=min_commit_interval,
             writer_properties=writer_properties,
         )
-        if not plan.outputs:
-            metrics = _metrics(plan, plan.files, plan.files, key_columns, started)
-            return ChangeResult(snapshot.store.root, snapshot.version, None, metrics)
-        written = engine.exchange(scatter, gather, plan.tasks, plan.outputs)
-        # Without any row, the result has no files and no column with their numbers.
-        places = [plan.places[number] for number in numbers_of(written[NUMBER], "i8").tolist()] if len(written) else []
+        if not plan.runs:
+            nothing = plan.files.slice(0, 0)
+            return ChangeResult(
+                snapshot.store.root, snapshot.version, None, _metrics(plan, nothing, nothing, key_columns, started)
+            )
         is_clustering = {(name,) for name in key_columns} == set(snapshot.clustering_columns)
-        added = with_tags(
-            written.select(FILE_SCHEMA.names),
-            places,
-            physical_names(snapshot, key_columns),
-            size,
-            provider=PROVIDER if is_clustering else None,
-        )
         parameters: dict[str, Any] = {
             "predicate": [] if predicate is None else [predicate.sql],
             "zOrderBy": [] if is_clustering else list(key_columns),
@@ -138,29 +137,87 @@ def z_order(
         }
         if is_clustering:
             parameters |= {"clusterBy": list(key_columns), "isFull": full}
-        try:
-            _check_rows(snapshot, plan.files, added)
-        except LogCorruptedError:
-            discard(snapshot.store, added)
-            raise
-        if plan.trees:
-            types = [snapshot.field(name).type.to_arrow() for name in key_columns]
-            saved_trees.save(snapshot.store, plan.run, plan.trees, types)
-        paths = _by_number(written, len(plan.outputs))
-        new_positions = PlacesOfKeys(engine, keys_reader(snapshot, key_columns), plan.tasks, paths)
-        rewrite = _by_partition(snapshot, plan.files, added, new_positions)
-        try:
-            committed, committed_rewrite = commit_rewrite(
-                snapshot, rewrite, "OPTIMIZE", parameters, started, commit_properties
-            )
-        except CommitFailedError:
-            discard_paths(snapshot.store, strings([saved_trees.tree_path(plan.run)]))
-            raise
+        writing = _Writing(snapshot, engine, key_columns, size, PROVIDER if is_clustering else None)
+        done: list[Rewrite] = []
+        rewrites = map(writing.rewrite_of, plan.runs)
+        for versions, rewrite in commit_groups(
+            snapshot, rewrites, min_commit_interval, "OPTIMIZE", parameters, started, commit_properties
+        ):
+            committed = versions
+            done.append(rewrite)
+            writing.save_trees(plan.runs, rewrite)
         _delete_old_trees(snapshot, plan)
-        metrics = _metrics(plan, committed_rewrite.removed, committed_rewrite.added, key_columns, started)
+        removed, added = (pa.concat_tables(files) for files in zip(*((r.removed, r.added) for r in done), strict=True))
+        metrics = _metrics(plan, removed, added, key_columns, started)
         return ChangeResult(snapshot.store.root, *committed, metrics)
 
     return planned_again(snapshot, attempt)
+
+
+@dataclass(frozen=True)
+class _Writing:
+    """Writes the files of runs, and saves the trees of runs that are committed.
+
+    Attributes:
+        snapshot: the version of the plan.
+        columns: the columns of the Z-order.
+        target_size: bytes of a file.
+        provider: ``clusteringProvider`` of the files.
+    """
+
+    snapshot: Snapshot
+    engine: Engine
+    columns: tuple[str, ...]
+    target_size: int
+    provider: str | None
+
+    def rewrite_of(self, run: PlannedRun) -> Rewrite:
+        """Write the files of a run. Each partition is a group, because rows do not leave their partition.
+
+        Raises:
+            LogCorruptedError: the files have another number of rows than the log says; they are deleted.
+        """
+        written = self.engine.exchange(scatter, gather, run.tasks, run.outputs)
+        # Without any row, the result has no files and no column with their numbers.
+        numbers = numbers_of(written[NUMBER], "i8") if len(written) else np.zeros(0, np.int64)
+        added = with_tags(
+            written.select(FILE_SCHEMA.names),
+            [run.places[number] for number in numbers.tolist()],
+            physical_names(self.snapshot, self.columns),
+            self.target_size,
+            provider=self.provider,
+        )
+        try:
+            _check_rows(self.snapshot, run.files, added)
+        except LogCorruptedError:
+            discard(self.snapshot.store, added)
+            raise
+        paths = _by_number(written, len(run.outputs))
+        new_positions = PlacesOfKeys(self.engine, keys_reader(self.snapshot, self.columns), run.tasks, paths)
+        return Rewrite(run.files, run.parts, added, run.output_parts[numbers], new_positions)
+
+    def save_trees(self, runs: Iterable[PlannedRun], committed: Rewrite) -> None:
+        """Save the trees of the committed partitions.
+
+        A tree has values of rows. If an erasure has removed these rows and deleted all trees meanwhile, the tree would
+        stay. So it is saved after the commit, without partitions that the commit left out, and deleted again if a
+        file of the commit is not live any more. An erasure that follows this check deletes it.
+        """
+        store, parts = self.snapshot.store, frozenset(np.unique(committed.added_groups).tolist())
+        types = [self.snapshot.field(name).type.to_arrow() for name in self.columns]
+        saved = []
+        for run in runs:
+            if parts & run.trees.keys():
+                trees = [tree if part in parts else None for part, tree in run.trees.items()]
+                saved_trees.save(store, run.name, trees, types)
+                saved.append(saved_trees.tree_path(run.name))
+        try:
+            live = self.snapshot.update().file_columns(["path"])["path"] if saved else committed.added["path"]
+            is_live = pc.all(pc.is_in(committed.added["path"], value_set=live.combine_chunks()), min_count=0).as_py()
+        except DeltaError:
+            is_live = False
+        if not is_live:
+            discard_paths(store, strings(saved))
 
 
 def check_columns(snapshot: Snapshot, columns: Iterable[str] | None, predicate: Predicate | None) -> tuple[str, ...]:
@@ -253,7 +310,7 @@ def _delete_old_trees(snapshot: Snapshot, plan: Plan) -> None:
     """Delete the trees of runs that have no file, as soon as they are older than the table's retention."""
     runs = places_of(snapshot.file_columns(["tags"])).names.to_pylist()
     cutoff = clock.now() - retention(snapshot.configuration, snapshot.store.root)
-    saved_trees.delete_old(snapshot.store, {*runs, plan.run}, cutoff)
+    saved_trees.delete_old(snapshot.store, {*runs, *(run.name for run in plan.runs)}, cutoff)
 
 
 def _by_number(written: pa.Table, files: int) -> list[str | None]:
@@ -265,17 +322,10 @@ def _by_number(written: pa.Table, files: int) -> list[str | None]:
     return paths
 
 
-def _by_partition(snapshot: Snapshot, removed: pa.Table, added: pa.Table, places: Places) -> Rewrite:
-    """The rewrite with one group for each partition, because rows do not leave their partition."""
-    values = pa.concat_tables([removed.select(["partitionValues"]), added.select(["partitionValues"])])
-    codes = partition_codes(values, snapshot.layout)
-    return Rewrite(removed, codes[: len(removed)], added, codes[len(removed) :], places)
-
-
 def _metrics(
     plan: Plan, removed: pa.Table, added: pa.Table, key_columns: Sequence[str], started: float
 ) -> dict[str, Any]:
-    batches = len(plan.tasks)
+    batches = sum(len(run.tasks) for run in plan.runs)
     metrics = rewrite_metrics(
         plan.considered, removed, added, partitions=plan.partitions, batches=batches, started=started
     )
