@@ -22,6 +22,7 @@ from lakehouse_lib import (
 )
 from lakehouse_lib.cli.main import main
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
+from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.errors import (
     ConcurrentTransactionError,
     DeltaError,
@@ -104,6 +105,34 @@ def test_a_table_is_clustered_by_its_columns(tmp_path: Path) -> None:
     assert table.detail()["clusteringColumns"] == BY
     assert table.health().clustered_by == ("x", "y")
     assert set(table.health().skipping) == {"x", "y"}
+
+
+@pytest.mark.parametrize(
+    ("name", "expression"),
+    [
+        ("text", "CAST(id AS STRING)"),
+        ("ratio", "CAST(id AS DOUBLE)"),
+        ("price", "CAST(id AS DECIMAL(12, 2))"),
+        ("day", "DATE_ADD(DATE'2026-01-01', CAST(id % 100 AS INT))"),
+        ("moment", "TIMESTAMP_SECONDS(id * 1000)"),
+        ("local", "CAST(TIMESTAMP_SECONDS(id * 1000) AS TIMESTAMP_NTZ)"),
+    ],
+)
+def test_clustering_columns_of_each_type_on_spark(tmp_path: Path, spark: Any, name: str, expression: str) -> None:
+    frame = spark.range(0, 4_000, 1, 2).selectExpr("id", f"IF(id % 7 = 0, NULL, {expression}) AS {name}")
+    engine = SparkEngine(spark)
+    write_deltalake(tmp_path, frame, engine=engine)
+    table = DeltaTable(tmp_path, engine=engine)
+    table.alter.cluster_by([name])
+    write_deltalake(table, frame, mode="append")
+    before = read_by_all(tmp_path)
+    table.optimize.z_order(target_size=10_000)
+    assert set(providers(table)) == {"lakehouse"}
+    assert len(providers(table)) > 2
+    write_deltalake(table, before.slice(0, 10), mode="append", engine=ArrowEngine())
+    table.delete("id = 3")
+    left = pa.concat_tables([before, before.slice(0, 10)])["id"].to_numpy()
+    assert len(read_by_all(tmp_path)) == (left != 3).sum()
 
 
 def test_copies_of_clustered_files_stay_clustered(tmp_path: Path) -> None:

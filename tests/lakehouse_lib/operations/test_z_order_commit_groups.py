@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 import pytest
 
 from lakehouse_lib import ArrowEngine, CommitProperties, DeltaTable, Transaction, write_deltalake
+from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.errors import DataFileMissingError, InvalidArgumentError, StoreRefusedError
 from lakehouse_lib.operations.optimize.z_order.tags import places_of
 from lakehouse_lib.operations.optimize.z_order.z_order import z_order
@@ -45,6 +47,11 @@ def table(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(params=["arrow", "spark"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    return ENGINE if request.param == "arrow" else SparkEngine(request.getfixturevalue("spark"))
+
+
 @pytest.fixture(autouse=True)
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakehouse_lib.operations.optimize.commit_groups.GROUP_BYTES", 1)
@@ -60,9 +67,9 @@ def runs(root: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(("interval", "commits"), [(None, 1), (3600, 1), (0, PARTS)])
-def test_partitions_are_committed_in_groups(table: Path, interval: int | None, commits: int) -> None:
+def test_partitions_are_committed_in_groups(table: Path, engine: Engine, interval: int | None, commits: int) -> None:
     expected = read_by_all(table)
-    opened = DeltaTable(table, engine=ENGINE)
+    opened = DeltaTable(table, engine=engine)
     metrics = opened.optimize.z_order(BY, target_size=SIZE, min_commit_interval=interval)
     assert opened.version() == 1 + commits
     assert (metrics["numFilesRemoved"], metrics["partitionsOptimized"]) == (2 * PARTS, PARTS)
