@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 RECORDS = Parameter("records", "location", "the folder of the records; default: that of the registry")
 _PARAMETERS = (
     Parameter("verbs", "names", "plan only these verbs, such as optimize,vacuum"),
-    Parameter("cluster_by", "names", "the columns to Z-order by; without columns small files are merged"),
+    Parameter(
+        "cluster_by",
+        "names",
+        "the columns to Z-order by; default: the table's clustering columns; without these, small files are merged",
+    ),
     Parameter("budget_bytes", "bytes", "the most bytes that the run reads and writes, such as 50gb"),
     Parameter("budget_seconds", "seconds", "the longest predicted duration of the run"),
     RECORDS,

@@ -302,7 +302,14 @@ class OptimisticTransaction:
         domain_metadata.check_domains(self._domains, protocol, table=self._store.root, version=version)
         if self._adds or self._metadata or self._protocol or self._domains:
             domains = {**(self._snapshot.domains if self._snapshot else {}), **self._domains}
-            clustering.check_commit(protocol, metadata, domains, self._adds, table=self._store.root, version=version)
+            clustering.check_commit(protocol, metadata, domains, table=self._store.root, version=version)
+            if self._adds and self._snapshot is not None and not self.is_exclusive:  # a restore adds older files
+                snapshot, added = self._snapshot, pa.concat_tables(self._adds)
+                clustering.check_statistics(
+                    *(protocol, domains, added, lambda: snapshot.file_columns(["path"])["path"]),
+                    table=self._store.root,
+                    version=version,
+                )
         if self._removes_rows():
             before = self._snapshot.metadata if self._snapshot else metadata
             features.check_removal(before, table=self._store.root, version=version)

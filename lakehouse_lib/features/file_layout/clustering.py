@@ -8,11 +8,13 @@ statistics of the clustering columns.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.values import bools
 from lakehouse_lib.errors import DeltaProtocolError, InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.features import column_mapping
 from lakehouse_lib.features.feature import Feature, never
@@ -161,20 +163,18 @@ def check_commit(
     protocol: Protocol,
     metadata: Metadata,
     domains: Mapping[str, DomainMetadata],
-    adds: Iterable[pa.Table],
     *,
     table: str,
     version: int,
 ) -> None:
-    """Refuse a commit that would break the rules of a clustered table.
+    """Refuse a commit after which the table would break the rules of a clustered table.
 
     Args:
         protocol, metadata, domains: of the table after the commit.
-        adds: files tables.
 
     Raises:
         DeltaProtocolError: the table has partition columns; or a clustering column is not in the schema, or has no
-            statistics by the table's properties or in an added file.
+            statistics by the table's properties.
     """
     if not FEATURE.is_supported(protocol):
         return
@@ -205,13 +205,40 @@ def check_commit(
             )
         if column not in indexed:
             raise wrong(*_unindexed(column))
+
+
+def check_statistics(
+    protocol: Protocol,
+    domains: Mapping[str, DomainMetadata],
+    added: pa.Table,
+    live: Callable[[], pa.ChunkedArray],
+    *,
+    table: str,
+    version: int,
+) -> None:
+    """Refuse new files of a clustered table without statistics of a clustering column.
+
+    Args:
+        added: a files table.
+        live: returns the paths of the files before the commit, which may be added again.
+
+    Raises:
+        DeltaProtocolError: a new file has no statistics of a clustering column.
+    """
+    paths = physical_columns(domains, table=table, version=version) if FEATURE.is_supported(protocol) else ()
+    if not paths or not len(added):
+        return
     counts = null_counts(paths)
-    missing = sum(int(counts.without_counts(counts.from_json(files["stats"])).sum()) for files in adds)
-    if missing:
-        raise wrong(
-            f"{missing} added files have no statistics of a clustering column; expected them in each file",
-            "Enable the statistics of the clustering columns in the writer properties",
-            "DELTA_CLUSTERING_COLUMN_MISSING_STATS",
+    bad = added["path"].filter(bools(counts.without_counts(counts.from_json(added["stats"]))))
+    if len(bad):
+        bad = bad.filter(pc.invert(pc.is_in(bad, value_set=live().combine_chunks())))
+    if len(bad):
+        raise DeltaProtocolError(
+            f"{len(bad)} new files have no statistics of a clustering column; expected them in each file",
+            table=table,
+            version=version,
+            hint="Enable the statistics of the clustering columns in the writer properties",
+            code="DELTA_CLUSTERING_COLUMN_MISSING_STATS",
         )
 
 

@@ -256,6 +256,8 @@ def test_files_without_statistics_are_refused(tmp_path: Path) -> None:
 
     refused(DeltaProtocolError, code, append)
     assert set(tmp_path.glob("*.parquet")) == files
+    with pytest.raises(DeltaProtocolError, match="clustering column"):
+        table.optimize.z_order(full=True, target_size=100, writer_properties=no_statistics)
     refused(
         DeltaProtocolError,
         code,
@@ -351,6 +353,8 @@ def test_the_planner_clusters_by_the_columns_of_the_table(tmp_path: Path) -> Non
     assert set(providers(DeltaTable(tmp_path))) == {"lakehouse"}
     assert table.version() < DeltaTable(tmp_path).version()
     assert not plan_fleet(fleet, Budget()).plan.steps
+    other = [MaintainedTable("events", open_store(tmp_path), Policy(cluster_by=("id",)))]
+    assert plan_fleet(other, Budget()).errors["events"].code == "DELTA_CLUSTERING_WITH_ZORDER_BY"
 
 
 def test_the_command_line_clusters_by_the_columns_of_the_table(
@@ -416,6 +420,30 @@ def test_a_table_of_delta_spark_is_clustered_further(tmp_path: Path) -> None:
     table.optimize.z_order(full=True)
     assert providers(table) == ["lakehouse"]
     assert read_by_all(root) == rows_before
+
+
+def test_files_of_other_engines_without_statistics_are_added_again(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, rows(10), configuration={"delta.enableDeletionVectors": "true"})
+    log = tmp_path / f"_delta_log/{0:020}.json"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    (add,) = (action["add"] for action in lines if "add" in action)
+    add["stats"] = '{"numRecords":10}'
+    log.write_text("".join(json.dumps(action) + "\n" for action in lines))
+    for path in (tmp_path / "_delta_log").glob("*.crc"):
+        path.unlink()
+    feature = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}
+    names = ["appendOnly", "invariants", "deletionVectors", "domainMetadata", "clustering"]
+    clustered_by_x = {"domain": DOMAIN, "configuration": '{"clusteringColumns":[["x"]]}', "removed": False}
+    actions_of_1 = [{"protocol": {**feature, "writerFeatures": names}}, {"domainMetadata": clustered_by_x}]
+    text = "".join(json.dumps(action) + "\n" for action in actions_of_1)
+    (tmp_path / f"_delta_log/{1:020}.json").write_text(text)
+    table = DeltaTable(tmp_path)
+    table.delete("id = 3")
+    assert len(read_by_all(tmp_path)) == 9
+    table.restore(1)
+    assert len(table.clone(tmp_path.parent / "copy").to_pyarrow_table()) == 10
+    table.optimize.statistics()
+    assert "nullCount" in table.snapshot.files["stats"][0].as_py()
 
 
 @pytest.mark.parametrize("configuration", ["", "[]", '{"clusteringColumns":7}', '{"clusteringColumns":[[]]}'])
