@@ -31,10 +31,10 @@ if TYPE_CHECKING:
         VariantType,
     )
     from lakehouse_lib.table.add_actions import AddAction, create_table_with_add_actions
-    from lakehouse_lib.table.alterer import TableFeatures
     from lakehouse_lib.table.apply_changes import apply_changes
     from lakehouse_lib.table.convert import convert_to_deltalake
     from lakehouse_lib.table.delta_table import DeltaTable
+    from lakehouse_lib.table.metadata import TableFeatures
     from lakehouse_lib.table.write import write_deltalake
     from lakehouse_lib.transaction import commit_metadata, engine_info
     from lakehouse_lib.transaction.commit_properties import CommitProperties
@@ -60,7 +60,7 @@ _HOMES = {
     "Schema": "schema",
     "SparkEngine": "engine.spark.engine",
     "StructType": "schema",
-    "TableFeatures": "table.alterer",
+    "TableFeatures": "table.metadata",
     "Transaction": "protocol.actions",
     "VariantType": "schema",
     "WriterProperties": "engine.writer_properties",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError
@@ -13,32 +12,12 @@ from lakehouse_lib.schema import Field, PrimitiveType
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.table.arguments.positional import also_by_position
 from lakehouse_lib.table.changes import check_changes, parsed
+from lakehouse_lib.table.metadata import TableFeatures
 from lakehouse_lib.transaction.commit_properties import CommitProperties, commit_properties_of
 
 if TYPE_CHECKING:
     from lakehouse_lib.table.delta_table import DeltaTable
     from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties
-
-
-class TableFeatures(Enum):
-    """Table features for ``alter.add_feature``, with the names of ``deltalake`` and the protocol's names as values."""
-
-    AppendOnly = "appendOnly"
-    ChangeDataFeed = "changeDataFeed"
-    CheckConstraints = "checkConstraints"
-    ColumnMapping = "columnMapping"
-    DeletionVectors = "deletionVectors"
-    DomainMetadata = "domainMetadata"
-    GeneratedColumns = "generatedColumns"
-    IcebergCompatV1 = "icebergCompatV1"
-    IdentityColumns = "identityColumns"
-    Invariants = "invariants"
-    RowTracking = "rowTracking"
-    TimestampNanos = "timestampNanos"
-    TimestampWithoutTimezone = "timestampNtz"
-    V2Checkpoint = "v2Checkpoint"
-    VariantType = "variantType"
-    VariantTypePreview = "variantType-preview"
 
 
 class TableAlterer:

@@ -1,8 +1,9 @@
-"""Metadata and protocol of a table, in the form of the ``deltalake`` package."""
+"""Metadata, protocol and features of a table, in the form of the ``deltalake`` package."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple
 
 from lakehouse_lib.protocol.actions import Metadata, Protocol
@@ -59,3 +60,24 @@ class ProtocolVersions(NamedTuple):
             for features in (action.writer_features, action.reader_features)
         )
         return cls(action.min_reader_version, action.min_writer_version, writers, readers)
+
+
+class TableFeatures(Enum):
+    """Table features for ``alter.add_feature``, with the names of ``deltalake`` and the protocol's names as values."""
+
+    AppendOnly = "appendOnly"
+    ChangeDataFeed = "changeDataFeed"
+    CheckConstraints = "checkConstraints"
+    ColumnMapping = "columnMapping"
+    DeletionVectors = "deletionVectors"
+    DomainMetadata = "domainMetadata"
+    GeneratedColumns = "generatedColumns"
+    IcebergCompatV1 = "icebergCompatV1"
+    IdentityColumns = "identityColumns"
+    Invariants = "invariants"
+    RowTracking = "rowTracking"
+    TimestampNanos = "timestampNanos"
+    TimestampWithoutTimezone = "timestampNtz"
+    V2Checkpoint = "v2Checkpoint"
+    VariantType = "variantType"
+    VariantTypePreview = "variantType-preview"

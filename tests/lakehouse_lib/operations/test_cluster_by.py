@@ -143,6 +143,15 @@ def test_copies_of_clustered_files_stay_clustered(tmp_path: Path) -> None:
     assert table.optimize.z_order(target_size=20_000)["numFilesAdded"] == 0
 
 
+def test_compaction_does_not_cluster(tmp_path: Path) -> None:
+    table = clustered(tmp_path)
+    assert table.optimize.compact()["numFilesAdded"] == 1
+    assert providers(table) == [None]
+    table.optimize.z_order(target_size=20_000)
+    assert table.optimize.compact(target_size=20_000)["numFilesAdded"] == 0
+    assert set(providers(table)) == {"lakehouse"}
+
+
 def test_clustering_columns_are_changed_and_removed(tmp_path: Path) -> None:
     table = clustered(tmp_path)
     table.optimize.z_order()
