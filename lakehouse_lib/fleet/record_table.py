@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pyarrow as pa
 
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
@@ -61,3 +62,15 @@ def rows_since(
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def newest_rows(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """The last row of each combination of keys, in the order of the rows.
+
+    Args:
+        rows: sorted, the newest row last.
+        keys: columns.
+    """
+    numbered = rows.select(list(keys)).append_column("number", pa.array(np.arange(len(rows))))
+    last = numbered.group_by(list(keys)).aggregate([("number", "max")])["number_max"]
+    return rows.take(last.combine_chunks().sort())

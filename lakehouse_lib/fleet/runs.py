@@ -9,10 +9,12 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.expressions.parsing.parser import Filter
 from lakehouse_lib.fleet.deleted_files import DeletedFilesRecord
 from lakehouse_lib.fleet.planner.correction import Run
 from lakehouse_lib.fleet.planner.step import Effect
-from lakehouse_lib.fleet.record_table import append_rows, rows_since
+from lakehouse_lib.fleet.record_table import append_rows, newest_rows, rows_since
+from lakehouse_lib.log import clock
 from lakehouse_lib.store import open_store
 
 Status = Literal["done", "failed", "deferred"]
@@ -134,9 +136,7 @@ class RunRecord:
         Args:
             now: ms since the epoch.
         """
-        # A step that a run has done in part has two rows of this run, done and deferred. It still waits.
-        rows = self._rows(["done", "deferred"], now)
-        rows = rows.sort_by([("planned_at", "ascending"), ("status", "descending")])
+        rows = _oldest_first(self._rows(["done", "deferred"], now))
         since: dict[tuple[str, str], int] = {}
         times = pc.cast(rows["planned_at"], pa.int64()).to_pylist()
         for table, verb, status, moment in zip(
@@ -148,9 +148,35 @@ class RunRecord:
                 since.setdefault((table, verb), moment // 1000)
         return since
 
+    def series(self, table: str, days: float, now: int | None = None) -> pa.Table:
+        """The rows (``SCHEMA``) of a table that were planned in the last days, oldest first.
+
+        Args:
+            now: ms since the epoch; None: this machine's clock.
+        """
+        return _oldest_first(self._since(days, now, [("table", "=", table)]))
+
+    def latest(self, days: float, now: int | None = None) -> pa.Table:
+        """The newest row (``SCHEMA``) of each table and verb that was planned in the last days, oldest first.
+
+        A newest row of status ``deferred`` is a step that waits.
+
+        Args:
+            now: ms since the epoch; None: this machine's clock.
+        """
+        return newest_rows(_oldest_first(self._since(days, now)), ["table", "verb"])
+
     def _rows(self, statuses: Sequence[Status], now: int) -> pa.Table:
-        has_status = ("status", "in", list(statuses))
-        return rows_since(self.store, SCHEMA, "planned_at", now - _DAYS * 86_400_000, [has_status])
+        return self._since(_DAYS, now, [("status", "in", list(statuses))])
+
+    def _since(self, days: float, now: int | None, filters: Sequence[Filter] = ()) -> pa.Table:
+        moment = (clock.now() if now is None else now) - int(days * 86_400_000)
+        return rows_since(self.store, SCHEMA, "planned_at", moment, filters)
+
+
+def _oldest_first(rows: pa.Table) -> pa.Table:
+    """The rows by time. A step that a run has done in part has two rows of this run: done, then deferred. It waits."""
+    return rows.sort_by([("planned_at", "ascending"), ("status", "descending")])
 
 
 def _row(entry: StepRecord) -> dict[str, Any]:

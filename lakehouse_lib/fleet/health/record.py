@@ -10,13 +10,14 @@ import pyarrow as pa
 
 from lakehouse_lib.fleet.health.metrics import Health
 from lakehouse_lib.fleet.health.score import score
-from lakehouse_lib.fleet.record_table import append_rows, rows_since
+from lakehouse_lib.fleet.record_table import append_rows, newest_rows, rows_since
 from lakehouse_lib.log import clock
 from lakehouse_lib.store import open_store
 
 _TIME = pa.timestamp("us", "UTC")
 _COUNTS = (
     "version",
+    "timestamp",
     "files",
     "bytes",
     "rows",
@@ -91,6 +92,16 @@ class HealthRecord:
         moment = (clock.now() if now is None else now) - int(days * 86_400_000)
         rows = rows_since(self.store, SCHEMA, "looked_at", moment, [("table", "=", table)])
         return rows.sort_by("looked_at")
+
+    def latest(self, days: float, now: int | None = None) -> pa.Table:
+        """The newest row (``SCHEMA``) of each table that was looked at in the last days.
+
+        Args:
+            now: ms since the epoch; None: this machine's clock.
+        """
+        moment = (clock.now() if now is None else now) - int(days * 86_400_000)
+        rows = rows_since(self.store, SCHEMA, "looked_at", moment)
+        return newest_rows(rows.sort_by("looked_at"), ["table"])
 
 
 def _row(metrics: Health) -> dict[str, Any]:

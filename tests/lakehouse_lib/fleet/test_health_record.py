@@ -47,3 +47,19 @@ def test_files_of_earlier_rows_are_not_read(tmp_path: Path) -> None:
         file.unlink()
     record.append([("orders", metrics)], now=NOW)
     assert len(record.series("orders", 7, now=NOW)) == 1
+
+
+def test_the_latest_look_at_each_table(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "orders", pa.table({"id": [1]}))
+    metrics = health(load_snapshot(open_store(tmp_path / "orders")))
+    record = HealthRecord(str(tmp_path / "records"))
+    assert record.latest(7, now=NOW).equals(SCHEMA.empty_table())
+    for age in (1, 3, 2):
+        looks = [("orders", replace(metrics, files=100 + age)), ("old" if age == 3 else "events", metrics)]
+        record.append(looks, now=NOW - age * DAY)
+    latest = record.latest(2.5, now=NOW)
+    assert dict(zip(latest["table"].to_pylist(), latest["files"].to_pylist(), strict=True)) == {
+        "orders": 101,
+        "events": metrics.files,
+    }
+    assert set(latest["timestamp"].to_pylist()) == {metrics.timestamp}

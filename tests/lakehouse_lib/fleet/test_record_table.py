@@ -12,7 +12,7 @@ import pytest
 from lakehouse_lib.expressions.parsing.parser import Filter
 from lakehouse_lib.fleet.planner.step import Effect
 from lakehouse_lib.fleet.record_table import append_rows, rows_since
-from lakehouse_lib.fleet.runs import RunRecord, StepRecord
+from lakehouse_lib.fleet.runs import RunRecord, Status, StepRecord
 from lakehouse_lib.store import open_store
 
 DAY = 86_400_000
@@ -60,3 +60,20 @@ def test_corrections_do_not_read_files_of_old_runs(tmp_path: Path) -> None:
     assert record.waiting(NOW) == {("t", "vacuum"): NOW - DAY}
     with pytest.raises(Exception, match="parquet"):
         record.finished(NOW - 2 * DAY)
+
+
+def test_the_latest_row_of_a_verb_says_whether_it_waits(tmp_path: Path) -> None:
+    record = RunRecord(str(tmp_path / "records"))
+
+    def step(verb: str, status: Status, day: int) -> StepRecord:
+        return StepRecord("run", "t", verb, status, "", NOW - day * DAY, 1, 1, Effect(), Effect())
+
+    record.append([step("z_order", "deferred", 1), step("z_order", "done", 1), step("z_order", "failed", 2)])
+    record.append([step("vacuum", "deferred", 2), step("vacuum", "done", 1), step("checkpoint", "done", 9)])
+    latest = record.latest(7, now=NOW).select(["verb", "status"]).to_pylist()
+    assert {row["verb"]: row["status"] for row in latest} == {"z_order": "deferred", "vacuum": "done"}
+    statuses = ["deferred", "failed", "done", "done", "deferred"]
+    series = record.series("t", 7, now=NOW)
+    assert sorted(series["status"].to_pylist()) == sorted(statuses)
+    assert series["planned_at"].to_pylist() == sorted(series["planned_at"].to_pylist())
+    assert len(record.series("another", 7, now=NOW)) == 0
