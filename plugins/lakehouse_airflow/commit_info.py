@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakehouse_airflow.registry import is_configured, load_registry
@@ -24,8 +24,17 @@ def shown_info(info: Mapping[str, Any], uri: str) -> dict[str, Any]:
     Raises:
         RegistryError: the registry cannot be read, so it is unknown whether the table has rows of a subject.
     """
+    return shown_infos([info], uri)[0]
+
+
+def shown_infos(infos: Sequence[Mapping[str, Any]], uri: str) -> list[dict[str, Any]]:
+    """Some commitInfos of the table at ``uri``, each as ``shown_info`` returns it. Reads the registry once."""
+    return [_without_conditions(info) for info in infos] if _holds_subjects(uri) else [dict(info) for info in infos]
+
+
+def _without_conditions(info: Mapping[str, Any]) -> dict[str, Any]:
     parameters = info.get("operationParameters")
-    if not isinstance(parameters, Mapping) or not _holds_subjects(uri):
+    if not isinstance(parameters, Mapping):
         return dict(info)
     shown = {name: WITHHELD if _CONDITION.search(str(name)) else value for name, value in parameters.items()}
     return {**info, "operationParameters": shown}

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 URL_PREFIX = "/lakehouse"
 
 
+def table_path(table: str, connection: str = LakehouseHook.default_conn_name) -> str:
+    """The path of a table's page on Airflow's server; see ``version_path``."""
+    return _opened_by(connection, f"{URL_PREFIX}/tables/{quote(table, safe='')}")
+
+
 def version_path(table: str, version: int, connection: str = LakehouseHook.default_conn_name) -> str:
     """The path of a version's page on Airflow's server.
 
@@ -26,7 +31,10 @@ def version_path(table: str, version: int, connection: str = LakehouseHook.defau
         table: a name in the registry.
         connection: the id of the connection with which the page opens the table.
     """
-    path = f"{URL_PREFIX}/tables/{quote(table, safe='')}/versions/{version}"
+    return _opened_by(connection, f"{table_path(table)}/versions/{version}")
+
+
+def _opened_by(connection: str, path: str) -> str:
     return path if connection == LakehouseHook.default_conn_name else f"{path}?connection={quote(connection, safe='')}"
 
 

@@ -17,6 +17,20 @@ logger = logging.getLogger(__name__)
 class LakehousePlugin(AirflowPlugin):
     name = "lakehouse"
 
+    #: The entry of Airflow's navigation, which shows the pages in a frame. Paths without a slash in front, because
+    #: Airflow may be below a path.
+    external_views = [  # noqa: RUF012 - Airflow reads a list
+        {
+            "name": "Lakehouse",
+            "href": "lakehouse/tables",
+            "url_route": "lakehouse",
+            "destination": "nav",
+            "icon": "lakehouse/static/icon.svg",
+            "icon_dark_mode": "lakehouse/static/icon-dark.svg",
+            "nav_top_level": True,
+        }
+    ]
+
     @property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
         """The pages; empty if their import fails, which Airflow then shows as an import error of the plugin.
@@ -26,7 +40,7 @@ class LakehousePlugin(AirflowPlugin):
         """
         try:
             from lakehouse_airflow.links import URL_PREFIX
-            from lakehouse_airflow.pages import app
+            from lakehouse_airflow.pages.application import app
         except Exception as error:
             logger.exception("the pages of the plugin %s cannot be imported", self.name)
             _import_errors()[str(self.source or self.name)] = f"{type(error).__name__}: {error}"

@@ -1,7 +1,9 @@
 """The page of a table version: for users who may see assets, only for registered tables, and safe to open."""
 
 import json
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +53,22 @@ def test_it_shows_commit_files_and_schema(orders: Path, ann: Any) -> None:
     page = ann.get("/lakehouse/tables/orders/versions/1")
     assert page.status_code == 200, page.text
     assert "<h1>orders, version 1</h1>" in page.text
-    assert "<tr><th>Files</th><td>2</td></tr>" in page.text
-    assert "<tr><th>o_orderkey</th><td>long</td></tr>" in page.text
+    assert '<tr><th scope="row">Files</th><td>2</td></tr>' in page.text
+    assert '<tr><th scope="row">o_orderkey</th><td>long</td><td>allowed</td></tr>' in page.text
     assert "WRITE" in page.text
+
+
+def test_it_has_times_and_sizes_for_people_and_links_to_the_versions_beside_it(orders: Path, ann: Any) -> None:
+    page = ann.get("/lakehouse/tables/orders/versions/1").text
+    assert f"{datetime.now(UTC):%Y-%m-%d %H:}" in page
+    assert "just now" in page
+    assert re.search(r"Size</th><td>\d\.\d KiB", page)
+    assert "{&#39;" not in page  # no dictionary of Python
+    assert re.search(r">operationParameters\.mode</th><td>Append<", page)
+    assert not re.search(r"\b1[0-9]{12}\b", page)  # no ms since the epoch
+    links = re.findall(r'rel="(\w+)" href="/lakehouse/tables/orders/versions/(\d)"', page)
+    assert links == [("prev", "0"), ("next", "2")]
+    assert "This is the latest version" in ann.get("/lakehouse/tables/orders/versions/2").text
 
 
 def test_what_others_wrote_is_text(orders: Path, ann: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakehouse_airflow.commit_info import shown_info
+from lakehouse_airflow.commit_info import shown_infos
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
 
@@ -21,5 +21,4 @@ class LakehouseHistoryOperator(LakehouseTableOperator):
         self.limit = limit
 
     def run(self, hook: LakehouseHook) -> list[dict[str, Any]]:
-        uri = hook.uri(self.table)
-        return [shown_info(commit, uri) for commit in hook.history(self.table, self.limit)]
+        return shown_infos(hook.history(self.table, self.limit), hook.uri(self.table))

@@ -1,0 +1,71 @@
+"""The records of health and of maintenance runs, as the pages read them: without opening a table of the lakehouse."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.maintenance.fleet import record_of
+from lakehouse_lib.errors import DeltaError
+from lakehouse_lib.fleet.health import record as health_record
+from lakehouse_lib.fleet.health.record import HealthRecord
+from lakehouse_lib.fleet.runs import SCHEMA as RUN_SCHEMA
+from lakehouse_lib.fleet.runs import RunRecord
+
+if TYPE_CHECKING:
+    from lakehouse_lib.fleet.registry import Registry
+
+logger = logging.getLogger(__name__)
+
+#: How many days back the page of all tables looks, and the page of a table.
+DAYS, DAYS_OF_A_TABLE = 30, 90
+
+
+@dataclass(frozen=True)
+class Records:
+    """Rows of the records.
+
+    Attributes:
+        looks: rows of the record of health.
+        steps: rows of the record of runs.
+        problem: why there are none; None: the records were read.
+    """
+
+    looks: pa.Table
+    steps: pa.Table
+    problem: str | None = None
+
+
+def newest_records(registry: Registry) -> Records:
+    """The newest look at each table, and the newest step of each table and verb."""
+    return _read(registry, lambda health, runs: Records(health.latest(DAYS), runs.latest(DAYS)))
+
+
+def records_of(registry: Registry, table: str) -> Records:
+    """All looks at a table and all steps of its maintenance, oldest first."""
+    return _read(
+        registry,
+        lambda health, runs: Records(health.series(table, DAYS_OF_A_TABLE), runs.series(table, DAYS_OF_A_TABLE)),
+    )
+
+
+def _read(registry: Registry, reading: Callable[[HealthRecord, RunRecord], Records]) -> Records:
+    """Records that cannot be read are a problem that a page shows, and no error."""
+    hook = LakehouseHook()
+    runs = record_of(registry, hook)
+    if registry.records is None or runs is None:
+        return _without("The registry has no key records, so no health and no maintenance runs are recorded.")
+    try:
+        return reading(HealthRecord(registry.records, hook.storage_options(registry.records)), runs)
+    except DeltaError as error:
+        logger.warning("the records in %s cannot be read: %s", registry.records, error)
+        return _without(f"The records cannot be read: {error}")
+
+
+def _without(problem: str) -> Records:
+    return Records(health_record.SCHEMA.empty_table(), RUN_SCHEMA.empty_table(), problem)

@@ -1,0 +1,42 @@
+"""The page that asks whether to maintain a table now. Its button calls Airflow's API; this page changes nothing."""
+
+import json
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import HTMLResponse
+
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.maintenance.fleet import fleet_of, record_of
+from lakehouse_airflow.pages.access import MAINTENANCE_DAG, require_trigger
+from lakehouse_airflow.pages.dag_state import dag_state
+from lakehouse_airflow.pages.live_table import answered_errors, registered_table
+from lakehouse_airflow.pages.rendering import page
+from lakehouse_airflow.pages.views.run import EFFECTS, planned_rows
+from lakehouse_lib.fleet.maintenance import plan_fleet
+from lakehouse_lib.fleet.planner.budget import Budget
+
+router = APIRouter()
+
+
+@router.get("/tables/{table}/maintenance", response_class=HTMLResponse, dependencies=[Depends(require_trigger)])
+def maintenance_page(request: Request, table: str) -> HTMLResponse:
+    """The steps that are due on a registered table, and the button that starts a run of the maintenance DAG.
+
+    The run plans again within the registry's budget, and other tables are not maintained by it.
+    """
+    with answered_errors():
+        registry, _ = registered_table(table)
+        hook = LakehouseHook()
+        fleet = plan_fleet(fleet_of(registry, [table], hook), Budget(), record_of(registry, hook))
+        for error in fleet.errors.values():
+            raise error
+    return page(
+        request,
+        "maintenance.html",
+        name=table,
+        steps=planned_rows(fleet.plan.steps),
+        effects=EFFECTS,
+        dag_id=MAINTENANCE_DAG,
+        dag=dag_state(MAINTENANCE_DAG),
+        body=json.dumps({"logical_date": None, "conf": {"tables": [table]}}),
+    )

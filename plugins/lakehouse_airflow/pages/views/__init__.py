@@ -1,0 +1,1 @@
+"""Values that the templates show, made from records, logs and commits without I/O."""

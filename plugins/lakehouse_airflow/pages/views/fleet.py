@@ -1,0 +1,170 @@
+"""The rows of the page of all tables, from the records of health and of maintenance runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+#: The columns by which the rows can be sorted, with their titles. Each is an attribute of ``TableRow``.
+COLUMNS = {
+    "name": "Table",
+    "score": "Score",
+    "files": "Files",
+    "small_files": "Small files",
+    "bytes": "Size",
+    "rows": "Rows",
+    "commits_per_day": "Versions a day",
+    "checkpoint_lag": "Checkpoint lag",
+    "reclaimable_bytes": "Reclaimable",
+    "committed_at": "Last commit",
+    "gain": "Next maintenance",
+    "ran_at": "Last run",
+    "looked_at": "Seen",
+}
+#: The numbers that are as in the record of health.
+_NUMBERS = ("score", "files", "small_files", "bytes", "rows", "commits_per_day", "checkpoint_lag", "reclaimable_bytes")
+
+
+@dataclass(frozen=True)
+class Due:
+    """A verb that the next maintenance may run.
+
+    Attributes:
+        query_bytes, bytes_freed: the predicted gain of a step that waits; None: no plan has it yet.
+    """
+
+    verb: str
+    query_bytes: int | None = None
+    bytes_freed: int | None = None
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A table of the registry. Times are ms since the epoch; None: not known.
+
+    Attributes:
+        reasons: of the score, as in the record.
+        due: what the next maintenance may run.
+        gain: bytes that a query no longer reads after the steps that wait, and bytes that they free.
+        ran_verb, ran_status, ran_error, ran_at: the newest step that was run or has failed.
+    """
+
+    name: str
+    score: int | None = None
+    reasons: tuple[Mapping[str, Any], ...] = ()
+    files: int | None = None
+    small_files: int | None = None
+    bytes: int | None = None
+    rows: int | None = None
+    commits_per_day: float | None = None
+    checkpoint_lag: float | None = None
+    reclaimable_bytes: int | None = None
+    committed_at: int | None = None
+    looked_at: int | None = None
+    due: tuple[Due, ...] = ()
+    gain: int | None = None
+    ran_verb: str | None = None
+    ran_status: str | None = None
+    ran_error: str | None = None
+    ran_at: int | None = None
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether a step was run after the table was looked at."""
+        return self.ran_at is not None and self.looked_at is not None and self.ran_at > self.looked_at
+
+
+def table_rows(names: Iterable[str], looks: pa.Table, steps: pa.Table) -> list[TableRow]:
+    """A row for each table.
+
+    Args:
+        looks: the newest look at each table (``HealthRecord.latest``).
+        steps: the newest step of each table and verb (``RunRecord.latest``).
+    """
+    look_of = {row["table"]: row for row in _plain(looks, ("table", *_NUMBERS, "timestamp", "looked_at", "reasons"))}
+    steps_of: dict[str, list[dict[str, Any]]] = {}
+    fields = ("table", "verb", "status", "error", "finished_at", "predicted_query_bytes", "predicted_bytes_freed")
+    for step in _plain(steps, fields):
+        steps_of.setdefault(step["table"], []).append(step)
+    return [_row(name, look_of.get(name), steps_of.get(name, [])) for name in names]
+
+
+def matching_rows(rows: Iterable[TableRow], search: str) -> list[TableRow]:
+    """The rows with all words of a search in the table's name, reasons, verbs, or the status of its last run."""
+    words = search.lower().split()
+    return [row for row in rows if all(word in _searched(row) for word in words)]
+
+
+def sorted_rows(rows: Iterable[TableRow], column: str, *, descending: bool) -> list[TableRow]:
+    """The rows by a column of ``COLUMNS``, then by name. Rows without the value are last in both directions."""
+    by_name = sorted(rows, key=lambda row: row.name)
+    rated = [row for row in by_name if getattr(row, column) is not None]
+    rated.sort(key=lambda row: getattr(row, column), reverse=descending)
+    return [*rated, *(row for row in by_name if getattr(row, column) is None)]
+
+
+def totals(rows: Sequence[TableRow]) -> dict[str, int]:
+    """The number of tables, their files, bytes and reclaimable bytes, as far as they are known."""
+    return {
+        "tables": len(rows),
+        "files": sum(row.files or 0 for row in rows),
+        "bytes": sum(row.bytes or 0 for row in rows),
+        "reclaimable_bytes": sum(row.reclaimable_bytes or 0 for row in rows),
+        "failed": sum(row.ran_status == "failed" for row in rows),
+        "unseen": sum(row.looked_at is None for row in rows),
+    }
+
+
+def newest_look(looks: pa.Table) -> Mapping[str, Any] | None:
+    """The number of rows and the time of the newest of some looks, oldest first; None: there is none."""
+    rows = _plain(looks.slice(max(0, len(looks) - 1)), ("rows", "looked_at"))
+    return rows[0] if rows else None
+
+
+def milliseconds(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of timestamps in µs as ms since the epoch."""
+    return pc.divide(pc.cast(times, pa.int64()), 1000)
+
+
+def _plain(rows: pa.Table, names: Sequence[str]) -> list[dict[str, Any]]:
+    chosen = rows.select(list(names))
+    for number, field in enumerate(chosen.schema):
+        if pa.types.is_timestamp(field.type):
+            chosen = chosen.set_column(number, field.name, milliseconds(chosen[field.name]))
+    plain: list[dict[str, Any]] = chosen.to_pylist()
+    return plain
+
+
+def _row(name: str, look: Mapping[str, Any] | None, steps: Sequence[Mapping[str, Any]]) -> TableRow:
+    reasons: tuple[Mapping[str, Any], ...] = ()
+    numbers: dict[str, Any] = {}
+    if look is not None:
+        reasons = tuple(json.loads(look["reasons"]))
+        numbers = {**{key: look[key] for key in _NUMBERS}, "committed_at": look["timestamp"]}
+        numbers["looked_at"] = look["looked_at"]
+    waiting = [step for step in steps if step["status"] == "deferred"]
+    due = [Due(step["verb"], step["predicted_query_bytes"], step["predicted_bytes_freed"]) for step in waiting]
+    settled = {step["verb"] for step in steps if step["status"] == "deferred" or _is_later(step, look)}
+    due += [Due(verb) for verb in dict.fromkeys(reason["verb"] for reason in reasons) if verb not in settled]
+    ended = [step for step in steps if step["finished_at"] is not None]
+    last = max(ended, key=lambda step: step["finished_at"], default=None)
+    if last is not None:
+        numbers |= {"ran_verb": last["verb"], "ran_status": last["status"], "ran_error": last["error"]}
+        numbers["ran_at"] = last["finished_at"]
+    gain = sum((step.query_bytes or 0) + (step.bytes_freed or 0) for step in due)
+    return TableRow(name, reasons=reasons, due=tuple(due), gain=gain if waiting else None, **numbers)
+
+
+def _is_later(step: Mapping[str, Any], look: Mapping[str, Any] | None) -> bool:
+    """Whether a step was done after the table was looked at, so that the look does not know its effect."""
+    return look is not None and step["status"] == "done" and step["finished_at"] > look["looked_at"]
+
+
+def _searched(row: TableRow) -> str:
+    names = [row.name, *(reason["name"] for reason in row.reasons), *(step.verb for step in row.due)]
+    return " ".join([*names, *(name.replace("_", " ") for name in names[1:]), row.ran_status or ""]).lower()

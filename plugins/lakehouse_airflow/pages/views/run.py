@@ -1,0 +1,81 @@
+"""The steps of maintenance runs: what was predicted, and what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lakehouse_airflow.pages.views.fleet import milliseconds
+from lakehouse_airflow.pages.views.texts import bytes_text, count_text, duration_text, sentence_text
+from lakehouse_lib.fleet.planner.step import Step
+
+#: The numbers of an effect that the page shows, with titles.
+EFFECTS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+    "query_bytes": ("A query reads less", bytes_text),
+    "bytes_freed": ("Freed", bytes_text),
+    "files_removed": ("Files removed", count_text),
+    "files_added": ("Files added", count_text),
+    "bytes_written": ("Written", bytes_text),
+    "seconds": ("Duration", duration_text),
+}
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """A step of a run.
+
+    Attributes:
+        at: when it ended, or when it was planned if it waits; ms since the epoch.
+        effects: by number of ``EFFECTS``, the predicted and the measured value as texts; None: it was not measured.
+    """
+
+    verb: str
+    status: str
+    at: int
+    reason: str
+    error: str | None
+    version: int | None
+    effects: tuple[tuple[str, str | None], ...]
+
+
+def step_rows(series: pa.Table, most: int) -> list[StepRow]:
+    """The newest rows of ``RunRecord.series``, newest first."""
+    newest = series.slice(max(0, len(series) - most))
+    for name in ("planned_at", "finished_at"):
+        newest = newest.set_column(newest.schema.get_field_index(name), name, milliseconds(newest[name]))
+    return [_row(row) for row in reversed(newest.to_pylist())]
+
+
+def planned_rows(steps: Iterable[Step]) -> list[StepRow]:
+    """The steps of a plan."""
+    return [
+        StepRow(
+            verb=step.verb,
+            status="overdue" if step.is_overdue else "planned",
+            at=0,
+            reason=sentence_text(step.reason),
+            error=None,
+            version=None,
+            effects=tuple((text(getattr(step.predicted, name)), None) for name, (_, text) in EFFECTS.items()),
+        )
+        for step in steps
+    ]
+
+
+def _row(row: Mapping[str, Any]) -> StepRow:
+    is_measured = row["measured_query_bytes"] is not None
+    return StepRow(
+        verb=row["verb"],
+        status=row["status"],
+        at=row["planned_at"] if row["finished_at"] is None else row["finished_at"],
+        reason=sentence_text(row["reason"] or ""),
+        error=row["error"],
+        version=row["version"],
+        effects=tuple(
+            (text(row[f"predicted_{name}"]), text(row[f"measured_{name}"]) if is_measured else None)
+            for name, (_, text) in EFFECTS.items()
+        ),
+    )

@@ -1,0 +1,170 @@
+"""Every route of the pages requires a login and rights, whichever routes there are; no route writes."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from lakehouse_airflow.links import URL_PREFIX
+from lakehouse_airflow.plugin import LakehousePlugin
+from tests.airflow.dag_runs import api_client, let_run
+
+pytestmark = pytest.mark.usefixtures("airflow_db")
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+VALUES = {"table": "orders", "version": "0", "name": "lakehouse.js"}
+
+
+@pytest.fixture(scope="module")
+def app() -> Any:
+    # Imported here, because other tests would be collected later by the seconds that this takes.
+    from lakehouse_airflow.pages.application import app
+
+    return app
+
+
+@pytest.fixture(scope="module")
+def paths(app: Any) -> list[str]:
+    """A path of each route, whichever routes there are."""
+    return sorted(URL_PREFIX + route.path.format_map(VALUES) for route in app.routes)
+
+
+@pytest.fixture(scope="module")
+def nobody() -> Any:
+    return api_client(anonymous=True)
+
+
+@pytest.fixture
+def orders(registry_file: Path) -> Path:
+    table = registry_file.parent / "tables" / "orders"
+    deltalake.write_deltalake(table, pa.table({"o_custkey": [1]}))
+    return table
+
+
+@pytest.fixture
+def without_rights(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A user who may log in and read assets, and may not read DAGs."""
+    client = api_client("eve", "VIEWER")
+    manager = client.app.state.auth_manager
+    monkeypatch.setattr(type(manager), "is_authorized_dag", lambda self, **question: False)
+    return client
+
+
+def test_all_routes_are_walked_and_none_writes(app: Any, paths: list[str]) -> None:
+    assert {type(route).__name__ for route in app.routes} == {"APIRoute"}
+    assert {method for route in app.routes for method in route.methods} == {"GET"}
+    assert len(paths) >= 6
+
+
+def test_nobody_gets_nothing_but_the_way_to_the_login(orders: Path, nobody: Any, paths: list[str]) -> None:
+    for path in paths:
+        assert nobody.get(path).status_code == 401, path
+        assert nobody.get(path, headers={"Authorization": "Bearer forged"}).status_code in (401, 403)
+        sent = nobody.get(f"{path}?q=a%26b", headers=BROWSER, follow_redirects=False)
+        assert sent.status_code == 303
+        login = urlsplit(sent.headers["location"])
+        next_page = parse_qs(login.query)["next"]
+        assert (login.netloc, login.path, next_page) == ("", "/api/v2/auth/login", [f"{path}?q=a%26b"])
+        form = nobody.get(sent.headers["location"], follow_redirects=False)
+        assert urlsplit(form.headers["location"]).path == "/auth/login"
+
+
+def test_a_user_without_the_right_to_read_the_dag_gets_nothing(
+    orders: Path, without_rights: Any, paths: list[str]
+) -> None:
+    for path in paths:
+        answer = without_rights.get(path)
+        assert answer.status_code == 403, path
+        assert "o_custkey" not in answer.text + without_rights.get(path, headers=BROWSER).text
+
+
+def test_headers_permit_nothing_from_elsewhere_and_no_script_or_style_inside(orders: Path, paths: list[str]) -> None:
+    for path in paths:
+        answer = api_client().get(path, headers=BROWSER)
+        assert answer.status_code == 200, answer.text
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        if answer.headers["content-type"].startswith("text/html"):
+            for inside in (" style=", "<style", "<script>", " onclick", "http://", "https://", "javascript:"):
+                assert inside not in answer.text, inside
+            assert answer.headers["cache-control"] == "no-store"
+
+
+def test_a_viewer_reads_and_cannot_start_a_run(orders: Path) -> None:
+    viewer, user = api_client("vic", "VIEWER"), api_client("uli", "USER")
+    assert "Run maintenance" not in viewer.get("/lakehouse/tables/orders").text
+    assert "Run maintenance" in user.get("/lakehouse/tables/orders").text
+    assert viewer.get("/lakehouse/tables/orders/maintenance").status_code == 403
+    assert user.get("/lakehouse/tables/orders/maintenance").status_code == 200
+    let_run("lakehouse_maintenance")
+    body = {"logical_date": None, "conf": {"tables": ["orders"]}}
+    assert viewer.post("/api/v2/dags/lakehouse_maintenance/dagRuns", json=body).status_code == 403
+
+
+def test_a_post_of_another_site_starts_nothing(orders: Path, paths: list[str]) -> None:
+    let_run("lakehouse_maintenance")
+    client = api_client()
+    cookie = client.headers.pop("authorization").removeprefix("Bearer ")
+    client.cookies.set("_token", cookie)
+    assert client.get("/lakehouse/tables").status_code == 200  # the cookie of the session is enough for the pages
+    body = json.dumps({"logical_date": None, "conf": {"tables": ["orders"]}})
+    # Without a preflight request, a page of another site can send only these types.
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        headers = {"Content-Type": kind, "Origin": "https://evil.example"}
+        sent = client.post("/api/v2/dags/lakehouse_maintenance/dagRuns", content=body, headers=headers)
+        assert sent.status_code == 422, kind
+    preflight = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
+    answer = client.options("/api/v2/dags/lakehouse_maintenance/dagRuns", headers=preflight)
+    assert "access-control-allow-origin" not in answer.headers
+    for path in paths:
+        assert client.post(path, content=body).status_code == 405
+
+
+@pytest.mark.parametrize("name", ["%2e%2e%2forders", "/etc/passwd", "<b>x</b>", "' OR 1=1 --", "orders_quarantine2"])
+def test_a_name_that_is_not_registered_is_an_error_in_text(orders: Path, name: str) -> None:
+    client = api_client()
+    for path in (f"tables/{name}", f"tables/{name}/maintenance", f"tables/{name}/versions/0", f"static/{name}"):
+        answer = client.get(f"/lakehouse/{path}", headers=BROWSER)
+        assert answer.status_code == 404, path
+        assert "<b>x" not in answer.text
+        assert "root:" not in answer.text
+
+
+def test_an_error_is_a_page_for_a_browser(orders: Path) -> None:
+    answer = api_client().get("/lakehouse/tables/orders/versions/x", headers=BROWSER)
+    assert (answer.status_code, answer.headers["content-type"]) == (422, "text/html; charset=utf-8")
+    assert "version: Input should be a valid integer" in answer.text
+    assert api_client().get("/lakehouse/", follow_redirects=False).headers["location"] == "/lakehouse/tables"
+
+
+def test_links_stay_below_the_path_of_airflow(orders: Path, app: Any) -> None:
+    from fastapi import FastAPI
+    from fastapi.testclient import TestClient
+
+    outer = FastAPI(root_path="/team/airflow")
+    outer.mount(URL_PREFIX, app)
+    token = api_client().headers["authorization"]
+    client = TestClient(outer, headers={"Authorization": token})
+    for path in ("/lakehouse/tables", "/lakehouse/tables/orders", "/lakehouse/tables/orders/maintenance"):
+        page = client.get(f"/team/airflow{path}").text
+        targets = [
+            part.split('"')[0] for part in page.replace("data-api=", "href=").replace("src=", "href=").split('href="')
+        ]
+        assert len(targets) > 3
+        assert all(target.startswith("/team/airflow/") for target in targets[1:])
+
+
+def test_airflows_navigation_has_the_pages(orders: Path) -> None:
+    (view,) = LakehousePlugin.external_views
+    client = api_client()
+    plugins = client.get("/api/v2/plugins").json()["plugins"]
+    (listed,) = [plugin for plugin in plugins if plugin["name"] == "lakehouse"]
+    assert [each["url_route"] for each in listed["external_views"]] == ["lakehouse"]
+    for path in (view["href"], view["icon"], view["icon_dark_mode"]):
+        assert client.get(f"/{path}").status_code == 200

@@ -1,0 +1,252 @@
+"""The pages of all tables and of a table, and the button that starts maintenance by Airflow's own API."""
+
+import json
+import re
+import time
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable as Peer
+
+from lakehouse_airflow.commit_info import WITHHELD
+from lakehouse_airflow.operators.maintenance.maintain import LakehouseMaintainOperator
+from lakehouse_airflow.operators.maintenance.plan import LakehousePlanOperator
+from lakehouse_lib import commit_metadata, write_deltalake
+from lakehouse_lib.fleet.health.fleet_health import record_health
+from lakehouse_lib.fleet.health.metrics import health
+from lakehouse_lib.fleet.health.record import HealthRecord
+from lakehouse_lib.fleet.planner.step import Effect
+from lakehouse_lib.fleet.runs import RunRecord, StepRecord
+from lakehouse_lib.fleet.table_run import MaintainedTable
+from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import open_store
+from tests.airflow.dag_runs import api_client, let_run
+
+pytestmark = pytest.mark.usefixtures("airflow_db")
+NASTY = "<script>alert(1)</script>'; DROP TABLE x; --"
+
+
+@pytest.fixture(scope="module")
+def ann() -> Any:
+    return api_client()
+
+
+@pytest.fixture
+def lakehouse(registry_file: Path) -> Path:
+    """``orders`` with twelve small files by delta-rs, its quarantine, and ``customer``; ``lineitem`` does not exist."""
+    body = json.loads(registry_file.read_text())
+    registry_file.write_text(json.dumps({**body, "records": "records"}))
+    tables = registry_file.parent / "tables"
+    for number in range(12):
+        rows = pa.table({"o_custkey": [number, number + 40], NASTY: ["x", "y"]})
+        deltalake.write_deltalake(tables / "orders", rows, mode="append")
+    deltalake.write_deltalake(tables / "orders_quarantine", pa.table({"o_custkey": ["a", "b", "c"]}))
+    deltalake.write_deltalake(tables / "customer", pa.table({"c_custkey": [1]}))
+    return registry_file.parent
+
+
+def maintain(*tables: str) -> None:
+    for task in LakehousePlanOperator(task_id="plan", only=list(tables)).execute({}):
+        LakehouseMaintainOperator(task_id="maintain", work=json.loads(json.dumps(task))).execute({})
+
+
+def text_of(html: str) -> str:
+    """The text that a reader sees."""
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", html)))
+
+
+def row_of(html: str, table: str) -> str:
+    """The text of a table's row on the page of all tables."""
+    (row,) = (row for row in re.findall(r"<tr>\n.*?</tr>", html, re.DOTALL) if f">{table}</a></th>" in row)
+    return text_of(row)
+
+
+def names_on(html: str) -> list[str]:
+    return re.findall(r'<th scope="row"><a href="[^"]+">([^<]+)</a></th>', html)
+
+
+def test_all_tables_have_their_health_and_their_last_run(lakehouse: Path, ann: Any) -> None:
+    maintain()
+    page = ann.get("/lakehouse/tables")
+    assert page.status_code == 200, page.text
+    assert sorted(names_on(page.text)) == sorted(["orders", "customer", "lineitem", "orders_quarantine", "report"])
+    orders = row_of(page.text, "orders")
+    size = Peer(lakehouse / "tables/orders", version=11).to_pyarrow_dataset()
+    assert len(size.files) == 12
+    assert "−25 small files" in orders
+    assert " 12 12 " in orders  # files and small files
+    assert " 24 " in orders  # rows
+    assert re.search(
+        r"0 B just now (vacuum|checkpoint) done just now just now before the last run", orders
+    )  # nothing due
+    assert "– – –" in row_of(page.text, "lineitem")
+    assert "Tables without a look in the last 30 days: 2." in text_of(page.text)
+
+
+def test_the_list_is_read_from_records_without_opening_a_table(lakehouse: Path, ann: Any) -> None:
+    maintain()
+    before = ann.get("/lakehouse/tables").text
+    (lakehouse / "tables").rename(lakehouse / "elsewhere")
+    after = ann.get("/lakehouse/tables")
+    assert after.status_code == 200
+    assert row_of(after.text, "orders") == row_of(before, "orders")
+
+
+def test_a_step_that_waits_is_the_next_maintenance_with_its_gain(lakehouse: Path, ann: Any) -> None:
+    effect = Effect(query_bytes=3 * 2**20, bytes_freed=5 * 2**30)
+    moment = int(time.time() * 1000)
+    waiting = StepRecord("r", "customer", "vacuum", "deferred", "because", moment, 1, 1, effect, effect)
+    failed = StepRecord(
+        "r",
+        "customer",
+        "optimize",
+        "failed",
+        "because",
+        moment,
+        1,
+        1,
+        effect,
+        effect,
+        None,
+        None,
+        moment,
+        "E",
+        "C",
+        NASTY,
+    )
+    RunRecord(str(lakehouse / "records")).append([waiting, failed])
+    page = ann.get("/lakehouse/tables").text
+    row = row_of(page, "customer")
+    assert "vacuum : waits; a query reads 3.0 MiB less, 5.0 GiB are freed" in row
+    assert "optimize failed just now" in row
+    assert NASTY not in page
+    assert names_on(ann.get("/lakehouse/tables?q=FAILED").text) == ["customer"]
+    assert names_on(ann.get("/lakehouse/tables?sort=gain&order=desc").text)[0] == "customer"
+
+
+def test_rows_are_sorted_and_filtered(lakehouse: Path, ann: Any) -> None:
+    maintain()
+    by_name = names_on(ann.get("/lakehouse/tables?sort=name&order=asc").text)
+    assert by_name == sorted(by_name)
+    assert names_on(ann.get("/lakehouse/tables?sort=name&order=desc").text) == by_name[::-1]
+    for order in ("asc", "desc"):  # unknown values are last
+        files = names_on(ann.get(f"/lakehouse/tables?sort=files&order={order}").text)
+        assert set(files[-2:]) == {"lineitem", "report"}
+    assert names_on(ann.get("/lakehouse/tables?q=order+small").text) == ["orders"]
+    assert names_on(ann.get("/lakehouse/tables?sort=__class__&order=1").text)[0] == "orders"  # the worst score
+    filtered = ann.get("/lakehouse/tables", params={"q": f'"{NASTY}'})
+    assert (names_on(filtered.text), NASTY in filtered.text) == ([], False)
+
+
+def test_a_registry_without_records_and_unreadable_records_are_said(lakehouse: Path, ann: Any) -> None:
+    maintain("customer")
+    log = lakehouse / "records/health/_delta_log"
+    (log / f"{0:020d}.json").write_text("{")
+    page = ann.get("/lakehouse/tables")
+    assert page.status_code == 200
+    assert "The records cannot be read" in page.text
+    file = lakehouse / "lakehouse.json"
+    body = json.loads(file.read_text())
+    del body["records"]
+    file.write_text(json.dumps(body))
+    page = ann.get("/lakehouse/tables")
+    assert (page.status_code, "no key records" in page.text, len(names_on(page.text))) == (200, True, 5)
+
+
+def test_a_table_has_its_sizes_columns_versions_and_runs(lakehouse: Path, ann: Any) -> None:
+    maintain("orders")
+    uri = str(lakehouse / "tables/orders")
+    task = {"dag_id": "load <b>", "run_id": "manual__1/2", "task_id": "t", "map_index": 3, "try_number": 2}
+    with commit_metadata({"airflow": task, "userName": NASTY}):
+        write_deltalake(uri, pa.table({"o_custkey": [1], NASTY: ["x"]}), mode="append")
+    page = ann.get("/lakehouse/tables/orders")
+    assert page.status_code == 200, page.text
+    text, peer = text_of(page.text), Peer(uri)
+    assert f"Version {peer.version()}" in text
+    assert f"{len(peer.file_uris())} files" in text
+    assert "25 rows" in text
+    assert re.search(r"<desc id=\"chart-text\">2 files below 64.0 KiB</desc>", page.text)
+    assert page.text.count("<rect ") == 1
+    assert re.search(r"o_custkey long allowed clustering \d+% 1\.\d", text)
+    assert "Z-ordered by o_custkey" in text
+    assert re.search(r"z order done just now .*12 → 12", text)
+    assert "orders_quarantine" in page.text
+    runs = "/dags/load%20%3Cb%3E/runs/manual__1%2F2"
+    assert f'href="{runs}/tasks/t/mapped/3"' in page.text
+    assert f'href="{runs}"' in page.text
+    assert "try 2" in text
+    assert NASTY in text
+    assert NASTY not in page.text
+    assert "/lakehouse/tables/orders/versions/3" in page.text
+    assert "alert(1)" not in re.sub(r"&lt;script&gt;alert\(1\)&lt;", "", page.text)
+
+
+def test_a_quarantine_says_how_many_rows_were_seen(lakehouse: Path, ann: Any) -> None:
+    names = ("orders", "orders_quarantine")
+    tables = [MaintainedTable(name, open_store(lakehouse / "tables" / name)) for name in names]
+    record_health(tables, HealthRecord(str(lakehouse / "records")))
+    text = text_of(ann.get("/lakehouse/tables/orders").text)
+    assert "Rejected rows are in orders_quarantine : 3 rows, seen just now" in text
+    assert ann.get("/lakehouse/tables/orders_quarantine").status_code == 200
+
+
+def test_conditions_of_a_subjects_table_are_withheld(lakehouse: Path, ann: Any) -> None:
+    Peer(lakehouse / "tables/orders").delete("o_custkey = 47")
+    version = Peer(lakehouse / "tables/orders").version()
+    for path in ("", f"/versions/{version}"):
+        page = ann.get(f"/lakehouse/tables/orders{path}").text
+        assert "DELETE" in page
+        assert "o_custkey = 47" not in page
+    assert WITHHELD in page
+
+
+def test_the_page_asks_and_the_button_starts_a_run_by_airflows_api(lakehouse: Path, ann: Any) -> None:
+    let_run("lakehouse_maintenance")
+    asked = ann.get("/lakehouse/tables/orders/maintenance")
+    assert asked.status_code == 200, asked.text
+    text = text_of(asked.text)
+    assert "Run maintenance of orders?" in text
+    assert re.search(r"z order .* 12 ", text)
+    assert Peer(lakehouse / "tables/orders").version() == 11
+    api, body = (unescape(re.search(rf'data-{name}="([^"]*)"', asked.text)[1]) for name in ("api", "body"))  # type: ignore[index]
+    assert api == "/api/v2/dags/lakehouse_maintenance/dagRuns"
+    answer = ann.post(api, content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["conf"]["tables"] == ["orders"]
+    assert answer.json()["triggering_user_name"] == "ann"
+    again = text_of(ann.get("/lakehouse/tables/orders/maintenance").text)
+    assert "Runs that are queued or running: 1." in again
+
+
+def test_five_hundred_tables_are_listed_in_the_time_of_a_thousand_reads_of_their_json(
+    registry_file: Path, ann: Any
+) -> None:
+    body = {"records": "records", "tables": {f"t{number:03}": {"uri": f"tables/t{number:03}"} for number in range(500)}}
+    registry_file.write_text(json.dumps(body))
+    write_deltalake(str(registry_file.parent / "sample"), pa.table({"id": [1, 2]}))
+    metrics = health(load_snapshot(open_store(registry_file.parent / "sample")))
+    record = HealthRecord(str(registry_file.parent / "records"))
+    now = int(time.time() * 1000)
+    for day in range(20):
+        record.append([(name, metrics) for name in body["tables"]], now=now - day * 86_400_000)
+    effect = Effect(query_bytes=1)
+    RunRecord(str(registry_file.parent / "records")).append(
+        [
+            StepRecord("r", name, verb, "done", "", now, 1, 1, effect, effect, effect, 1, now)
+            for name in body["tables"]
+            for verb in ("optimize", "vacuum", "checkpoint")
+        ]
+    )
+    ann.get("/lakehouse/tables")
+    start = time.process_time()
+    page = ann.get("/lakehouse/tables")
+    seconds = time.process_time() - start
+    assert len(names_on(page.text)) == 500
+    start = time.process_time()
+    for _ in range(100):
+        json.loads(json.dumps([body] * 2))
+    assert seconds < 6 * (time.process_time() - start)
