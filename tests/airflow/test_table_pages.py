@@ -5,6 +5,7 @@ import re
 import time
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import deltalake
@@ -15,12 +16,13 @@ from deltalake import DeltaTable as Peer
 from lakehouse_airflow.commit_info import WITHHELD
 from lakehouse_airflow.operators.maintenance.maintain import LakehouseMaintainOperator
 from lakehouse_airflow.operators.maintenance.plan import LakehousePlanOperator
+from lakehouse_airflow.operators.maintenance.summary import LakehouseSummaryOperator
 from lakehouse_lib import commit_metadata, write_deltalake
 from lakehouse_lib.fleet.health.fleet_health import record_health
 from lakehouse_lib.fleet.health.metrics import health
 from lakehouse_lib.fleet.health.record import HealthRecord
 from lakehouse_lib.fleet.planner.step import Effect
-from lakehouse_lib.fleet.runs import RunRecord, StepRecord
+from lakehouse_lib.fleet.runs import RunRecord, Status, StepRecord
 from lakehouse_lib.fleet.table_run import MaintainedTable
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
@@ -49,9 +51,12 @@ def lakehouse(registry_file: Path) -> Path:
     return registry_file.parent
 
 
-def maintain(*tables: str) -> None:
-    for task in LakehousePlanOperator(task_id="plan", only=list(tables)).execute({}):
-        LakehouseMaintainOperator(task_id="maintain", work=json.loads(json.dumps(task))).execute({})
+def maintain(*tables: str) -> list[dict[str, Any]]:
+    """Run the first two tasks of the maintenance DAG; returns the results of ``maintain``."""
+    work = LakehousePlanOperator(task_id="plan", only=list(tables)).execute({})
+    return [
+        LakehouseMaintainOperator(task_id="maintain", work=json.loads(json.dumps(task))).execute({}) for task in work
+    ]
 
 
 def text_of(html: str) -> str:
@@ -85,6 +90,28 @@ def test_all_tables_have_their_health_and_their_last_run(lakehouse: Path, ann: A
     )  # nothing due
     assert "– – –" in row_of(page.text, "lineitem")
     assert "Tables without a look in the last 30 days: 2." in text_of(page.text)
+
+
+def test_the_last_task_of_a_run_looks_at_the_tables_again(lakehouse: Path, ann: Any) -> None:
+    results = maintain()
+    edited = {"steps": [{**results[0]["steps"][0], "table": "/etc"}]}
+    task = SimpleNamespace(xcom_pull=lambda task_ids: [*results, edited])
+    LakehouseSummaryOperator(task_id="summary", maintained_by="maintain").execute({"ti": task})
+    row = row_of(ann.get("/lakehouse/tables").text, "orders")
+    assert re.match(r" orders 100 1 1 ", row)
+    assert "before the last run" not in row
+
+
+def test_a_run_with_a_failed_step_has_failed(lakehouse: Path, ann: Any) -> None:
+    def step(run: str, verb: str, status: Status, moment: int) -> StepRecord:
+        return StepRecord(run, "orders", verb, status, "", moment, 1, 1, Effect(), Effect(), finished_at=moment)
+
+    now = int(time.time() * 1000)
+    record = RunRecord(str(lakehouse / "records"))
+    record.append([step("r", "z_order", "failed", now - 9_000), step("r", "checkpoint", "done", now - 8_000)])
+    assert "z order failed" in row_of(ann.get("/lakehouse/tables").text, "orders")
+    record.append([step("s", "vacuum", "done", now - 7_000)])
+    assert "vacuum done" in row_of(ann.get("/lakehouse/tables").text, "orders")
 
 
 def test_the_list_is_read_from_records_without_opening_a_table(lakehouse: Path, ann: Any) -> None:
@@ -206,13 +233,13 @@ def test_conditions_of_a_subjects_table_are_withheld(lakehouse: Path, ann: Any) 
 
 def test_the_page_asks_and_the_button_starts_a_run_by_airflows_api(lakehouse: Path, ann: Any) -> None:
     let_run("lakehouse_maintenance")
-    asked = ann.get("/lakehouse/tables/orders/maintenance")
-    assert asked.status_code == 200, asked.text
-    text = text_of(asked.text)
+    question = ann.get("/lakehouse/tables/orders/maintenance")
+    assert question.status_code == 200, question.text
+    text = text_of(question.text)
     assert "Run maintenance of orders?" in text
     assert re.search(r"z order .* 12 ", text)
     assert Peer(lakehouse / "tables/orders").version() == 11
-    api, body = (unescape(re.search(rf'data-{name}="([^"]*)"', asked.text)[1]) for name in ("api", "body"))  # type: ignore[index]
+    api, body = (unescape(re.search(rf'data-{name}="([^"]*)"', question.text)[1]) for name in ("api", "body"))  # type: ignore[index]
     assert api == "/api/v2/dags/lakehouse_maintenance/dagRuns"
     answer = ann.post(api, content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 200, answer.text

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.operators.maintenance.fleet import record_of
+from lakehouse_airflow.operators.maintenance.fleet import health_record_of, record_of
 from lakehouse_lib.errors import DeltaError
-from lakehouse_lib.fleet.health import record as health_record
-from lakehouse_lib.fleet.health.record import HealthRecord
+from lakehouse_lib.fleet.health.record import SCHEMA as HEALTH_SCHEMA
 from lakehouse_lib.fleet.runs import SCHEMA as RUN_SCHEMA
-from lakehouse_lib.fleet.runs import RunRecord
 
 if TYPE_CHECKING:
+    from lakehouse_lib.fleet.health.record import HealthRecord
     from lakehouse_lib.fleet.registry import Registry
+    from lakehouse_lib.fleet.runs import RunRecord
 
 logger = logging.getLogger(__name__)
 
@@ -57,15 +57,15 @@ def records_of(registry: Registry, table: str) -> Records:
 def _read(registry: Registry, reading: Callable[[HealthRecord, RunRecord], Records]) -> Records:
     """Records that cannot be read are a problem that a page shows, and no error."""
     hook = LakehouseHook()
-    runs = record_of(registry, hook)
-    if registry.records is None or runs is None:
+    health, runs = health_record_of(registry, hook), record_of(registry, hook)
+    if health is None or runs is None:
         return _without("The registry has no key records, so no health and no maintenance runs are recorded.")
     try:
-        return reading(HealthRecord(registry.records, hook.storage_options(registry.records)), runs)
+        return reading(health, runs)
     except DeltaError as error:
         logger.warning("the records in %s cannot be read: %s", registry.records, error)
         return _without(f"The records cannot be read: {error}")
 
 
 def _without(problem: str) -> Records:
-    return Records(health_record.SCHEMA.empty_table(), RUN_SCHEMA.empty_table(), problem)
+    return Records(HEALTH_SCHEMA.empty_table(), RUN_SCHEMA.empty_table(), problem)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lakehouse_airflow.hook import LakehouseHook
 
 if TYPE_CHECKING:
+    from lakehouse_lib.fleet.health.record import HealthRecord
     from lakehouse_lib.fleet.registry import Registry
     from lakehouse_lib.fleet.runs import RunRecord
     from lakehouse_lib.fleet.table_run import MaintainedTable
@@ -31,3 +32,12 @@ def record_of(registry: Registry, hook: LakehouseHook) -> RunRecord | None:
     if registry.records is None:
         return None
     return RunRecord(registry.records, hook.storage_options(registry.records))
+
+
+def health_record_of(registry: Registry, hook: LakehouseHook) -> HealthRecord | None:
+    """The history of health; None: the registry has no ``records``."""
+    from lakehouse_lib.fleet.health.record import HealthRecord
+
+    if registry.records is None:
+        return None
+    return HealthRecord(registry.records, hook.storage_options(registry.records))

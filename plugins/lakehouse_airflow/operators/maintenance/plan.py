@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperator, timezone
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.change_events import table_names
-from lakehouse_airflow.operators.maintenance.fleet import fleet_of, record_of
+from lakehouse_airflow.operators.maintenance.fleet import fleet_of, health_record_of, record_of
 from lakehouse_airflow.registry import load_registry
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ class LakehousePlanOperator(BaseOperator):
 
     def execute(self, context: Context) -> list[dict[str, Any]]:  # noqa: ARG002
         from lakehouse_lib.fleet.health.fleet_health import record_health
-        from lakehouse_lib.fleet.health.record import HealthRecord
         from lakehouse_lib.fleet.maintenance import plan_fleet
         from lakehouse_lib.fleet.planner.budget import Budget
         from lakehouse_lib.fleet.table_run import append
@@ -86,8 +85,8 @@ class LakehousePlanOperator(BaseOperator):
                 self.log.info("nothing to do: the window of the budget is closed")
                 return []
             fleet = plan_fleet(tables, Budget(most_bytes, seconds), record, skip_missing=not only)
-            if registry.records is not None:
-                history = HealthRecord(registry.records, hook.storage_options(registry.records))
+            history = health_record_of(registry, hook)
+            if history is not None:
                 record_health(tables, history)
         self._show(fleet)
         if str(self.plan_only).lower() == "true":

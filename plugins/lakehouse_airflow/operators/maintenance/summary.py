@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
+
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.maintenance.fleet import fleet_of, health_record_of
+from lakehouse_airflow.registry import load_registry
+from lakehouse_lib.fleet.registry import RegistryError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -16,6 +21,9 @@ _NUMBERS = ("files_removed", "files_added", "bytes_written", "bytes_freed", "que
 class LakehouseSummaryOperator(BaseOperator):
     """Returns and logs the predicted and the measured effects of a maintenance run, by table and verb.
 
+    If the registry has ``records``, the health of the maintained tables is appended to the history of health, so that
+    their score is that after the run.
+
     Args:
         maintained_by: task id of the mapped LakehouseMaintainOperator.
 
@@ -24,9 +32,12 @@ class LakehouseSummaryOperator(BaseOperator):
         that has failed.
     """
 
-    def __init__(self, *, maintained_by: str, **kwargs: Any) -> None:
+    def __init__(
+        self, *, maintained_by: str, lakehouse_conn_id: str = LakehouseHook.default_conn_name, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.maintained_by = maintained_by
+        self.lakehouse_conn_id = lakehouse_conn_id
 
     def execute(self, context: Context) -> dict[str, dict[str, dict[str, Any]]]:
         results = context["ti"].xcom_pull(task_ids=self.maintained_by) or []
@@ -40,7 +51,24 @@ class LakehouseSummaryOperator(BaseOperator):
                 self.log.info("%s", _sentence(step))
         if not summary:
             self.log.info("nothing was done")
+        else:
+            self._record_health(summary)
         return summary
+
+    def _record_health(self, names: Iterable[str]) -> None:
+        """Append the health of these tables. Names are from XCom, which users may edit: others are left out."""
+        from lakehouse_lib.fleet.health.fleet_health import record_health
+
+        hook = LakehouseHook(self.lakehouse_conn_id)
+        try:
+            registry = load_registry()
+        except RegistryError as error:  # the run has ended, whatever becomes of its record
+            self.log.warning("the health after the run is not recorded: %s", error)
+            return
+        history = health_record_of(registry, hook)
+        if history is not None:
+            chosen = [name for name in names if isinstance(name, str) and registry.find(name)]
+            record_health(fleet_of(registry, chosen, hook), history)
 
 
 def _sentence(step: Mapping[str, Any]) -> str:

@@ -51,7 +51,7 @@ class TableRow:
         reasons: of the score, as in the record.
         due: what the next maintenance may run.
         gain: bytes that a query no longer reads after the steps that wait, and bytes that they free.
-        ran_verb, ran_status, ran_error, ran_at: the newest step that was run or has failed.
+        ran_verb, ran_status, ran_error, ran_at: a step of the newest run that has failed, else its last step.
     """
 
     name: str
@@ -88,8 +88,8 @@ def table_rows(names: Iterable[str], looks: pa.Table, steps: pa.Table) -> list[T
     """
     look_of = {row["table"]: row for row in _plain(looks, ("table", *_NUMBERS, "timestamp", "looked_at", "reasons"))}
     steps_of: dict[str, list[dict[str, Any]]] = {}
-    fields = ("table", "verb", "status", "error", "finished_at", "predicted_query_bytes", "predicted_bytes_freed")
-    for step in _plain(steps, fields):
+    fields = ("run", "table", "verb", "status", "error", "finished_at")
+    for step in _plain(steps, (*fields, "predicted_query_bytes", "predicted_bytes_freed")):
         steps_of.setdefault(step["table"], []).append(step)
     return [_row(name, look_of.get(name), steps_of.get(name, [])) for name in names]
 
@@ -149,11 +149,13 @@ def _row(name: str, look: Mapping[str, Any] | None, steps: Sequence[Mapping[str,
         numbers["looked_at"] = look["looked_at"]
     waiting = [step for step in steps if step["status"] == "deferred"]
     due = [Due(step["verb"], step["predicted_query_bytes"], step["predicted_bytes_freed"]) for step in waiting]
-    settled = {step["verb"] for step in steps if step["status"] == "deferred" or _is_later(step, look)}
-    due += [Due(verb) for verb in dict.fromkeys(reason["verb"] for reason in reasons) if verb not in settled]
+    planned_verbs = {step["verb"] for step in steps if step["status"] == "deferred" or _is_later(step, look)}
+    due += [Due(verb) for verb in dict.fromkeys(reason["verb"] for reason in reasons) if verb not in planned_verbs]
     ended = [step for step in steps if step["finished_at"] is not None]
-    last = max(ended, key=lambda step: step["finished_at"], default=None)
-    if last is not None:
+    if ended:
+        newest = max(ended, key=lambda step: step["finished_at"])
+        failed = [step for step in ended if step["run"] == newest["run"] and step["status"] == "failed"]
+        last = failed[0] if failed else newest
         numbers |= {"ran_verb": last["verb"], "ran_status": last["status"], "ran_error": last["error"]}
         numbers["ran_at"] = last["finished_at"]
     gain = sum((step.query_bytes or 0) + (step.bytes_freed or 0) for step in due)
