@@ -9,7 +9,7 @@ from lakehouse_airflow.pages.live_table import answered_errors
 from lakehouse_airflow.pages.records import DAYS, newest_records
 from lakehouse_airflow.pages.rendering import page
 from lakehouse_airflow.pages.urls import Urls
-from lakehouse_airflow.pages.views.fleet import COLUMNS, matching_rows, sorted_rows, table_rows, totals
+from lakehouse_airflow.pages.views.fleet import COLUMNS, NUMBERS, matching_rows, sorted_rows, table_rows, totals
 from lakehouse_airflow.registry import load_registry
 
 router = APIRouter()
@@ -45,6 +45,7 @@ def tables(request: Request, q: str = "", sort: str = _SORT, order: str = _ORDER
         rows=rows,
         totals=totals(every_row),
         columns=COLUMNS,
+        numbers=NUMBERS - {"score"},
         sort=column,
         descending=order == "desc",
         search=q,

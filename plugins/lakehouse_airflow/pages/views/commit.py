@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakehouse_airflow.pages.views.texts import bytes_text, count_text, duration_text, time_text
+from lakehouse_airflow.pages.views.texts import bytes_text, count_text, counted_text, duration_text, time_text
 
 _TASK_KEYS = ("dag_id", "run_id", "task_id")
 _TIMES = ("timestamp", "inCommitTimestamp")
@@ -94,36 +94,42 @@ def _field_text(name: str, value: Any) -> str:
     number = _number(value)
     if number is not None and name in _TIMES:
         return time_text(number)
-    if number is not None and name.endswith("Ms"):
+    if number is not None and name.endswith(("Ms", "_ms")):
         return duration_text(number / 1000)
-    if number is not None and name.endswith(("Bytes", "FileSize", "FilesSize")):
+    if number is not None and name.endswith(("Bytes", "_bytes", "FileSize", "FilesSize")):
         return bytes_text(number)
-    if isinstance(value, bool | str):
-        return str(value).lower() if isinstance(value, bool) else value
     if number is not None and name.startswith("num"):
         return count_text(number)
+    if isinstance(value, bool | str):
+        return str(value).lower() if isinstance(value, bool) else value
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
+#: The metrics of delta-spark and of this library, and then those of delta-rs.
 _METRICS = (
-    ("numOutputRows", "{} rows written"),
-    ("numTargetRowsInserted", "{} rows inserted"),
-    ("numUpdatedRows", "{} rows updated"),
-    ("numTargetRowsUpdated", "{} rows updated"),
-    ("numDeletedRows", "{} rows deleted"),
-    ("numTargetRowsDeleted", "{} rows deleted"),
-    ("numFiles", "{} files added"),
-    ("numAddedFiles", "{} files added"),
-    ("numRemovedFiles", "{} files removed"),
-    ("numDeletedFiles", "{} files deleted"),
+    ("numOutputRows", "row written"),
+    ("numTargetRowsInserted", "row inserted"),
+    ("numUpdatedRows", "row updated"),
+    ("numTargetRowsUpdated", "row updated"),
+    ("numDeletedRows", "row deleted"),
+    ("numTargetRowsDeleted", "row deleted"),
+    ("numFiles", "file added"),
+    ("numAddedFiles", "file added"),
+    ("numRemovedFiles", "file removed"),
+    ("numDeletedFiles", "file deleted"),
+    ("num_added_rows", "row written"),
+    ("num_updated_rows", "row updated"),
+    ("num_deleted_rows", "row deleted"),
+    ("num_added_files", "file added"),
+    ("num_removed_files", "file removed"),
 )
 
 
 def _summary(metrics: Any) -> str:
     if not isinstance(metrics, Mapping):
         return ""
-    numbers = [(_number(metrics.get(name)), text) for name, text in _METRICS]
-    return ", ".join(text.format(count_text(number)) for number, text in numbers if number)
+    numbers = [(_number(metrics.get(name)), *words.split()) for name, words in _METRICS]
+    return ", ".join(f"{counted_text(number, noun)} {verb}" for number, noun, verb in numbers if number and number > 0)
 
 
 def _number(value: Any) -> int | None:

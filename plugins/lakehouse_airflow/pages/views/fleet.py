@@ -26,8 +26,10 @@ COLUMNS = {
     "ran_at": "Last run",
     "looked_at": "Seen",
 }
-#: The numbers that are as in the record of health.
-_NUMBERS = ("score", "files", "small_files", "bytes", "rows", "commits_per_day", "checkpoint_lag", "reclaimable_bytes")
+#: The columns that are as in the record of health.
+NUMBERS = frozenset(
+    ["score", "files", "small_files", "bytes", "rows", "commits_per_day", "checkpoint_lag", "reclaimable_bytes"]
+)
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class TableRow:
         reasons: of the score, as in the record.
         due: what the next maintenance may run.
         gain: bytes that a query no longer reads after the steps that wait, and bytes that they free.
-        ran_verb, ran_status, ran_error, ran_at: a step of the newest run that has failed, else its last step.
+        ran_verbs, ran_status, ran_error, ran_at: the steps of the newest run; if some have failed, only these.
     """
 
     name: str
@@ -68,7 +70,7 @@ class TableRow:
     looked_at: int | None = None
     due: tuple[Due, ...] = ()
     gain: int | None = None
-    ran_verb: str | None = None
+    ran_verbs: tuple[str, ...] = ()
     ran_status: str | None = None
     ran_error: str | None = None
     ran_at: int | None = None
@@ -86,7 +88,7 @@ def table_rows(names: Iterable[str], looks: pa.Table, steps: pa.Table) -> list[T
         looks: the newest look at each table (``HealthRecord.latest``).
         steps: the newest step of each table and verb (``RunRecord.latest``).
     """
-    look_of = {row["table"]: row for row in _plain(looks, ("table", *_NUMBERS, "timestamp", "looked_at", "reasons"))}
+    look_of = {row["table"]: row for row in _plain(looks, ("table", *NUMBERS, "timestamp", "looked_at", "reasons"))}
     steps_of: dict[str, list[dict[str, Any]]] = {}
     fields = ("run", "table", "verb", "status", "error", "finished_at")
     for step in _plain(steps, (*fields, "predicted_query_bytes", "predicted_bytes_freed")):
@@ -145,7 +147,7 @@ def _row(name: str, look: Mapping[str, Any] | None, steps: Sequence[Mapping[str,
     numbers: dict[str, Any] = {}
     if look is not None:
         reasons = tuple(json.loads(look["reasons"]))
-        numbers = {**{key: look[key] for key in _NUMBERS}, "committed_at": look["timestamp"]}
+        numbers = {**{key: look[key] for key in NUMBERS}, "committed_at": look["timestamp"]}
         numbers["looked_at"] = look["looked_at"]
     waiting = [step for step in steps if step["status"] == "deferred"]
     due = [Due(step["verb"], step["predicted_query_bytes"], step["predicted_bytes_freed"]) for step in waiting]
@@ -154,10 +156,12 @@ def _row(name: str, look: Mapping[str, Any] | None, steps: Sequence[Mapping[str,
     ended = [step for step in steps if step["finished_at"] is not None]
     if ended:
         newest = max(ended, key=lambda step: step["finished_at"])
-        failed = [step for step in ended if step["run"] == newest["run"] and step["status"] == "failed"]
-        last = failed[0] if failed else newest
-        numbers |= {"ran_verb": last["verb"], "ran_status": last["status"], "ran_error": last["error"]}
-        numbers["ran_at"] = last["finished_at"]
+        ran = [step for step in ended if step["run"] == newest["run"]]
+        failed = [step for step in ran if step["status"] == "failed"]
+        numbers["ran_verbs"] = tuple(step["verb"] for step in failed or ran)
+        numbers["ran_status"] = (failed or ran)[0]["status"]
+        numbers["ran_error"] = failed[0]["error"] if failed else None
+        numbers["ran_at"] = newest["finished_at"]
     gain = sum((step.query_bytes or 0) + (step.bytes_freed or 0) for step in due)
     return TableRow(name, reasons=reasons, due=tuple(due), gain=gain if waiting else None, **numbers)
 

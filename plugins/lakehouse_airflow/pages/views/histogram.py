@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakehouse_airflow.pages.views.texts import bytes_text, count_text
+from lakehouse_airflow.pages.views.texts import bytes_text, counted_text
 from lakehouse_lib.fleet.health.sizes import SizeBucket
 
 WIDTH, HEIGHT, _TOP, _BOTTOM, _GAP = 720, 220, 24, 28, 6
@@ -52,30 +52,29 @@ class Histogram:
 
 
 def histogram_of(buckets: Sequence[SizeBucket]) -> Histogram | None:
-    """The histogram, without empty buckets before the first and after the last file; None without files."""
-    with_files = [number for number, bucket in enumerate(buckets) if bucket.files]
-    if not with_files:
+    """The histogram, with a bar for each bucket, so that the images of two tables compare; None without files."""
+    most = max((bucket.files for bucket in buckets), default=0)
+    if not most:
         return None
-    first, last = with_files[0], with_files[-1]
-    shown = range(first, last + 1)
-    most = max(bucket.files for bucket in buckets)
-    step = WIDTH / len(shown)
+    step = WIDTH / len(buckets)
     bars = []
-    for place, number in enumerate(shown):
-        bucket = buckets[number]
+    for number, bucket in enumerate(buckets):
         height = round((HEIGHT - _TOP - _BOTTOM) * bucket.files / most, 1)
-        label = _label(buckets, number)
-        x, y = round(place * step + _GAP / 2, 1), round(HEIGHT - _BOTTOM - height, 1)
-        bars.append(
-            Bar(label, f"{bytes_text(bucket.start)}+", bucket.files, bucket.bytes, x, y, round(step - _GAP, 1), height)
-        )
-    words = [f"{count_text(bar.files)} files {bar.label}" for bar in bars if bar.files]
+        x, y = round(number * step + _GAP / 2, 1), round(HEIGHT - _BOTTOM - height, 1)
+        label, tick = _labels(buckets, number)
+        bars.append(Bar(label, tick, bucket.files, bucket.bytes, x, y, round(step - _GAP, 1), height))
+    words = [f"{counted_text(bar.files, 'file')} {bar.label}" for bar in bars if bar.files]
     return Histogram(tuple(bars), "; ".join(words))
 
 
-def _label(buckets: Sequence[SizeBucket], number: int) -> str:
-    start = buckets[number].start
+def _labels(buckets: Sequence[SizeBucket], number: int) -> tuple[str, str]:
+    """The sizes of a bucket in words, and short enough to stand below its bar."""
+    start = _short(buckets[number].start)
     if number + 1 == len(buckets):
-        return f"from {bytes_text(start)} on"
-    end = bytes_text(buckets[number + 1].start)
-    return f"below {end}" if start == 0 else f"from {bytes_text(start)} to {end}"
+        return f"from {start} on", f"≥ {start}"
+    end = _short(buckets[number + 1].start)
+    return (f"below {end}", f"< {end}") if number == 0 else (f"from {start} to {end}", f"≥ {start}")
+
+
+def _short(size: int) -> str:
+    return bytes_text(size).replace(".0 ", " ")

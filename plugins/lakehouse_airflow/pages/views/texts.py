@@ -19,6 +19,11 @@ def count_text(number: int | None) -> str:
     return NOTHING if number is None else f"{number:,}"
 
 
+def counted_text(number: int, noun: str) -> str:
+    """A number of things, such as ``1 file`` or ``2,000 files``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def bytes_text(size: int | None) -> str:
     """A number of bytes with a unit, such as ``1.5 MiB``."""
     return NOTHING if size is None else size_text(size)
@@ -66,7 +71,7 @@ def age_text(milliseconds: int | None, now: int) -> str:
     for length, unit in _AGES:
         number = int(abs(seconds) // length)
         if number:
-            text = f"{number:,} {unit}{'' if number == 1 else 's'}"
+            text = counted_text(number, unit)
             return f"{text} ago" if seconds > 0 else f"in {text}"
     return "just now" if seconds >= 0 else "in a minute"
 
