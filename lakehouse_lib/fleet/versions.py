@@ -68,10 +68,10 @@ def commit_info(store: ObjectStore, version: int) -> dict[str, Any]:
         LogCorruptedError: the commit is not valid JSON.
     """
     from lakehouse_lib.errors import VersionNotFoundError
-    from lakehouse_lib.log.commits.commit_file import read_commit
+    from lakehouse_lib.log.commits.commit_file import read_info
 
     try:
-        return dict(read_commit(store, version).info)
+        return dict(read_info(store, version))
     except VersionNotFoundError:  # the version can be built from its checkpoint
         return {}
 

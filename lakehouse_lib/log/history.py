@@ -16,7 +16,7 @@ from typing import Any
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.features.in_commit_timestamp import effective_properties, has_time, time_in
 from lakehouse_lib.log import clock, file_names
-from lakehouse_lib.log.commits.commit_file import read_commit
+from lakehouse_lib.log.commits.commit_file import read_commit, read_info
 from lakehouse_lib.log.replay.table_state import load_state
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.store import ObjectStore
@@ -46,7 +46,7 @@ def history(store: ObjectStore, limit: int | None = None) -> list[dict[str, Any]
     entries = []
     for commit, modified in list(zip(commits, times, strict=True))[::-1][:limit]:
         try:
-            info = dict(read_commit(store, commit.version, size=commit.size).info)
+            info = dict(read_info(store, commit.version))
         except VersionNotFoundError:  # it was cleaned up after it was listed
             continue
         has_own_time = has_time(properties, commit.version)

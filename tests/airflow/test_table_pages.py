@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import time
 from html import unescape
 from pathlib import Path
@@ -17,9 +18,10 @@ from lakehouse_airflow.commit_info import WITHHELD
 from lakehouse_airflow.operators.maintenance.maintain import LakehouseMaintainOperator
 from lakehouse_airflow.operators.maintenance.plan import LakehousePlanOperator
 from lakehouse_airflow.operators.maintenance.summary import LakehouseSummaryOperator
+from lakehouse_airflow.pages import health_cache
 from lakehouse_lib import commit_metadata, write_deltalake
+from lakehouse_lib.fleet.health import Health, health
 from lakehouse_lib.fleet.health.fleet_health import record_health
-from lakehouse_lib.fleet.health.metrics import health
 from lakehouse_lib.fleet.health.record import HealthRecord
 from lakehouse_lib.fleet.planner.step import Effect
 from lakehouse_lib.fleet.runs import RunRecord, Status, StepRecord
@@ -210,6 +212,31 @@ def test_a_table_has_its_sizes_columns_versions_and_runs(lakehouse: Path, ann: A
     assert NASTY not in page.text
     assert "/lakehouse/tables/orders/versions/3" in page.text
     assert "alert(1)" not in re.sub(r"&lt;script&gt;alert\(1\)&lt;", "", page.text)
+
+
+def test_the_health_of_a_version_is_computed_once_a_minute(
+    lakehouse: Path, ann: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[str] = []
+
+    def count(table: MaintainedTable) -> Health:
+        computed.append(table.name)
+        return health(load_snapshot(table.store))
+
+    monkeypatch.setattr(health_cache, "health_of", count)
+    uri = lakehouse / "tables/customer"
+    for _ in range(3):
+        assert "1 rows" in text_of(ann.get("/lakehouse/tables/customer").text)
+    assert computed == ["customer"]
+    deltalake.write_deltalake(uri, pa.table({"c_custkey": [2]}), mode="append")
+    assert "2 rows" in text_of(ann.get("/lakehouse/tables/customer").text)
+    shutil.rmtree(uri)
+    for number in range(2):  # the same version of another table
+        deltalake.write_deltalake(uri, pa.table({"c_custkey": [number, 3, 4]}), mode="append")
+    assert "6 rows" in text_of(ann.get("/lakehouse/tables/customer").text)
+    monkeypatch.setattr(health_cache, "VALID_SECONDS", 0.0)
+    ann.get("/lakehouse/tables/customer")
+    assert len(computed) == 4
 
 
 def test_a_quarantine_says_how_many_rows_were_seen(lakehouse: Path, ann: Any) -> None:

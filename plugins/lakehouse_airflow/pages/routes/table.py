@@ -9,6 +9,7 @@ from lakehouse_airflow.commit_info import shown_infos
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.maintenance.fleet import fleet_of
 from lakehouse_airflow.pages.access import may_trigger
+from lakehouse_airflow.pages.health_cache import HealthCache
 from lakehouse_airflow.pages.live_table import answered_errors, open_table
 from lakehouse_airflow.pages.records import DAYS_OF_A_TABLE, records_of
 from lakehouse_airflow.pages.rendering import page
@@ -18,9 +19,9 @@ from lakehouse_airflow.pages.views.histogram import histogram_of
 from lakehouse_airflow.pages.views.run import EFFECTS, step_rows
 from lakehouse_airflow.pages.views.schema import columns_of
 from lakehouse_lib.fleet.health import score
-from lakehouse_lib.fleet.health.fleet_health import health_of
 
 router = APIRouter()
+_cache = HealthCache()
 
 #: The newest versions and the newest steps that the page lists.
 _VERSIONS, _STEPS = 30, 30
@@ -40,7 +41,7 @@ def table_page(
     with answered_errors():
         opened = open_table(table, connection)
         (maintained,) = fleet_of(opened.registry, [table], opened.hook)
-        health = health_of(maintained)
+        health = _cache.health(maintained, opened.table.metadata().id, opened.table.version())
         commits = shown_infos(opened.table.history(_VERSIONS), opened.entry.uri)
         schema = columns_of(opened.table.schema(), health)
         records = records_of(opened.registry, table)
