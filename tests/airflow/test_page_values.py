@@ -3,12 +3,14 @@
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from lakehouse_airflow.pages.urls import Urls
 from lakehouse_airflow.pages.views.commit import Task, commit_of, fields_of, task_of
 from lakehouse_airflow.pages.views.histogram import HEIGHT, WIDTH, histogram_of
 from lakehouse_airflow.pages.views.texts import age_text, bytes_text, duration_text, sentence_text, time_text
+from lakehouse_airflow.pages.views.trend import trend_of
 from lakehouse_lib.fleet.health.sizes import size_histogram
 
 NOW = 1_800_000_000_000
@@ -90,6 +92,25 @@ def test_a_task_leads_to_its_page_whatever_its_names_are() -> None:
     mapped = task_of({"airflow": {**names, "map_index": 4}})
     assert mapped is not None
     assert Urls("").task(mapped).endswith("/mapped/4")
+
+
+def test_the_trend_is_inside_the_image_and_in_words() -> None:
+    def looks(*scores: int) -> pa.Table:
+        times = pa.array([(NOW + number * DAY) * 1000 for number in range(len(scores))], pa.int64())
+        moments = pa.chunked_array([times.cast(pa.timestamp("us", "UTC"))])
+        return pa.table({"looked_at": moments, "score": pa.array(scores, pa.int64())})
+
+    trend = trend_of(looks(100, 40, *[70] * 1_000, 90))
+    assert trend is not None
+    assert trend.description.startswith("1,003 looks from 2027-01-15 08:00 UTC to 2029-10-13 08:00 UTC: ")
+    assert trend.description.endswith("first 100, lowest 40, highest 100, last 90")
+    points = [tuple(map(float, point.split(","))) for point in trend.points.split()]
+    assert len(points) <= 360
+    assert points[0] == (trend.left, dict(trend.grid)[100])
+    assert points[-1][0] == trend.width
+    assert all(trend.left <= x <= trend.width and dict(trend.grid)[100] <= y <= dict(trend.grid)[0] for x, y in points)
+    assert trend_of(looks(100)) is None
+    assert trend_of(looks()) is None
 
 
 def test_the_bars_of_the_histogram_are_inside_the_image_and_in_words() -> None:

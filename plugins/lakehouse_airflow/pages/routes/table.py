@@ -18,6 +18,7 @@ from lakehouse_airflow.pages.views.fleet import newest_look
 from lakehouse_airflow.pages.views.histogram import histogram_of
 from lakehouse_airflow.pages.views.run import EFFECTS, step_rows
 from lakehouse_airflow.pages.views.schema import columns_of
+from lakehouse_airflow.pages.views.trend import trend_of
 from lakehouse_lib.fleet.health import score
 
 router = APIRouter()
@@ -55,6 +56,7 @@ def table_page(
         location=opened.table.table_uri,
         health=health,
         score=score(health),
+        trend=trend_of(records.looks),
         histogram=histogram_of(health.size_histogram),
         commits=[commit_of(info) for info in commits],
         schema=schema,
