@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import time
+from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
@@ -295,12 +296,16 @@ def test_five_hundred_tables_are_listed_in_the_time_of_a_thousand_reads_of_their
             for verb in ("optimize", "vacuum", "checkpoint")
         ]
     )
-    ann.get("/lakehouse/tables")
-    start = time.process_time()
-    page = ann.get("/lakehouse/tables")
-    seconds = time.process_time() - start
-    assert len(names_on(page.text)) == 500
-    start = time.process_time()
-    for _ in range(100):
-        json.loads(json.dumps([body] * 2))
-    assert seconds < 6 * (time.process_time() - start)
+
+    def seconds(work: Callable[[], object]) -> float:
+        """The processor time of the quickest of three calls; other threads of this process work sometimes, too."""
+        times = []
+        for _ in range(3):
+            start = time.process_time()
+            work()
+            times.append(time.process_time() - start)
+        return min(times)
+
+    assert len(names_on(ann.get("/lakehouse/tables").text)) == 500
+    listing = seconds(lambda: ann.get("/lakehouse/tables"))
+    assert listing < 5 * seconds(lambda: [json.loads(json.dumps([body] * 2)) for _ in range(100)])
