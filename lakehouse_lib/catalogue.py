@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from lakehouse_lib.engine.base import Engine
     from lakehouse_lib.snapshot import Snapshot
 
-#: The kind of a parameter's value: ``condition`` is SQL text, ``assignments`` a mapping of columns to SQL, ``clauses``
+#: The kind of a parameter's value: ``application`` is the id of an application whose transaction 1 the commit has,
+#: ``condition`` is SQL text, ``assignments`` a mapping of columns to SQL, ``clauses``
 #: a list of mappings of a method to its arguments, ``file`` and ``folder`` are paths, ``inputs`` are
 #: pairs of a name and a location, ``names`` is a tuple of columns, ``texts`` a mapping of names to texts, ``version`` a
 #: version or a time, ``bytes`` and ``count`` are at least 1.
 Kind = Literal[
+    "application",
     "assignments",
     "bytes",
     "clauses",
@@ -112,11 +114,14 @@ class TableOperation(Operation):
         """
         from lakehouse_lib.expressions import parse
         from lakehouse_lib.table.arguments.assignments import parsed_assignments
+        from lakehouse_lib.transaction.commit_properties import single_commit
 
         for parameter in self.parameters:
             if parameter.name not in arguments:
                 continue
             value = arguments.pop(parameter.name)
+            if parameter.kind == "application":
+                value = single_commit(value)
             if parameter.kind == "assignments":
                 value = parsed_assignments(value, snapshot)
             if parameter.kind == "condition" and value is not None:
@@ -167,10 +172,17 @@ COMPUTE_STATISTICS = TableOperation(
     ChangeResult,
     moves_bytes=True,
 )
+#: Changes of rows have this parameter, because a second change by the same command may change the rows again.
+APP_TRANSACTION = Parameter(
+    "app_transaction",
+    "application",
+    "an id for this change; a job that finds the change of this id in the table does nothing, and returns its result",
+    keyword="commit_properties",
+)
 DELETE_ROWS = TableOperation(
     "delete_rows",
     "Delete the rows for which a SQL predicate is true. Rows for which it is NULL stay.",
-    (_TABLE, Parameter("predicate", "condition", "the rows to delete", required=True)),
+    (_TABLE, Parameter("predicate", "condition", "the rows to delete", required=True), APP_TRANSACTION),
     "operations.dml.delete:delete",
     ChangeResult,
     moves_bytes=True,
@@ -188,6 +200,7 @@ UPDATE_ROWS = TableOperation(
             keyword="values",
         ),
         Parameter("predicate", "condition", "the rows to update; default: all rows"),
+        APP_TRANSACTION,
     ),
     "operations.dml.update:update",
     ChangeResult,
@@ -220,6 +233,7 @@ MERGE_ROWS = Operation(
         Parameter("source_alias", "text", "the name of the source in SQL; default: source", default="source"),
         Parameter("target_alias", "text", "the name of the table in SQL; default: target", default="target"),
         Parameter("merge_schema", "flag", "add columns that only the source has", default=False),
+        APP_TRANSACTION,
     ),
     "operations.dml.merge:merge",
     ChangeResult,

@@ -216,6 +216,7 @@ class _ValueKind:
 
 
 _KINDS: Mapping[Kind, _ValueKind] = {
+    "application": _ValueKind("ID"),
     "assignments": _ValueKind("JSON", _texts, json.dumps),
     "bytes": _ValueKind("BYTES", _size),
     "clauses": _ValueKind("JSON", _clauses, json.dumps),

@@ -22,6 +22,7 @@ def arguments() -> Arguments:
 def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
     from lakehouse_lib import DeltaTable
     from lakehouse_lib.table.merger import check_clauses
+    from lakehouse_lib.transaction.commit_properties import single_commit
 
     require_predicate(options.predicate, options.table)
     check_clauses(options.clauses, table=options.table)
@@ -41,6 +42,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
             source_alias=options.source_alias,
             target_alias=options.target_alias,
             merge_schema=options.merge_schema,
+            commit_properties=single_commit(options.app_transaction),
         )
         return {**merger.add_clauses(options.clauses).run().to_dict(), "table": options.table}
 

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from lakehouse_lib.errors import CommitFailedError, DeltaError
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
+from lakehouse_lib.transaction.application_transactions import check_transactions
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 from lakehouse_lib.transaction.conflict_checker import find_change
 
@@ -50,6 +51,7 @@ def commit_change(snapshot: Snapshot, change: Change, properties: CommitProperti
     they are kept, because a version may refer to them.
 
     Raises:
+        ConcurrentTransactionError: the table has an application transaction of the properties.
         CommitFailedError: an incompatible concurrent change of metadata or protocol, or a conflict that is not in
             ``Change.replans``.
         CommitUnknownError: the store gave no answer to the commit.
@@ -58,6 +60,7 @@ def commit_change(snapshot: Snapshot, change: Change, properties: CommitProperti
     lost: CommitFailedError | None = None
     while True:
         with _discarding(change, BaseException):  # nothing is committed yet
+            check_transactions(() if properties is None else properties.app_transactions or (), snapshot)
             transaction = change.plan(snapshot, lost)
         # Another error, such as KeyboardInterrupt, may come after the commit file was put, so the files stay.
         with _discarding(change, DeltaError):

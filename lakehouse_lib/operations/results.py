@@ -45,6 +45,19 @@ class ChangeResult(OperationResult):
 
 
 @dataclass(frozen=True)
+class EarlierChangeResult(ChangeResult):
+    """The result of a verb that changed nothing, because an earlier try has committed its application transaction.
+
+    Attributes:
+        read_version, version, metrics: those of the earlier try's commit. If it is no longer in the log, ``version`` is
+            None and all counts are 0.
+        done_before: true.
+    """
+
+    done_before: bool = True
+
+
+@dataclass(frozen=True)
 class RestoreResult(ChangeResult):
     """The result of a restore.
 

@@ -28,6 +28,17 @@ def add_transaction(transactions: dict[str, Transaction], transaction: Transacti
         )
 
 
+def check_transactions(transactions: Iterable[Transaction], snapshot: Snapshot) -> None:
+    """Check before any work that the snapshot has none of the transactions (``duplicate_error``).
+
+    Raises:
+        ConcurrentTransactionError: it has one.
+    """
+    error = duplicate_error(transactions, snapshot, snapshot.store.root)
+    if error is not None:
+        raise error
+
+
 def duplicate_error(
     transactions: Iterable[Transaction], snapshot: Snapshot | None, table: str
 ) -> ConcurrentTransactionError | None:

@@ -53,6 +53,11 @@ class CommitProperties:
             _check_transactions(self.app_transactions)
 
 
+def single_commit(application: str | None) -> CommitProperties | None:
+    """The properties of a commit that is made at most once: transaction 1 of this application; for None, None."""
+    return None if application is None else CommitProperties(app_transactions=(Transaction(application, 1),))
+
+
 def commit_properties_of(properties: object, hooks: object, *, table: str) -> CommitProperties | None:
     """The arguments ``commit_properties`` and ``post_commithook_properties`` of a verb as one value.
 

@@ -1,4 +1,4 @@
-"""The fields of commitInfo that name the task of a commit."""
+"""The fields of commitInfo that name the task of a commit, and the task's application transaction."""
 
 from __future__ import annotations
 
@@ -20,3 +20,15 @@ def task_metadata(context: Context) -> dict[str, Any]:
     names = ("dag_id", "run_id", "task_id", "map_index", "try_number")
     user = getattr(context.get("dag_run"), "triggering_user_name", None)
     return {"airflow": {name: getattr(task, name) for name in names}, **({"userName": user} if user else {})}
+
+
+def task_application(context: Context) -> str | None:
+    """The application id of a task that changes rows at most once: ``airflow:DAG:RUN:TASK:MAP_INDEX``.
+
+    All tries of a task in a DAG run have the same id. A context without a task instance gives None.
+    """
+    task: Any = context.get("ti")
+    if task is None:
+        return None
+    # Only a run id may contain a colon, so different tasks have different ids.
+    return f"airflow:{task.dag_id}:{task.run_id}:{task.task_id}:{task.map_index}"

@@ -12,6 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import lakehouse_lib
 from lakehouse_airflow.operators.base import job_operator
+from lakehouse_airflow.operators.change_rows import LakehouseUpdateRowsOperator
 from lakehouse_airflow.operators.metadata.alter import LakehouseAlterOperator
 from lakehouse_airflow.operators.metadata.restore import LakehouseRestoreOperator
 from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
@@ -97,3 +98,33 @@ def test_commits_of_a_job(
         assert run_job(compact.arguments(), write_twice, line) == 1
         assert message in json.loads(capsys.readouterr().out)["message"]
     assert DeltaTable(orders).version() == 5
+
+
+def test_all_tries_of_a_task_have_the_same_application_transaction(
+    orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[list[str]] = []
+
+    class Submission:
+        done_before_failing = None
+
+        def __init__(self, job: str, arguments: list[str], **_: Any) -> None:
+            lines.append(arguments)
+
+        def run(self) -> dict[str, Any]:
+            return {"version": None}
+
+    monkeypatch.setattr(job_operator, "JobSubmission", Submission)
+    for changes in ({}, {"try_number": 3}, {"map_index": 4}, {"run_id": "a:b"}):
+        task: Any = {"ti": SimpleNamespace(**{**RUN, **changes})}
+        LakehouseUpdateRowsOperator(task_id="t", table="orders", updates={"o_custkey": "1"}).execute(task)
+        LakehouseOptimizeOperator(task_id="t", table="orders").execute(task)
+    application = "--app-transaction=airflow:upkeep"
+    table = f"--table={orders}"
+    assert lines[::2] == [
+        [table, f"{application}:manual__1:t:3"],
+        [table, f"{application}:manual__1:t:3"],
+        [table, f"{application}:manual__1:t:4"],
+        [table, f"{application}:a:b:t:3"],
+    ]
+    assert lines[1] == [table]

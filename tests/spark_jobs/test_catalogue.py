@@ -24,6 +24,7 @@ from spark_jobs.command_line import Arguments, command_line, file_option
 JOBS = {path.stem for path in Path(aggregate.__file__).parent.glob("*.py") if "\ndef arguments(" in path.read_text()}
 #: A value of each kind that is not the default; the texts look like options.
 VALUES: dict[str, Any] = {
+    "application": "--an id",
     "assignments": {"a": "-b"},
     "bytes": 5,
     "clauses": [{"when_matched_delete": {"predicate": "-1 < source.a"}}],

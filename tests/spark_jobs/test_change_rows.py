@@ -13,11 +13,15 @@ from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
 from lakehouse_airflow.operators.change_rows import LakehouseMergeRowsOperator, LakehouseUpdateRowsOperator
 from lakehouse_lib import write_deltalake
-from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError
-from spark_jobs import merge_rows, update_rows
+from lakehouse_lib.errors import CommitUnknownError, InvalidArgumentError, InvalidPredicateError, StoreError
+from lakehouse_lib.log import file_names
+from lakehouse_lib.store import LocalStore
+from lakehouse_lib.transaction import put_commit
+from spark_jobs import delete_rows, merge_rows, update_rows
 from spark_jobs.command_line import file_option
 from tests.peers import read_by_all
 
+ADDITION = json.dumps([{"when_matched_update": {"updates": {"v": "target.v + source.v"}}}])
 UPSERT = [{"when_matched_update_all": {}}, {"when_not_matched_insert_all": {"predicate": "s.id > 2"}}]
 
 
@@ -70,6 +74,42 @@ def test_merge(spark: Any, tmp_path: Path) -> None:
         {"id": 2, "v": 20, "w": None},
         {"id": 3, "v": 33, "w": "b"},
     ]
+
+
+def test_a_retried_job_changes_rows_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store puts the commit of the first update and loses the answer. The other jobs run twice."""
+    table, source = tmp_path / "t", tmp_path / "s"
+    write_deltalake(table, pa.table({"id": [1, 2], "v": [10, 20]}))
+    write_deltalake(source, pa.table({"id": [1, 3], "v": [11, 33]}))
+
+    def losing(method: Any) -> Any:
+        def call(store: LocalStore, path: str, *data: bytes) -> Any:
+            answer = method(store, path, *data) if data or path != file_names.commit(1) else None
+            if path == file_names.commit(1):
+                raise StoreError("connection reset")
+            return answer
+
+        return call
+
+    def run(job: Any, *line: str) -> dict[str, Any]:
+        line = ("--table", str(table), f"--app-transaction={job.__name__}", *line)
+        return dict(job.prepare(job.arguments().parse_args(line))(spark))
+
+    update = ("--updates", '{"v": "v + 1"}')
+    with monkeypatch.context() as patch:
+        patch.setattr(put_commit, "_ATTEMPTS", 1)
+        for name in ("put_if_absent", "read"):
+            patch.setattr(LocalStore, name, losing(getattr(LocalStore, name)))
+        with pytest.raises(CommitUnknownError):
+            run(update_rows, *update)
+    retry = run(update_rows, *update)
+    assert (retry["version"], retry["done_before"], retry["metrics"]["numUpdatedRows"]) == (1, True, 2)
+    merge = ("--source", str(source), "--predicate", "target.id = source.id", "--clauses", ADDITION)
+    for version, (job, line) in enumerate(((merge_rows, merge), (delete_rows, ("--predicate", "v = 22"))), start=2):
+        first, retry = run(job, *line), run(job, *line)
+        assert retry == {**first, "done_before": True}
+        assert first["version"] == version
+    assert read_by_all(table).to_pylist() == [{"id": 2, "v": 21}]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet.change_files import changed_rows
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.operations.dml.row_change import MatchedRows, PredicateOperation, RowChangePlan, change_rows
+from lakehouse_lib.operations.dml.row_change import MatchedRows, PredicateOperation, RowChangePlan
+from lakehouse_lib.operations.dml.single_change import change_once
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
 from lakehouse_lib.snapshot import Snapshot
@@ -90,7 +91,7 @@ def delete(
     """
     snapshot.check_writable()
     operation = _Delete(predicate, engine, writer_properties)
-    return change_rows(snapshot, operation, engine, rewrite=rewrite, commit_properties=commit_properties)
+    return change_once(snapshot, operation, engine, rewrite=rewrite, commit_properties=commit_properties)
 
 
 @dataclass(frozen=True)

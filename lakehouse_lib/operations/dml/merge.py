@@ -23,7 +23,8 @@ from lakehouse_lib.expressions.render_spark import render
 from lakehouse_lib.features import check_removal
 from lakehouse_lib.features.computed_columns.identity_columns import check_assigned, with_marks
 from lakehouse_lib.operations.dml.key_pruning import files_with_keys
-from lakehouse_lib.operations.dml.row_change import FILE_CONFLICTS, MatchedRows, RowChangePlan, change_rows
+from lakehouse_lib.operations.dml.row_change import FILE_CONFLICTS, MatchedRows, RowChangePlan
+from lakehouse_lib.operations.dml.single_change import change_once
 from lakehouse_lib.operations.dml.update import update_target
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.write.wider_schema import with_new_columns
@@ -117,7 +118,7 @@ def merge(
     new_columns = new_source_columns(snapshot.schema, source.schema, assigned=clauses) if merges_schema else None
     plan = replace(plan, candidates=_target_predicate(plan, source, snapshot))
     operation = _Merge(source, plan, engine, new_columns, writer_properties)
-    return change_rows(snapshot, operation, engine, commit_properties=commit_properties)
+    return change_once(snapshot, operation, engine, commit_properties=commit_properties)
 
 
 @dataclass(frozen=True)

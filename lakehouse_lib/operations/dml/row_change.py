@@ -263,6 +263,10 @@ class RowChange:
         has_change = len(removed) or len(self._new) or metadata is not None or self._operation.commits_always
         return self._change(removed, metadata).on(snapshot, snapshot.store) if has_change else None
 
+    def zero_metrics(self) -> dict[str, Any]:
+        """The metrics of a change of no rows, before the first plan."""
+        return self._metrics(self.added, self.added, self._applied)
+
     def discard(self, *, committed: bool) -> None:
         if self._store is None:
             return

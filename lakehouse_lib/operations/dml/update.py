@@ -18,7 +18,8 @@ from lakehouse_lib.features import check_removal, row_rules, row_tracking
 from lakehouse_lib.features.computed_columns.computed_columns import ComputedColumns
 from lakehouse_lib.features.computed_columns.identity_columns import check_assigned
 from lakehouse_lib.operations.dml.apply import live_matches
-from lakehouse_lib.operations.dml.row_change import MatchedRows, PredicateOperation, RowChangePlan, change_rows
+from lakehouse_lib.operations.dml.row_change import MatchedRows, PredicateOperation, RowChangePlan
+from lakehouse_lib.operations.dml.single_change import change_once
 from lakehouse_lib.operations.files import discard, record_count
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol.actions import Metadata
@@ -68,7 +69,7 @@ def update(
     check_assigned(snapshot.schema, values, table, is_insert=False)
     check_removal(snapshot.metadata, table=table, version=snapshot.version)
     operation = _Update(predicate, engine, writer_properties, values)
-    return change_rows(snapshot, operation, engine, commit_properties=commit_properties)
+    return change_once(snapshot, operation, engine, commit_properties=commit_properties)
 
 
 @dataclass(frozen=True)

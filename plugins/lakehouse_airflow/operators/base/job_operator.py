@@ -16,8 +16,8 @@ from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.jobs.submission import JobSubmission
 from lakehouse_airflow.links import TableVersionLink, made_version
 from lakehouse_airflow.registry import require_registered
-from lakehouse_airflow.task_metadata import task_metadata
-from lakehouse_lib.catalogue import Parameter
+from lakehouse_airflow.task_metadata import task_application, task_metadata
+from lakehouse_lib.catalogue import APP_TRANSACTION, Parameter
 from spark_jobs.command_line import command_line, file_option
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class SubmitOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         with as_task_failure():
             hook = LakehouseHook(self.lakehouse_conn_id)
-            arguments = self.arguments(hook)
+            arguments = [*self.arguments(hook), *self._app_transaction(context)]
             files = self.private_files(hook)
             options = {uri: hook.storage_options(uri) for uri in self.locations(hook)}
             if any(options.values()):
@@ -107,6 +107,12 @@ class SubmitOperator(BaseOperator):
                 if self._submission.done_before_failing is not None:
                     context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, self._submission.done_before_failing)
                 raise
+
+    def _app_transaction(self, context: Context) -> list[str]:
+        """The argument by which a retry of the task finds the change of an earlier try."""
+        if APP_TRANSACTION not in self.job_parameters:
+            return []
+        return command_line(self.job_parameters, {APP_TRANSACTION.name: task_application(context)})
 
     def on_kill(self) -> None:
         self._is_killed = True
