@@ -37,7 +37,8 @@ from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 logger = logging.getLogger(__name__)
 
-_HOUR = 3_600_000
+_MINUTE = 60_000
+_HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
 _CHECKPOINTS = ("classic", "part", "uuid-json", "uuid-parquet")
 #: On file systems without checksums of their own, Hadoop keeps a file's checksum in a file beside it.
@@ -72,11 +73,12 @@ def clean_up(
     now: int | None = None,
     dry_run: bool = False,
     enforce_retention_duration: bool = True,
+    retention: timedelta | None = None,
 ) -> list[str]:
     """Delete expired commits, checkpoints, compactions and checksums, sidecars that no checkpoint refers to, and
     temporary files of the local store that are older than a day. Versions from the oldest pinned one on are kept.
 
-    With ``delta.enableExpiredLogCleanup = false`` nothing is deleted.
+    With ``delta.enableExpiredLogCleanup = false`` nothing is deleted, unless a retention is given.
 
     Args:
         metadata, protocol: of the latest version.
@@ -84,6 +86,8 @@ def clean_up(
         dry_run: delete nothing, only return the paths.
         enforce_retention_duration: refuse a ``delta.logRetentionDuration`` that is shorter than the table's
             ``delta.deletedFileRetentionDuration``.
+        retention: how long versions are kept, to the minute; None: as long as ``delta.logRetentionDuration``, and to
+            the midnight before.
 
     Returns:
         The paths, in the order of their deletion.
@@ -93,9 +97,11 @@ def clean_up(
         InvalidArgumentError: a property is not valid.
         StoreError: the store failed; some of the files may be deleted.
     """
-    retention = log_retention(metadata.configuration, store.root)
+    precision = _MINUTE
     if retention is None:
-        return []
+        retention, precision = log_retention(metadata.configuration, store.root), _DAY
+        if retention is None:
+            return []
     file_retention = DELETED_FILE_RETENTION.of(metadata.configuration, store.root)
     if enforce_retention_duration and retention < file_retention:
         raise RetentionError(
@@ -113,7 +119,7 @@ def clean_up(
     commits = sort_listing(listing)[1]
     try:
         properties = effective_properties(metadata.configuration, protocol)
-        expired = newest_at(store, commits, cutoff(moment, retention), properties)
+        expired = newest_at(store, commits, cutoff(moment, retention, precision), properties)
     except VersionNotFoundError:
         return []  # another cleanup is running; the next cleanup deletes what it leaves
     pinned = oldest_pinned(store)
@@ -172,10 +178,14 @@ def may_free_the_next(configuration: Mapping[str, str], committed: int, now: int
         return True
 
 
-def cutoff(now: int, retention: timedelta) -> int:
-    """The last midnight (UTC) before the retention began; ``now`` and the result are ms since the epoch."""
+def cutoff(now: int, retention: timedelta, precision: int = _DAY) -> int:
+    """The last midnight (UTC) before the retention began; ``now`` and the result are ms since the epoch.
+
+    Args:
+        precision: ms; a minute: the last full minute instead of the last midnight.
+    """
     since = now - int(retention / timedelta(milliseconds=1))
-    return since - since % _DAY
+    return since - since % precision
 
 
 def plan_cleanup(

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features import protocol_for
-from lakehouse_lib.features.checkpoints.checkpoint_protection import with_protection_of
+from lakehouse_lib.features.checkpoints import checkpoint_protection
 from lakehouse_lib.operations.files import record_count, total_size
 from lakehouse_lib.protocol.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA, DomainMetadata, Metadata, Protocol
 from lakehouse_lib.snapshot import Snapshot
@@ -63,9 +63,10 @@ class TableChange:
             protocol = self.protocol or self._protocol_for(self.metadata, snapshot)
             if protocol != before:
                 transaction.set_protocol(protocol)
-            transaction.set_metadata(
-                self.metadata if snapshot is None else with_protection_of(self.metadata, snapshot.metadata)
-            )
+            metadata = self.metadata
+            if snapshot is not None and checkpoint_protection.FEATURE.is_supported(protocol):
+                metadata = checkpoint_protection.with_protection_of(metadata, snapshot.metadata)
+            transaction.set_metadata(metadata)
         elif self.protocol is not None:
             transaction.set_protocol(self.protocol)
         for domain in self.domains:

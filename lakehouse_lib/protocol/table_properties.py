@@ -205,6 +205,9 @@ MATERIALIZE_PARTITION_COLUMNS = _switch("delta.enableMaterializePartitionColumns
 CHECKPOINT_PROTECTION = TableProperty(
     "delta.requireCheckpointProtectionBeforeVersion", 0, whole_number(0), "a version", settable=False
 )
+TRUNCATED_RETENTION = TableProperty(
+    "delta.dropFeatureTruncateHistory.retentionDuration", timedelta(hours=24), interval, _INTERVAL
+)
 LOG_RETENTION = TableProperty("delta.logRetentionDuration", timedelta(days=30), interval, _INTERVAL, harmless=True)
 EXPIRED_LOG_CLEANUP = _switch("delta.enableExpiredLogCleanup", default=True, harmless=True)
 DELETED_FILE_RETENTION = TableProperty(
@@ -227,7 +230,6 @@ _UNUSED_PROPERTIES: tuple[TableProperty[Any], ...] = (
     _switch("delta.checkpoint.writeStatsAsStruct"),
     TableProperty("delta.checkpointRetentionDuration", None, interval, _INTERVAL, harmless=True),
     TableProperty("delta.dataSkippingStringPrefixLength", None, whole_number(0, _MOST), "a whole number of characters"),
-    TableProperty("delta.dropFeatureTruncateHistory.retentionDuration", None, interval, _INTERVAL),
     _switch("delta.enableFullRetentionRollback"),
     TableProperty("delta.randomPrefixLength", None, whole_number(1, _MOST), f"a whole number from 1 to {_MOST}"),
     _switch("delta.randomizeFilePrefixes"),

@@ -98,15 +98,21 @@ class TableAlterer:
         self,
         feature: TableFeatures | str,
         *,
+        truncate_history: bool = False,
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
-        """Drop a feature. Files that need a reader feature are rewritten; see ``operations.alter.feature_drop``."""
+        """Drop a feature. Files that need a reader feature are rewritten; see ``operations.alter.feature_drop``.
+
+        Args:
+            truncate_history: delete the older versions that need the feature, instead of protecting them.
+        """
         from lakehouse_lib.operations.alter.feature_drop import drop_feature
 
         latest, commit = self._begin(commit_properties, post_commithook_properties)
         name = feature.value if isinstance(feature, TableFeatures) else feature
-        self._end(drop_feature(latest, name, self.table.engine, commit_properties=commit))
+        engine = self.table.engine
+        self._end(drop_feature(latest, name, engine, truncate_history=truncate_history, commit_properties=commit))
 
     @also_by_position("commit_properties", "post_commithook_properties")
     def add_columns(

@@ -1,14 +1,15 @@
 """Drop a table feature: remove its traces from the latest version, and then the feature from the protocol.
 
 Older versions may still need a reader feature. As in delta-spark, checkpoints after the last trace keep readers away
-from these versions, and the feature checkpointProtection keeps the checkpoints.
+from these versions, and the feature checkpointProtection keeps the checkpoints. Or these versions are deleted first.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +20,7 @@ from lakehouse_lib.features import FEATURES, with_features, without_feature, wri
 from lakehouse_lib.features.checkpoints import checkpoint_protection
 from lakehouse_lib.features.constraints import invariants
 from lakehouse_lib.operations.alter.feature_traces import TRACES, Traces
+from lakehouse_lib.operations.alter.history_truncation import truncate_history as truncate
 from lakehouse_lib.operations.alter.metadata_change import commit_change
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.results import OperationResult
@@ -38,11 +40,12 @@ REWRITING_FEATURES = tuple(name for name, traces in TRACES.items() if traces.rew
 _BARRIERS = 3
 
 
-def check_drop(snapshot: Snapshot, name: str) -> None:
+def check_drop(snapshot: Snapshot, name: str, *, truncate_history: bool = False) -> None:
     """Refuse to drop a feature that the table does not have, that cannot be dropped, or that the table uses.
 
     Raises:
-        InvalidArgumentError: the table does not have the feature, or uses it.
+        InvalidArgumentError: the table does not have the feature, or uses it; or it cannot be dropped with, or only
+            with ``truncate_history``.
         UnsupportedFeatureError: the log or the files may have traces of the feature, which this library cannot remove.
     """
     table, version = snapshot.store.root, snapshot.version
@@ -56,6 +59,25 @@ def check_drop(snapshot: Snapshot, name: str) -> None:
             code="DELTA_FEATURE_NOT_FOUND",
         )
     feature = FEATURES[name]
+    protection = checkpoint_protection.FEATURE.name
+    if truncate_history and not feature.reader and name != protection:
+        raise InvalidArgumentError(
+            f"the feature {name} cannot be dropped with truncate_history=True: no older version needs it",
+            table=table,
+            version=version,
+            hint="Leave out truncate_history, which is for reader features and checkpointProtection",
+            code="DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED",
+        )
+    if name == protection and not truncate_history:
+        raise InvalidArgumentError(
+            f"the feature {name} protects older versions; expected truncate_history=True, which deletes them",
+            table=table,
+            version=version,
+            hint="Call drop_feature(..., truncate_history=True)",
+            code="DELTA_FEATURE_CAN_ONLY_DROP_CHECKPOINT_PROTECTION_WITH_HISTORY_TRUNCATION",
+        )
+    if name == protection:
+        return
     droppable = {other.name for other in FEATURES.values() if other.legacy is not None and not other.reader} | {*TRACES}
     if name not in droppable:
         raise UnsupportedFeatureError(
@@ -81,7 +103,12 @@ def check_drop(snapshot: Snapshot, name: str) -> None:
 
 
 def drop_feature(
-    snapshot: Snapshot, name: str, engine: Engine, *, commit_properties: CommitProperties | None = None
+    snapshot: Snapshot,
+    name: str,
+    engine: Engine,
+    *,
+    truncate_history: bool = False,
+    commit_properties: CommitProperties | None = None,
 ) -> OperationResult:
     """Drop a feature from the protocol of a table.
 
@@ -89,13 +116,22 @@ def drop_feature(
     rewrite the files that need it. Three commits without actions get a checkpoint each. The last commit drops the
     feature, and adds checkpointProtection. If the drop is interrupted or loses a race, call it again.
 
+    Args:
+        truncate_history: delete the older versions that need the feature, instead of adding checkpointProtection.
+
     Raises:
         DeltaError: as ``check_drop``.
+        RetentionError: with ``truncate_history``: an older version needs the feature and cannot be deleted yet. The
+            latest version does not need it any more.
         CommitFailedError: a concurrent commit. While the last commit is made, any concurrent commit is a conflict.
     """
     snapshot.check_writable()
-    check_drop(snapshot, name)
-    parameters = {"featureName": name, "truncateHistory": False}
+    check_drop(snapshot, name, truncate_history=truncate_history)
+    parameters = {"featureName": name, "truncateHistory": truncate_history}
+    if name == checkpoint_protection.FEATURE.name:
+        latest = truncate(snapshot, name, _without_transactions(commit_properties))
+        unprotected = checkpoint_protection.without_protection(latest.metadata)
+        return _dropped(snapshot, latest, name, parameters, commit_properties, metadata=unprotected)
     if not FEATURES[name].reader:
         own = TRACES.get(name, Traces())
         enabled = _enabled(snapshot, own)
@@ -109,32 +145,69 @@ def drop_feature(
             domains=[replace(domain, removed=True) for domain in domains],
             commit_properties=commit_properties,
         )
-    read_version, traces = snapshot.version, TRACES[name]
-    properties = None if commit_properties is None else replace(commit_properties, app_transactions=None)
+    traces, properties = TRACES[name], _without_transactions(commit_properties)
     clean = latest = _disabled(snapshot, traces, engine, properties)
     rewritten = pa.chunked_array([], pa.string())
     if traces.rewrite is not None:
         rewritten = traces.rewrite(clean, engine, properties)
         latest = clean.update()
+    if truncate_history:
+        _check_clean(clean, latest, name, rewritten)
+        clean = latest = _cleaned(latest, name, traces, properties)
+        latest = truncate(latest, name, properties)
+        _check_clean(clean, latest, name, rewritten)
+        return _dropped(snapshot, latest, name, parameters, commit_properties)
     for _ in range(_BARRIERS):
         commit_change(latest, "Empty Commit", {}, commit_properties=properties)
         latest = latest.update()
         checkpoint(latest)
     _check_clean(clean, latest, name, rewritten)
     protected = checkpoint_protection.with_protection(traces.cleaned(latest.metadata), latest.version + 1)
-    change = TableChange(
-        "DROP FEATURE",
-        parameters,
-        metadata=protected,
-        protocol=without_feature(with_features(latest.protocol, [checkpoint_protection.FEATURE.name]), name),
-        is_exclusive=True,
-    )
-    version = version_of(change.on(latest, latest.store).commit(commit_properties))
+    features = [checkpoint_protection.FEATURE.name]
+    result = _dropped(snapshot, latest, name, parameters, commit_properties, metadata=protected, features=features)
     try:
         checkpoint(latest.update())
     except DeltaError:  # only readers that check the protocol of every commit need it
         logger.warning("no checkpoint was written after the feature %s was dropped", name, exc_info=True)
-    return OperationResult(snapshot.store.root, read_version, version)
+    return result
+
+
+def _dropped(
+    snapshot: Snapshot,
+    latest: Snapshot,
+    name: str,
+    parameters: Mapping[str, Any],
+    properties: CommitProperties | None,
+    *,
+    metadata: Metadata | None = None,
+    features: Sequence[str] = (),
+) -> OperationResult:
+    """Commit the protocol without the feature; any concurrent commit is a conflict.
+
+    Args:
+        snapshot: the version from which the drop was planned.
+        metadata: the new metadata; None: unchanged.
+        features: features that the protocol gets.
+    """
+    protocol = without_feature(with_features(latest.protocol, features), name)
+    change = TableChange("DROP FEATURE", parameters, metadata=metadata, protocol=protocol, is_exclusive=True)
+    version = version_of(change.on(latest, latest.store).commit(properties))
+    return OperationResult(snapshot.store.root, snapshot.version, version)
+
+
+def _without_transactions(properties: CommitProperties | None) -> CommitProperties | None:
+    """The properties for the commits before the last one, which has the application transactions."""
+    return None if properties is None else replace(properties, app_transactions=None)
+
+
+def _cleaned(snapshot: Snapshot, name: str, traces: Traces, properties: CommitProperties | None) -> Snapshot:
+    """The version whose metadata has no traces of the feature."""
+    metadata = traces.cleaned(snapshot.metadata)
+    if metadata == snapshot.metadata:
+        return snapshot
+    change = TableChange("CHANGE COLUMNS", {"droppedFeature": name}, metadata=metadata, is_exclusive=True)
+    version_of(change.on(snapshot, snapshot.store).commit(properties))
+    return snapshot.update()
 
 
 def _disabled(snapshot: Snapshot, traces: Traces, engine: Engine, properties: CommitProperties | None) -> Snapshot:

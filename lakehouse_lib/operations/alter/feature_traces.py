@@ -12,6 +12,7 @@ import pyarrow as pa
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.features import type_widening
 from lakehouse_lib.features.file_layout import clustering
+from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.operations.alter.mapping_removal import remove_mapping
 from lakehouse_lib.operations.files import partition_codes
 from lakehouse_lib.operations.optimize.compact import CompactPlan, rewrite_bins
@@ -33,7 +34,7 @@ def _unchanged(metadata: Metadata) -> Metadata:
     return metadata
 
 
-def _none(_snapshot: Snapshot) -> bool:
+def _none(_: object) -> bool:
     return False
 
 
@@ -48,6 +49,7 @@ class Traces:
         are_removable: False: the feature can be dropped only if the table does not use it.
         rewrite: rewrites the files that need the feature, and returns their paths; None: no file needs it.
         are_in_files: whether a file of a version needs the feature, as far as the log shows it.
+        are_in_commit: whether a file action of a commit needs the feature.
         cleaned: the metadata without the traces of the feature.
     """
 
@@ -57,6 +59,7 @@ class Traces:
     are_removable: bool = True
     rewrite: Callable[[Snapshot, Engine, CommitProperties | None], pa.ChunkedArray] | None = None
     are_in_files: Callable[[Snapshot], bool] = _none
+    are_in_commit: Callable[[CommitActions], bool] = _none
     cleaned: Callable[[Metadata], Metadata] = _unchanged
 
 
@@ -74,6 +77,10 @@ def _purge(snapshot: Snapshot, engine: Engine, properties: CommitProperties | No
 def _have_vectors(snapshot: Snapshot) -> bool:
     vectors = snapshot.file_columns(["deletionVector"])["deletionVector"]
     return int(vectors.null_count) < len(vectors)
+
+
+def _name_vectors(commit: CommitActions) -> bool:
+    return any(files["deletionVector"].null_count < len(files) for files in (commit.adds, commit.removes))
 
 
 def _rewrite_all(snapshot: Snapshot, engine: Engine, properties: CommitProperties | None) -> pa.ChunkedArray:
@@ -95,7 +102,9 @@ def _without_type_changes(metadata: Metadata) -> Metadata:
 TRACES: Mapping[str, Traces] = {
     "clustering": Traces(domains=(clustering.DOMAIN,)),
     "columnMapping": Traces(disable=_unmap),
-    "deletionVectors": Traces((DELETION_VECTORS.key,), rewrite=_purge, are_in_files=_have_vectors),
+    "deletionVectors": Traces(
+        (DELETION_VECTORS.key,), rewrite=_purge, are_in_files=_have_vectors, are_in_commit=_name_vectors
+    ),
     "materializePartitionColumns": Traces((MATERIALIZE_PARTITION_COLUMNS.key,)),
     "typeWidening": Traces((TYPE_WIDENING.key,), rewrite=_rewrite_all, cleaned=_without_type_changes),
     "v2Checkpoint": Traces((CHECKPOINT_POLICY.key,)),

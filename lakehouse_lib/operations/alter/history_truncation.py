@@ -1,0 +1,129 @@
+"""Delete the older versions that need a feature, before the feature is dropped (DROP FEATURE ... TRUNCATE HISTORY).
+
+Only versions that are older than ``delta.dropFeatureTruncateHistory.retentionDuration`` are deleted. A checkpoint after
+the last version that needs the feature must be that old, because a cleanup of the log deletes up to a checkpoint.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from lakehouse_lib.errors import RetentionError
+from lakehouse_lib.features import FEATURES
+from lakehouse_lib.features.checkpoints import checkpoint_protection, v2_checkpoint
+from lakehouse_lib.log import clock, file_names
+from lakehouse_lib.log.checkpoint.top import open_top
+from lakehouse_lib.log.cleanup import clean_up
+from lakehouse_lib.log.commits.commit_file import read_commit
+from lakehouse_lib.log.history import commit_times
+from lakehouse_lib.log.pins import list_pins
+from lakehouse_lib.log.segment import Checkpoint, list_commits, oldest_version, sort_listing
+from lakehouse_lib.operations.alter.feature_traces import TRACES
+from lakehouse_lib.operations.alter.metadata_change import commit_change
+from lakehouse_lib.operations.checkpoint import checkpoint
+from lakehouse_lib.protocol.table_properties import TRUNCATED_RETENTION
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.transaction.commit_properties import CommitProperties
+
+
+def truncate_history(snapshot: Snapshot, name: str, properties: CommitProperties | None) -> Snapshot:
+    """Delete the versions that need a feature, and return the latest version.
+
+    If no checkpoint is newer than these versions, a commit without actions and its checkpoint are written first.
+
+    Args:
+        snapshot: the latest version, which does not need the feature.
+
+    Raises:
+        RetentionError: a version inside the retention, or a pinned one, needs the feature. The text says from when on
+            the feature can be dropped.
+    """
+    needing = newest_needing(snapshot, name)
+    if needing is None:
+        return snapshot
+    base = _oldest_base(snapshot, needing)
+    if base is None:
+        commit_change(snapshot, "Empty Commit", {}, commit_properties=properties)
+        snapshot = snapshot.update()
+        checkpoint(snapshot)
+        base = snapshot.version
+    retention = TRUNCATED_RETENTION.of(snapshot.configuration, snapshot.store.root)
+    clean_up(
+        snapshot.store,
+        snapshot.metadata,
+        snapshot.protocol,
+        now=clock.check_by_probe(snapshot.store),
+        enforce_retention_duration=False,
+        retention=retention,
+    )
+    needing = newest_needing(snapshot, name)
+    if needing is not None:
+        raise _too_early(snapshot, name, needing, base, retention)
+    return snapshot.update()
+
+
+def newest_needing(snapshot: Snapshot, name: str) -> int | None:
+    """The newest version in the log that needs a feature; None if no version does.
+
+    Reads all commits that are still in the log.
+
+    Args:
+        snapshot: the latest version.
+    """
+    store = snapshot.store
+    known_checkpoints, commits, _ = sort_listing(list(store.list_from(file_names.LOG)))
+    if name == checkpoint_protection.FEATURE.name:
+        protected = checkpoint_protection.protected_below(snapshot.protocol, snapshot.metadata)
+        versions = [each.version for each in known_checkpoints] + [commit.version for commit in commits]
+        return max((version for version in versions if version < protected), default=None)
+    oldest = oldest_version(store)
+    assert oldest is not None
+    base = load_snapshot(store, oldest)
+    newest = oldest if TRACES[name].are_in_files(base) else None
+    metadata = base.metadata
+    for commit in commits:
+        if commit.version > snapshot.version:
+            break
+        actions = read_commit(store, commit.version, size=commit.size)
+        metadata = actions.metadata or metadata
+        is_used = FEATURES[name].is_used(metadata, Schema.from_json(metadata.schema_string))
+        if is_used or TRACES[name].are_in_commit(actions):
+            newest = commit.version
+    if name == v2_checkpoint.FEATURE.name:
+        needing = [each.version for each in known_checkpoints if _is_v2(store, each)]
+        return max([*needing, *([] if newest is None else [newest])], default=None)
+    return newest
+
+
+def _is_v2(store: ObjectStore, checkpoint: Checkpoint) -> bool:
+    """Whether a checkpoint has the form of the V2 spec, also under a classic name."""
+    top = checkpoint.parts[0]
+    name = file_names.parse(top.path)
+    is_uuid = name is not None and name.kind.startswith("uuid")
+    return is_uuid or (len(checkpoint.parts) == 1 and bool(open_top(store, top, checkpoint.version).sidecars))
+
+
+def _oldest_base(snapshot: Snapshot, needing: int) -> int | None:
+    """The version of the oldest checkpoint after the version ``needing``, from which a cleanup can keep everything."""
+    known_checkpoints, commits, _ = sort_listing(list(snapshot.store.list_from(file_names.LOG)))
+    versions = {commit.version for commit in commits}
+    later = [each.version for each in known_checkpoints if each.version > needing and each.version in versions]
+    return min(later, default=None)
+
+
+def _too_early(snapshot: Snapshot, name: str, needing: int, base: int, retention: timedelta) -> RetentionError:
+    pin = next((pin for pin in list_pins(snapshot.store) if pin.version <= needing), None)
+    commits = [commit for commit in list_commits(snapshot.store, base) if commit.version == base]
+    committed = commit_times(snapshot.store, commits)[base]
+    # The cleanup rounds down to the minute.
+    moment = datetime.fromtimestamp(committed / 1000, UTC) + retention + timedelta(minutes=1)
+    when = f"Drop it again after {moment:%Y-%m-%d %H:%M} UTC, when {TRUNCATED_RETENTION.key} ({retention}) has passed"
+    return RetentionError(
+        f"the feature {name} cannot be dropped yet: version {needing} needs it",
+        table=snapshot.store.root,
+        version=snapshot.version,
+        hint=when if pin is None else f"Release the pin {pin.name!r}, which keeps version {pin.version}. {when}",
+        code="DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST",
+    )
