@@ -24,13 +24,14 @@ from lakehouse_lib.operations.write.wider_schema import with_wider_schema
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.table_properties import TYPE_WIDENING
 from lakehouse_lib.schema import Field, PrimitiveType, Schema, StructType, all_types, check_usable, with_fields
-from lakehouse_lib.schema.enforcement import CURRENT_DEFAULT
+from lakehouse_lib.schema.enforcement import CURRENT_DEFAULT, GENERATION_EXPRESSION, IDENTITY_START
 from lakehouse_lib.schema.not_null import NotNull
 from lakehouse_lib.schema.type_widening import may_change, with_change
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 _RESERVED = "delta."
+_NEW_TABLE = "Create a table with this column (DeltaTable.create), and write the rows into it"
 
 
 def plan_columns(snapshot: Snapshot, fields: Sequence[Field]) -> Metadata:
@@ -40,7 +41,8 @@ def plan_columns(snapshot: Snapshot, fields: Sequence[Field]) -> Metadata:
         fields: new columns; for a new member, a struct column of the table with this member.
 
     Raises:
-        InvalidArgumentError: ``fields`` are not fields, or their metadata has a key that engines set.
+        InvalidArgumentError: ``fields`` are not fields, or their metadata has a key that engines set, such as the
+            expression of a generated column.
         SchemaMismatchError: the table has a column of this name with another type.
         InvalidSchemaError: a new column is NOT NULL, or its name or type is not valid in this table.
         UnsupportedFeatureError: a column needs a feature that this library does not write.
@@ -294,8 +296,27 @@ def _change_column(
     )
 
 
+#: The keys of computed columns -> the kind of column, and how to get one in a table that exists.
+_COMPUTED = {
+    GENERATION_EXPRESSION: ("a generated column", _NEW_TABLE),
+    IDENTITY_START: ("an identity column", _NEW_TABLE),
+    CURRENT_DEFAULT: ("a column with a default", "First add the column, then call alter.set_column_default"),
+}
+
+
 def _check_keys(column: str, metadata: Mapping[str, Any], table: str) -> None:
-    """Refuse metadata keys that engines set, and values that are not JSON."""
+    """Refuse computed columns as delta-spark does, other metadata keys that engines set, and values that are not JSON.
+
+    Existing rows do not have the value that a computed column gives to new rows.
+    """
+    for key, (kind, hint) in _COMPUTED.items():
+        if key in metadata:
+            raise InvalidArgumentError(
+                f"the column {column!r} cannot become {kind} of a table that exists: {key} = {excerpt(metadata[key])}",
+                table=table,
+                hint=hint,
+                code="DELTA_COMPUTED_COLUMN_NOT_ADDED",
+            )
     for key, value in metadata.items():
         if not isinstance(key, str) or not _is_json(value):
             raise InvalidArgumentError(
