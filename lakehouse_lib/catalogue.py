@@ -166,7 +166,7 @@ Z_ORDER = TableOperation(
 )
 COMPUTE_STATISTICS = TableOperation(
     "compute_statistics",
-    "Add statistics that are missing in the log of a Delta table, from the footers of its data files.",
+    "Add statistics that are missing in the log of a Delta table, from the footers or the columns of its data files.",
     (_TABLE,),
     "operations.optimize.statistics:compute_statistics",
     ChangeResult,

@@ -47,11 +47,12 @@ def float_ranges(data: pa.Table) -> dict[ParquetPath, FloatRange]:
     ranges = {}
     for name, column in zip(data.column_names, data.columns, strict=True):
         for path, values in _float_leaves((name,), column):
-            ranges[path] = _range(values)
+            ranges[path] = float_range(values)
     return ranges
 
 
-def _range(values: pa.ChunkedArray) -> FloatRange:
+def float_range(values: pa.ChunkedArray) -> FloatRange:
+    """The range of floating-point values."""
     if len(values) and not values.null_count:
         # NumPy takes a seventh of Arrow's time. If a chunk has a NaN, its min and max are NaN.
         with np.errstate(invalid="ignore"):

@@ -1,19 +1,13 @@
 """Statistics of a data file from its Parquet footer.
 
-The bounds hold for every reader: strings are truncated as in the protocol, timestamps are rounded outwards to
-milliseconds, decimals are exact JSON numbers, and a bound of 0.0 or -0.0 covers both.
-
 NaN is the greatest number in SQL, but the min and max in a Parquet footer ignore it. Only some writers leave out the
 bounds of a column with NaN. So a floating-point max is written only if it is certain: see ``floats``.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -22,29 +16,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse_lib.schema import PrimitiveType, Schema
+from lakehouse_lib.statistics.column_range import FLOATING, STRING_PREFIX, ColumnRange, of_floats, stats_text
 from lakehouse_lib.statistics.columns import ColumnPath, StatisticsColumns, leaves
 from lakehouse_lib.statistics.floats import FloatRange, ParquetPath
 
-#: Strings are truncated to this many characters, unless the caller says otherwise.
-STRING_PREFIX = 32
-
-_INTEGRAL = ("byte", "short", "integer", "long")
-_FLOATING = ("float", "double")
 #: The logical types in Parquet of dates and times, by the type of the column.
 _TIMES = {"date": ("Date",), "timestamp": ("Timestamp",), "timestamp_ntz": ("Timestamp",)}
-_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - wall-clock arithmetic on UTC and on zoneless values alike
 # 38 digits are more than the default context has.
 _WIDE = Context(prec=60)
 _TICKS = {"milliseconds": 1_000, "microseconds": 1, "nanoseconds": 0}
-
-
-@dataclass
-class _Range:
-    # Values as in the file, not yet as JSON. `is_known` is False once a row group lacks statistics.
-    low: Any = None
-    high: Any = None
-    is_known: bool = True
-    nulls: int | None = 0
 
 
 def from_footer(
@@ -83,9 +63,7 @@ def from_footer(
     }
     groups = [meta.row_group(number) for number in (range(meta.num_row_groups) if group is None else (group,))]
     trusts_max = str(meta.created_by or "").startswith("parquet-mr")
-    lows: dict[ColumnPath, str] = {}
-    highs: dict[ColumnPath, str] = {}
-    nulls: dict[ColumnPath, str] = {}
+    ranges: dict[ColumnPath, tuple[PrimitiveType, ColumnRange]] = {}
     stored = meta.schema.to_arrow_schema()
     for index, parquet_path in enumerate(_leaf_paths(stored)):
         column = columns.get(tuple(part.lower() for part in parquet_path)) if parquet_path else None
@@ -93,26 +71,18 @@ def from_footer(
             continue
         path, kind = column
         of_rows = floats.get(parquet_path) if floats is not None and parquet_path is not None else None
-        values = (
-            _range_of(groups, meta.schema.column(index), index, kind) if of_rows is None else _range_in_rows(of_rows)
-        )
-        if values.nulls is not None:
-            nulls[path] = str(values.nulls)
-        if not values.is_known or values.low is None or (bounded is not None and path not in bounded):
-            continue
-        low = _bound_text(kind, values.low, string_prefix, upper=False)
-        high = _bound_text(kind, values.high, string_prefix, upper=True)
-        is_max_certain = trusts_max if of_rows is None else not of_rows.has_nan
-        if low is not None:
-            lows[path] = low
-        if high is not None and (is_max_certain or kind.type not in _FLOATING):
-            highs[path] = high
+        if of_rows is not None:
+            values = of_floats(of_rows)
+        else:
+            values = _range_of(groups, meta.schema.column(index), index, kind)
+            values.is_max_certain = trusts_max or kind.type not in FLOATING
+        values.is_known &= bounded is None or path in bounded
+        ranges[path] = (kind, values)
     rows = sum(row_group.num_rows for row_group in groups)
     if absent_are_null:
-        nulls |= {path: str(rows) for path, _ in columns.values() if _is_absent(stored, path)}
-    body = {"minValues": lows, "maxValues": highs, "nullCount": nulls}
-    parts = [f'"numRecords":{rows}', *(f'"{key}":{_object(tokens)}' for key, tokens in body.items())]
-    return "{" + ",".join(parts) + "}"
+        absent = {path: (kind, ColumnRange(nulls=rows)) for path, kind in columns.values() if _is_absent(stored, path)}
+        ranges |= absent
+    return stats_text(rows, ranges, string_prefix)
 
 
 def _leaf_paths(schema: pa.Schema) -> Iterator[ColumnPath | None]:
@@ -148,15 +118,11 @@ def _is_absent(schema: pa.Schema, path: ColumnPath) -> bool:
     return False
 
 
-def _range_in_rows(floats: FloatRange) -> _Range:
-    return _Range(floats.low, floats.high, True, floats.nulls)
-
-
 def _range_of(
     groups: Sequence[pq.RowGroupMetaData], column: pq.ColumnSchema, index: int, column_type: PrimitiveType
-) -> _Range:
+) -> ColumnRange:
     decode = _decoder(column, column_type)
-    total = _Range()
+    total = ColumnRange()
     for group in groups:
         chunk = group.column(index)
         chunk_statistics = chunk.statistics
@@ -213,63 +179,3 @@ def _utf8(raw: Any) -> str | None:
         return raw if isinstance(raw, str) else bytes(raw).decode("utf-8")
     except UnicodeDecodeError:
         return None  # another writer truncated it inside a character
-
-
-def _bound_text(kind: PrimitiveType, value: Any, string_prefix: int, *, upper: bool) -> str | None:
-    """The JSON token of a bound of type ``kind``, or None if the bound may be wrong."""
-    if kind.type in _INTEGRAL:
-        return str(value) if isinstance(value, int) else None
-    if kind.type in _FLOATING:
-        if not isinstance(value, float) or not math.isfinite(value):
-            return None
-        return repr((0.0 if upper else -0.0) if value == 0 else value)
-    if kind.decimal is not None:
-        return format(value, "f") if isinstance(value, (Decimal, int)) else None
-    if kind.type == "string":
-        cut = _shorten_max(value, string_prefix) if upper else value[:string_prefix]
-        return None if cut is None else json.dumps(cut, ensure_ascii=False)
-    try:
-        if kind.type == "date":
-            return f'"{(_EPOCH + dt.timedelta(days=value)).date().isoformat()}"'
-        if kind.type in ("timestamp", "timestamp_ntz"):
-            milliseconds = -(-value // 1000) if upper else value // 1000
-            text = (_EPOCH + dt.timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds")
-            return f'"{text}Z"' if kind.type == "timestamp" else f'"{text}"'
-    except OverflowError:
-        return None
-    return None
-
-
-def _shorten_max(value: str, prefix: int) -> str | None:
-    """The max for a column whose greatest value is ``value``; None: no short text is greater than the value.
-
-    A value of at most ``prefix`` characters is unchanged. A longer value is cut after them, and a tie-breaker makes it
-    greater than the value: U+007F if the next character is less than U+007F, else U+10FFFF. A next character that is
-    itself U+10FFFF is kept before the cut. The result has at most twice as many characters.
-    """
-    if len(value) <= prefix:
-        return value
-    for end in range(prefix, min(len(value), 2 * prefix)):
-        following = value[end]
-        if following < "\x7f":
-            return value[:end] + "\x7f"
-        if following < "\U0010ffff":
-            return value[:end] + "\U0010ffff"
-    return None
-
-
-def _object(tokens: dict[ColumnPath, str]) -> str:
-    tree: dict[str, Any] = {}
-    for path, token in tokens.items():
-        node = tree
-        for part in path[:-1]:
-            node = node.setdefault(part, {})
-        node[path[-1]] = token
-    return _render(tree)
-
-
-def _render(node: dict[str, Any] | str) -> str:
-    if isinstance(node, str):
-        return node
-    inner = (f"{json.dumps(name, ensure_ascii=False)}:{_render(child)}" for name, child in node.items())
-    return "{" + ",".join(inner) + "}"

@@ -97,15 +97,14 @@ class TableOptimizer:
     def statistics(
         self, partition_filters: Filters | None = None, *, commit_properties: CommitProperties | None = None
     ) -> dict[str, Any]:
-        """Add statistics that are missing in the log from the footers of the files; see
-        ``operations.optimize.statistics``.
+        """Add statistics that are missing in the log; see ``operations.optimize.statistics``.
 
         Args:
             partition_filters: filters or SQL on partition columns; only files of these partitions are read.
 
         Returns:
-            ``numUpdatedFiles``, ``numFootersRead``, ``totalConsideredFiles``, ``executionTimeMs`` and ``version``, the
-            table's version after it.
+            ``numUpdatedFiles``, ``numFootersRead``, ``numDataFilesRead``, ``totalConsideredFiles``,
+            ``executionTimeMs`` and ``version``, the table's version after it.
         """
         from lakehouse_lib.operations.optimize.statistics import compute_statistics
 

@@ -1,15 +1,23 @@
-"""Compute statistics that are missing in the log, from the footers of the data files (COMPUTE STATS in the log)."""
+"""Compute statistics that are missing in the log, from the data files (COMPUTE STATS in the log).
+
+The footer of a file has most statistics. Only columns of which it has none are read.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.values import bools, strings
+from lakehouse_lib.arrow.values import bools, flags_of, literal, strings
 from lakehouse_lib.engine.base import Engine, WriteTarget
+from lakehouse_lib.engine.parquet.column_statistics import ColumnStatistics
 from lakehouse_lib.engine.parquet.footer import FooterStatistics
 from lakehouse_lib.engine.parquet.writer import indexed_leaves
 from lakehouse_lib.expressions import Predicate
@@ -20,44 +28,82 @@ from lakehouse_lib.operations.replanning import commit_change
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
-from lakehouse_lib.schema import Field, PrimitiveType, StructType
+from lakehouse_lib.schema import DataType, Field, PrimitiveType, StructType, TableLayout
+from lakehouse_lib.schema.type_widening import CHANGES
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import (
     ColumnPath,
     StatisticsColumns,
     WrittenStatistics,
+    has_bounds,
     leaves,
     with_loose_bounds,
     with_missing,
 )
+from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 _MOST_FILES = 1_000
+#: Files whose statistics are parsed at once.
+_FILES_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
-class FooterTask:
-    """A task that reads the footers of files (path, stats and deletionVector of a files table)."""
+class StatisticsTask:
+    """A task that computes statistics of files (path, stats and deletionVector of a files table).
 
-    statistics: FooterStatistics
+    Attributes:
+        indexed: the columns that have statistics, by physical names.
+    """
+
+    store: ObjectStore
+    layout: TableLayout
+    indexed: StatisticsColumns
     files: pa.Table
 
 
 def plan_statistics(snapshot: Snapshot, predicate: Predicate | None = None) -> pa.Table:
     """The files (FILE_SCHEMA) with missing statistics; reads no data file.
 
-    A file has missing statistics if the log does not have its row count, or the null count of a column that should have
-    statistics by the table's properties.
+    A file has missing statistics if the log does not have its row count, or the null count or both bounds of a column
+    that should have statistics by the table's properties. A floating-point column, of which a file may have no bounds,
+    needs a null count only.
 
     Raises:
         InvalidArgumentError: the predicate refers to a column that is not a partition column.
     """
     check_partition_predicate(snapshot, predicate)
     files = snapshot.prune(predicate)
-    counts = _counts(snapshot.layout.physical.schema, _indexed(snapshot))
-    selection = WrittenStatistics(counts, StructType([]))
-    return files.filter(bools(selection.without_counts(selection.from_json(files["stats"]))))
+    schema, indexed = snapshot.layout.physical.schema, _indexed(snapshot)
+    selection = WrittenStatistics(
+        _selected(schema, indexed, lambda _: PrimitiveType("long")),
+        _selected(schema, indexed, lambda column: column.type if _surely_has_bounds(column) else None),
+    )
+    parts = [
+        _is_missing(selection, files["stats"].slice(start, _FILES_AT_ONCE))
+        for start in range(0, len(files), _FILES_AT_ONCE)
+    ]
+    return files.filter(bools(np.concatenate([np.zeros(0, np.bool_), *parts])))
+
+
+def _is_missing(selection: WrittenStatistics, stats: pa.ChunkedArray) -> NDArray[np.bool_]:
+    written = selection.from_json(stats)
+    rows = written["numRecords"]
+    missing = flags_of(rows.is_null())
+    for path in selection.leaves:
+        if path[0] == "nullCount":
+            missing = missing | flags_of(pc.is_null(_statistic(written, path)))
+        elif path[0] == "minValues":
+            nulls = _statistic(written, ("nullCount", *path[1:]))
+            has_values = pc.fill_null(pc.less(nulls, rows), literal(False, pa.bool_()))
+            ends = [pc.is_null(_statistic(written, (end, *path[1:]))) for end in ("minValues", "maxValues")]
+            missing = missing | flags_of(pc.and_(has_values, pc.and_(*ends)))
+    return missing
+
+
+def _statistic(written: pa.Table, path: ColumnPath) -> pa.ChunkedArray:
+    return pc.struct_field(written[path[0]], list(path[1:]))
 
 
 def compute_statistics(
@@ -69,9 +115,9 @@ def compute_statistics(
 ) -> ChangeResult:
     """Add statistics that are missing in the log, in one commit. No row changes, and no file is rewritten.
 
-    Only footers are read. Statistics that a footer does not have stay missing, such as the bounds of INT96 timestamps
-    and, except in files of Spark, the max of floating-point numbers. Statistics in the log stay as they are. If a file
-    has a deletion vector, its new bounds are not tight (``tightBounds`` false), because a footer covers deleted rows.
+    Footers are read first. Columns of which a footer has no null count or lacks a bound are read, such as INT96
+    timestamps and, except in files of Spark, floating-point numbers. Statistics in the log stay as they are. If a file
+    has a deletion vector, its new bounds are not tight (``tightBounds`` false), because they cover deleted rows, too.
 
     A file that a concurrent commit removes or changes is left out. Appends do not conflict.
 
@@ -79,8 +125,8 @@ def compute_statistics(
         predicate: on partition columns; None: the whole table.
 
     Returns:
-        Metrics: numUpdatedFiles, numFootersRead, totalConsideredFiles, executionTimeMs. If the footers have no
-        statistics that are missing in the log, nothing is committed.
+        Metrics: numUpdatedFiles, numFootersRead, numDataFilesRead (files of which columns were read),
+        totalConsideredFiles, executionTimeMs. If no statistics are added, nothing is committed.
 
     Raises:
         InvalidArgumentError: the predicate refers to a column that is not a partition column.
@@ -90,14 +136,17 @@ def compute_statistics(
     started = time.monotonic()
     snapshot.check_writable()
     files = plan_statistics(snapshot, predicate)
-    reader = FooterStatistics(snapshot.store, snapshot.layout, _indexed(snapshot))
     chosen = files.select(["path", "stats", "deletionVector"])
     share = max(1, min(_MOST_FILES, -(-len(files) // (4 * engine.parallelism))))
-    tasks = [FooterTask(reader, chosen.slice(start, share)) for start in range(0, len(files), share)]
+    tasks = [
+        StatisticsTask(snapshot.store, snapshot.layout, _indexed(snapshot), chosen.slice(start, share))
+        for start in range(0, len(files), share)
+    ]
+    results = engine.run(read_statistics, tasks) if tasks else None
     change = FileUpdate(
         "COMPUTE STATS",
         {"predicate": "[]" if predicate is None else [predicate.text]},
-        _with_statistics(files, engine.run(read_statistics, tasks)) if tasks else files,
+        files if results is None else _with_statistics(files, results),
         predicate,
         started,
     )
@@ -105,22 +154,47 @@ def compute_statistics(
     metrics = {
         **change.metrics(),
         "numFootersRead": len(files),
+        "numDataFilesRead": 0 if results is None else pc.sum(results["is_read"]).as_py(),
         "totalConsideredFiles": snapshot.file_count if predicate is None else len(snapshot.prune(predicate, ["path"])),
     }
     return ChangeResult(snapshot.store.root, *committed, metrics)
 
 
-def read_statistics(task: FooterTask) -> pa.Table:
-    """Run a task; returns the ``path`` and the complete ``stats`` of each file."""
-    reader, files = task.statistics, task.files
-    paths = file_paths.decode_all(files["path"], reader.store).to_pylist()
-    texts = at_once(reader.store, reader.of, paths)
-    are_marked = files["deletionVector"].is_valid().to_pylist()
-    stats = [
-        _complete(old, new, is_marked=is_marked)
-        for old, new, is_marked in zip(files["stats"].to_pylist(), texts, are_marked, strict=True)
-    ]
-    return pa.table({"path": files["path"].combine_chunks(), "stats": strings(stats)})
+def read_statistics(task: StatisticsTask) -> pa.Table:
+    """Run a task; returns for each file its ``path``, the complete ``stats``, and whether columns were read."""
+    files, store = task.files, task.store
+    footers = FooterStatistics(store, task.layout, task.indexed)
+    texts = at_once(store, footers.of, file_paths.decode_all(files["path"], store).to_pylist())
+    columns = ColumnStatistics(store, task.layout)
+    stats, are_read = [], []
+    for path, old, new, vector in zip(
+        files["path"].to_pylist(), files["stats"].to_pylist(), texts, files["deletionVector"].is_valid(), strict=True
+    ):
+        lacking = _lacking(with_missing(old, new), task)
+        complete = with_missing(new, columns.of(path, lacking)) if lacking else new
+        stats.append(_complete(old, complete, is_marked=vector.as_py()))
+        are_read.append(bool(lacking))
+    return pa.table({"path": files["path"].combine_chunks(), "stats": strings(stats), "is_read": pa.array(are_read)})
+
+
+def _lacking(stats: str, task: StatisticsTask) -> list[ColumnPath]:
+    """The columns, by physical names, of which the statistics of a file lack the null count or a bound."""
+    body = parse_json(stats)
+    lacking = []
+    for path, kind in leaves(task.layout.physical.schema):
+        if path not in task.indexed or not isinstance(kind, PrimitiveType):
+            continue
+        nulls, *ends = (_token(body, (key, *path)) for key in ("nullCount", "minValues", "maxValues"))
+        has_values = nulls is None or nulls < body["numRecords"]
+        if nulls is None or (has_values and has_bounds(kind) and None in ends):
+            lacking.append(path)
+    return lacking
+
+
+def _token(body: Any, path: ColumnPath) -> Any:
+    for name in path:
+        body = body.get(name) if isinstance(body, dict) else None
+    return body
 
 
 def _complete(old: str | None, new: str, *, is_marked: bool) -> str:
@@ -138,7 +212,7 @@ def _with_statistics(files: pa.Table, results: pa.Table) -> pa.Table:
 
 
 def _indexed(snapshot: Snapshot) -> StatisticsColumns:
-    """The columns of which a footer can have statistics, under their physical names."""
+    """The columns that can have statistics, under their physical names."""
     indexed = indexed_leaves(WriteTarget(snapshot.store, snapshot.layout, snapshot.configuration))
     can_have = {
         path
@@ -148,14 +222,33 @@ def _indexed(snapshot: Snapshot) -> StatisticsColumns:
     return StatisticsColumns(indexed.paths & can_have)
 
 
-def _counts(schema: StructType, indexed: StatisticsColumns, above: ColumnPath = ()) -> StructType:
-    """The columns with statistics; each leaf has the type long, for a count of nulls."""
+def _surely_has_bounds(column: Field) -> bool:
+    """Whether a column of a file has bounds unless it is null in every row.
+
+    Floating-point columns may have only NaN. After a change of the type, the log may have bounds of the old type.
+    """
+    kind = column.type
+    is_floating = isinstance(kind, PrimitiveType) and kind.type in ("float", "double")
+    return isinstance(kind, PrimitiveType) and has_bounds(kind) and not is_floating and CHANGES not in column.metadata
+
+
+def _selected(
+    schema: StructType,
+    indexed: StatisticsColumns,
+    kind_of: Callable[[Field], DataType | None],
+    above: ColumnPath = (),
+) -> StructType:
+    """The columns with statistics.
+
+    Args:
+        kind_of: the type of the statistic of a leaf; None: it is left out.
+    """
     fields = []
     for column in schema.fields:
         path = (*above, column.name)
         if isinstance(column.type, StructType):
-            members = _counts(column.type, indexed, path)
+            members = _selected(column.type, indexed, kind_of, path)
             fields += [Field(column.name, members)] if members.fields else []
-        elif path in indexed:
-            fields.append(Field(column.name, PrimitiveType("long")))
+        elif path in indexed and (kind := kind_of(column)) is not None:
+            fields.append(Field(column.name, kind))
     return StructType(fields)

@@ -1,9 +1,10 @@
-"""COMPUTE STATS: statistics that the log lacks are added from the footers; judged by DuckDB and delta-rs."""
+"""COMPUTE STATS: statistics that the log lacks are added from footers and columns; judged by DuckDB and delta-rs."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse_lib import AddAction, DeltaTable, create_table_with_add_actions, write_deltalake
+from lakehouse_lib import (
+    AddAction,
+    DeltaTable,
+    convert_to_deltalake,
+    create_table_with_add_actions,
+    write_deltalake,
+)
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import DataFileMissingError, InvalidArgumentError
@@ -76,6 +83,71 @@ def test_the_footers_give_what_a_write_would_have_given(tmp_path: Path, engine: 
     assert table.optimize.statistics()["numFootersRead"] == 0
     assert table.version() == metrics["version"] == 1
     assert deltalake.DeltaTable(tmp_path / "t").count() == 6
+
+
+@pytest.mark.parametrize("mapping", ["none", "name", "id"])
+def test_footers_without_statistics(tmp_path: Path, engine: Engine, mapping: str) -> None:
+    """The columns are read, and the result is what the writer of this library puts into the log."""
+    times = [dt.datetime(2026, 1, 1, 0, 0, 0, 1), dt.datetime(1677, 1, 1), None]
+    rows = pa.table(
+        {
+            "id": pa.array([3, None, 1], pa.int32()),
+            "text": ["a", "é" * 70, None],
+            "day": pa.array([dt.date(1, 1, 1), None, dt.date(9999, 12, 31)]),
+            "at": pa.array(times, pa.timestamp("us", "UTC")),
+            "wall": pa.array(times, pa.timestamp("us")),
+            "amount": pa.array([Decimal("12345678901234567890.12"), Decimal("-1.50"), None], pa.decimal128(22, 2)),
+            "real": [0.5, None, -0.0],
+            "nan": pa.array([float("nan"), 1.0, None], pa.float32()),
+            "flag": [True, None, False],
+            "raw": pa.array([b"a", None, b"b"]),
+            "s": pa.array([{"x": 7, "list": [1]}, None, {"x": None, "list": None}]),
+            "void": pa.array([None, None, None], pa.int64()),
+        }
+    )
+    write_deltalake(tmp_path / "t", rows, configuration={"delta.columnMapping.mode": mapping})
+    expected = stats_of(DeltaTable(tmp_path / "t"))
+    (path,) = (tmp_path / "t").glob("*.parquet")
+    pq.write_table(pq.read_table(path), path, write_statistics=False, row_group_size=1)
+    commits = tmp_path / "t" / "_delta_log" / f"{0:020}.json"
+    lines = [json.loads(line) for line in commits.read_text().splitlines()]
+    for line in lines:
+        if "add" in line:
+            line["add"] |= {"stats": '{"numRecords":3}', "size": path.stat().st_size}
+    commits.write_text("\n".join(map(json.dumps, lines)))
+    (tmp_path / "t" / "_delta_log" / f"{0:020}.crc").unlink(missing_ok=True)
+    table = DeltaTable(tmp_path / "t", engine=engine)
+    metrics = table.optimize.statistics()
+    assert (metrics["numUpdatedFiles"], metrics["numDataFilesRead"]) == (1, 1)
+    assert stats_of(table) == expected
+    assert table.optimize.statistics()["numFootersRead"] == 0
+
+
+def test_int96_timestamps_of_a_converted_folder(tmp_path: Path) -> None:
+    """Their footers have null counts without bounds, so a conversion cannot give any."""
+    for number in range(2):
+        at = pa.array([dt.datetime(2026, 1 + number, 1), None], pa.timestamp("us"))
+        rows = pa.table({"at": at})
+        pq.write_table(rows, tmp_path / f"{number}.parquet", use_deprecated_int96_timestamps=True)
+    convert_to_deltalake(tmp_path)
+    table = DeltaTable(tmp_path)
+    assert len(table.files("at >= '2026-02-01'")) == 2
+    metrics = table.optimize.statistics()
+    assert (metrics["numUpdatedFiles"], metrics["numDataFilesRead"]) == (2, 2)
+    assert len(table.files("at >= '2026-02-01'")) == 1
+    assert table.optimize.statistics()["numFootersRead"] == 0
+    assert plain(read_delta_rs(tmp_path)) == plain(table.to_pyarrow_table())
+
+
+def test_a_column_that_cannot_be_read_has_no_statistics(tmp_path: Path) -> None:
+    without_statistics(tmp_path / "t", 1)
+    rows = ROWS.set_column(0, "id", pa.array(["x"] * 6)).set_column(3, "real", pa.array([1.0] * 6))
+    pq.write_table(rows, tmp_path / "t" / "0.parquet", write_statistics=False)
+    table = DeltaTable(tmp_path / "t")
+    table.optimize.statistics()
+    stats = stats_of(table)[0]
+    assert "id" not in stats["nullCount"]
+    assert stats["maxValues"]["real"] == 1.0
 
 
 def test_columns_that_are_indexed_later(tmp_path: Path) -> None:
@@ -148,7 +220,13 @@ def test_a_widened_date_gets_no_wrong_bounds(tmp_path: Path) -> None:
     table.alter.change_column_type("at", "timestamp_ntz")
     table.alter.set_table_properties({"delta.dataSkippingNumIndexedCols": "1"})
     table.optimize.statistics()
-    assert stats_of(table)[0] == {"numRecords": 1, "minValues": {}, "maxValues": {}, "nullCount": {"at": 0}}
+    midnight = {"at": "2026-01-01T00:00:00.000"}
+    assert stats_of(table)[0] == {
+        "numRecords": 1,
+        "minValues": midnight,
+        "maxValues": midnight,
+        "nullCount": {"at": 0},
+    }
     assert len(table.files("at >= '2026-01-01'")) == 1
 
 
@@ -198,7 +276,7 @@ def test_beside_a_concurrent_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     reads: list[int] = []
     read = statistics.read_statistics
 
-    def late(task: statistics.FooterTask) -> pa.Table:
+    def late(task: statistics.StatisticsTask) -> pa.Table:
         reads.append(len(task.files))
         if len(reads) == 1:
             monkeypatch.setattr(statistics, "read_statistics", read)
