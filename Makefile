@@ -124,7 +124,7 @@ simulate-orders: $(installed) ## Simulate two and three actors in every order of
 simulate-verbs: $(installed) ## Simulate concurrent verbs with real data files in 2,000 worlds (SEEDS=..., FIRST=...)
 	@$(python) -m tests.verb_simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(PROCESSES),--processes $(PROCESSES))
 
-simulate-mutants: $(installed) ## Put seventeen bugs into the commit protocol and thirty-eight into the verbs, and check that each is found
+simulate-mutants: $(installed) ## Put seventeen bugs into the commit protocol and forty-two into the verbs, and check that each is found
 	@$(python) -m tests.simulation --mutants
 	@$(python) -m tests.verb_simulation --mutants
 

@@ -138,6 +138,22 @@ def clean_up(
     return [path for step in steps for path in step]
 
 
+def oldest_unexpired(store: ObjectStore, metadata: Metadata, protocol: Protocol, *, now: int) -> int | None:
+    """The oldest version that a cleanup at this time keeps without pins; None: it deletes no version.
+
+    Earlier cleanups, which may still be running, keep this version, too. Reads no checkpoint.
+    """
+    retention = log_retention(metadata.configuration, store.root)
+    if retention is None:
+        return None
+    listing = list(store.list_from(file_names.LOG))
+    properties = effective_properties(metadata.configuration, protocol)
+    expired = newest_at(store, sort_listing(listing)[1], cutoff(now, retention), properties)
+    protected = protected_below(protocol, metadata)
+    base = plan_cleanup(listing, expired, pointed_to=read_hint(store), protected_below=protected).base
+    return None if base is None else base.version
+
+
 def is_due(store: ObjectStore, metadata: Metadata, *, now: int | None = None) -> bool:
     """Whether ``clean_up`` may find files older than its base.
 

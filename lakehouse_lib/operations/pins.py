@@ -6,9 +6,10 @@ from datetime import datetime
 
 import pyarrow.compute as pc
 
-from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, VersionNotFoundError
+from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, RetentionError, VersionNotFoundError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
+from lakehouse_lib.log.cleanup import oldest_unexpired
 from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.history import moment_of
 from lakehouse_lib.log.pins import NAME, Pin, delete_pin, list_pins, put_pin
@@ -17,11 +18,13 @@ from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.operations.missing_files import missing_files_error, unavailable
 from lakehouse_lib.operations.results import PinResult
 from lakehouse_lib.operations.vacuum import newest
+from lakehouse_lib.protocol.table_properties import LOG_RETENTION
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 
-_DAY = 86_400_000
+_HOUR = 3_600_000
+_DAY = 24 * _HOUR
 
 
 def pin_version(snapshot: Snapshot, name: str, version: int | str | datetime | None = None) -> PinResult:
@@ -38,6 +41,7 @@ def pin_version(snapshot: Snapshot, name: str, version: int | str | datetime | N
     Raises:
         InvalidArgumentError: the name is not valid, or is in use for another version.
         VersionNotFoundError: the version does not exist, or was cleaned up.
+        RetentionError: the version has expired, so a log cleanup that is running may delete it.
         ObjectNotFoundError: files of the version do not exist, for example because vacuum has deleted them.
         CommitFailedError: a vacuum is running, or was killed less than a day ago, and the latest version does not have
             all files of the version.
@@ -51,7 +55,9 @@ def pin_version(snapshot: Snapshot, name: str, version: int | str | datetime | N
             code="DELTA_INVALID_PIN",
         )
     pinned = _version_to_pin(snapshot, version)
-    is_new = put_pin(store, Pin(name, pinned.version, clock.now()), pinned.files)
+    now = clock.now()
+    since = now
+    is_new = put_pin(store, Pin(name, pinned.version, now), pinned.files)
     if not is_new:
         other = next((pin for pin in list_pins(store) if pin.name == name), None)
         if other is None or other.version != pinned.version:
@@ -62,8 +68,9 @@ def pin_version(snapshot: Snapshot, name: str, version: int | str | datetime | N
                 hint="Release the pin first, or use another name",
                 code="DELTA_INVALID_PIN",
             )
+        since = other.timestamp
     try:
-        _check_kept(snapshot, pinned)
+        _check_kept(snapshot, pinned, is_young=since > now - _DAY)
     except BaseException:
         if is_new:
             delete_pin(store, name)
@@ -100,14 +107,20 @@ def _version_to_pin(snapshot: Snapshot, version: int | str | datetime | None) ->
     return load_snapshot(store, version)
 
 
-def _check_kept(snapshot: Snapshot, pinned: Snapshot) -> None:
-    """Check that all files of a pinned version exist, and that no running vacuum can delete them.
+def _check_kept(snapshot: Snapshot, pinned: Snapshot, *, is_young: bool) -> None:
+    """Check that all files of a pinned version exist, and that no running vacuum or cleanup can delete them.
 
     A vacuum reads the pins after it has committed VACUUM START. So a vacuum that starts later keeps the files. A
-    running vacuum is dangerous only to files that the latest version does not have.
+    running vacuum is dangerous only to files that the latest version does not have. A running cleanup of the log is
+    dangerous only to versions that have expired.
+
+    Args:
+        is_young: a cleanup that began before the pin may be running.
     """
     store = pinned.store
     latest = newest(snapshot)
+    if is_young:
+        _check_unexpired(latest, pinned.version)
     live = file_keys(latest.file_columns(KEY_COLUMNS), store)
     are_live = pc.is_in(file_keys(pinned.file_columns(KEY_COLUMNS), store), value_set=live)
     if not pc.all(are_live, min_count=0).as_py():
@@ -116,6 +129,21 @@ def _check_kept(snapshot: Snapshot, pinned: Snapshot) -> None:
     if len(missing):
         raise missing_files_error(missing, pinned, "Nothing was pinned. Pin a later version")
     load_snapshot(store, pinned.version)
+
+
+def _check_unexpired(latest: Snapshot, version: int) -> None:
+    """Refuse a pin of a version that a cleanup of the log may delete now, whose clock may be an hour ahead."""
+    oldest = oldest_unexpired(latest.store, latest.metadata, latest.protocol, now=clock.now() + _HOUR)
+    if oldest is not None and version < oldest:
+        raise RetentionError(
+            f"version {version} has expired, and a log cleanup may delete it at any time; expected at least version "
+            f"{oldest}",
+            table=latest.store.root,
+            version=latest.version,
+            hint=f"Nothing was pinned. To pin it, first set {LOG_RETENTION.key} to a longer time, and wait until no "
+            "cleanup is running",
+            code="DELTA_VERSION_EXPIRED",
+        )
 
 
 def _check_no_vacuum(store: ObjectStore, latest: Snapshot) -> None:

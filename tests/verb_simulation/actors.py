@@ -15,6 +15,7 @@ from lakehouse_lib.errors import (
     DeltaError,
     MetadataChangedError,
     RetentionError,
+    VersionNotFoundError,
 )
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
@@ -64,17 +65,18 @@ class Actor:
         self._operations += 1
         try:
             if act is None:
-                self.store.world.sleep_for_hours(2)
+                self.store.world.sleep_for_hours(50 if verb == "days" else 2)
                 return
             with self.store.world.at_once(self.name):
                 act(self, self._opened(), name)
         except CommitUnknownError as error:  # the commit may exist or not
             self._outcome(verb, error)
         except CommitFailedError as error:
-            if verb in _SELDOM_LOSE and not isinstance(error, MetadataChangedError):
+            is_cleaned = self.stories.archive.was_cleaned  # the version that the actor has read may be gone
+            if verb in _SELDOM_LOSE and not isinstance(error, MetadataChangedError) and not is_cleaned:
                 raise Violation(f"{name} runs {verb} and gets an error without a reason: {error!r}") from error
             self.stories.refused.add(name)
-            if not self.store.trouble:
+            if not self.store.trouble and not is_cleaned:
                 assert self._snapshot is not None
                 self.stories.lost[name] = self._snapshot.version
             self._outcome(verb, error)
@@ -98,6 +100,8 @@ class Actor:
         """Whether the store or the actor's clock explains the error."""
         if isinstance(error, RetentionError):
             return self.store.world.was_ahead(self.name, self.begun)
+        if isinstance(error, VersionNotFoundError) and self.stories.archive.was_cleaned:
+            return True
         return self.store.trouble
 
     def condition(self) -> tuple[str, Callable[[int, int, int], bool]]:

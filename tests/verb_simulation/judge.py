@@ -21,7 +21,10 @@ def judge(archive: Archive, store: ParquetStore, stories: Stories) -> list[Versi
     Raises:
         Violation: a version is not, the log differs from an actor's answer, or our reader reads other rows.
     """
-    versions = Reading(archive.objects, store).versions()
+    everything = Bucket(lambda *_: None)
+    for path, data in archive.objects.items():
+        everything.set(path, data, 0)
+    versions = Reading(archive.objects, ParquetStore(store.world, everything, "archivist")).versions()
     _check_rows(versions, stories)
     _check_answers(versions, stories)
     snapshot = load_snapshot(store)
@@ -35,6 +38,11 @@ def judge(archive: Archive, store: ParquetStore, stories: Stories) -> list[Versi
         or (rows, numbers) != (last.rows, last.numbers)
     ):
         raise Violation(f"version {snapshot.version} is read as {rows_read}; expected {last.rows}, {last.numbers}")
+    for pin, version in archive.pinned.items():
+        rows_read = ArrowEngine(1).read(load_snapshot(store, version), None, None).read_all().to_pylist()
+        rows = {row["id"]: (row["key"], row["part"]) for row in rows_read}
+        if rows != versions[version].rows:
+            raise Violation(f"version {version}, pinned as {pin}, is read as {rows}; expected {versions[version].rows}")
     return versions
 
 
@@ -116,6 +124,10 @@ def _affects_rows(before: Properties, after: Properties) -> bool:
 
 
 def left_over(archive: Archive, bucket: Bucket) -> list[str]:
-    """Parquet files that no version ever had. (Vacuum deletes the small file of a vector after a lost race.)"""
-    data = [path for path in bucket.objects if path.endswith(".parquet") and not path.startswith("_delta_log/")]
+    """Data files that no version ever had. (Vacuum deletes the small file of a vector after a lost race.)"""
+    data = [
+        path
+        for path in bucket.objects
+        if path.endswith(".parquet") and not path.startswith(("_delta_log/", "_lakehouse/"))
+    ]
     return [path for path in data if not archive.was_needed(path)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,10 @@ from lakehouse_lib.engine.merge_plan import MergePlan
 from lakehouse_lib.engine.parquet.matching import positions_of
 from lakehouse_lib.errors import StoreError
 from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.operations import replanning, restore
+from lakehouse_lib.log import cleanup, file_records
+from lakehouse_lib.log.file_records import FileRecord
+from lakehouse_lib.log.pins import KIND
+from lakehouse_lib.operations import pins, replanning, restore
 from lakehouse_lib.operations.alter import constraints
 from lakehouse_lib.operations.deletion_vector_writer import with_vectors
 from lakehouse_lib.operations.dml import apply, merge, row_change, update
@@ -31,6 +35,7 @@ from lakehouse_lib.operations.optimize.rewrite import Rewrite
 from lakehouse_lib.operations.optimize.z_order import deleted_positions
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.operations.table_change import TableChange
+from lakehouse_lib.operations.unneeded_files import recorded_files
 from lakehouse_lib.operations.write import identity_values, write
 from lakehouse_lib.operations.write.overwrite import ReplaceWhere
 from lakehouse_lib.protocol.actions import Metadata
@@ -221,6 +226,14 @@ def _with_restored_rows_lost(store: ObjectStore, groups: Mapping[int, MarkedGrou
     return places
 
 
+def _vacuum_forgets_pins() -> list[Patch]:
+    def without_pins(source: ObjectStore, records: Mapping[str, bytes]) -> dict[str, list[FileRecord]]:
+        listed = file_records.list_records(source, records)
+        return {kind: [] if kind == KIND else of_kind for kind, of_kind in listed.items()}
+
+    return [(recorded_files, "file_records", SimpleNamespace(list_records=without_pins))]
+
+
 MUTANTS = (
     Mutant(
         "compaction drops the deletion vectors of concurrent commits",
@@ -407,6 +420,22 @@ MUTANTS = (
         "a successful commit is reported as an error after a fault of the store",
         instead(OptimisticTransaction, "commit", _reported_as_error),
         ("delete", "append"),
+    ),
+    Mutant("vacuum forgets the pins", _vacuum_forgets_pins, ("pin", "delete", "compact", "vacuum", "wait")),
+    Mutant(
+        "a pin is not checked after it is written, so a running vacuum deletes its files",
+        instead(pins, "_check_kept", lambda *_, **__: None),
+        ("pin", "delete", "compact", "vacuum", "wait"),
+    ),
+    Mutant(
+        "an expired version is pinned while a log cleanup deletes it",
+        instead(pins, "_check_unexpired", lambda *_: None),
+        ("pin", "append", "checkpoint", "cleanup", "days"),
+    ),
+    Mutant(
+        "a log cleanup forgets the pins",
+        instead(cleanup, "oldest_pinned", lambda _: None),
+        ("pin", "append", "checkpoint", "cleanup", "days"),
     ),
 )
 

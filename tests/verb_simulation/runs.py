@@ -29,7 +29,7 @@ from tests.verb_simulation.judge import judge, left_over
 from tests.verb_simulation.numbers import COLUMN
 from tests.verb_simulation.store import ParquetStore
 from tests.verb_simulation.stories import Stories
-from tests.verb_simulation.verbs import ACTS, MEETINGS, WEIGHTS
+from tests.verb_simulation.verbs import ACTS, MEETINGS, OF_PINS, WEIGHTS
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Plan:
         has_row_ids: the table has row tracking.
         has_feed: the table has a change data feed.
         has_numbers: the table has an identity column.
+        has_pins: versions are pinned, and the log is cleaned up after a day.
         is_partitioned: the table is partitioned by ``part``.
         writes_vectors: deletes use deletion vectors.
         has_vector_files: deletion vectors are in files, even small ones.
@@ -56,6 +57,7 @@ class Plan:
     has_row_ids: bool
     has_feed: bool
     has_numbers: bool
+    has_pins: bool
     is_partitioned: bool
     writes_vectors: bool
     has_vector_files: bool
@@ -87,17 +89,23 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
     """The world of a seed, whose actors run only ``verbs`` if there are any."""
     dice = random.Random(f"{seed} verbs")
     # With all verbs, the few verbs that must meet seldom do.
-    some = dice.sample(list(ACTS), dice.randint(2, 4))
-    drawn = dice.choices((list(ACTS), some, *MEETINGS), (2, 4, *[1] * len(MEETINGS)))[0]
+    usual = [verb for verb in ACTS if verb not in OF_PINS]
+    some = dice.sample(usual, dice.randint(2, 4))
+    drawn = dice.choices((usual, some, *MEETINGS), (2, 4, *[1] * len(MEETINGS)))[0]
+    pins = random.Random(f"{seed} pins")
+    has_pins = bool({*verbs} & {*OF_PINS}) if verbs else pins.random() < 0.2
     verbs = verbs or drawn
     weights = [WEIGHTS[verb] for verb in verbs]
     latest = ["append"] + ["mark"] * dice.choice((0, 0, 1, 2))
+    if has_pins:  # a version whose files a vacuum may delete, if it is not pinned
+        latest += [pins.choice(("delete", "update", "compact")), *pins.choice(([], ["wait"], ["wait"], ["days"]))]
     people = [f"actor{number}" for number in range(1, 1 + dice.choice((2, 2, 3, 3, 4)))]
     return Plan(
         seed,
         has_row_ids=dice.random() < 0.4,
         has_feed=random.Random(f"{seed} feed").random() < 0.5,
         has_numbers=random.Random(f"{seed} numbers").random() < 0.4,
+        has_pins=has_pins,
         is_partitioned=dice.random() < 0.4,
         writes_vectors=random.Random(f"{seed} vectors").random() < 0.5,
         has_vector_files=dice.random() < 0.5,
@@ -106,8 +114,18 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         founding=("append",) * dice.randint(1, 3),
         latest=tuple(latest),
         weather=dice.choices([weather for _, weather in WEATHERS], [weight for weight, _ in WEATHERS])[0],
-        actors=tuple((name, tuple(dice.choices(verbs, weights, k=dice.randint(1, 3)))) for name in people),
+        actors=(
+            *((name, tuple(dice.choices(verbs, weights, k=dice.randint(1, 3)))) for name in people),
+            *(_keepers(pins) if has_pins else ()),
+        ),
     )
+
+
+def _keepers(dice: random.Random) -> list[tuple[str, tuple[str, ...]]]:
+    """An actor that pins versions, and one that deletes what no version needs."""
+    pins = ["pin", *dice.choices(("pin", "release", "wait", "days"), (3, 1, 1, 1), k=dice.randint(0, 2))]
+    deletions = dice.choices(("vacuum", "lite", "cleanup", "checkpoint", "wait", "days"), k=dice.randint(1, 3))
+    return [("keeper1", tuple(pins)), ("keeper2", tuple(deletions))]
 
 
 def run(plan: Plan | int) -> Report:
@@ -118,7 +136,7 @@ def run(plan: Plan | int) -> Report:
     world = World(chooser, f"{plan.seed} verbs")
     archive = Archive(world)
     bucket = Bucket(archive.watch)
-    stories = Stories()
+    stories = Stories(archive)
     founder, *people = (
         Actor(name, ParquetStore(world, bucket, name), number, stories)
         for number, name in enumerate(("founder", *(name for name, _ in plan.actors)))
@@ -167,6 +185,7 @@ def _create(store: ParquetStore, plan: Plan) -> None:
         "delta.deletedFileRetentionDuration": "interval 1 hours",
         "delta.enableRowTracking": str(plan.has_row_ids).lower(),
         "delta.enableChangeDataFeed": str(plan.has_feed).lower(),
+        **({"delta.logRetentionDuration": "interval 1 days"} if plan.has_pins else {}),
     }
     partition_by = ["part"] if plan.is_partitioned else []
     schema = Schema([*Schema.from_arrow(SCHEMA).fields, *([COLUMN] if plan.has_numbers else [])])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tests.verb_simulation.archive import Archive
 from tests.verb_simulation.plans import OperationPlan
 
 
@@ -12,6 +13,7 @@ class Stories:
     """The plans of actors by operation name, and the answers that they got.
 
     Attributes:
+        archive: every object that was stored, and the pins.
         done: operation -> its version.
         gone: delete -> the number of deleted rows, if the actor knows it.
         updated: update or merge -> the number of updated rows.
@@ -22,6 +24,7 @@ class Stories:
         groups: rewrite -> the files of each of its groups.
     """
 
+    archive: Archive
     plans: dict[str, OperationPlan] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
     gone: dict[str, int] = field(default_factory=dict)

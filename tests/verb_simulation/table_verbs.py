@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from lakehouse_lib.errors import CommitFailedError, ObjectNotFoundError, RetentionError, VersionNotFoundError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.operations import restore as restoring
 from lakehouse_lib.operations.alter import columns, constraints, properties
 from lakehouse_lib.operations.checkpoint import checkpoint as write_checkpoint
+from lakehouse_lib.operations.cleanup import cleanup as clean_up_log
 from lakehouse_lib.operations.optimize.compact import compact as compact_files
 from lakehouse_lib.operations.optimize.compact import plan_compact
 from lakehouse_lib.operations.optimize.z_order.selection import files_to_z_order
 from lakehouse_lib.operations.optimize.z_order.z_order import z_order as z_order_files
+from lakehouse_lib.operations.pins import pin_version, release_version
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.vacuum import vacuum as vacuum_files
 from lakehouse_lib.protocol.table_properties import TARGET_FILE_SIZE
@@ -135,3 +138,39 @@ def checkpoint(_: Actor, snapshot: Snapshot, __: str) -> None:
 
 def vacuum(actor: Actor, _: Snapshot, __: str) -> None:
     vacuum_files(load_snapshot(actor.store), dry_run=False)
+
+
+def lite(actor: Actor, _: Snapshot, __: str) -> None:
+    """A vacuum that reads the removed files from the log."""
+    vacuum_files(load_snapshot(actor.store), dry_run=False, full=False)
+
+
+def cleanup(actor: Actor, _: Snapshot, __: str) -> None:
+    clean_up_log(load_snapshot(actor.store), dry_run=False, enforce_retention_duration=False)
+
+
+def pin(actor: Actor, snapshot: Snapshot, name: str) -> None:
+    """Pin one of the last four versions, which may have expired or be gone, or a vacuum may be running."""
+    version = actor.dice.randint(max(0, snapshot.version - 3), snapshot.version)
+    pin_name = name.replace(" ", "-")
+    try:
+        pin_version(snapshot, pin_name, version)
+    except RetentionError as error:
+        if error.code != "DELTA_VERSION_EXPIRED":
+            raise
+        actor.outcomes.append("pin: expired")
+    except (ObjectNotFoundError, VersionNotFoundError, CommitFailedError) as error:
+        actor.outcomes.append(f"pin: {type(error).__name__}")
+    else:
+        actor.stories.archive.pin(pin_name, version)
+        actor.outcomes.append("pin: committed")
+
+
+def release(actor: Actor, snapshot: Snapshot, _: str) -> None:
+    """Release a pin of any actor."""
+    names = sorted(actor.stories.archive.pinned)
+    if names:
+        pin_name = actor.dice.choice(names)
+        actor.stories.archive.release(pin_name)
+        release_version(snapshot, pin_name)
+        actor.outcomes.append("release: committed")

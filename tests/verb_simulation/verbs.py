@@ -8,7 +8,7 @@ from lakehouse_lib.snapshot import Snapshot
 from tests.verb_simulation import row_verbs, table_verbs
 from tests.verb_simulation.actors import Actor
 
-#: What an actor does; None: hours pass.
+#: What an actor does; None: hours or days pass.
 ACTS: Mapping[str, Callable[[Actor, Snapshot, str], None] | None] = {
     "append": row_verbs.append,
     "delete": row_verbs.delete,
@@ -29,7 +29,14 @@ ACTS: Mapping[str, Callable[[Actor, Snapshot, str], None] | None] = {
     "checkpoint": table_verbs.checkpoint,
     "vacuum": table_verbs.vacuum,
     "wait": None,
+    "pin": table_verbs.pin,
+    "release": table_verbs.release,
+    "lite": table_verbs.lite,
+    "cleanup": table_verbs.cleanup,
+    "days": None,
 }
+#: The verbs of worlds with pins.
+OF_PINS = ("pin", "release", "lite", "cleanup", "days")
 #: How often each is chosen.
 WEIGHTS: Mapping[str, int] = {
     "append": 4,
@@ -51,6 +58,11 @@ WEIGHTS: Mapping[str, int] = {
     "checkpoint": 1,
     "vacuum": 1,
     "wait": 1,
+    "pin": 4,
+    "release": 1,
+    "lite": 2,
+    "cleanup": 2,
+    "days": 2,
 }
 #: Verbs that meet in some worlds; with all verbs, they seldom do.
 MEETINGS = (

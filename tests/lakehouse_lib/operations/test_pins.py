@@ -16,6 +16,7 @@ from lakehouse_lib.errors import (
     DeltaError,
     InvalidArgumentError,
     ObjectNotFoundError,
+    RetentionError,
     StoreError,
     VersionNotFoundError,
 )
@@ -237,6 +238,26 @@ def test_a_pin_during_a_cleanup_stops_it(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(log_cleanup, "_plan", late)
     assert not cleanup(table.snapshot, dry_run=False, now=LATER).files
     assert ids(DeltaTable(tmp_path, 5)) == [5]
+
+
+def test_an_expired_version_is_not_pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cleanup that read the pins before may be deleting the log of the version."""
+    table = overwritten(tmp_path, 22)
+    table.pin("young", 5)
+    for commit in (tmp_path / "_delta_log").iterdir():
+        os.utime(commit, (1_700_000_000,) * 2)
+    with pytest.raises(RetentionError, match=r"version 15 has expired.*expected at least version 20") as refused:
+        table.pin("old", 15)
+    assert refused.value.code == "DELTA_VERSION_EXPIRED"
+    assert table.pins() == {"young": 5}
+    table.pin("kept-by-the-cleanup", 20)
+    with pytest.raises(RetentionError):
+        table.pin("young", 5)  # the pin may be younger than a running cleanup
+    monkeypatch.setattr(verbs.clock, "now", lambda: int(LATER.timestamp() * 1000))
+    table.pin("young", 5)
+    table.alter.set_table_properties({"delta.enableExpiredLogCleanup": "false"})
+    table.pin("old", 15)
+    assert sorted(table.pins()) == ["kept-by-the-cleanup", "old", "young"]
 
 
 @pytest.mark.parametrize("deleter", ["vacuum", "cleanup"])
