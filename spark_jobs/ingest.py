@@ -56,6 +56,8 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
     result = load.nothing_to_do()
     if result is not None:
         return _result_of(result, options.refused)
+    if not load.needs_spark():
+        return _result_of(load.run(), options.refused)
 
     def run(spark: SparkSession) -> Result:
         return _result_of(load.run(spark), options.refused)

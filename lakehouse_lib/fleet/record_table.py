@@ -13,7 +13,8 @@ from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.errors import TableNotFoundError
 from lakehouse_lib.expressions import from_filters
 from lakehouse_lib.expressions.parsing.parser import Filter
-from lakehouse_lib.operations.write.write import Write, write
+from lakehouse_lib.operations.write.planned_write import Write
+from lakehouse_lib.operations.write.write import write
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import ObjectStore
 

@@ -1,14 +1,15 @@
-"""Append rows to a table at most once. A batch appends its valid rows and its quarantined rows in this way."""
+"""Append rows to a table at most once. A batch appends its valid rows and its rejected rows in this way."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+
+import pyarrow as pa
 
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.incoming import Incoming
 from lakehouse_lib.errors import TableNotFoundError
-from lakehouse_lib.operations.write.write import Write, write
+from lakehouse_lib.operations.write.planned_write import PlannedWrite, Write, plan_write
+from lakehouse_lib.operations.write.write import commit_files
 from lakehouse_lib.protocol.actions import Transaction
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
@@ -31,44 +32,54 @@ def committed(snapshot: Snapshot | None, app_id: str) -> int | None:
     return snapshot.transactions[app_id].version
 
 
-def append_once(
-    engine: Engine,
-    store: ObjectStore,
-    rows: Any | None,
-    *,
-    schema: Schema,
-    partition_by: Sequence[str],
-    app_id: str,
-    number: int,
-    target_file_size: int | None = None,
-    before_commit: Callable[[], None] | None = None,
-) -> int:
-    """Append rows and ``txn(app_id, number)`` in one commit; create the table if it does not exist.
+def plan_append(
+    store: ObjectStore, schema: Schema, *, partition_by: Sequence[str] = (), target_file_size: int | None = None
+) -> PlannedWrite:
+    """Plan an append to the latest version of a table, which is created if it does not exist.
 
     Args:
-        rows: rows in a form that the engine writes; None: commit the ``txn`` only.
         schema: the schema of a new table; an existing table gets the columns that it lacks.
         partition_by: partition columns of a new table.
-        before_commit: called after the rows are written and before the commit; if it raises, nothing is committed.
-
-    Returns:
-        the committed version.
 
     Raises:
-        ConcurrentTransactionError: the table has this batch or a later one; nothing was committed.
-        CommitFailedError: a concurrent commit conflicts; nothing was committed.
         InvalidSchemaError: every column is a partition column, so that data files would hold no column.
         UnsupportedFeatureError: the table has a writer feature that this library does not support.
     """
     snapshot = snapshot_if_any(store)
-    result = write(
-        store,
-        Incoming(rows, schema.to_arrow()),
-        Write("append", "merge", None if snapshot is not None else partition_by, target_file_size=target_file_size),
+    columns = None if snapshot is not None else partition_by
+    what = Write("append", "merge", columns, target_file_size=target_file_size)
+    return plan_write(store, schema.to_arrow(), what, snapshot)
+
+
+def commit_once(
+    plan: PlannedWrite,
+    files: pa.Table,
+    engine: Engine,
+    *,
+    app_id: str,
+    number: int,
+    numbered: Sequence[str] = (),
+    before_commit: Callable[[], None] | None = None,
+) -> int:
+    """Commit files and ``txn(app_id, number)`` together; returns the version.
+
+    If nothing is committed, the files are deleted.
+
+    Args:
+        numbered: the identity columns whose numbers the files have.
+        before_commit: called before the commit; if it raises, nothing is committed.
+
+    Raises:
+        ConcurrentTransactionError: the table has this batch or a later one; nothing was committed.
+        CommitFailedError: a concurrent commit conflicts; nothing was committed.
+    """
+    result = commit_files(
+        plan,
+        files,
         engine,
-        snapshot=snapshot,
+        numbered=numbered if len(files) else (),
         commit_properties=CommitProperties(app_transactions=(Transaction(app_id, number),)),
         before_commit=before_commit,
     )
-    assert result.version is not None  # the mode "append" always commits
+    assert result.version is not None  # an append always commits
     return result.version

@@ -6,12 +6,18 @@ before the batch is loaded), and on the ``txn`` in the table's log (the last bat
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakehouse_lib.errors import IngestError
 from lakehouse_lib.ingestion.intent_log import Intent, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile
+
+#: The most bytes of source files in a task, if a task has several files.
+_TASK_BYTES = 1 << 30
+#: The bytes of text in a byte of a compressed file, about.
+_UNPACKED = 4
 
 
 @dataclass(frozen=True)
@@ -130,6 +136,27 @@ def sort_files(
 def cut(files: Sequence[SourceFile], files_per_batch: int) -> list[Sequence[SourceFile]]:
     """The files in batches of at most ``files_per_batch``, in their order."""
     return [files[start : start + files_per_batch] for start in range(0, len(files), files_per_batch)]
+
+
+def task_groups(files: Sequence[Fingerprint], *, tasks: int, data_file_size: int) -> list[tuple[Fingerprint, ...]]:
+    """The files of each file task, in groups of about equal size.
+
+    A task writes data files of its own. So there are no more tasks than the bytes would fill data files, and a batch of
+    many small files becomes few data files.
+
+    Args:
+        tasks: the number of tasks that run at the same time.
+        data_file_size: the target size of a data file.
+    """
+    weights = [file.size * (_UNPACKED if file.name.endswith(".gz") else 1) + 1 for file in files]
+    total = sum(weights)
+    count = min(len(files), -(-total // data_file_size), max(tasks, -(-total // _TASK_BYTES)))
+    groups: list[tuple[int, int, list[int]]] = [(0, group, []) for group in range(count)]
+    for place in sorted(range(len(files)), key=lambda place: -weights[place]):
+        weight, group, places = heapq.heappop(groups)
+        heapq.heappush(groups, (weight + weights[place], group, [*places, place]))
+    groups.sort(key=lambda entry: min(entry[2]))
+    return [tuple(files[place] for place in sorted(places)) for _, _, places in groups]
 
 
 def _same(before: Fingerprint, file: SourceFile, digest: Callable[[SourceFile], Fingerprint | None]) -> bool:

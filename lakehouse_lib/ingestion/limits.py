@@ -31,6 +31,10 @@ def beyond_years(column: Any) -> Mask:
         numbers = column.cast(pa.int32())
     else:
         return np.zeros(len(column), bool)
+    extremes = pc.min_max(numbers)
+    lowest, highest = extremes["min"].as_py(), extremes["max"].as_py()
+    if lowest is None or (lowest >= first and highest <= last):
+        return np.zeros(len(column), bool)
     return mask(pc.or_(pc.less(numbers, first), pc.greater(numbers, last)))
 
 

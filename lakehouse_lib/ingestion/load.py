@@ -3,13 +3,13 @@
 The steps of batch N:
 
 1. The intent is put if absent: the files, their digests, and the rules.
-2. The files are parsed into staged rows, and the gate judges these rows. Readers do not see them.
-3. Quarantined rows are appended to the quarantine table, with a ``txn`` action of version N in the same commit. Its
-   application id has the source and the intent log. If the table has this ``txn`` already, nothing is appended.
-4. Data files are written, and the outcome is put if absent: either the batch will be loaded, without the rejected
-   files, or it is given up, because nothing can be loaded. The outcome that is put first is final.
-5. Rows are appended with ``txn(source, N)`` in the same commit. Now the batch is loaded.
-6. Staged rows are deleted.
+2. File tasks read the files once, and write valid rows into data files of the table, and rejected rows into data files
+   of the quarantine. No version refers to these files. Rows that only Spark can judge are staged first.
+3. The rejected rows are committed to the quarantine table, with a ``txn`` action of version N in the same commit. Its
+   application id has the source and the intent log. If the table has this ``txn`` already, nothing is committed.
+4. The outcome is put if absent: either the batch will be loaded, without the rejected files, or it is given up, because
+   nothing can be loaded. The outcome that is put first is final.
+5. The valid rows are committed with ``txn(source, N)`` in the same commit. Now the batch is loaded.
 
 If a run is killed before step 5, batch N is unsettled, and the next run redoes it with the intent's files and rules.
 If two runs load batch N at the same time, only the run that commits first loads it. The other run raises
@@ -18,27 +18,31 @@ ConcurrentTransactionError.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from lakehouse_lib.engine.parquet.writer import can_write_rows
 from lakehouse_lib.errors import (
     ConcurrentTransactionError,
     IngestError,
     SchemaMismatchError,
+    UnsupportedFeatureError,
 )
-from lakehouse_lib.ingestion.append import committed, snapshot_if_any
-from lakehouse_lib.ingestion.batch import Batch, Gates
+from lakehouse_lib.ingestion.append import committed, plan_append, snapshot_if_any
+from lakehouse_lib.ingestion.batch import IN_PROCESS_BYTES, Batch
 from lakehouse_lib.ingestion.batch_planning import History, Sorted, cut, history, sort_files
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
-from lakehouse_lib.ingestion.landing import SourceFile, fingerprint, scan, still_growing
+from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile, fingerprint, scan, still_growing
 from lakehouse_lib.ingestion.load_result import LoadResult
 from lakehouse_lib.ingestion.parse import check_schema
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.schema.enforcement import is_computed
 from lakehouse_lib.store import open_store
+from lakehouse_lib.threads import in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,18 +97,45 @@ class Load:
             )
         self.past = self._history()
 
-    def run(self, spark: SparkSession) -> LoadResult:
-        """Load the unsettled batch and all new files. A batch that fails ends the run; earlier batches stay loaded."""
-        from lakehouse_lib.engine.spark.engine import SparkEngine
+    def needs_spark(self) -> bool:
+        """Whether the run should have a Spark session: for a suite, a rule that only Spark can evaluate, or many bytes.
 
-        engine, gates = SparkEngine(spark), Gates(spark)
+        A run over fewer bytes is faster in this process than the start of a session.
+        """
+        new, past = self._sort(self.first_look).new, self.past.unsettled
+        batches: list[Sequence[SourceFile | Fingerprint]] = [*cut(new, self.source.files_per_batch)]
+        if past is not None:
+            batches.append(past.files)
+        sizes = (sum(file.size for file in files) for files in batches)
+        return max(sizes, default=0) > IN_PROCESS_BYTES or self._has_rules_of_spark()
+
+    def run(self, spark: SparkSession | None = None) -> LoadResult:
+        """Load the unsettled batch and all new files. A batch that fails ends the run; earlier batches stay loaded.
+
+        Args:
+            spark: judges the rows of a suite, and runs the tasks of large batches; None: this process does everything.
+
+        Raises:
+            UnsupportedFeatureError: the rows need Spark, and there is no session.
+        """
+        judge = None
+        if spark is not None:
+            from lakehouse_lib.ingestion.spark_judge import SparkJudge
+
+            judge = SparkJudge(spark)
+        elif self._has_rules_of_spark():
+            raise UnsupportedFeatureError(
+                f"source {self.source.name!r} has rules that only Spark can evaluate",
+                table=self.source.table,
+                hint="Load it with a Spark session",
+            )
         self.store.delete_many(self.intents.staged(self.past.settled))
         read_version = _version(snapshot_if_any(self.store))
         done: list[Mapping[str, Any]] = []
         refused: dict[str, str] = {}
 
         def load(intent: Intent, *, redo: bool) -> bool:
-            result = Batch(intent, self.source, self.intents, spark, engine, gates).load(redo=redo)
+            result = Batch(intent, self.source, self.intents, judge).load(redo=redo)
             refused.update(result.refused)
             if result.entry is not None:
                 done.append(result.entry)
@@ -117,8 +148,8 @@ class Load:
         files = self._sort(scan(self.source.landing))
         number = self.past.next_number
         waiting = list(files.waiting)
-        if files.new:
-            gates.of(self.source.schema, self.source.suite)  # an invalid suite fails before an intent is put
+        if files.new and judge is not None and self.source.suite is not None:
+            judge.gate(self.source.schema, self.source.suite)  # an invalid suite fails before an intent is put
         for batch in cut(files.new, self.source.files_per_batch):
             intent = self._intent(number, batch)
             if intent is None:
@@ -157,6 +188,13 @@ class Load:
             quarantine=self.source.quarantine,
             quarantine_version=_version(snapshot_if_any(self.quarantine)),
         )
+
+    def _has_rules_of_spark(self) -> bool:
+        """Whether only Spark can judge the rows, or write them into the table."""
+        if self.source.suite is not None or (self.past.unsettled and self.past.unsettled.rules["suite"] is not None):
+            return True
+        plan = plan_append(self.store, self.source.schema, partition_by=self.source.partition_by)
+        return not can_write_rows(self.source.schema.names, plan.target)
 
     def _check_table(self) -> None:
         snapshot = snapshot_if_any(self.store)
@@ -198,7 +236,8 @@ class Load:
         return sort_files(files, growing, self.past, lambda file: fingerprint(self.source.landing, file))
 
     def _intent(self, number: int, batch: Sequence[SourceFile]) -> Intent | None:
-        candidates = [fingerprint(self.source.landing, file) for file in batch]
+        threads = len(os.sched_getaffinity(0))
+        candidates = list(in_order(lambda file: fingerprint(self.source.landing, file), batch, threads))
         fingerprints = tuple(candidate for candidate in candidates if candidate is not None)
         if len(fingerprints) < len(batch):
             return None  # a file changed while it was read

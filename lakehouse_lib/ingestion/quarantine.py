@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakehouse_lib.errors import InvalidSchemaError
 
@@ -141,6 +142,14 @@ def faulty_records(schema: pa.Schema, origin: Origin, records: FaultyRecords) ->
         violations,
         _texts(records.raw),
     )
+
+
+def later(rows: pa.Table, lines: int) -> pa.Table:
+    """Rows of the quarantine with greater line numbers."""
+    if not len(rows):
+        return rows
+    place = rows.column_names.index("_line")
+    return rows.set_column(place, rows.schema.field(place), pc.add(rows["_line"], pa.scalar(lines, pa.int64())))
 
 
 def _quarantined(

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakehouse_lib.operations.write.add_actions import AddAction
 from lakehouse_lib.operations.write.create import create_table
-from lakehouse_lib.operations.write.write import Mode
+from lakehouse_lib.operations.write.planned_write import Mode
 from lakehouse_lib.schema import Schema, StructType
 from lakehouse_lib.store import open_store
 from lakehouse_lib.transaction.commit_properties import CommitProperties, commit_properties_of

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.engine.writer_properties import WriterProperties
     from lakehouse_lib.operations.write.add_actions import AddAction
     from lakehouse_lib.operations.write.file_actions import RemoveAction
-    from lakehouse_lib.operations.write.write import Mode
+    from lakehouse_lib.operations.write.planned_write import Mode
     from lakehouse_lib.table.description import Filters
     from lakehouse_lib.table.merger import TableMerger
     from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties

@@ -10,7 +10,7 @@ from lakehouse_lib.engine.base import Engine, check_engine
 from lakehouse_lib.engine.incoming import Incoming, incoming
 from lakehouse_lib.engine.writer_properties import WriterProperties, check_writer_properties
 from lakehouse_lib.operations.write.overwrite import PartitionOverwriteMode
-from lakehouse_lib.operations.write.write import Mode, SchemaMode, Write
+from lakehouse_lib.operations.write.planned_write import Mode, SchemaMode, Write
 from lakehouse_lib.operations.write.write import write as write_rows
 from lakehouse_lib.store import open_store
 from lakehouse_lib.table.delta_table import DeltaTable

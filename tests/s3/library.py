@@ -5,17 +5,12 @@ from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.engine.arrow.engine import ArrowEngine
-from lakehouse_lib.errors import ConcurrentTransactionError, ObjectNotFoundError, VersionNotFoundError
-from lakehouse_lib.ingestion.append import append_once
-from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
-from lakehouse_lib.ingestion.landing import fingerprint, scan
-from lakehouse_lib.ingestion.parse import ParseTask, parse_file
-from lakehouse_lib.ingestion.quarantine import Origin, quarantine_schema
+from lakehouse_lib.errors import ObjectNotFoundError, VersionNotFoundError
+from lakehouse_lib.ingestion.load import Load
+from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.log.segment import oldest_version
 from lakehouse_lib.operations.cleanup import cleanup
@@ -58,44 +53,36 @@ def shown(table: DeltaTable) -> str:
 SCHEMA = Schema([Field("id", "long", nullable=False), Field("customer", "long"), Field("price", "decimal(15,2)")])
 
 
-def ingest(store, quarantine, landing, number):
-    """Load a batch without the quality gate: rows staged in S3, rejected rows in quarantine, two commits."""
-    engine, intents = ArrowEngine(), IntentLog(store, "erp")
-    (file,) = (fingerprint(landing, entry) for entry in scan(landing).values())
-    assert intents.put(Intent(number, (file,), {}))
-    origin, prefix = Origin("erp", number, file.name), intents.staging(number, "run")
-    schema = SCHEMA.to_arrow()
-    task = ParseTask(str(landing), file, origin, SourceFormat("csv"), schema, store, prefix)
-    (report,) = engine.run(parse_file, [task]).to_pylist()
-
-    def staged(path):
-        with store.open_input(path) as file:
-            return pq.ParquetFile(file).read()
-
-    if report["rejected"]:
-        target = Schema.from_arrow(quarantine_schema(schema))
-        rows = staged(report["rejected_path"])
-        append_once(engine, quarantine, rows, schema=target, partition_by=(), app_id="erp", number=number)
-    rows = staged(report["path"]).select(schema.names)
-    append_once(engine, store, rows, schema=SCHEMA, partition_by=("customer",), app_id="erp", number=number)
-    with pytest.raises(ConcurrentTransactionError):
-        append_once(engine, store, rows, schema=SCHEMA, partition_by=("customer",), app_id="erp", number=number)
-    intents.decide(Outcome(number, {}))
-    store.delete_many(intents.staged({number}))
-    assert intents.read()[1][number].given_up is None
+def ingest(sales, refused, options, landing):
+    """Load the new files of a folder in this process, without a suite."""
+    source = Source(
+        sales,
+        landing,
+        "erp",
+        SourceFormat("csv"),
+        SCHEMA,
+        None,
+        refused,
+        ("customer",),
+        storage_options={sales: options, refused: options},
+    )
+    assert len(Load(source).run().batches) == 1
+    assert Load(source).nothing_to_do() is not None
 
 
 def test_what_the_demo_does_with_the_library(server, location, tmp_path):
     """Landing files, quarantine, maintenance and a proven erasure."""
     options = server.options
     sales, refused = f"{location}/sales", f"{location}/refused"
-    store, quarantine = open_store(sales, options), open_store(refused, options)
+    store = open_store(sales, options)
+    landing = tmp_path / "landing"
+    landing.mkdir()
     for number in range(3):
-        landing = tmp_path / str(number)
-        landing.mkdir()
         lines = [f"{number * 100 + row},{row % 4},{row}.50" for row in range(40)]
-        (landing / "sales.csv").write_text("\n".join(["id,customer,price", *lines, f"{number},3,cheap", ",1,2"]) + "\n")
-        ingest(store, quarantine, landing, number)
+        (landing / f"{number}.csv").write_text(
+            "\n".join(["id,customer,price", *lines, f"{number},3,cheap", ",1,2"]) + "\n"
+        )
+        ingest(sales, refused, options, landing)
         if number == 1:
             assert DeltaTable(sales, storage_options=options).optimize.compact()["numFilesRemoved"] == 8
     table = DeltaTable(sales, storage_options=options)

@@ -208,15 +208,14 @@ def test_batch_without_good_rows_is_remembered(spark: SparkSession, shop: Shop) 
 def test_two_runs_at_once_load_a_batch_once(spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other run commits the whole batch between our parsing and our commit."""
     shop.land("a.csv", "1,5,x", "bad,5,x")
-    judge = Batch._judge
+    end_early = Batch._end_early
 
-    def overtaken(batch: Batch, *arguments: Any) -> Any:
-        monkeypatch.setattr(Batch, "_judge", judge)
-        verdict = judge(batch, *arguments)
+    def overtaken(batch: Batch, *arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(Batch, "_end_early", end_early)
         Load(shop.source()).run(spark)
-        return verdict
+        return end_early(batch, *arguments, **options)
 
-    monkeypatch.setattr(Batch, "_judge", overtaken)
+    monkeypatch.setattr(Batch, "_end_early", overtaken)
     with pytest.raises(ConcurrentTransactionError):
         load(spark, shop)
     assert shop.ids() == [1]
@@ -237,7 +236,7 @@ def _half_done(spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch)
         raise RuntimeError("the cluster is gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr(batch_module, "append_once", fail)
+        patch.setattr(batch_module, "commit_once", fail)
         with pytest.raises(RuntimeError, match="the cluster is gone"):
             load(spark, shop)
 
@@ -264,14 +263,14 @@ def test_giving_up_beside_a_run_that_is_still_loading_wins_whole(
     spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.land("a.csv", "1,5,x")
-    write = batch_module.append_once
+    commit = batch_module.commit_once
 
     def given_up_first(*arguments: Any, **options: Any) -> int:
         Load(shop.source()).give_up()
-        return write(*arguments, **options)
+        return commit(*arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(batch_module, "append_once", given_up_first)
+        patch.setattr(batch_module, "commit_once", given_up_first)
         with pytest.raises(ConcurrentTransactionError, match=r"batch 0 of source 'erp' was given up.*by hand"):
             load(spark, shop)
     assert not DeltaTable.is_deltatable(str(shop.table))
@@ -369,7 +368,7 @@ def test_rows_that_violate_a_constraint_are_not_loaded(spark: SparkSession, shop
     before = parquet_files(shop.table)
     DeltaTable(str(shop.table)).alter.add_constraint({"positive": "id > 0"})
     shop.land("b.csv", "2,5,x", "-2,5,x")
-    with pytest.raises(ConstraintViolatedError, match=r"CHECK positive \(id > 0\): 1 row, such as \{'id': -2"):
+    with pytest.raises(ConstraintViolatedError, match=r"CHECK positive \(id > 0\): 1 of 2 rows, such as \{'id': -2"):
         load(spark, shop)
     assert parquet_files(shop.table) == before
 

@@ -19,13 +19,13 @@ pytestmark = pytest.mark.slow
 # A program that runs the job, with one of its functions wrapped to kill the process before or after it.
 KILLED_JOB = """
 import os, signal, sys
-from lakehouse_lib.ingestion import batch, intent_log
+from lakehouse_lib.ingestion import intent_log
 from lakehouse_lib.transaction import OptimisticTransaction
 from spark_jobs import ingest, job
 
 when, table = sys.argv[1], sys.argv[2]
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)
-put, commit, append_once = intent_log.IntentLog.put, OptimisticTransaction.commit, batch.append_once
+put, commit = intent_log.IntentLog.put, OptimisticTransaction.commit
 
 def killed_put(self, entry):
     if when == "before the intent":
@@ -39,17 +39,13 @@ def killed_commit(self, properties=None):
     mine = self._store.root == table
     if (when == "before quarantine" and not mine) or (when == "after the files" and mine):
         die()
-    return commit(self, properties)
-
-def killed_append(engine, store, rows, **options):
-    version = append_once(engine, store, rows, **options)
-    if when == "after the commit" and store.root == table:
+    outcome = commit(self, properties)
+    if when == "after the commit" and mine:
         die()
-    return version
+    return outcome
 
 intent_log.IntentLog.put = killed_put
 OptimisticTransaction.commit = killed_commit
-batch.append_once = killed_append
 sys.exit(job.run_job(ingest.arguments(), ingest.prepare, sys.argv[3:]))
 """
 

@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from lakehouse_lib import CommitProperties, Transaction, write_deltalake
-from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.ingestion.batch import Batch
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import fingerprint, scan
@@ -32,11 +30,9 @@ def test_half_done_batch_is_redone_from_files_that_were_put_back(tmp_path: Path)
     path.unlink()
     path.write_bytes(content)
     os.utime(path, (1_000_000_000, 1_000_000_000))
-    no_suite: Any = SimpleNamespace(of=lambda *_: None)
     half_done = Load(source).past.unsettled
     assert half_done is not None
-    no_spark: Any = None
-    result = Batch(half_done, source, intents, no_spark, ArrowEngine(), no_suite).load(redo=True)
+    result = Batch(half_done, source, intents).load(redo=True)
     assert result.entry is not None
     assert result.entry["files"] == ["a.csv"]
     assert shop.transaction() == 0

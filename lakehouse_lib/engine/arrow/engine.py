@@ -14,19 +14,17 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from lakehouse_lib.engine.base import Piece, WriteTarget
-from lakehouse_lib.engine.computing import with_computed
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, match_rows, match_tasks
 from lakehouse_lib.engine.parquet.scan import Scan
 from lakehouse_lib.engine.parquet.updating import update_tasks, updated_files
-from lakehouse_lib.engine.parquet.writer import write_checked
+from lakehouse_lib.engine.parquet.writer import write_rows
 from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.engine.shared import InTask, Shared
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.expressions import Predicate, Value
 from lakehouse_lib.expressions.evaluate_arrow import check_renderable
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
-from lakehouse_lib.schema import align_batches
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.threads import in_order
 
@@ -96,8 +94,7 @@ class ArrowEngine:
                 hint="Write it with SparkEngine(dataframe.sparkSession), or pass dataframe.toArrow()",
                 code="DELTA_UNSUPPORTED_DATA",
             )
-        aligned = align_batches(rows.rows, target.layout.schema, table=target.store.root)
-        return write_checked(with_computed(aligned, target.computed.without(rows.schema.names), target), target)
+        return write_rows(rows.rows, rows.schema.names, target)
 
     def match(self, snapshot: Snapshot, files: pa.Table, predicate: Predicate) -> pa.Table:
         tasks = match_tasks(snapshot, files, predicate, self.parallelism)

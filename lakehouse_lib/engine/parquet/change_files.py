@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ from lakehouse_lib.arrow.values import int64s, literal, numbers_of
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, rows_at, shares
 from lakehouse_lib.engine.parquet.reader import TableReader
-from lakehouse_lib.engine.parquet.task_results import result_of, results_of
+from lakehouse_lib.engine.parquet.task_results import delete_files, result_of, results_of
 from lakehouse_lib.engine.parquet.writer import write_stream
 from lakehouse_lib.protocol.actions import CHANGE_FILE_SCHEMA, FILE_SCHEMA
 from lakehouse_lib.schema import CHANGE_TYPE, Field, Schema, check_feed_names
@@ -102,7 +103,7 @@ def write_change_files(engine: Engine, changed: pa.Table, target: WriteTarget) -
     tasks = [ChangeFileTask(target, changed.take(int64s(rows))) for rows in shares(sizes, count, least=total)]
     if not tasks:
         return pa.Table.from_batches([], CHANGE_FILE_SCHEMA)
-    written = results_of(engine.run(copy_changed_rows, tasks), lambda files: files, target.store)
+    written = results_of(engine.run(copy_changed_rows, tasks), partial(delete_files, store=target.store))
     return pa.concat_tables(written).select(CHANGE_FILE_SCHEMA.names).cast(CHANGE_FILE_SCHEMA)
 
 

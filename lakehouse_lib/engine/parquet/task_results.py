@@ -30,22 +30,22 @@ def result_of(run: Callable[[], Any]) -> pa.Table:
     return pa.Table.from_arrays([column([each], pa.binary()) for each in (result, error)], schema=RESULT_SCHEMA)
 
 
-def results_of(answers: pa.Table, files_of: Callable[[Any], pa.Table], store: ObjectStore) -> list[Any]:
+def results_of(answers: pa.Table, discard: Callable[[list[Any]], None]) -> list[Any]:
     """The results of tasks that this process started.
 
     Args:
         answers: the concatenated tables of ``result_of``; empty if there were no tasks.
-        files_of: the files table of the files that a task wrote, from its result.
+        discard: deletes the files that tasks wrote, from their results.
 
     Raises:
-        Exception: the error of a task. The files of all tasks are deleted.
+        Exception: the error of a task, after the files of all tasks are deleted.
     """
     if not len(answers):
         return []
     results = [pickle.loads(data) for data in answers["result"].drop_null().to_pylist()]  # noqa: S301 - of own tasks
     errors = answers["error"].drop_null()
     if len(errors):
-        delete_files(map(files_of, results), store)
+        discard(results)
         error: Exception = pickle.loads(errors[0].as_py())  # noqa: S301 - of an own task
         raise error
     return results

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.computing import with_computed
 from lakehouse_lib.engine.parquet.matching import rows_at, shares
 from lakehouse_lib.engine.parquet.reader import COPIED_COLUMNS, TableReader
-from lakehouse_lib.engine.parquet.task_results import result_of, results_of
+from lakehouse_lib.engine.parquet.task_results import delete_files, result_of, results_of
 from lakehouse_lib.engine.parquet.writer import write_checked
 from lakehouse_lib.expressions import Value, values_of
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
@@ -58,7 +59,7 @@ def updated_files(engine: Engine, tasks: Sequence[UpdateTask], target: WriteTarg
     Raises:
         DeltaError: the error of a task. The files of all tasks are deleted.
     """
-    written: list[pa.Table] = results_of(engine.run(update_rows, tasks), lambda files: files, target.store)
+    written: list[pa.Table] = results_of(engine.run(update_rows, tasks), partial(delete_files, store=target.store))
     return pa.concat_tables([pa.Table.from_batches([], FILE_SCHEMA), *written])
 
 

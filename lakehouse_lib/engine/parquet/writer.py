@@ -17,7 +17,7 @@ from lakehouse_lib.arrow.nested import NullMemberError, with_types
 from lakehouse_lib.arrow.types import nullable
 from lakehouse_lib.arrow.values import int64s
 from lakehouse_lib.engine.base import WriteTarget
-from lakehouse_lib.engine.computing import with_null_texts
+from lakehouse_lib.engine.computing import with_computed, with_null_texts
 from lakehouse_lib.engine.file_options import file_options
 from lakehouse_lib.engine.parquet.stored_schema import column_names, stored_schema
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
@@ -25,10 +25,11 @@ from lakehouse_lib.engine.partition_spool import PartitionSpool
 from lakehouse_lib.engine.partition_texts import rows_by_partition
 from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.errors import DeltaError, StoreError
+from lakehouse_lib.expressions.evaluate_arrow import is_renderable
 from lakehouse_lib.log import clock
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.protocol.table_properties import OPTIMIZE_WRITE, target_file_size
-from lakehouse_lib.schema import check_rows
+from lakehouse_lib.schema import align_batches, check_rows
 
 _ROW_GROUP_ROWS = 1 << 20
 _ROW_GROUP_BYTES = 128 << 20
@@ -245,6 +246,26 @@ def _repeating_columns(rows: pa.Table) -> list[str]:
     return [
         name for name in rows.column_names if pc.count_distinct(sample[name]).as_py() <= _MOST_DISTINCT * len(sample)
     ]
+
+
+def can_write_rows(names: Iterable[str], target: WriteTarget) -> bool:
+    """Whether ``write_rows`` can check the rules of the target and compute its columns, without Spark."""
+    computed = target.computed.without(names)
+    values = (*computed.defaults.values(), *computed.generated.values())
+    return not any(rule.needs_spark for rule in target.rules) and all(is_renderable(value.root) for value in values)
+
+
+def write_rows(batches: Iterable[pa.RecordBatch], names: Iterable[str], target: WriteTarget) -> pa.Table:
+    """Write rows of a caller, which have the columns ``names``, as new data files; returns the files table.
+
+    The rows are aligned with the table, computed columns are computed, and the rules of the target are checked.
+
+    Raises:
+        SchemaMismatchError: a column or a value does not fit.
+        ConstraintViolatedError: rows violate a rule.
+    """
+    aligned = align_batches(batches, target.layout.schema, table=target.store.root)
+    return write_checked(with_computed(aligned, target.computed.without(names), target), target)
 
 
 def write_checked(batches: Iterable[pa.RecordBatch], target: WriteTarget) -> pa.Table:

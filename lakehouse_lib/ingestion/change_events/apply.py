@@ -23,7 +23,8 @@ from lakehouse_lib.operations.alter.columns import add_columns
 from lakehouse_lib.operations.dml.merge import merge
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.write.create import create_table
-from lakehouse_lib.operations.write.write import Write, write
+from lakehouse_lib.operations.write.planned_write import Write
+from lakehouse_lib.operations.write.write import write
 from lakehouse_lib.protocol.actions import Transaction
 from lakehouse_lib.schema import Field, Schema, align
 from lakehouse_lib.schema.enforcement import is_computed

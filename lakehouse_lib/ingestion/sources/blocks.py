@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,15 +20,17 @@ class TextBlock:
 
     Attributes:
         texts: a string array for each column, in the schema's order.
-        lines: the line where each row's record starts, int64.
+        lines: returns the line where each row's record starts, int64, counted from 0 at the block's start.
         checks: the faults that the reader has found, as (column, reason, mask of the faulty rows).
-        faulty: the records of this block that could not be split into columns.
+        faulty: the records of this block that could not be split into columns, with lines as in ``lines``.
+        line_count: the number of lines of the block.
     """
 
     texts: Sequence[Any]
-    lines: Any
+    lines: Callable[[], Any]
     checks: Sequence[tuple[str, str, Any]]
     faulty: FaultyRecords
+    line_count: int
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,11 @@ class TypedBlock:
     """A block of typed rows, from Parquet: as ``TextBlock``, and ``columns`` with the schema's types."""
 
     columns: Sequence[Any]
-    lines: Any
+    lines: Callable[[], Any]
     checks: Sequence[tuple[str, str, Any]]
     texts: Sequence[Any]
     faulty: FaultyRecords
+    line_count: int
 
 
 def column_mismatches(schema: pa.Schema, names: Sequence[str]) -> list[str]:

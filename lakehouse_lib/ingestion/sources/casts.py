@@ -51,8 +51,13 @@ def from_text(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[Any,
     """
     if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
         return column.cast(data_type), np.zeros(len(column), bool)
-    column = pc.if_else(pc.equal(pc.binary_length(column), 0), pa.scalar(None, pa.string()), column)
+    shortest, longest, lowest, highest = _extent(column)
+    if not shortest:
+        column = pc.if_else(pc.equal(pc.binary_length(column), 0), pa.scalar(None, pa.string()), column)
     if pa.types.is_integer(data_type):
+        # Of texts of these characters, Arrow's cast takes whole numbers only. It would take spaces and 0x10, too.
+        if lowest >= ord("+") and highest <= ord("9"):
+            return cast_or_find(column, data_type)
         fits = pc.match_substring_regex(column, _INTEGER)
         typed, bad = cast_or_find(pc.if_else(fits, column, None), data_type)
         return typed, bad | mask(pc.invert(fits))
@@ -62,13 +67,27 @@ def from_text(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[Any,
         plain, bad_plain = cast_or_find(pc.if_else(zoned, None, column), pa.timestamp(data_type.unit))
         return pc.coalesce(with_zone, plain.cast(data_type)), bad_zoned | bad_plain
     typed, bad = cast_or_find(column, data_type)
-    if pa.types.is_decimal(data_type) and _may_wrap(column, data_type.scale):
+    # A decimal with ``scale`` digits after the point may have more than the 38 digits that 128 bits hold.
+    if pa.types.is_decimal(data_type) and (longest + data_type.scale > 38 or highest >= ord("E")):
         other = _is_another_number(column, typed)
         return pc.if_else(pa.array(other), None, typed), bad | other
     if pa.types.is_floating(data_type):
         beyond = _is_beyond_floats(column, typed)
         return pc.if_else(pa.array(beyond), None, typed), bad | beyond
     return typed, bad
+
+
+def _extent(texts: Any) -> tuple[int, int, int, int]:
+    """The bytes of the shortest (null counts as 0) and of the longest text, and the lowest and the highest byte."""
+    if not len(texts):
+        return 0, 0, 0, 0
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int32, len(texts) + 1, texts.offset * 4)
+    lengths = np.diff(ends)
+    content = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]] if data is not None else np.zeros(0, np.uint8)
+    if not len(content):
+        return 0, 0, 0, 0
+    return int(lengths.min()), int(lengths.max()), int(content.min()), int(content.max())
 
 
 def cast_or_find(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
@@ -99,17 +118,11 @@ def mask(condition: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 def _is_beyond_floats(texts: Any, floats: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """A mask of the texts that overflow to infinity (1e400 as a double) or underflow to zero (1e-400)."""
-    overflow = pc.and_(pc.is_inf(floats), pc.match_substring_regex(texts, "[0-9]"))
-    is_zero = pc.equal(floats, pa.scalar(0, floats.type))
-    if not pc.any(is_zero).as_py():
-        return mask(overflow)
+    is_infinite, is_zero = pc.is_inf(floats), pc.equal(floats, pa.scalar(0, floats.type))
+    if not pc.any(pc.or_(is_infinite, is_zero)).as_py():
+        return np.zeros(len(floats), bool)
+    overflow = pc.and_(is_infinite, pc.match_substring_regex(texts, "[0-9]"))
     return mask(pc.or_(overflow, pc.and_(is_zero, pc.match_substring_regex(texts, "^[^eE]*[1-9]"))))
-
-
-def _may_wrap(texts: Any, scale: int) -> bool:
-    """Whether a text, with ``scale`` digits after the point, may have more than the 38 digits that 128 bits hold."""
-    longest = pc.max(pc.binary_length(texts)).as_py() or 0
-    return longest + scale > 38 or bool(pc.any(pc.match_substring_regex(texts, "[eE]")).as_py())
 
 
 def _is_another_number(texts: Any, decimals: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -1,213 +1,263 @@
 """Read CSV files as blocks of text columns, with the line where each row's record starts.
 
-pyarrow splits the records. The lines of its output are counted, including quoted line breaks, blank lines and records
-with a wrong number of fields. A record without any value is a blank line.
-
-An end mark is appended to the file as its last record. If it is missing in pyarrow's output, it is part of a quoted
-field that is never closed.
+The file is cut into blocks of whole records (``records``), and pyarrow splits each of them into fields. The lines of
+its output are counted, including quoted line breaks, blank lines and records with a wrong number of fields, but only if
+somebody asks for them. A record without any value is a blank line.
 """
 
 from __future__ import annotations
 
 import codecs
-import secrets
-import string
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyarrow import csv
 
-from lakehouse_lib.arrow.values import whole
+from lakehouse_lib.arrow.values import int64s, whole
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.landing import source_path
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
 from lakehouse_lib.ingestion.sources.blocks import TextBlock, column_mismatches, refusal
 from lakehouse_lib.ingestion.sources.casts import decode_texts, mask
+from lakehouse_lib.ingestion.sources.records import first_record, record_blocks
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.store.regular_files import open_arrow
 
-#: Bytes of text in a block; a record cannot be longer.
-BLOCK_SIZE = 8 << 20
-
 NOT_TEXT = "not valid {encoding} text"
+_BUFFER = 1 << 20
+_ROW = re.compile(r"(Row #)(\d+)")
 
 
-def read_csv(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:
-    """The blocks of a file, in order.
+@dataclass(frozen=True)
+class _CsvBlock:
+    """Whole records of a file, in UTF-8; ``number`` is the block's number in the file, from 0."""
+
+    path: Path
+    number: int
+    data: bytes
+    columns: tuple[str, ...]
+    lines_of_header: int
+
+
+def read_csv(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[Callable[[], TextBlock]]:
+    """Functions that parse the blocks of a file, in order. They can run in other threads.
+
+    The functions raise SourceRefusedError if pyarrow cannot split their block into records.
 
     Raises:
         SourceRefusedError: the columns do not fit the schema, or the file cannot be read as CSV to its end.
     """
-    try:
-        yield from _read(path, source_format, schema)
-    except (OSError, EOFError, UnicodeError, pa.ArrowInvalid) as error:
-        raise SourceRefusedError(
-            f"{path.name} cannot be read as {source_format.encoding} CSV: {_first_line(error)}",
-            hint="Land the whole file again, in that encoding",
-        ) from error
+    return (partial(_parsed, block, source_format, schema) for block in _blocks(path, source_format, schema))
 
 
-def _read(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:
-    invalid: list[tuple[int, int, str]] = []  # record number, fields, text; pyarrow reads ahead of the current block
-    mark = _end_mark(source_format, schema)
-    is_whole = not source_format.quote
+def _blocks(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[_CsvBlock]:
+    """The records of a file; a file with only a header has a block without records."""
+    columns, lines, number = tuple(schema.names), 0, -1
+    with _refusals(path, source_format):
+        compression = "gzip" if path.suffix == ".gz" else None
+        with (
+            open_arrow(source_path(path), follow_links=False) as source,
+            pa.input_stream(source, compression=compression, buffer_size=_BUFFER) as stream,
+        ):
+            if not source_format.is_utf8:
+                stream = pa.transcoding_input_stream(stream, source_format.encoding, "utf-8")
+            blocks = record_blocks(stream.read, source_format.delimiter, source_format.quote)
+            for number, data in enumerate(blocks):
+                if number == 0 and source_format.header:
+                    header = first_record(data, source_format.delimiter, source_format.quote)
+                    columns, lines = _columns(header, path, source_format, schema)
+                    data = data[len(header) :]
+                yield _CsvBlock(path, number, data, columns, lines)
+            if number < 0:
+                raise pa.ArrowInvalid("Empty CSV file")
+
+
+def _parsed(block: _CsvBlock, source_format: SourceFormat, schema: pa.Schema) -> TextBlock:
+    invalid: list[tuple[int, int, str]] = []
+    with _refusals(block.path, source_format):
+        if not block.data:
+            table = pa.schema([(name, pa.string()) for name in schema.names]).empty_table()
+        else:
+            try:
+                table, invalid = _table(block, source_format, schema, pa.string())
+            except pa.ArrowInvalid:  # text that is not UTF-8 rejects its row and not the file
+                try:
+                    table, invalid = _table(block, source_format, schema, pa.binary())
+                except pa.ArrowInvalid as error:
+                    before = _records_before(block, source_format, schema)
+                    text = _ROW.sub(lambda row: f"{row[1]}{int(row[2]) + before}", str(error))
+                    raise pa.ArrowInvalid(text) from error
+    return _text_block(block, table, invalid, source_format, schema)
+
+
+def _columns(header: bytes, path: Path, source_format: SourceFormat, schema: pa.Schema) -> tuple[tuple[str, ...], int]:
+    """The columns in a file's header, and its number of lines."""
+    content = header if header.endswith((b"\n", b"\r")) else header + b"\n"
+    reader = csv.open_csv(
+        pa.BufferReader(content),
+        csv.ReadOptions(use_threads=False, block_size=len(content) + 1),
+        _parse_options(source_format),
+    )
+    names = reader.schema.names
+    mismatches = column_mismatches(schema, names)
+    if mismatches:
+        raise refusal(path.name, mismatches)
+    return tuple(names), 1 + sum(name.count("\n") for name in names)
+
+
+def _table(
+    block: _CsvBlock, source_format: SourceFormat, schema: pa.Schema, kind: pa.DataType
+) -> tuple[pa.Table, list[tuple[int, int, str]]]:
+    """A block as columns of text or bytes, and its invalid records: number in the block, fields, text."""
+    invalid: list[tuple[int, int, str]] = []
 
     def note(row: Any) -> str:
-        nonlocal is_whole
-        if row.text.rstrip("\r\n") == mark:
-            is_whole = True
-        else:
-            invalid.append((row.number, row.actual_columns, row.text))
+        invalid.append((row.number, row.actual_columns, row.text))
         return "skip"
 
-    compression = "gzip" if path.suffix == ".gz" else None
-    with (
-        open_arrow(source_path(path), follow_links=False) as source,
-        pa.input_stream(source, compression=compression, buffer_size=1 << 20) as stream,
-    ):
-        if not source_format.is_utf8:
-            stream = pa.transcoding_input_stream(stream, source_format.encoding, "utf-8")
-        reader = csv.open_csv(
-            pa.PythonFile(_Marked(stream, mark), "r") if source_format.quote else stream,
-            read_options=csv.ReadOptions(
-                use_threads=False,
-                block_size=BLOCK_SIZE,
-                column_names=None if source_format.header else schema.names,
-            ),
-            parse_options=csv.ParseOptions(
-                delimiter=source_format.delimiter,
-                quote_char=source_format.quote or False,
-                double_quote=True,
-                newlines_in_values=bool(source_format.quote),
-                ignore_empty_lines=False,
-                invalid_row_handler=note,
-            ),
-            convert_options=csv.ConvertOptions(
-                check_utf8=False,
-                # Binary, so that text that is not UTF-8 rejects its row and not the file.
-                column_types={name: pa.binary() for name in schema.names},
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-                null_values=[source_format.null_text],
-            ),
-        )
-        mismatches = column_mismatches(schema, reader.schema.names)
-        if mismatches:
-            raise refusal(path.name, mismatches)
-        record = 2 if source_format.header else 1  # the number of the next record
-        line = record + sum(name.count("\n") for name in reader.schema.names)
-        for batch in reader:
-            block, record, line = _block(batch, invalid, record, line, source_format, schema)
-            yield block
-        if invalid:
-            block, record, _ = _block(reader.schema.empty_table(), invalid, record, line, source_format, schema)
-            yield block
-        if not is_whole:
-            # pyarrow has read the rest of the file as the value of this field.
-            raise pa.ArrowInvalid("a quoted field is never closed")
+    table = csv.read_csv(
+        pa.BufferReader(block.data),
+        csv.ReadOptions(use_threads=False, block_size=len(block.data) + 1, column_names=block.columns),
+        _parse_options(source_format, note),
+        csv.ConvertOptions(
+            check_utf8=pa.types.is_string(kind),
+            column_types=dict.fromkeys(schema.names, kind),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            null_values=[source_format.null_text],
+        ),
+    )
+    return table, invalid
 
 
-def _block(
-    batch: Any,
+def _parse_options(source_format: SourceFormat, note: Any = None) -> csv.ParseOptions:
+    return csv.ParseOptions(
+        delimiter=source_format.delimiter,
+        quote_char=source_format.quote or False,
+        double_quote=True,
+        newlines_in_values=bool(source_format.quote),
+        ignore_empty_lines=False,
+        invalid_row_handler=note,
+    )
+
+
+def _text_block(
+    block: _CsvBlock,
+    table: pa.Table,
     invalid: list[tuple[int, int, str]],
-    record: int,
-    line: int,
     source_format: SourceFormat,
     schema: pa.Schema,
-) -> tuple[TextBlock, int, int]:
-    """Number the lines of a batch's rows and of the invalid records before and between them."""
-    rows = batch.num_rows
-    columns = [whole(batch.column(schema_name)) for schema_name in schema.names]
-    breaks = np.zeros(rows, np.int64)
-    for column in columns:
-        if pc.any(pc.match_substring(column, "\n")).as_py():
-            breaks += pc.fill_null(pc.count_substring(column, "\n"), 0).to_numpy(zero_copy_only=False)
-    # With g valid rows before it, an invalid record has the number record + g + (invalid records before it). Invalid
-    # records within this batch are handled here, the others with later batches.
-    taken = 0
-    before: list[int] = []  # number of this batch's rows before each invalid record
-    while taken < len(invalid) and (ahead := invalid[taken][0] - record - taken) <= rows:
-        before.append(ahead)
-        taken += 1
-    batch_invalid, invalid[:] = invalid[:taken], invalid[taken:]
-
-    faulty = FaultyRecords()
-    extra = np.zeros(rows + 1, np.int64)  # lines of invalid records before row i
-    row_starts = np.concatenate([[0], np.cumsum(breaks + 1)])
-    passed = 0
-    for (_, fields, text), ahead in zip(batch_invalid, before, strict=True):
-        faulty.add(line + int(row_starts[ahead]) + passed, f"{fields} fields; expected {len(schema)}", text)
-        lines = 1 + text.rstrip("\r\n").count("\n")
-        passed += lines
-        extra[ahead] += lines
-    lines_of_rows = line + row_starts[:rows] + np.cumsum(extra)[:rows]
-
-    texts, not_text = zip(*(decode_texts(column) for column in columns), strict=True)
-    keep = np.zeros(rows, bool)  # a record without any value is a blank line
-    for column in columns:
-        keep |= mask(pc.is_valid(column))
-    row_selection = slice(None) if keep.all() else np.flatnonzero(keep)
+) -> TextBlock:
+    rows = table.num_rows
+    columns = [whole(table.column(name)) for name in schema.names]
+    texts, not_text = zip(*(_decoded(column) for column in columns), strict=True)
     encoding = codecs.lookup(source_format.encoding).name
     checks = [
-        (name, NOT_TEXT.format(encoding=encoding), wrong[row_selection])
+        (name, NOT_TEXT.format(encoding=encoding), wrong)
         for name, wrong in zip(schema.names, not_text, strict=True)
-        if wrong.any()
+        if wrong is not None
     ]
-    block = TextBlock(
-        [text if isinstance(row_selection, slice) else text.take(pa.array(row_selection)) for text in texts],
-        pa.array(lines_of_rows[row_selection]),
-        checks,
-        faulty,
-    )
-    return block, record + rows + taken, line + int(row_starts[rows]) + passed
+    row_lines = _RowLines(block, columns, invalid)
+    faulty = FaultyRecords()
+    for (_, fields, text), line in zip(invalid, row_lines.of_invalid() if invalid else (), strict=True):
+        faulty.add(line, f"{fields} fields; expected {len(schema)}", text)
+    keep: NDArray[np.int64] | None = None
+    if rows and all(column.null_count for column in columns):  # a record without any value is a blank line
+        valid = np.zeros(rows, bool)
+        for column in columns:
+            valid |= mask(pc.is_valid(column))
+        if not valid.all():
+            keep = np.flatnonzero(valid)
+            texts = tuple(text.take(int64s(keep)) for text in texts)
+            checks = [(name, reason, wrong[keep]) for name, reason, wrong in checks]
+    return TextBlock(texts, lambda: row_lines.of_rows(keep), checks, faulty, row_lines.count)
 
 
-def _end_mark(source_format: SourceFormat, schema: pa.Schema) -> str:
-    """A random record whose number of fields differs from the schema's, so that pyarrow reports it as invalid."""
-    letters = sorted(set(string.ascii_lowercase) - {source_format.delimiter, source_format.quote})
-    mark = "".join(secrets.choice(letters) for _ in range(16))
-    return mark + source_format.delimiter if len(schema) == 1 else mark
+def _decoded(column: Any) -> tuple[Any, NDArray[np.bool_] | None]:
+    if pa.types.is_string(column.type):
+        return column, None
+    text, wrong = decode_texts(column)
+    return text, wrong if wrong.any() else None
 
 
-class _Marked:
-    """A stream with the end mark as an additional last line; an empty stream, or a byte order mark alone, has none."""
+class _RowLines:
+    """The lines on which the records of a block start, from the block's first line, which is 0."""
 
-    closed = False
+    def __init__(self, block: _CsvBlock, columns: list[Any], invalid: list[tuple[int, int, str]]) -> None:
+        self._block = block
+        self._columns = columns
+        self._invalid = invalid
+        self._first = block.lines_of_header if block.number == 0 else 0
 
-    def __init__(self, stream: Any, mark: str) -> None:
-        self._stream = stream
-        self._mark = mark
-        self._last = b""
-        self._rest: bytes | None = None
+    @property
+    def count(self) -> int:
+        """The lines of the block; those of the header count for the first block."""
+        data = self._block.data
+        if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):  # it may end a record, or be part of a value
+            return int(self._starts()[-1]) + sum(map(_lines, self._invalid))
+        return self._first + data.count(b"\n")
 
-    def read(self, size: int) -> bytes:
-        # Fill the whole size: pyarrow makes a block of each read, and a record may span two blocks at most.
-        pieces, room = [], size
-        while room and (piece := self._piece(room)):
-            pieces.append(piece)
-            room -= len(piece)
-        return b"".join(pieces)
+    def of_rows(self, keep: NDArray[np.int64] | None) -> pa.Array:
+        """The lines of the valid records, or of those with the numbers ``keep``."""
+        extra = np.zeros(len(self._starts()), np.int64)  # lines of invalid records before each valid record
+        for record, rows in zip(self._invalid, self._rows_before(), strict=True):
+            extra[rows] += _lines(record)
+        lines = (self._starts() + np.cumsum(extra))[:-1]
+        return int64s(lines if keep is None else lines[keep])
 
-    def _piece(self, most: int) -> bytes:
-        if self._rest is None:
-            data: bytes = self._stream.read(most)
-            if self._last or data != codecs.BOM_UTF8:
-                self._last = data[-1:] or self._last
-            if data or not self._last:
-                return data
-            # A second line break would make a blank line, which may be a record.
-            start = "" if self._last in (b"\n", b"\r") else "\n"
-            self._rest = f"{start}{self._mark}\n".encode()
-        data, self._rest = self._rest[:most], self._rest[most:]
-        return data
+    def of_invalid(self) -> list[int]:
+        """The lines of the invalid records."""
+        starts, passed, lines = self._starts(), 0, []
+        for record, rows in zip(self._invalid, self._rows_before(), strict=True):
+            lines.append(int(starts[rows]) + passed)
+            passed += _lines(record)
+        return lines
 
-    def close(self) -> None:
-        self.closed = True
+    def _rows_before(self) -> list[int]:
+        """The number of valid records before each invalid record; records are numbered from 1."""
+        return [record[0] - 1 - place for place, record in enumerate(self._invalid)]
+
+    def _starts(self) -> NDArray[np.int64]:
+        """The lines of the valid records, and the end of the last one, without the lines of invalid records."""
+        breaks = np.ones(len(self._columns[0]), np.int64)
+        for column in self._columns:
+            if pc.any(pc.match_substring(column, "\n")).as_py():
+                breaks += pc.fill_null(pc.count_substring(column, "\n"), 0).to_numpy(zero_copy_only=False)
+        return self._first + np.concatenate([[0], np.cumsum(breaks)])
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0].rstrip(".")
+def _lines(record: tuple[int, int, str]) -> int:
+    return 1 + record[2].rstrip("\r\n").count("\n")
+
+
+def _records_before(block: _CsvBlock, source_format: SourceFormat, schema: pa.Schema) -> int:
+    """The number of records before a block, the header included, for an error."""
+    count = int(source_format.header)
+    for earlier in _blocks(block.path, source_format, schema):
+        if earlier.number == block.number:
+            break
+        if earlier.data:
+            table, invalid = _table(earlier, source_format, schema, pa.binary())
+            count += len(table) + len(invalid)
+    return count
+
+
+@contextmanager
+def _refusals(path: Path, source_format: SourceFormat) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError, UnicodeError, pa.ArrowInvalid) as error:
+        first_line = str(error).partition("\n")[0].rstrip(".")
+        raise SourceRefusedError(
+            f"{path.name} cannot be read as {source_format.encoding} CSV: {first_line}",
+            hint="Land the whole file again, in that encoding",
+        ) from error

@@ -11,13 +11,15 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
 
+from lakehouse_lib.arrow.values import int64s
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.landing import source_path
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
@@ -30,15 +32,13 @@ BLOCK_SIZE = 4 << 20
 LONGEST_LINE = 64 << 20
 
 
-def read_json(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:
-    """The blocks of a file, in order.
+def read_json(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[Callable[[], TextBlock]]:
+    """Functions that parse the blocks of a file, in order. They can run in other threads.
 
     Raises:
         SourceRefusedError: the first object has a key that is not in the schema, or the file cannot be read to its end.
     """
-    names = schema.names
     checked = False
-    line = 1
     try:
         with (
             open(open_regular(source_path(path), follow_links=False), "rb") as file,
@@ -47,25 +47,36 @@ def read_json(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Ite
             if content.read(3) != b"\xef\xbb\xbf":
                 content.seek(0)
             while lines := _lines(content, path):
-                objects: list[dict[str, Any]] = []
-                numbers: list[int] = []
-                faulty = FaultyRecords()
-                for raw in lines:
-                    value = _object(raw, line, source_format, faulty)
-                    if value is not None:
-                        if not checked:
-                            unknown = [name for name in value if name not in names]
-                            if unknown:
-                                raise refusal(path.name, [f"{name} is not a column of the schema" for name in unknown])
-                            checked = True
-                        objects.append(value)
-                        numbers.append(line)
-                    line += 1
-                yield _block(objects, numbers, faulty, names)
+                checked = checked or _check_first(lines, path, source_format, schema.names)
+                yield partial(_parsed, lines, source_format, schema.names)
     except (OSError, EOFError, zlib.error) as error:
         raise SourceRefusedError(
             f"{path.name} cannot be read as JSON lines: {error}", hint="Land the whole file again"
         ) from error
+
+
+def _check_first(lines: list[bytes], path: Path, source_format: SourceFormat, names: list[str]) -> bool:
+    """Refuse a file whose first object has other keys; returns False if these lines have no object."""
+    for raw in lines:
+        value = _object(raw, 0, source_format, FaultyRecords())
+        if value is not None:
+            unknown = [name for name in value if name not in names]
+            if unknown:
+                raise refusal(path.name, [f"{name} is not a column of the schema" for name in unknown])
+            return True
+    return False
+
+
+def _parsed(lines: list[bytes], source_format: SourceFormat, names: list[str]) -> TextBlock:
+    objects: list[dict[str, Any]] = []
+    numbers: list[int] = []
+    faulty = FaultyRecords()
+    for line, raw in enumerate(lines):
+        value = _object(raw, line, source_format, faulty)
+        if value is not None:
+            objects.append(value)
+            numbers.append(line)
+    return _block(objects, numbers, faulty, names, len(lines))
 
 
 def _lines(content: BinaryIO, path: Path) -> list[bytes]:
@@ -160,7 +171,9 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(parse_float=_Number, object_pairs_hook=_object_of)
 
 
-def _block(objects: list[dict[str, Any]], numbers: list[int], faulty: FaultyRecords, names: list[str]) -> TextBlock:
+def _block(
+    objects: list[dict[str, Any]], numbers: list[int], faulty: FaultyRecords, names: list[str], line_count: int
+) -> TextBlock:
     column_names = set(names)
     unknown = sorted({name for value in objects if not column_names.issuperset(value) for name in value} - column_names)
     checks = [
@@ -172,7 +185,7 @@ def _block(objects: list[dict[str, Any]], numbers: list[int], faulty: FaultyReco
         if nested.any():
             checks.append((name, "not a plain value", nested))
     texts = [pa.array([_text(value.get(name)) for value in objects], pa.string()) for name in names]
-    return TextBlock(texts, pa.array(np.array(numbers, np.int64)), checks, faulty)
+    return TextBlock(texts, lambda: int64s(numbers), checks, faulty, line_count)
 
 
 def _text(value: Any) -> str | None:

@@ -5,7 +5,9 @@ Dates and timestamps that Spark wrote before version 3, in the hybrid calendar, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.types import rebuilt
+from lakehouse_lib.arrow.values import int64s
 from lakehouse_lib.engine.parquet.footer import with_int96_in_utc
 from lakehouse_lib.engine.parquet.reader import DataFile
 from lakehouse_lib.errors import SourceRefusedError, UnsupportedFeatureError
@@ -27,41 +30,50 @@ from lakehouse_lib.store.regular_files import open_arrow
 _ROWS = 65_536
 
 
-def read_parquet(path: Path, schema: pa.Schema) -> Iterator[TypedBlock]:
-    """The blocks of a file, in order.
+def read_parquet(path: Path, schema: pa.Schema) -> Iterator[Callable[[], TypedBlock]]:
+    """Functions that convert the blocks of a file, in order. They can run in other threads.
 
     Raises:
         SourceRefusedError: the columns or their types do not fit the schema, the file is not complete, or it has
-            timestamps of the hybrid calendar in a time zone other than UTC.
+            timestamps of the hybrid calendar in a time zone other than UTC. The functions raise it, too.
     """
+    with (
+        _refusals(path),
+        open_arrow(source_path(path), follow_links=False) as source,
+        DataFile(source, coerce_int96_timestamp_unit="us") as file,
+    ):
+        stored = with_int96_in_utc(file.schema_arrow, file.metadata)
+        mismatches = _mismatches(schema, stored)
+        if mismatches:
+            raise refusal(path.name, mismatches)
+        for batch in file.iter_batches(_ROWS):
+            yield partial(_converted, batch, stored, file, path, schema)
+
+
+def _converted(batch: pa.RecordBatch, stored: pa.Schema, file: DataFile, path: Path, schema: pa.Schema) -> TypedBlock:
+    columns, checks, texts = [], [], []
+    with _refusals(path):
+        for field in schema:
+            values = _to_proleptic_gregorian(_plain(batch.column(field.name)), field.name, file, path.name)
+            decoded_type = _decoded(stored.field(field.name).type)
+            if pa.types.is_timestamp(decoded_type) or pa.types.is_nested(decoded_type):
+                values = values.cast(decoded_type)
+            values, garbled = _readable(values)
+            readable = pc.if_else(pa.array(garbled), None, values) if garbled.any() else values
+            column, wrong = cast_or_find(readable, field.type)
+            columns.append(column)
+            is_text = pa.types.is_string(field.type) and garbled.any()
+            reason = "not valid utf-8 text" if is_text else f"not a valid {type_name(field.type)}"
+            checks.append((field.name, reason, wrong | garbled))
+            texts.append(_Texts(values))
+    rows = batch.num_rows
+    return TypedBlock(columns, lambda: int64s(np.arange(rows)), checks, texts, FaultyRecords(), rows)
+
+
+@contextmanager
+def _refusals(path: Path) -> Iterator[None]:
     try:
-        with (
-            open_arrow(source_path(path), follow_links=False) as source,
-            DataFile(source, coerce_int96_timestamp_unit="us") as file,
-        ):
-            stored = with_int96_in_utc(file.schema_arrow, file.metadata)
-            mismatches = _mismatches(schema, stored)
-            if mismatches:
-                raise refusal(path.name, mismatches)
-            line = 1
-            for batch in file.iter_batches(_ROWS):
-                lines = pa.array(np.arange(line, line + batch.num_rows, dtype=np.int64))
-                line += batch.num_rows
-                columns, checks, texts = [], [], []
-                for field in schema:
-                    values = _to_proleptic_gregorian(_plain(batch.column(field.name)), field.name, file, path.name)
-                    decoded_type = _decoded(stored.field(field.name).type)
-                    if pa.types.is_timestamp(decoded_type) or pa.types.is_nested(decoded_type):
-                        values = values.cast(decoded_type)
-                    values, garbled = _readable(values)
-                    readable = pc.if_else(pa.array(garbled), None, values) if garbled.any() else values
-                    column, wrong = cast_or_find(readable, field.type)
-                    columns.append(column)
-                    is_text = pa.types.is_string(field.type) and garbled.any()
-                    reason = "not valid utf-8 text" if is_text else f"not a valid {type_name(field.type)}"
-                    checks.append((field.name, reason, wrong | garbled))
-                    texts.append(_Texts(values))
-                yield TypedBlock(columns, lines, checks, texts, FaultyRecords())
+        yield
     except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SourceRefusedError(
             f"{path.name} cannot be read as Parquet: {str(error).partition(chr(10))[0].rstrip('.')}",

@@ -86,7 +86,9 @@ def copy_files(
         CopyTask(target, copied.take(int64s(rows)), matches["positions"].take(int64s(rows)))
         for rows in shares(numbers_of(files["size"], np.int64), engine.parallelism)
     ]
-    return pa.concat_tables(results_of(engine.run(copy_rows, tasks), _copies, snapshot.store))
+    return pa.concat_tables(
+        results_of(engine.run(copy_rows, tasks), lambda results: delete_files(map(_copies, results), snapshot.store))
+    )
 
 
 def copy_rows(task: CopyTask) -> pa.Table:

@@ -28,7 +28,7 @@ from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.table_change import TableChange, write_metrics
 from lakehouse_lib.operations.write.add_actions import AddAction, added_files
 from lakehouse_lib.operations.write.create import MODE_NAMES, unknown_mode
-from lakehouse_lib.operations.write.write import Write, metadata_after
+from lakehouse_lib.operations.write.planned_write import Write, metadata_after
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.schema import Schema, TableLayout

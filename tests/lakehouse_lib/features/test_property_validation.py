@@ -21,7 +21,7 @@ from lakehouse_lib.errors import (
     UnsupportedFeatureError,
 )
 from lakehouse_lib.features import changed_configuration, requested_features
-from lakehouse_lib.ingestion.append import append_once
+from lakehouse_lib.ingestion.append import commit_once, plan_append
 from lakehouse_lib.operations.write.create import create_table
 from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.store import open_store
@@ -226,7 +226,8 @@ def test_a_batch_adds_columns_with_what_they_need(tmp_path: Path) -> None:
     def batch(number: int, *names: str) -> None:
         schema = Schema([Field(name, "timestamp_ntz" if name == "at" else "long") for name in names])
         rows = schema.to_arrow().empty_table()
-        append_once(ArrowEngine(), store, rows, schema=schema, partition_by=(), app_id="erp", number=number)
+        plan = plan_append(store, schema)
+        commit_once(plan, ArrowEngine().write(rows, plan.target), ArrowEngine(), app_id="erp", number=number)
 
     batch(0, "a")
     batch(1, "a", "at")

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib import write_deltalake
-from lakehouse_lib.ingestion.landing import fingerprint, scan
 from lakehouse_lib.ingestion.limits import beyond_years, partition_faults
-from lakehouse_lib.ingestion.parse import ParseTask, parse_file
+from lakehouse_lib.ingestion.parse import Parser
 from lakehouse_lib.ingestion.quarantine import Origin
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.protocol import partition_values
@@ -28,19 +27,11 @@ def parsed(
     folder: Path, name: str, schema: pa.Schema, partition_columns: tuple[str, ...] = ()
 ) -> tuple[list[int], dict[str, list[tuple[str, str]]]]:
     """The ids of loaded rows, and the problems of the other rows by id."""
-    landing = folder / "landing"
-    file = fingerprint(landing, scan(landing)[name])
-    assert file is not None
     source_format = SourceFormat("parquet" if name.endswith(".parquet") else "csv")
-    store, origin = open_store(folder / "table"), Origin("erp", 0, name)
-    task = ParseTask(str(landing), file, origin, source_format, schema, store, "_ingest/x", partition_columns)
-    (report,) = parse_file(task).to_pylist()
-    assert not report["refused"]
-    rows = pq.read_table(folder / "table" / report["path"])["id"].to_pylist() if report["path"] else []
-    if not report["rejected_path"]:
-        return rows, {}
-    rejected = pq.read_table(folder / "table" / report["rejected_path"]).to_pylist()
-    return rows, {
+    parser = Parser(source_format, schema, partition_columns, open_store(folder / "table").limits)
+    blocks = list(parser.read(folder / "landing" / name, Origin("erp", 0, name), 0))
+    rejected = [row for block in blocks for row in block.rejected.to_pylist()]
+    return [number for block in blocks for number in block.rows.column("id").to_pylist()], {
         row["id"]: [(violation["column"], violation["reason"]) for violation in row["_violations"]] for row in rejected
     }
 

@@ -16,12 +16,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse_lib.engine.parquet.task_results import results_of
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError
+from lakehouse_lib.ingestion.append import plan_append
+from lakehouse_lib.ingestion.file_task import FileTask, TaskResult, discard_results, load_files
 from lakehouse_lib.ingestion.landing import fingerprint, scan
-from lakehouse_lib.ingestion.parse import ParseTask, check_schema, parse_file
-from lakehouse_lib.ingestion.quarantine import Origin
+from lakehouse_lib.ingestion.parse import Parser, check_schema
+from lakehouse_lib.ingestion.quarantine import quarantine_schema
 from lakehouse_lib.ingestion.sources import csv as csv_source
+from lakehouse_lib.ingestion.sources import records
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from lakehouse_lib.schema import Schema
 from lakehouse_lib.store import open_store
 from tests.old_calendar import EARLY, NAMED, days, marked, midnights
 
@@ -31,11 +36,27 @@ SCHEMA = pa.schema(
 CSV, JSON, PARQUET = SourceFormat("csv"), SourceFormat("json"), SourceFormat("parquet")
 
 
+def run(task: FileTask) -> TaskResult:
+    (result,) = results_of(load_files(task), lambda results: discard_results(task, results))
+    assert isinstance(result, TaskResult)
+    return result
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    return pq.ParquetFile(path).read().to_pylist()
+
+
 class Parsed:
-    """The result of one file: its report, its rows and its rejected rows."""
+    """The result of one file: its staged rows and its rejected rows."""
 
     def __init__(
-        self, folder: Path, name: str, content: bytes, source_format: SourceFormat, schema: pa.Schema = SCHEMA
+        self,
+        folder: Path,
+        name: str,
+        content: bytes,
+        source_format: SourceFormat,
+        schema: pa.Schema = SCHEMA,
+        threads: int = 1,
     ) -> None:
         landing = folder / "landing"
         landing.mkdir(exist_ok=True)
@@ -43,23 +64,31 @@ class Parsed:
         file = fingerprint(landing, scan(landing)[name])
         assert file is not None
         store = open_store(folder / "table")
-        origin = Origin("erp", 4, name)
-        task = ParseTask(str(landing), file, origin, source_format, schema, store, "_ingest/erp/staging/x")
-        self.task: ParseTask = pickle.loads(pickle.dumps(task))
-        (self.report,) = parse_file(self.task).to_pylist()
-        self.rows = self._read(folder, self.report["path"])
-        self.rejected = self._read(folder, self.report["rejected_path"])
+        quarantine = plan_append(open_store(folder / "quarantine"), Schema.from_arrow(quarantine_schema(schema)))
+        task = FileTask(
+            str(landing),
+            (file,),
+            "erp",
+            4,
+            Parser(source_format, schema, (), store.limits),
+            plan_append(store, Schema.from_arrow(schema)).target,
+            quarantine.target,
+            threads,
+            "_ingest/erp/staging/x-rows.parquet",
+        )
+        self.task: FileTask = pickle.loads(pickle.dumps(task))
+        self.result = run(self.task)
+        self.rows = _read(folder / "table" / self.result.staged) if self.result.staged else []
+        paths = self.result.quarantined["path"].to_pylist()
+        self.rejected = [row for path in paths for row in _read(folder / "quarantine" / path)]
         (landing / name).unlink()
-
-    @staticmethod
-    def _read(folder: Path, path: str) -> list[dict[str, Any]]:
-        return pq.ParquetFile(folder / "table" / path).read().to_pylist() if path else []
 
     @property
     def refused(self) -> str:
         assert not self.rows
         assert not self.rejected
-        return str(self.report["refused"])
+        (reason,) = self.result.refused.values()
+        return reason
 
     def reasons(self) -> list[tuple[int, str | None, str]]:
         return sorted((row["_line"], row["_column"], row["_reason"]) for row in self.rejected)
@@ -72,7 +101,7 @@ def test_typed_rows_and_where_they_came_from(tmp_path: Path) -> None:
         {"id": 2, "price": None, "note": None, "__file": "a.csv", "__line": 3},
         {"id": 3, "price": Decimal("1.00"), "note": "", "__file": "a.csv", "__line": 4},
     ]
-    assert (parsed.report["rows"], parsed.report["rejected"], parsed.report["refused"]) == (3, 0, None)
+    assert (parsed.result.rows, parsed.result.rejected, parsed.result.refused) == (3, 0, {})
 
 
 def test_each_fault_has_its_line_column_and_reason(tmp_path: Path) -> None:
@@ -141,7 +170,7 @@ def test_lines_agree_with_python_csv_reader_over_many_blocks(
         before = reader.line_num
     del expected[1]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_source, "BLOCK_SIZE", 256)
+        patch.setattr(records, "BLOCK_SIZE", 256)
         parsed = Parsed(tmp_path_factory.mktemp("csv"), "a.csv", text.getvalue().encode(), CSV)
     got = {row["__line"]: [str(row["id"]), row["note"]] for row in parsed.rows}
     got |= {row["_line"]: [row["id"], row["note"]] for row in parsed.rejected}
@@ -205,7 +234,7 @@ def test_a_record_of_the_wrong_width_that_is_not_text_refuses_the_file_and_is_sh
 @pytest.mark.parametrize("content", [b"id,price,note", b"id,price,note\n", b"id,price,note\r\n"])
 def test_a_header_alone_loads_no_rows(tmp_path: Path, content: bytes) -> None:
     parsed = Parsed(tmp_path, "a.csv", content, CSV)
-    assert (parsed.rows, parsed.rejected, parsed.report["refused"]) == ([], [], None)
+    assert (parsed.rows, parsed.rejected, parsed.result.refused) == ([], [], {})
 
 
 def test_bytes_that_the_encoding_does_not_have_refuse_the_file(tmp_path: Path) -> None:
@@ -270,7 +299,7 @@ def test_json_with_half_a_surrogate_pair_costs_its_row(
 
 
 def test_json_gzip(tmp_path: Path) -> None:
-    assert Parsed(tmp_path, "a.json.gz", gzip.compress(b'{"id": 1}\n'), JSON).report["rows"] == 1
+    assert Parsed(tmp_path, "a.json.gz", gzip.compress(b'{"id": 1}\n'), JSON).result.rows == 1
 
 
 @pytest.mark.parametrize(
@@ -335,7 +364,7 @@ def test_parquet_time_too_fine_costs_its_row(tmp_path: Path) -> None:
     schema = pa.schema([("at", pa.timestamp("us"))])
     table = pa.table({"at": pa.array([1_000, 1_001], pa.timestamp("ns"))})
     parsed = Parsed(tmp_path, "a.parquet", _parquet(table), PARQUET, schema)
-    assert parsed.report["rows"] == 1
+    assert parsed.result.rows == 1
     assert parsed.reasons() == [(2, "at", "not a valid timestamp_ntz")]
 
 
@@ -361,8 +390,7 @@ def test_parquet_file_that_does_not_fit_is_refused_whole(tmp_path: Path, content
 def test_file_that_is_not_what_was_taken_is_neither_parsed_nor_refused(tmp_path: Path) -> None:
     task = Parsed(tmp_path, "a.csv", b"id,price,note\n1,1,x\n", CSV).task
     (tmp_path / "landing/a.csv").write_bytes(b"id,cost\n")
-    (report,) = parse_file(task).to_pylist()
-    assert (report["changed"], report["refused"], report["rows"]) == (True, None, 0)
+    assert run(task) == TaskResult(changed=["a.csv"])
 
 
 def test_block_size_bounds_the_memory(tmp_path: Path) -> None:
@@ -372,18 +400,18 @@ def test_block_size_bounds_the_memory(tmp_path: Path) -> None:
     )
     pool = pa.default_memory_pool()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_source, "BLOCK_SIZE", len(content) // 40)
+        patch.setattr(records, "BLOCK_SIZE", len(content) // 40)
         before = pool.bytes_allocated()
         peaks = []
-        original = csv_source._block
+        original = csv_source._text_block
 
         def watch(*arguments: Any) -> Any:
             peaks.append(pool.bytes_allocated() - before)
             return original(*arguments)
 
-        patch.setattr(csv_source, "_block", watch)
+        patch.setattr(csv_source, "_text_block", watch)
         parsed = Parsed(tmp_path, "a.csv", content, CSV)
-    assert parsed.report["rows"] == 30_000
+    assert parsed.result.rows == 30_000
     assert max(peaks) < len(content) / 2
 
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import SourceRefusedError
-from lakehouse_lib.ingestion.sources import csv as csv_source
+from lakehouse_lib.ingestion.sources import records as records_module
 from lakehouse_lib.ingestion.sources.csv import read_csv
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 
@@ -29,11 +29,14 @@ FIELDS = st.text(st.sampled_from('ab,"\r\né '), max_size=5)
 def records(path: Path, schema: pa.Schema = SCHEMA, source_format: SourceFormat = FORMAT) -> list[list[str]] | None:
     """The rows and the texts of faulty records in the file's order; None if the file is refused."""
     numbered_rows: list[tuple[int, list[str]]] = []
+    before = 0
     try:
-        for block in read_csv(path, source_format, schema):
+        for parse in read_csv(path, source_format, schema):
+            block = parse()
             rows = zip(*(text.to_pylist() for text in block.texts), strict=True)
-            numbered_rows += zip(block.lines.to_pylist(), map(list, rows), strict=True)
-            numbered_rows += [(line, [raw]) for line, raw in zip(block.faulty.lines, block.faulty.raw, strict=True)]
+            lines = [before + line for line in (*block.lines().to_pylist(), *block.faulty.lines)]
+            numbered_rows += zip(lines, [*map(list, rows), *([raw] for raw in block.faulty.raw)], strict=True)
+            before += block.line_count
     except SourceRefusedError as error:
         # A header without an end is not a header.
         assert "never closed" in str(error) or "cannot infer number of columns" in str(error)  # noqa: PT017
@@ -89,7 +92,7 @@ CLOSED = [
 def test_ends_in_quotes_or_not(
     tmp_path: Path, before: str, text: str, is_open: bool, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(csv_source, "BLOCK_SIZE", size)
+    monkeypatch.setattr(records_module, "BLOCK_SIZE", size)
     (tmp_path / "a.csv").write_bytes((before + text).encode())
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress((before + text).encode()))
     assert [records(tmp_path / name) is None for name in ("a.csv", "a.csv.gz")] == [is_open, is_open]
@@ -153,7 +156,7 @@ def test_each_byte_inside_a_quoted_value_refuses_the_file(
         assert records(path, schema, source_format) is None, text[:cut]
 
 
-def test_the_end_mark_makes_no_record(tmp_path: Path) -> None:
+def test_an_end_without_a_line_break_makes_no_record(tmp_path: Path) -> None:
     path, schema = tmp_path / "a.csv", pa.schema([("c", pa.string())])
     for header in (False, True):
         source_format = replace(FORMAT, header=header)
@@ -174,7 +177,7 @@ def test_an_empty_file_stays_empty(tmp_path: Path, text: bytes, header: bool) ->
 
 
 def test_a_last_record_without_a_line_break_may_end_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_source, "BLOCK_SIZE", 32)
+    monkeypatch.setattr(records_module, "BLOCK_SIZE", 32)
     path = tmp_path / "a.csv.gz"
     for length in range(40, 100):
         rows = [["x", str(number)] for number in range(100, 100 + length // 6)]

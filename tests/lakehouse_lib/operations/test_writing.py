@@ -179,14 +179,14 @@ def test_the_loser_whose_columns_are_spelled_otherwise_leaves_nothing(
 
 def winner_first(monkeypatch: pytest.MonkeyPatch, uri: Path, rows: pa.Table) -> None:
     """Make another writer create the table between our check and our commit."""
-    write = arrow_engine.write_checked
+    write = arrow_engine.write_rows
 
     def late(*args: Any) -> pa.Table:
-        monkeypatch.setattr(arrow_engine, "write_checked", write)
+        monkeypatch.setattr(arrow_engine, "write_rows", write)
         write_deltalake(uri, rows)
         return write(*args)
 
-    monkeypatch.setattr(arrow_engine, "write_checked", late)
+    monkeypatch.setattr(arrow_engine, "write_rows", late)
 
 
 def test_writers_at_the_same_time_lose_no_row(tmp_path: Path) -> None:

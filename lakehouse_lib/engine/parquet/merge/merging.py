@@ -67,7 +67,9 @@ def merge_rows(engine: Engine, files: pa.Table, plan: MergePlan, source: pa.Tabl
     parts = shares(numbers_of(files["size"], np.int64), engine.parallelism, least=least)
     with engine.share((source, join)) as shared:
         run = engine.run(run_merge_task, [MergeTask(target, read.take(int64s(rows)), plan, shared) for rows in parts])
-    results: list[TaskResult] = results_of(run, lambda result: result.new_files, target.store)
+    results: list[TaskResult] = results_of(
+        run, lambda results: delete_files((result.new_files for result in results), target.store)
+    )
     new_files = [result.new_files for result in results]
     is_matched = np.zeros(len(source), np.bool_)
     for result in results:
