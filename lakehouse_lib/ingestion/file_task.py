@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakehouse_lib.arrow.values import literal
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.task_results import delete_files, result_of
 from lakehouse_lib.engine.parquet.writer import write_rows
@@ -29,6 +30,10 @@ _SMALL_FILE = 8 << 20
 _WHOLE_BYTES = 32 << 20
 #: Rejected rows are written to a file when they take this memory.
 _REJECTED_BYTES = 64 << 20
+
+
+def _no_files() -> pa.Table:
+    return pa.Table.from_batches([], FILE_SCHEMA)  # FILE_SCHEMA.empty_table() would import pandas
 
 
 @dataclass(frozen=True)
@@ -68,8 +73,8 @@ class TaskResult:
         staged: the path of the staged rows; None: there are none.
     """
 
-    files: pa.Table = field(default_factory=FILE_SCHEMA.empty_table)
-    quarantined: pa.Table = field(default_factory=FILE_SCHEMA.empty_table)
+    files: pa.Table = field(default_factory=_no_files)
+    quarantined: pa.Table = field(default_factory=_no_files)
     rows: int = 0
     rejected: int = 0
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -118,7 +123,7 @@ class _Run:
 
     def result(self) -> TaskResult:
         task = self._task
-        files, staged = FILE_SCHEMA.empty_table(), None
+        files, staged = _no_files(), None
         try:
             if task.staged is None:
                 batches = (block.rows for _, block in self._blocks() if block.rows.num_rows)
@@ -208,7 +213,7 @@ class _RejectedRows:
         self._names = quarantine_schema(task.parser.schema).names
         self._pending: list[pa.Table] = []
         self._pending_bytes = 0
-        self._files: list[pa.Table] = [FILE_SCHEMA.empty_table()]
+        self._files: list[pa.Table] = [_no_files()]
 
     def add(self, rows: pa.Table) -> None:
         if len(rows):
@@ -244,6 +249,6 @@ def _stage(task: FileTask, path: str, blocks: Iterator[tuple[str, ParsedBlock]])
             if writer is None:
                 stream = stack.enter_context(task.target.store.open_output(path))
                 writer = stack.enter_context(pq.ParquetWriter(stream, schema, compression="snappy"))
-            names = pa.repeat(pa.scalar(name, pa.string()), rows.num_rows)
+            names = pa.repeat(literal(name, pa.string()), rows.num_rows)
             writer.write_batch(pa.RecordBatch.from_arrays([*rows.columns, names, block.lines()], schema=schema))
     return None if writer is None else path

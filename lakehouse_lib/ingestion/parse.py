@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import int64s
+from lakehouse_lib.arrow.values import bools, int64s, literal, null
 from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.ingestion.limits import beyond_years, partition_faults
 from lakehouse_lib.ingestion.quarantine import (
@@ -90,7 +90,7 @@ class Parser:
             far = beyond_years(column)
             if far.any():
                 checks.append((field.name, "a year outside 1 to 9999", far))
-                column = pc.if_else(pa.array(far), None, column)
+                column = pc.if_else(bools(far), null(column.type), column)
                 wrong = wrong | far
             if not field.nullable and column.null_count:
                 checks.append((field.name, MUST_NOT_BE_NULL, mask(pc.is_null(column)) & ~wrong))
@@ -130,7 +130,7 @@ class ParsedBlock:
 
     def starting_at(self, line: int) -> ParsedBlock:
         """The block with the lines of the file; before, they are counted from 0 at the start of the block."""
-        first = pa.scalar(line, pa.int64())
+        first = literal(line, pa.int64())
         rejected = later(self.rejected, line)
         return ParsedBlock(self.rows, rejected, lambda: pc.add(self.lines(), first), self.line_count)
 

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.values import int64s, literal
 from lakehouse_lib.errors import InvalidSchemaError
 
 VIOLATION = pa.struct([pa.field(name, pa.string()) for name in ("column", "reason", "rule")])
@@ -101,16 +102,16 @@ def faulty_cells(
     faulty = violation_mask.any(axis=1)
     rows = np.flatnonzero(faulty)
     violation_mask = violation_mask[rows]
-    which = pa.array(np.nonzero(violation_mask)[1])
-    offsets = np.concatenate([[0], np.cumsum(violation_mask.sum(axis=1))]).astype(np.int32)
+    which = int64s(np.nonzero(violation_mask)[1])
+    offsets = np.concatenate([[0], np.cumsum(violation_mask.sum(axis=1))])
     columns = _texts([check[0] for check in checks]).take(which)
     reasons = _texts([check[1] for check in checks]).take(which)
     violations = pa.ListArray.from_arrays(
-        pa.array(offsets),
+        _offsets(offsets),
         pa.StructArray.from_arrays([columns, reasons, pa.nulls(len(columns), pa.string())], fields=list(VIOLATION)),
     )
-    first = pa.array(offsets[:-1])
-    taken = pa.array(rows)
+    first = int64s(offsets[:-1])
+    taken = int64s(rows)
     return ~faulty, _quarantined(
         schema,
         origin,
@@ -129,14 +130,14 @@ def faulty_records(schema: pa.Schema, origin: Origin, records: FaultyRecords) ->
     nothing = pa.nulls(count, pa.string())
     reasons = _texts(records.reasons)
     violations = pa.ListArray.from_arrays(
-        pa.array(np.arange(count + 1, dtype=np.int32)),
+        _offsets(np.arange(count + 1)),
         pa.StructArray.from_arrays([nothing, reasons, nothing], fields=list(VIOLATION)),
     )
     return _quarantined(
         schema,
         origin,
         [nothing] * len(schema),
-        pa.array(np.array(records.lines, np.int64)),
+        int64s(records.lines),
         nothing,
         reasons,
         violations,
@@ -149,7 +150,7 @@ def later(rows: pa.Table, lines: int) -> pa.Table:
     if not len(rows):
         return rows
     place = rows.column_names.index("_line")
-    return rows.set_column(place, rows.schema.field(place), pc.add(rows["_line"], pa.scalar(lines, pa.int64())))
+    return rows.set_column(place, rows.schema.field(place), pc.add(rows["_line"], literal(lines, pa.int64())))
 
 
 def _quarantined(
@@ -166,9 +167,9 @@ def _quarantined(
     return pa.Table.from_arrays(
         [
             *texts,
-            pa.repeat(pa.scalar(origin.source, pa.string()), count),
-            pa.repeat(pa.scalar(origin.batch, pa.int64()), count),
-            pa.repeat(pa.scalar(origin.file, pa.string()), count),
+            pa.repeat(literal(origin.source, pa.string()), count),
+            pa.repeat(literal(origin.batch, pa.int64()), count),
+            pa.repeat(literal(origin.file, pa.string()), count),
             lines,
             columns,
             reasons,
@@ -178,6 +179,10 @@ def _quarantined(
         ],
         schema=quarantine_schema(schema),
     )
+
+
+def _offsets(ends: Any) -> pa.Array:
+    return pa.Array.from_buffers(pa.int32(), len(ends), [None, pa.py_buffer(np.ascontiguousarray(ends, np.int32))])
 
 
 def _texts(values: Sequence[str]) -> Any:

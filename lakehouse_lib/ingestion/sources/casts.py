@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.values import bools, flags_of, literal, null, strings
+
 _INTEGER = r"^[+-]?[0-9]+$"
 _ZONED = r"[0-9]{2}:[0-9]{2}.*(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 
@@ -53,27 +55,27 @@ def from_text(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[Any,
         return column.cast(data_type), np.zeros(len(column), bool)
     shortest, longest, lowest, highest = _extent(column)
     if not shortest:
-        column = pc.if_else(pc.equal(pc.binary_length(column), 0), pa.scalar(None, pa.string()), column)
+        column = pc.if_else(pc.equal(pc.binary_length(column), 0), null(pa.string()), column)
     if pa.types.is_integer(data_type):
         # Of texts of these characters, Arrow's cast takes whole numbers only. It would take spaces and 0x10, too.
         if lowest >= ord("+") and highest <= ord("9"):
             return cast_or_find(column, data_type)
         fits = pc.match_substring_regex(column, _INTEGER)
-        typed, bad = cast_or_find(pc.if_else(fits, column, None), data_type)
+        typed, bad = cast_or_find(pc.if_else(fits, column, null(column.type)), data_type)
         return typed, bad | mask(pc.invert(fits))
     if pa.types.is_timestamp(data_type) and data_type.tz:
         zoned = pc.match_substring_regex(column, _ZONED)
-        with_zone, bad_zoned = cast_or_find(pc.if_else(zoned, column, None), data_type)
-        plain, bad_plain = cast_or_find(pc.if_else(zoned, None, column), pa.timestamp(data_type.unit))
+        with_zone, bad_zoned = cast_or_find(pc.if_else(zoned, column, null(column.type)), data_type)
+        plain, bad_plain = cast_or_find(pc.if_else(zoned, null(column.type), column), pa.timestamp(data_type.unit))
         return pc.coalesce(with_zone, plain.cast(data_type)), bad_zoned | bad_plain
     typed, bad = cast_or_find(column, data_type)
     # A decimal with ``scale`` digits after the point may have more than the 38 digits that 128 bits hold.
     if pa.types.is_decimal(data_type) and (longest + data_type.scale > 38 or highest >= ord("E")):
         other = _is_another_number(column, typed)
-        return pc.if_else(pa.array(other), None, typed), bad | other
+        return pc.if_else(bools(other), null(data_type), typed), bad | other
     if pa.types.is_floating(data_type):
         beyond = _is_beyond_floats(column, typed)
-        return pc.if_else(pa.array(beyond), None, typed), bad | beyond
+        return pc.if_else(bools(beyond), null(data_type), typed), bad | beyond
     return typed, bad
 
 
@@ -97,7 +99,7 @@ def cast_or_find(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[A
         return column.cast(data_type), bad
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         _find(column, data_type, 0, bad)
-        return pc.if_else(pa.array(bad), pa.scalar(None, column.type), column).cast(data_type), bad
+        return pc.if_else(bools(bad), null(column.type), column).cast(data_type), bad
 
 
 def decode_texts(column: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
@@ -108,17 +110,17 @@ def decode_texts(column: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]
         values = column.to_pylist()
         texts = [None if value is None else value.decode("utf-8", "replace") for value in values]
         wrong = [text is not None and text.encode() != value for text, value in zip(texts, values, strict=True)]
-        return pa.array(texts, pa.string()), np.array(wrong, bool)
+        return strings(texts), np.array(wrong, bool)
 
 
 def mask(condition: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """An Arrow boolean array as a NumPy mask; NULL is False."""
-    return np.asarray(pc.fill_null(condition, False).to_numpy(zero_copy_only=False), dtype=bool)
+    return flags_of(condition)
 
 
 def _is_beyond_floats(texts: Any, floats: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """A mask of the texts that overflow to infinity (1e400 as a double) or underflow to zero (1e-400)."""
-    is_infinite, is_zero = pc.is_inf(floats), pc.equal(floats, pa.scalar(0, floats.type))
+    is_infinite, is_zero = pc.is_inf(floats), pc.equal(floats, literal(0.0, floats.type))
     if not pc.any(pc.or_(is_infinite, is_zero)).as_py():
         return np.zeros(len(floats), bool)
     overflow = pc.and_(is_infinite, pc.match_substring_regex(texts, "[0-9]"))
@@ -132,7 +134,7 @@ def _is_another_number(texts: Any, decimals: Any) -> np.ndarray[Any, np.dtype[np
     number in the text by at least three times the wrapped number. A comparison as doubles shows such a difference.
     """
     cast_numbers = decimals.cast(pa.float64())
-    text_numbers = pc.if_else(cast_numbers.is_valid(), pc.ascii_ltrim(texts, "+"), None).cast(
+    text_numbers = pc.if_else(cast_numbers.is_valid(), pc.ascii_ltrim(texts, "+"), null(pa.string())).cast(
         pa.float64()
     )  # the cast to a double takes no +
     return mask(pc.greater(pc.abs(pc.subtract(text_numbers, cast_numbers)), pc.abs(cast_numbers)))

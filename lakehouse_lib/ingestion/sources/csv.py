@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv
 
-from lakehouse_lib.arrow.values import int64s, whole
+from lakehouse_lib.arrow.values import int64s, literal, numbers_of, whole
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.landing import source_path
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
@@ -34,6 +34,7 @@ from lakehouse_lib.store.regular_files import open_arrow
 
 NOT_TEXT = "not valid {encoding} text"
 _BUFFER = 1 << 20
+_NO_BREAKS = literal(0, pa.int32())
 _ROW = re.compile(r"(Row #)(\d+)")
 
 
@@ -85,7 +86,7 @@ def _parsed(block: _CsvBlock, source_format: SourceFormat, schema: pa.Schema) ->
     invalid: list[tuple[int, int, str]] = []
     with _refusals(block.path, source_format):
         if not block.data:
-            table = pa.schema([(name, pa.string()) for name in schema.names]).empty_table()
+            table = pa.Table.from_batches([], pa.schema([(name, pa.string()) for name in schema.names]))
         else:
             try:
                 table, invalid = _table(block, source_format, schema, pa.string())
@@ -101,10 +102,9 @@ def _parsed(block: _CsvBlock, source_format: SourceFormat, schema: pa.Schema) ->
 
 def _columns(header: bytes, path: Path, source_format: SourceFormat, schema: pa.Schema) -> tuple[tuple[str, ...], int]:
     """The columns in a file's header, and its number of lines."""
-    content = header if header.endswith((b"\n", b"\r")) else header + b"\n"
     reader = csv.open_csv(
-        pa.BufferReader(content),
-        csv.ReadOptions(use_threads=False, block_size=len(content) + 1),
+        pa.BufferReader(header),
+        csv.ReadOptions(use_threads=False, block_size=len(header) + 1),
         _parse_options(source_format),
     )
     names = reader.schema.names
@@ -231,7 +231,7 @@ class _RowLines:
         breaks = np.ones(len(self._columns[0]), np.int64)
         for column in self._columns:
             if pc.any(pc.match_substring(column, "\n")).as_py():
-                breaks += pc.fill_null(pc.count_substring(column, "\n"), 0).to_numpy(zero_copy_only=False)
+                breaks += numbers_of(pc.fill_null(pc.count_substring(column, "\n"), _NO_BREAKS), np.int32)
         return self._first + np.concatenate([[0], np.cumsum(breaks)])
 
 

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import pyarrow as pa
 
-from lakehouse_lib.arrow.values import int64s
+from lakehouse_lib.arrow.values import int64s, strings
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.landing import source_path
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
@@ -184,7 +184,7 @@ def _block(
         nested = np.fromiter((isinstance(value.get(name), _Nested) for value in objects), bool, len(objects))
         if nested.any():
             checks.append((name, "not a plain value", nested))
-    texts = [pa.array([_text(value.get(name)) for value in objects], pa.string()) for name in names]
+    texts = [strings([_text(value.get(name)) for value in objects]) for name in names]
     return TextBlock(texts, lambda: int64s(numbers), checks, faulty, line_count)
 
 

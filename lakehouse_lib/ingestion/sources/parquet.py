@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.types import rebuilt
-from lakehouse_lib.arrow.values import int64s
+from lakehouse_lib.arrow.values import bools, int64s, null, strings
 from lakehouse_lib.engine.parquet.footer import with_int96_in_utc
 from lakehouse_lib.engine.parquet.reader import DataFile
 from lakehouse_lib.errors import SourceRefusedError, UnsupportedFeatureError
@@ -59,7 +59,7 @@ def _converted(batch: pa.RecordBatch, stored: pa.Schema, file: DataFile, path: P
             if pa.types.is_timestamp(decoded_type) or pa.types.is_nested(decoded_type):
                 values = values.cast(decoded_type)
             values, garbled = _readable(values)
-            readable = pc.if_else(pa.array(garbled), None, values) if garbled.any() else values
+            readable = pc.if_else(bools(garbled), null(values.type), values) if garbled.any() else values
             column, wrong = cast_or_find(readable, field.type)
             columns.append(column)
             is_text = pa.types.is_string(field.type) and garbled.any()
@@ -92,7 +92,7 @@ class _Texts:
         try:
             return values.cast(pa.string())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            return pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())
+            return strings([None if value is None else str(value) for value in values.to_pylist()])
 
 
 def _readable(values: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
@@ -109,13 +109,13 @@ def _readable(values: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
     pending = [np.arange(len(values))]
     while pending:
         rows = pending.pop()
-        if _is_valid(values.take(pa.array(rows))):
+        if _is_valid(values.take(int64s(rows))):
             continue
         if len(rows) == 1:
             garbled[rows] = True
         else:
             pending += np.array_split(rows, 2)
-    return pc.if_else(pa.array(garbled), None, values) if pa.types.is_nested(values.type) else values, garbled
+    return pc.if_else(bools(garbled), null(values.type), values) if pa.types.is_nested(values.type) else values, garbled
 
 
 def _is_valid(values: Any) -> bool:

@@ -24,7 +24,7 @@ NEVER_CLOSED = "a quoted field is never closed"
 
 
 def record_blocks(read: Callable[[int], bytes], delimiter: str, quote: str) -> Iterator[bytes]:
-    """Blocks of whole records, in order, without a byte order mark.
+    """Blocks of whole records, in order, without a byte order mark. Each ends with a line break.
 
     Args:
         read: returns at most so many bytes of the text; empty at its end.
@@ -41,7 +41,8 @@ def record_blocks(read: Callable[[int], bytes], delimiter: str, quote: str) -> I
             if buffer:
                 if quote and _Quotes(buffer, delimiter, quote).is_open:
                     raise pa.ArrowInvalid(NEVER_CLOSED)
-                yield buffer
+                # Without it, pyarrow takes an empty last field for a quoted one if a quoted field precedes it.
+                yield buffer if buffer.endswith((b"\n", b"\r")) else buffer + b"\n"
             return
         end = _end_of_records(buffer, delimiter, quote)
         if end:

@@ -184,3 +184,11 @@ def test_a_last_record_without_a_line_break_may_end_a_block(tmp_path: Path, monk
         rows[-1][1] += "y" * (length % 6)
         path.write_bytes(gzip.compress("\n".join(map(",".join, rows)).encode()))
         assert records(path) == rows
+
+
+def test_an_empty_last_field_after_a_quoted_one_is_null(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    for text in ('"x",', '"x",\n', '"x","y"\n"x",'):
+        path.write_bytes(text.encode())
+        (block,) = [parse() for parse in read_csv(path, replace(FORMAT, null_text=""), SCHEMA)]
+        assert block.texts[1].to_pylist()[-1] is None
