@@ -72,11 +72,11 @@ def judge(rules: Sequence[RowRule], batch: pa.RecordBatch) -> Judgement:
     if not masks:
         return Judgement(None, bools([]), pa.nulls(0, POSITIONS), counts)
     flags = np.stack([flags_of(mask) for mask in masks.values()], axis=1)
-    passing: NDArray[np.bool_] = flags.all(axis=1)
+    passing = np.logical_and.reduce(flags, axis=1)
     breaks = ~flags[~passing]
     _, columns = np.nonzero(breaks)
     strict = np.array([rules[position].mostly >= 1 for position in masks])
-    doubtful: NDArray[np.bool_] = ~breaks[:, strict].any(axis=1)
+    doubtful = ~np.logical_or.reduce(breaks[:, strict], axis=1)
     return Judgement(
         bools(passing),
         bools(doubtful),

@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakehouse_lib.engine.quality import Rule
+from lakehouse_lib.ingestion.gate import row_expectations, table_expectations
+from lakehouse_lib.ingestion.gate.arguments import Arguments, NotTranslatedError
+from lakehouse_lib.ingestion.gate.condition import conjunction
+from lakehouse_lib.ingestion.gate.row_condition import row_condition
 from lakehouse_lib.ingestion.gate.row_rule import RowRule
 from lakehouse_lib.ingestion.gate.table_rule import TableRule
 from lakehouse_lib.schema import Schema
@@ -38,10 +42,35 @@ class Translation:
     rest: tuple[RestRule, ...]
 
 
-def translate(rules: Sequence[Rule], schema: Schema) -> Translation:  # noqa: ARG001
+def translate(rules: Sequence[Rule], schema: Schema) -> Translation:
     """Translate rules for record batches of a schema, in the types of ``schema.to_arrow()``.
 
-    A rule is translated only if its verdict is that of Great Expectations on Spark, in a session with the time zone UTC.
-    Nothing is raised for a rule that is not valid: it is among the rest, and Great Expectations refuses it.
+    A rule is translated only if its verdict is that of Great Expectations on Spark in a session in UTC. A rule that is
+    not valid is among the rest: nothing is raised for it here, and Great Expectations refuses it.
     """
-    return Translation((), (), tuple(RestRule(rule, "not translated yet") for rule in rules))
+    arrow = schema.to_arrow()
+    row_rules: list[RowRule] = []
+    table_rules: list[TableRule] = []
+    rest: list[RestRule] = []
+    for rule in rules:
+        arguments = Arguments(rule, arrow)
+        try:
+            if rule.type in row_expectations.EXPECTATIONS:
+                row_rules.append(_row_rule(arguments, schema))
+            elif rule.type in table_expectations.EXPECTATIONS:
+                measure = table_expectations.EXPECTATIONS[rule.type](arguments)
+                table_rules.append(TableRule(rule, row_condition(arguments, schema), measure))
+            else:
+                rest.append(RestRule(rule, f"{rule.type} is not translated"))
+        except NotTranslatedError as refusal:
+            rest.append(RestRule(rule, str(refusal)))
+    row_rules.sort(key=lambda row_rule: arrow.get_field_index(row_rule.rule.column or ""))
+    return Translation(tuple(row_rules), tuple(table_rules), tuple(rest))
+
+
+def _row_rule(arguments: Arguments, schema: Schema) -> RowRule:
+    expected, counted = row_expectations.EXPECTATIONS[arguments.rule.type](arguments)
+    condition = row_condition(arguments, schema)
+    if condition is not None:
+        counted = [*counted, condition]
+    return RowRule(arguments.rule, arguments.mostly(), conjunction(counted), expected)
