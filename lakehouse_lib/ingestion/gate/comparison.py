@@ -154,10 +154,10 @@ def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
 
 
 def _equals(value: Any, kind: pa.DataType) -> range:
-    numbers = range(*cut(value, kind))
-    if len(numbers) > 1:
+    first, after = cut(value, kind)
+    if after - first > 1:
         raise NotTranslatedError(f"several values of the column are {value} as a double")
-    return numbers
+    return range(first, after)
 
 
 def _check_digits(value: Any, kind: pa.DataType) -> None:

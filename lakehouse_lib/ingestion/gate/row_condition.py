@@ -83,6 +83,8 @@ def _comparison(name: Any, operator: str, value: Any, arrow: pa.Schema) -> Condi
     if operator in ("IN", "NOT_IN"):
         if not isinstance(value, list) or not value:
             raise NotTranslatedError("the row_condition has no list of values")
+        if any(isinstance(item, bool) for item in value):
+            raise NotTranslatedError("the row_condition has a list of booleans, which Great Expectations refuses")
         membership = among(column, [_sql_literal(item) for item in value])
         return membership if operator == "IN" else Not(membership)
     if operator not in ("==", "!=", "<", "<=", ">", ">="):
