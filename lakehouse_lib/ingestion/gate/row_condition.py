@@ -19,10 +19,13 @@ from lakehouse_lib.schema import Schema
 
 _LEGACY = re.compile(
     r"""col\("(?P<column>[^"\\]+)"\)
-    (?:(?P<notnull>\.notNull\(\))|\ ?(?P<operator>[<>=!]=|[<>])\ ?
+    (?:(?P<notnull>\.not[Nn]ull\(\))|\ ?(?P<operator>[<>=!]=|[<>])\ ?
     (?:(?P<number>[+-]?\d+(?:\.\d+)?)|"(?P<double>[\w.:\-]+)"|'(?P<single>[\w.:\-]+)'))\Z""",
     re.ASCII | re.VERBOSE,
 )
+_LEGACY_PARSERS = ("great_expectations", "great_expectations__experimental__")
+#: Great Expectations passes a text with another parser, or with none, to Spark.
+_SQL_PARSERS = (None, "spark", "pandas")
 _MOST_CONDITIONS = 100
 
 
@@ -39,11 +42,11 @@ def row_condition(arguments: Arguments, schema: Schema) -> Condition | None:
         if _count(value) > _MOST_CONDITIONS:
             raise NotTranslatedError("the row_condition has too many parts")
         return _tree(value, arguments.schema, schema, nested_in=())
-    if isinstance(value, str) and parser == "spark":
-        return _sql(value, schema)
-    if isinstance(value, str) and parser in ("great_expectations", "great_expectations__experimental__"):
+    if isinstance(value, str) and parser in _LEGACY_PARSERS:
         return _legacy(value, arguments.schema)
-    raise NotTranslatedError("the row_condition has no parser that is translated")
+    if isinstance(value, str) and parser in _SQL_PARSERS:
+        return _sql(value, schema)
+    raise NotTranslatedError("the row_condition is not valid")
 
 
 def _count(value: Mapping[str, Any]) -> int:
@@ -123,19 +126,9 @@ def _legacy(text: str, arrow: pa.Schema) -> Condition:
     match = _LEGACY.match(text)
     if match is None:
         raise NotTranslatedError("the row_condition is not a simple comparison")
-    column = column_of(match["column"], arrow)
     if match["notnull"]:
-        return HasValue(column.name)
-    value: Any = match["double"] or match["single"]
-    is_numeric = (
-        pa.types.is_integer(column.kind) or pa.types.is_floating(column.kind) or pa.types.is_decimal(column.kind)
-    )
-    if value is None or is_numeric:
-        value = _number(match["number"] or value)
-    return compare(column, match["operator"], value)
-
-
-def _number(text: str) -> int | float:
-    if not re.match(r"[+-]?\d+(\.\d+)?\Z", text, re.ASCII):
-        raise NotTranslatedError("the row_condition compares a number with a text")
-    return float(text) if "." in text else int(text)
+        return HasValue(column_of(match["column"], arrow).name)
+    number = match["number"]
+    if number is None:
+        return _comparison(match["column"], match["operator"], match["double"] or match["single"], arrow)
+    return _comparison(match["column"], match["operator"], float(number) if "." in number else int(number), arrow)

@@ -69,9 +69,12 @@ def _bound(value: Any) -> float | dt.date | None:
         return float(value)
     if isinstance(value, str) and _ISO_DATE.match(value):
         try:
-            return dt.date.fromisoformat(value)
+            day = dt.date.fromisoformat(value)
         except ValueError:
             raise NotTranslatedError(f"{value!r} is not a date") from None
+        if day.year < 1000:
+            raise NotTranslatedError("Great Expectations passes no date before the year 1000 to Spark")
+        return day
     raise NotTranslatedError(f"the bound {value!r} is neither a number nor a date such as 2024-01-31")
 
 
