@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse_lib.engine.quality import Rule
-from lakehouse_lib.ingestion.gate import RowRule, judge
+from lakehouse_lib.ingestion.gate import RowRule, TableRule, broken_rules, judge, violations
 from tests.gate.random_rows import COLUMNS
+
+#: The violations of each row of a load that fails, by its position: (column, rule).
+Violations = dict[int, list[tuple[str | None, str]]]
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ def spark_rows(spark: Any, rows: pa.Table, folder: Path) -> Any:
 
 
 def by_great_expectations(rules: Sequence[Rule], frame: Any) -> list[RowVerdict]:
-    """The verdicts of today's gate, in one pass over the rows."""
+    """The verdicts of the gate on Spark, in one pass over the rows."""
     from pyspark.sql import functions as F
 
     from lakehouse_lib.engine.spark.quality_gate import Gate, _row_rule
@@ -56,22 +60,77 @@ def by_great_expectations(rules: Sequence[Rule], frame: Any) -> list[RowVerdict]
     ]
 
 
-def by_arrow(rules: Sequence[RowRule], rows: pa.Table, step: int) -> list[RowVerdict]:
+def tables_by_great_expectations(rules: Sequence[Rule], frame: Any) -> list[bool]:
+    """For each rule about the batch as a whole, whether it is broken, by Great Expectations' own validation."""
+    from lakehouse_lib.engine.spark.quality_gate import Gate, _exception, _expectation
+
+    gate = Gate(_EmptyFrames(frame), [], frame, list(COLUMNS))
+    expectations = [_expectation(rule) for rule in rules]
+    results = gate._validator(gate._batch(frame)).graph_validate([each.configuration for each in expectations])
+    broken = {}
+    for result in results:
+        problem = _exception(result.exception_info)
+        assert problem is None, f"{result.expectation_config}: {problem}"
+        broken[result.expectation_config.meta["rule_id"]] = not result.success
+    return [broken[rule.id] for rule in rules]
+
+
+def expected_violations(rules: Sequence[Rule], verdicts: Sequence[RowVerdict]) -> Violations:
+    """The violations of a suite, as the gate on Spark decides them from the verdicts of its rules."""
+    by_row: Violations = {}
+    order = sorted(
+        range(len(rules)), key=lambda place: list(COLUMNS).index(rules[place].column) if rules[place].column else -1
+    )
+    for place in order:
+        rule, verdict = rules[place], verdicts[place]
+        mostly = float(rule.arguments.get("mostly", 1))
+        if mostly >= 1 or len(verdict.broken) > (1 - mostly) * verdict.counted:
+            for row in verdict.broken:
+                by_row.setdefault(row, []).append((rule.column, rule.id))
+    return by_row
+
+
+def by_arrow(rules: Sequence[RowRule], rows: pa.Table, step: int) -> tuple[list[RowVerdict], Violations]:
     """The verdicts of the gate on Arrow, which sees ``step`` rows at a time."""
     broken: list[list[int]] = [[] for _ in rules]
     counted = [0] * len(rules)
+    failing: list[int] = []
+    judgements = []
     for start in range(0, len(rows), step):
         (batch,) = rows.slice(start, step).combine_chunks().to_batches()
         judgement = judge(rules, batch)
+        judgements.append(judgement)
         passing = [True] * len(batch) if judgement.passing is None else judgement.passing.to_pylist()
-        failing = [start + place for place, passes in enumerate(passing) if not passes]
-        for row, positions in zip(failing, judgement.positions.to_pylist(), strict=True):
+        places = [start + place for place, passes in enumerate(passing) if not passes]
+        failing += places
+        for row, positions, doubtful in zip(
+            places, judgement.positions.to_pylist(), judgement.doubtful.to_pylist(), strict=True
+        ):
+            assert positions
+            assert doubtful == all(rules[position].mostly < 1 for position in positions)
             for position in positions:
                 broken[position].append(row)
         for position, rule in enumerate(rules):
             counted[position] += rule.applies(batch).true_count
-            assert judgement.counts.counted[position] in (0, rule.applies(batch).true_count)
-    return [RowVerdict(tuple(rows_of_rule), count) for rows_of_rule, count in zip(broken, counted, strict=True)]
+    verdicts = [RowVerdict(tuple(rows_of_rule), count) for rows_of_rule, count in zip(broken, counted, strict=True)]
+    total = sum((judgement.counts for judgement in judgements[1:]), judgements[0].counts)
+    for verdict, rule, rows_broken, rows_counted in zip(verdicts, rules, total.broken, total.counted, strict=True):
+        assert (rows_broken, rows_counted) == (len(verdict.broken), verdict.counted if rule.mostly < 1 else 0)
+    decided = broken_rules(rules, total)
+    lists = [entry for judgement in judgements for entry in violations(rules, judgement.positions, decided).to_pylist()]
+    by_row = {
+        row: [(entry["column"], entry["rule"]) for entry in entries]
+        for row, entries in zip(failing, lists, strict=True)
+        if entries
+    }
+    return verdicts, by_row
+
+
+def tables_by_arrow(rules: Sequence[TableRule], rows: pa.Table, step: int) -> list[bool]:
+    """The same by the gate on Arrow, which merges the states of ``step`` rows each."""
+    batches = [rows.slice(start, step).combine_chunks().to_batches()[0] for start in range(0, len(rows), step)]
+    states = [[pickle.loads(pickle.dumps(rule.measure(batch))) for batch in batches] for rule in rules]
+    return [rule.verdict(rule.merge(of_rule)) is not None for rule, of_rule in zip(rules, states, strict=True)]
 
 
 class _EmptyFrames:
@@ -80,5 +139,5 @@ class _EmptyFrames:
     def __init__(self, frame: Any) -> None:
         self._frame = frame
 
-    def createDataFrame(self, *_: Any) -> Any:  # noqa: N802
+    def createDataFrame(self, *_: Any) -> Any:
         return self._frame.limit(0)

@@ -16,12 +16,17 @@ _NUMBERS = ["i8", "i16", "i32", "i64", "j64", "money", "price", "exact", "huge",
 _TIMES = ["day", "end day", "at", "until", "clock"]
 _TEXTS = ["text", "name"]
 _PATTERNS = [
-    "", "a", "^a", "a$", "^a$", "^a|b$", "a$|b", "^$", "^.$", "^..$", ".", "^.*$", "^.+$", "^[a-z]+$", "^[^a]+$", "[^\\n]$", "^\\s*$", "\\s",
-    "\\S", "^\\S+$", "\\d", "^\\d+$", "\\D", "^\\w+$", "\\W", "[\\d.]", "[\\w.-]", "[a-]", "[-a]", "\\.", "^\\d{4}-\\d{2}-\\d{2}$",
-    "^[A-Z0-9._%+-]+@[a-z.]+\\.org$", "^(a|b)+$", "^(?:ab?c?)$", "(a+)+$", "a{2,}", "^a{1,3}$", "a??b", "^(a*)*$", "é", "[é-ü]", "^😀$", "😀|ß", "\\\\",
-    "\\t", "\\x00", "\\n", "\\r", "\\r$", "[\\r\\n]+$", "\\$", "[$^]", "_", "%", " ", "x@y", "^-?\\d+(\\.\\d+)?$", "\\[", "\\]", "]", "[^\\s]", "[^\\d]$",
+    "", "a", "^a", "a$", "^a$", "^a|b$", "a$|b", "^$", "^.$", "^..$", ".", "^.*$", "^.+$", "^[a-z]+$", "^[^a]+$",
+    "[^\\n]$", "^\\s*$", "\\s",
+    "\\S", "^\\S+$", "\\d", "^\\d+$", "\\D", "^\\w+$", "\\W", "[\\d.]", "[\\w.-]", "[a-]", "[-a]", "\\.",
+    "^\\d{4}-\\d{2}-\\d{2}$",
+    "^[A-Z0-9._%+-]+@[a-z.]+\\.org$", "^(a|b)+$", "^(?:ab?c?)$", "(a+)+$", "a{2,}", "^a{1,3}$", "a??b", "^(a*)*$",
+    "é", "[é-ü]", "^😀$", "😀|ß", "\\\\",
+    "\\t", "\\x00", "\\n", "\\r", "\\r$", "[\\r\\n]+$", "\\$", "[$^]", "_", "%", " ", "x@y", "^-?\\d+(\\.\\d+)?$",
+    "\\[", "\\]", "]", "[^\\s]", "[^\\d]$",
     # Not translated:
-    "\\b", "(?i)a", "(?=a)", "a++", "\\p{L}", "(?<n>a)", "(a$)", "[a&&b]", "[a[b]]", "\\Qa\\E", "\\1", "\\h", "\\R", "a{1001}", "\\z", "\\A", "\\uFFFF",
+    "\\b", "(?i)a", "(?=a)", "a++", "\\p{L}", "(?<n>a)", "(a$)", "[a&&b]", "[a[b]]", "\\Qa\\E", "\\1", "\\h", "\\R",
+    "a{1001}", "\\z", "\\A", "\\uFFFF",
 ]  # fmt: skip
 _PIECES = ["a", "b", "[ab]", "[^a]", ".", "\\d", "\\s", "\\S", "(a|b)", "(?:ab)", "\\.", "1", "-", "é", "\\w", "[^\\s]"]
 _FORMATS = ["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%d", "%H", "%Y", "%%", "a", "%j"]
@@ -32,8 +37,12 @@ def random_rule(random: Random, identity: str) -> Rule:
     kind, arguments = random.choice(_KINDS)(random)
     if random.random() < 0.3:
         arguments["mostly"] = random.choice([0, 0.25, 0.5, 0.75, 0.9, 1, 1.0])
-    if random.random() < 0.3 and kind not in _WITHOUT_CONDITION:
+    if random.random() < 0.3:
         arguments |= _row_condition(random)
+    return _rule(kind, arguments, identity)
+
+
+def _rule(kind: str, arguments: dict[str, Any], identity: str) -> Rule:
     suite = {"expectations": [{"type": kind, "kwargs": arguments, "meta": {"rule_id": identity}}]}
     return read_rules(suite, list(COLUMNS))[0]
 
@@ -97,7 +106,10 @@ def _sets(random: Random) -> tuple[str, dict[str, Any]]:
 def _pattern(random: Random) -> str:
     if random.random() < 0.7:
         return random.choice(_PATTERNS)
-    pieces = [random.choice(_PIECES) + random.choice(["", "", "*", "+", "?", "{2}", "*?"]) for _ in range(random.randint(1, 4))]
+    pieces = [
+        random.choice(_PIECES) + random.choice(["", "", "*", "+", "?", "{2}", "*?"])
+        for _ in range(random.randint(1, 4))
+    ]
     return random.choice(["", "^"]) + "".join(pieces) + random.choice(["", "$", "$", "|b"])
 
 
@@ -106,7 +118,10 @@ def _patterns(random: Random) -> tuple[str, dict[str, Any]]:
     column = random.choice(_TEXTS)
     if random.random() < 0.7:
         return f"expect_column_values_to_{negation}match_regex", {"column": column, "regex": _pattern(random)}
-    arguments: dict[str, Any] = {"column": column, "regex_list": [_pattern(random) for _ in range(random.randint(1, 3))]}
+    arguments: dict[str, Any] = {
+        "column": column,
+        "regex_list": [_pattern(random) for _ in range(random.randint(1, 3))],
+    }
     if not negation and random.random() < 0.6:
         arguments["match_on"] = random.choice(["any", "all"])
     return f"expect_column_values_to_{negation}match_regex_list", arguments
@@ -156,13 +171,23 @@ def _pairs(random: Random) -> tuple[str, dict[str, Any]]:
 
 
 def _several(random: Random) -> tuple[str, dict[str, Any]]:
-    families = [["i8", "i16", "i32", "i64", "j64"], ["f64", "g64"], ["money", "price", "small"], _NUMBERS, _TIMES, _TEXTS]
+    families = [
+        ["i8", "i16", "i32", "i64", "j64"],
+        ["f64", "g64"],
+        ["money", "price", "small"],
+        _NUMBERS,
+        _TIMES,
+        _TEXTS,
+    ]
     family = random.choice(families)
     arguments: dict[str, Any] = {"column_list": random.sample(family, random.randint(2, min(3, len(family))))}
     if random.random() < 0.6:
         arguments["ignore_row_if"] = random.choice(["all_values_are_missing", "any_value_is_missing", "never"])
     if random.random() < 0.4:
-        return "expect_multicolumn_sum_to_equal", {**arguments, "sum_total": random.choice([0, 1, 2, 3.0, 0.3, 10, 0.4])}
+        return "expect_multicolumn_sum_to_equal", {
+            **arguments,
+            "sum_total": random.choice([0, 1, 2, 3.0, 0.3, 10, 0.4]),
+        }
     names = ["expect_multicolumn_values_to_be_equal", "expect_select_column_values_to_be_unique_within_record"]
     return random.choice(names), arguments
 
@@ -176,12 +201,16 @@ def _row_condition(random: Random) -> dict[str, Any]:
         value = _value(random, column)
         text = f'"{value}"' if isinstance(value, str) else str(value)
         operator = random.choice(["==", "!=", "<", "<=", ">", ">="])
-        condition = random.choice([f'col("{column}") {operator} {text}', f'col("{column}"){operator}{text}', f'col("{column}").notNull()'])
+        condition = random.choice(
+            [f'col("{column}") {operator} {text}', f'col("{column}"){operator}{text}', f'col("{column}").notNull()']
+        )
         parser = random.choice(["great_expectations", "great_expectations__experimental__"])
         return {"row_condition": condition, "condition_parser": parser}
     conditions = [
-        "i64 > 2", "i32 = 1 OR text = 'a'", "text LIKE 'a%'", "NOT flag", "text IS NULL", "day >= '2024-01-01'", "money < 1.5", "f64 > 0.1",
-        "name IN ('a', 'b') AND i8 <> 0", "length(text) > 1", "f64 = 'NaN'", "price BETWEEN 1 AND 5", "exact = 0.1", "flag = true",
+        "i64 > 2", "i32 = 1 OR text = 'a'", "text LIKE 'a%'", "NOT flag", "text IS NULL", "day >= '2024-01-01'",
+        "money < 1.5", "f64 > 0.1",
+        "name IN ('a', 'b') AND i8 <> 0", "length(text) > 1", "f64 = 'NaN'", "price BETWEEN 1 AND 5", "exact = 0.1",
+        "flag = true",
     ]  # fmt: skip
     return {"row_condition": random.choice(conditions), "condition_parser": "spark"}
 
@@ -194,11 +223,80 @@ def _condition(random: Random, depth: int = 0) -> dict[str, Any]:
     if random.random() < 0.25:
         return {"type": "nullity", "column": {"name": column}, "is_null": random.choice([True, False])}
     operator = random.choice(["==", "!=", "<", "<=", ">", ">=", "IN", "NOT_IN"])
-    value = [_value(random, column) for _ in range(random.randint(1, 3))] if operator.endswith("IN") else _value(random, column)
+    value = (
+        [_value(random, column) for _ in range(random.randint(1, 3))]
+        if operator.endswith("IN")
+        else _value(random, column)
+    )
     return {"type": "comparison", "column": {"name": column}, "operator": operator, "parameter": value}
 
 
 _KINDS: list[Callable[[Random], tuple[str, dict[str, Any]]]] = [
-    _nulls, _between, _between, _sets, _sets, _patterns, _patterns, _lengths, _parsed, _pairs, _pairs, _several, _several,
+    _nulls, _between, _between, _sets, _sets, _patterns, _patterns, _lengths, _parsed, _pairs, _pairs, _several,
+    _several,
 ]  # fmt: skip
-_WITHOUT_CONDITION: set[str] = set()
+
+
+def random_table_rule(random: Random, identity: str) -> Rule:
+    """A rule about the batch as a whole; some rules are not valid."""
+    kind, arguments = random.choice(_TABLE_KINDS)(random)
+    if random.random() < 0.3 and not kind.endswith(("_type", "_type_list")):
+        arguments |= _row_condition(random)
+    return _rule(kind, arguments, identity)
+
+
+def _row_counts(random: Random) -> tuple[str, dict[str, Any]]:
+    if random.random() < 0.3:
+        return "expect_table_row_count_to_equal", {"value": random.choice([0, 1, 40])}
+    return "expect_table_row_count_to_be_between", _ends(random, [0, 1, 5, 39, 40, 41])
+
+
+def _shares(random: Random) -> tuple[str, dict[str, Any]]:
+    name = "expect_column_proportion_of_non_null_values_to_be_between"
+    return name, {"column": random.choice(list(COLUMNS)), **_ends(random, [0, 0.25, 0.5, 0.9, 1, 1.0])}
+
+
+def _aggregates(random: Random) -> tuple[str, dict[str, Any]]:
+    aggregate = random.choice(["min", "max", "sum", "mean"])
+    column = random.choice([*_NUMBERS, "day"] if aggregate in ("min", "max") else _NUMBERS)
+    return f"expect_column_{aggregate}_to_be_between", {"column": column, **_bounds(random, column)}
+
+
+def _distinct_sets(random: Random) -> tuple[str, dict[str, Any]]:
+    column = random.choice([*_NUMBERS, *_TIMES, *_TEXTS, "flag"])
+    if random.random() < 0.5:
+        pool = [json_value(value, random) for value in COLUMNS[column][1]]
+        values = [value for value in pool if not isinstance(value, int) or random.random() < 0.9]
+    else:
+        values = [_value(random, column) for _ in range(random.randint(0, 4))]
+    return random.choice(_DISTINCT_SETS), {"column": column, "value_set": values}
+
+
+def _distinct_counts(random: Random) -> tuple[str, dict[str, Any]]:
+    name = "expect_column_unique_value_count_to_be_between"
+    return name, {"column": random.choice(list(COLUMNS)), **_ends(random, [0, 1, 2, 5, 8, 20_000])}
+
+
+def _types(random: Random) -> tuple[str, dict[str, Any]]:
+    column = random.choice(list(COLUMNS))
+    names = [random.choice(_SPARK_TYPES) for _ in range(random.randint(1, 3))]
+    if random.random() < 0.5:
+        return "expect_column_values_to_be_of_type", {"column": column, "type_": names[0]}
+    return "expect_column_values_to_be_in_type_list", {"column": column, "type_list": names}
+
+
+def _ends(random: Random, values: list[Any]) -> dict[str, Any]:
+    low, high = sorted(random.choice(values) for _ in range(2))
+    ends = random.choice([{"min_value": low, "max_value": high}, {"min_value": low}, {"max_value": high}])
+    return ends | ({random.choice(["strict_min", "strict_max"]): True} if random.random() < 0.3 else {})
+
+
+_DISTINCT_SETS = [f"expect_column_distinct_values_to_{verb}_set" for verb in ("be_in", "contain", "equal")]
+_SPARK_TYPES = [
+    "ByteType", "ShortType", "IntegerType", "LongType", "IntegralType", "FloatType", "DoubleType", "DecimalType",
+    "StringType", "BinaryType",
+    "BooleanType", "DateType", "TimestampType", "TimestampNTZType", "ArrayType", "StructType", "NumericType", "NoType",
+]  # fmt: skip
+_TABLE_KINDS: list[Callable[[Random], tuple[str, dict[str, Any]]]] = [
+    _row_counts, _shares, _aggregates, _aggregates, _aggregates, _distinct_sets, _distinct_counts, _types,
+]  # fmt: skip

@@ -225,7 +225,7 @@ class Not:
 
 
 @dataclass(frozen=True)
-class All:
+class AllOf:
     operands: tuple[Condition, ...]
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
@@ -233,7 +233,7 @@ class All:
 
 
 @dataclass(frozen=True)
-class Any:
+class AnyOf:
     operands: tuple[Condition, ...]
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
@@ -244,7 +244,7 @@ def conjunction(operands: list[Condition]) -> Condition | None:
     """The condition that all operands hold; None: there are none."""
     if not operands:
         return None
-    return operands[0] if len(operands) == 1 else All(tuple(operands))
+    return operands[0] if len(operands) == 1 else AllOf(tuple(operands))
 
 
 def _null_where_null(mask: pa.Array, values: pa.Array) -> pa.Array:

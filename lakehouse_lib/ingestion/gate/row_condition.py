@@ -76,7 +76,7 @@ def _tree(value: Mapping[str, Any], arrow: pa.Schema, schema: Schema, nested_in:
             if not all(isinstance(part, Mapping) for part in parts):
                 raise NotTranslatedError("the row_condition is not valid")
             operands = tuple(_tree(part, arrow, schema, (*nested_in, kind)) for part in parts)
-            return conditions.All(operands) if kind == "and" else conditions.Any(operands)
+            return conditions.AllOf(operands) if kind == "and" else conditions.AnyOf(operands)
     raise NotTranslatedError("the row_condition is not valid, or not translated")
 
 

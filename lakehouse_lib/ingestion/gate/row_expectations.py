@@ -108,11 +108,11 @@ def _match_list(arguments: Arguments, column: Column) -> Condition:
         return _matches(column, "|".join(patterns))
     if match_on != "all":
         raise NotTranslatedError("match_on is neither any nor all")
-    return conditions.All(tuple(_matches(column, pattern) for pattern in patterns))
+    return conditions.AllOf(tuple(_matches(column, pattern) for pattern in patterns))
 
 
 def _match_none(arguments: Arguments, column: Column) -> Condition:
-    return conditions.All(tuple(Not(_matches(column, pattern)) for pattern in arguments.texts("regex_list")))
+    return conditions.AllOf(tuple(Not(_matches(column, pattern)) for pattern in arguments.texts("regex_list")))
 
 
 def _length_between(arguments: Arguments, column: Column) -> Condition:
@@ -189,9 +189,9 @@ def _counted(
     ignored = arguments.rule.arguments.get("ignore_row_if", all_missing)
     present = tuple(HasValue(column.name) for column in columns)
     if ignored == all_missing:
-        return [conditions.Any(present)]
+        return [conditions.AnyOf(present)]
     if ignored == any_missing:
-        return [conditions.All(present)]
+        return [conditions.AllOf(present)]
     if ignored != none:
         raise NotTranslatedError("ignore_row_if is not valid")
     return []
@@ -215,8 +215,8 @@ def _pair_in_set(arguments: Arguments, left: Column, right: Column) -> Condition
     pairs = arguments.items("value_pairs_set")
     if not pairs or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         raise NotTranslatedError("value_pairs_set is not a list of pairs")
-    return conditions.Any(
-        tuple(conditions.All((_equal_value(left, first), _equal_value(right, second))) for first, second in pairs)
+    return conditions.AnyOf(
+        tuple(conditions.AllOf((_equal_value(left, first), _equal_value(right, second))) for first, second in pairs)
     )
 
 
@@ -224,15 +224,15 @@ def _equal_value(column: Column, value: Any) -> Condition:
     """``column <=> value``, which is never null."""
     if value is None:
         return HasValue(column.name, inverted=True)
-    return conditions.All((HasValue(column.name), compare(column, "==", value)))
+    return conditions.AllOf((HasValue(column.name), compare(column, "==", value)))
 
 
 def _all_equal(_: Arguments, columns: list[Column]) -> Condition:
-    return conditions.All(tuple(_equal(columns[0], column) for column in columns[1:]))
+    return conditions.AllOf(tuple(_equal(columns[0], column) for column in columns[1:]))
 
 
 def _all_different(_: Arguments, columns: list[Column]) -> Condition:
-    return Not(conditions.Any(tuple(_equal(left, right) for left, right in combinations(columns, 2))))
+    return Not(conditions.AnyOf(tuple(_equal(left, right) for left, right in combinations(columns, 2))))
 
 
 def _equal(left: Column, right: Column) -> Pair:

@@ -1,0 +1,54 @@
+"""``make test-gate``: random suites by the thousand, judged by Great Expectations on Spark and by the gate on Arrow."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import secrets
+import sys
+import time
+import warnings
+
+from tests.gate.campaign import SUITES, Tally, play
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.gate", description=__doc__)
+    parser.add_argument("--suites", type=int, default=10_000, help="number of suites; default: 10,000")
+    parser.add_argument("--seed", type=int, default=None, help="seed of the first round; default: a new one")
+    options = parser.parse_args()
+    seed = options.seed if options.seed is not None else secrets.randbelow(10**9)
+    warnings.simplefilter("ignore")
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        # The expressions are new in each round, so that compiling them takes longer than evaluating them.
+        "spark.sql.codegen.wholeStage": "false",
+    }
+    spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    total, begun = Tally(), time.monotonic()
+    print(f"seed {seed}: {options.suites:,} suites", flush=True)
+    while total.suites < options.suites:
+        tally = play(spark, seed, min(SUITES, options.suites - total.suites))
+        for finding in tally.findings:
+            print(finding, flush=True)
+        total.add(tally)
+        seed += 1
+        print(
+            f"{total.suites:>9,} suites {time.monotonic() - begun:6.0f} s  {total.translated:,} rules translated, "
+            f"{total.rest:,} not, {len(total.findings)} findings",
+            flush=True,
+        )
+    spark.stop()
+    return 1 if total.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

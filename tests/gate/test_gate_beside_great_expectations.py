@@ -1,0 +1,22 @@
+"""A short form of ``make test-gate``: the gate on Arrow has the verdicts of Great Expectations on Spark."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakehouse_lib.engine.spark.session_settings import session_settings
+from tests.gate.campaign import play
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:module 'sre_constants' is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_suites_have_the_verdicts_of_great_expectations(spark: SparkSession, seed: int) -> None:
+    with session_settings(spark, {"spark.sql.session.timeZone": "UTC"}):
+        tally = play(spark, seed)
+    assert tally.findings == []
+    assert tally.translated > tally.rest
