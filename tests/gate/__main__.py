@@ -10,12 +10,16 @@ import time
 import warnings
 
 from tests.gate.campaign import SUITES, Tally, play
+from tests.gate.recorded import record
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.gate", description=__doc__)
     parser.add_argument("--suites", type=int, default=10_000, help="number of suites; default: 10,000")
     parser.add_argument("--seed", type=int, default=None, help="seed of the first round; default: a new one")
+    parser.add_argument(
+        "--record", action="store_true", help="record the verdicts of tests/gate/recorded_verdicts.json"
+    )
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else secrets.randbelow(10**9)
     warnings.simplefilter("ignore")
@@ -33,6 +37,9 @@ def main() -> int:
     }
     spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
+    if options.record:
+        record(spark)
+        return 0
     total, begun = Tally(), time.monotonic()
     print(f"seed {seed}: {options.suites:,} suites", flush=True)
     while total.suites < options.suites:

@@ -17,7 +17,7 @@ from tests.gate.random_rules import random_rule, random_table_rule
 
 ROWS = 40
 #: Suites of one round are judged on the same rows, in one pass of Spark.
-SUITES = 25
+SUITES = 100
 
 
 @dataclass

@@ -151,7 +151,7 @@ def _parsed(random: Random) -> tuple[str, dict[str, Any]]:
 
 
 def _pairs(random: Random) -> tuple[str, dict[str, Any]]:
-    family = random.choice([_NUMBERS, _NUMBERS, _TIMES, _TEXTS, ["flag", "sold"]])
+    family = random.choice([_NUMBERS, _NUMBERS, ["f64", "g64", "f32"], _TIMES, _TEXTS, ["flag", "sold"]])
     left, right = random.choice(family), random.choice(family)
     arguments: dict[str, Any] = {"column_A": left, "column_B": right}
     if random.random() < 0.6:

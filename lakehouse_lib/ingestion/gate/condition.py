@@ -174,9 +174,9 @@ class Pair:
         result = (pc.greater if self.operator == ">" else pc.greater_equal)(left, right)
         if not pa.types.is_floating(self.kind):
             return result
-        if self.operator == ">=":
-            return pc.or_kleene(result, pc.and_kleene(pc.is_nan(left), right.is_valid()))
-        return pc.and_kleene(pc.or_kleene(result, pc.is_nan(left)), pc.invert(pc.is_nan(right)))
+        # ``or_`` and ``and_`` are null if an operand is, as the comparison has to be.
+        result = pc.or_(result, pc.is_nan(left))
+        return result if self.operator == ">=" else pc.and_(result, pc.invert(pc.is_nan(right)))
 
     def _equal(self, left: pa.Array, right: pa.Array) -> pa.Array:
         equal = pc.equal(left, right)
