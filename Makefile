@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo up down test test-slow test-all test-faults test-upkeep test-worker-kills test-s3 test-spark-s3 test-floor test-install interop interop-commits interop-commits-s3 differential fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-dml bench-large-merge bench-maintenance bench-log bench-commit bench-checkpoint package lock prerequisites clean
+.PHONY: help demo up down test test-slow test-all test-faults test-upkeep test-gate test-worker-kills test-s3 test-spark-s3 test-floor test-install interop interop-commits interop-commits-s3 differential fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-dml bench-large-merge bench-maintenance bench-log bench-commit bench-checkpoint package lock prerequisites clean
 
 # Of the caller's environment only pip's own settings and the choice of Java have an effect.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -23,7 +23,7 @@ in_parallel := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # What `make test-all` runs: at the same time the tests that keep the processors busy, and those that often wait for a
 # server, another process or a download. Each list runs in its order.
-busy_tests := test test-slow simulate simulate-orders simulate-verbs simulate-mutants differential fuzz test-faults test-upkeep test-floor
+busy_tests := test test-slow simulate simulate-orders simulate-verbs simulate-mutants differential fuzz test-faults test-upkeep test-gate test-floor
 waiting_tests := interop interop-commits interop-commits-s3 test-worker-kills test-s3 test-spark-s3 test-install
 all_logs := .cache/test-all
 
@@ -81,6 +81,9 @@ test-faults: $(installed) ## Kill random processes among 16 writers, and check t
 
 test-upkeep: $(installed) ## Write and read a table beside its maintenance for ten minutes, and compare the rows (SECONDS=...)
 	@$(python) -m tests.upkeep $(if $(SECONDS),--seconds $(SECONDS))
+
+test-gate: prerequisites $(installed) ## Judge 10,000 random suites by Great Expectations on Spark and by the gate on Arrow (SUITES=..., SEED=...)
+	@$(python) -m tests.gate $(if $(SUITES),--suites $(SUITES)) $(if $(SEED),--seed $(SEED))
 
 test-worker-kills: prerequisites $(installed) ## Kill an Airflow worker at ten moments of a job, and check that no secret is left in a file (ten minutes)
 	@$(python) -m pytest -m '' tests/airflow/worker_kills.py

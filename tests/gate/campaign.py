@@ -61,24 +61,24 @@ def play(spark: Any, seed: int, suites: int = SUITES) -> Tally:
         frame = judges.spark_rows(spark, rows, Path(folder))
         expected = _each(judges.by_great_expectations, row_rules, frame, report)
         expected_tables = _each(judges.tables_by_great_expectations, table_rules, frame, report)
-    for rule, broken, ours in zip(
+    for rule, is_broken, is_broken_here in zip(
         table_rules, expected_tables, judges.tables_by_arrow(table_rules, rows, step), strict=True
     ):
-        if broken is not None and broken != ours:
-            report(f"{rule.rule} is {'broken' if broken else 'kept'} by Great Expectations only")
+        if is_broken is not None and is_broken != is_broken_here:
+            report(f"{rule.rule} is {'broken' if is_broken else 'kept'} by Great Expectations only")
     at = 0
     for translation in translations:
         rules_of_suite = translation.row_rules
-        theirs = expected[at : at + len(rules_of_suite)]
+        expected_of_suite = expected[at : at + len(rules_of_suite)]
         at += len(rules_of_suite)
         verdicts, violations = judges.by_arrow(rules_of_suite, rows, step)
         before = len(tally.findings)
-        for row_rule, verdict, our_verdict in zip(rules_of_suite, theirs, verdicts, strict=True):
+        for row_rule, verdict, our_verdict in zip(rules_of_suite, expected_of_suite, verdicts, strict=True):
             if verdict is not None and verdict != our_verdict:
                 report(f"{row_rule.rule}: Great Expectations {verdict}, the gate on Arrow {our_verdict}")
-        if None not in theirs and len(tally.findings) == before:
+        if None not in expected_of_suite and len(tally.findings) == before:
             plain = [row_rule.rule for row_rule in rules_of_suite]
-            if violations != judges.expected_violations(plain, theirs):
+            if violations != judges.expected_violations(plain, expected_of_suite):
                 report(f"the violations of {', '.join(map(str, plain))} differ: {violations}")
     return tally
 

@@ -21,7 +21,6 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse_lib.arrow.values import column as array_of
-from lakehouse_lib.arrow.values import literal
 from lakehouse_lib.ingestion.gate.arguments import Column, NotTranslatedError
 from lakehouse_lib.ingestion.gate.condition import Condition, Not, OneOf, Range
 
@@ -55,7 +54,7 @@ def between(column: Column, low: Any, high: Any, *, strict_low: bool = False, st
         return _whole_range(column, first, last)
     if pa.types.is_boolean(kind) and (low is None or low is not high):
         raise NotTranslatedError("booleans have no order")
-    ends = [None if value is None else _scalar(value, kind) for value in (low, high)]
+    ends = [None if value is None else _single(value, kind) for value in (low, high)]
     return Range(column.name, ends[0], ends[1], strict_low, strict_high)
 
 
@@ -71,7 +70,7 @@ def among(column: Column, values: Sequence[Any]) -> Condition:
         numbers = {number for value in values for number in _equals(value, kind) if least <= number <= most}
         return OneOf(column.name, whole_numbers(sorted(numbers), kind))
     if pa.types.is_floating(kind):
-        doubles = {_scalar(value, kind).as_py() for value in values}
+        doubles = {_double(value) for value in values}
         if 0.0 in doubles:
             doubles -= {0.0}
             zeros = [0.0, -0.0]
@@ -79,8 +78,9 @@ def among(column: Column, values: Sequence[Any]) -> Condition:
             zeros = []
         numbers_of_kind = [number for number in doubles if pa.types.is_float64(kind) or _is_float(number)]
         return OneOf(column.name, array_of([*sorted(numbers_of_kind), *zeros], kind))
-    scalars = [_scalar(value, kind).as_py() for value in values]
-    return OneOf(column.name, array_of(list(dict.fromkeys(scalars)), kind))
+    for value in values:
+        _single(value, kind)
+    return OneOf(column.name, array_of(list(dict.fromkeys(values)), kind))
 
 
 def cut(value: Any, kind: pa.DataType) -> tuple[int, int]:
@@ -125,7 +125,7 @@ def _whole_range(column: Column, first: int | None, last: int | None) -> Conditi
         return nothing
     if low == least and high == most:
         return Not(nothing)
-    ends = [whole_numbers([number], column.kind)[0] for number in (low, high)]
+    ends = [whole_numbers([number], column.kind) for number in (low, high)]
     return Range(column.name, None if low == least else ends[0], None if high == most else ends[1])
 
 
@@ -198,14 +198,12 @@ def _moment(value: Any, kind: pa.DataType) -> int:
     return days if is_date else days * _DAY
 
 
-def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
+def _single(value: Any, kind: pa.DataType) -> pa.Array:
     """A literal in the type in which it is compared with a column that is no whole number."""
     if pa.types.is_floating(kind):
-        return literal(_double(value), pa.float64())
-    if pa.types.is_string(kind) and isinstance(value, str):
-        return literal(value, kind)
-    if pa.types.is_boolean(kind) and isinstance(value, bool):
-        return literal(value, kind)
+        return array_of([_double(value)], pa.float64())
+    if (pa.types.is_string(kind) and isinstance(value, str)) or (pa.types.is_boolean(kind) and isinstance(value, bool)):
+        return array_of([value], kind)
     raise NotTranslatedError(f"a {type(value).__name__} is compared with a column of the type {kind}")
 
 

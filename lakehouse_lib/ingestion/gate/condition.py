@@ -57,14 +57,15 @@ class Range:
     """Whether a value is in a range.
 
     Attributes:
-        low, high: scalars of the column's type; None: the range has no such end.
+        low, high: arrays of one value of the column's type, or of doubles for a float; None: the range has no such end.
+            A scalar of a date after the year 9999 could not be pickled.
         strict_low, strict_high: whether the end itself is outside.
         length: whether the range is about the length of texts in characters, or of binaries in bytes.
     """
 
     column: str
-    low: pa.Scalar | None
-    high: pa.Scalar | None
+    low: pa.Array | None
+    high: pa.Array | None
     strict_low: bool = False
     strict_high: bool = False
     length: bool = False
@@ -77,11 +78,11 @@ class Range:
         parts = []
         if self.low is not None:
             if pa.types.is_floating(values.type):  # NaN is not below any number
-                parts.append(pc.invert((pc.less_equal if self.strict_low else pc.less)(values, self.low)))
+                parts.append(pc.invert((pc.less_equal if self.strict_low else pc.less)(values, self.low[0])))
             else:
-                parts.append((pc.greater if self.strict_low else pc.greater_equal)(values, self.low))
+                parts.append((pc.greater if self.strict_low else pc.greater_equal)(values, self.low[0]))
         if self.high is not None:
-            parts.append((pc.less if self.strict_high else pc.less_equal)(values, self.high))
+            parts.append((pc.less if self.strict_high else pc.less_equal)(values, self.high[0]))
         return reduce(pc.and_kleene, parts)
 
 
@@ -191,19 +192,19 @@ class Sum:
 
     Attributes:
         kind: the type to which the columns are cast before they are added: double, or a decimal.
-        low, high: scalars of the sum's type; both ends are in the range.
+        low, high: arrays of one value, of the sum's type; both ends are in the range.
     """
 
     columns: tuple[str, ...]
     kind: pa.DataType
-    low: pa.Scalar
-    high: pa.Scalar
+    low: pa.Array
+    high: pa.Array
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         zero = _zero(self.kind)
         terms = [pc.fill_null(batch.column(name).cast(self.kind), zero) for name in self.columns]
         total = reduce(pc.add, terms)
-        return pc.and_(pc.greater_equal(total, self.low), pc.less_equal(total, self.high))
+        return pc.and_(pc.greater_equal(total, self.low[0]), pc.less_equal(total, self.high[0]))
 
 
 @dataclass(frozen=True)

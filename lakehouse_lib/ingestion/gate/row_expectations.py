@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse_lib.arrow.values import literal
+from lakehouse_lib.arrow.values import column as array_of
 from lakehouse_lib.ingestion.gate import condition as conditions
 from lakehouse_lib.ingestion.gate.arguments import Arguments, Column, NotTranslatedError, is_number
 from lakehouse_lib.ingestion.gate.comparison import DIGITS, among, between, compare, cut, is_whole, whole_numbers
@@ -136,7 +136,7 @@ def _length(column: Column, low: int | None, high: int | None, strict_low: bool,
         raise NotTranslatedError("the column has no length")
     if any(value is not None and abs(value) >= 2**31 for value in (low, high)):
         raise NotTranslatedError("the length is out of range")
-    first, last = (None if value is None else literal(value, pa.int32()) for value in (low, high))
+    first, last = (None if value is None else array_of([value], pa.int32()) for value in (low, high))
     return Range(column.name, first, last, strict_low, strict_high, length=True)
 
 
@@ -246,7 +246,7 @@ def _sum(arguments: Arguments, columns: list[Column]) -> Condition:
     kinds = [column.kind for column in columns]
     names = tuple(column.name for column in columns)
     if all(pa.types.is_float64(kind) for kind in kinds):
-        end = literal(float(total), pa.float64())
+        end = array_of([float(total)], pa.float64())
         return conditions.Sum(names, pa.float64(), end, end)
     if all(pa.types.is_integer(kind) for kind in kinds):
         digits, scale = 19, 0
@@ -261,7 +261,7 @@ def _sum(arguments: Arguments, columns: list[Column]) -> Condition:
     first, after = cut(float(total), widest)
     if first > most or after - 1 < -most or first == after:
         return conditions.Constant(False)
-    low, high = whole_numbers([max(first, -most), min(after - 1, most)], widest)
+    low, high = (whole_numbers([number], widest) for number in (max(first, -most), min(after - 1, most)))
     return conditions.Sum(names, pa.decimal128(digits + scale, scale), low, high)
 
 

@@ -29,8 +29,8 @@ def test_row_rules_have_the_recorded_verdicts_of_great_expectations() -> None:
     }
     for step in (7, 60):
         verdicts, _ = judges.by_arrow(translation.row_rules, recorded_rows(), step)
-        ours = {rule.rule.id: verdict for rule, verdict in zip(translation.row_rules, verdicts, strict=True)}
-        assert ours == recorded
+        by_rule = {rule.rule.id: verdict for rule, verdict in zip(translation.row_rules, verdicts, strict=True)}
+        assert by_rule == recorded
     assert sum(bool(verdict.broken) for verdict in recorded.values()) > len(recorded) / 2
 
 
