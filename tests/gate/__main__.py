@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import secrets
 import sys
 import time
@@ -24,6 +25,8 @@ def main() -> int:
     seed = options.seed if options.seed is not None else secrets.randbelow(10**9)
     warnings.simplefilter("ignore")
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    os.environ["TZ"] = "UTC"
+    time.tzset()
     from pyspark.sql import SparkSession
 
     settings = {

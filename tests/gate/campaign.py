@@ -37,7 +37,10 @@ class Tally:
 
 
 def play(spark: Any, seed: int, suites: int = SUITES) -> Tally:
-    """Compare the verdicts on random suites; a seed always gives the same rows and suites."""
+    """Compare the verdicts on random suites; a seed always gives the same rows and suites.
+
+    The time zone of the process and of the session is UTC.
+    """
     random = Random(seed)
     rows = random_rows(random, ROWS)
     tally = Tally(suites)

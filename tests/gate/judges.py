@@ -64,6 +64,7 @@ def tables_by_great_expectations(rules: Sequence[Rule], frame: Any) -> list[bool
     """For each rule about the batch as a whole, whether it is broken, by Great Expectations' own validation."""
     from lakehouse_lib.engine.spark.quality_gate import Gate, _exception, _expectation
 
+    frame = frame.drop("__row")
     gate = Gate(_EmptyFrames(frame), [], frame, list(COLUMNS))
     expectations = [_expectation(rule) for rule in rules]
     results = gate._validator(gate._batch(frame)).graph_validate([each.configuration for each in expectations])

@@ -24,8 +24,9 @@ _PATTERNS = [
     "é", "[é-ü]", "^😀$", "😀|ß", "\\\\",
     "\\t", "\\x00", "\\n", "\\r", "\\r$", "[\\r\\n]+$", "\\$", "[$^]", "_", "%", " ", "x@y", "^-?\\d+(\\.\\d+)?$",
     "\\[", "\\]", "]", "[^\\s]", "[^\\d]$",
+    "(?i)a", "(?i)^[a-k]+$", "(?i)[^i-k]", "(?i)É|ß$", "(?i)[A-a]", "(?i)null|nan",
     # Not translated:
-    "\\b", "(?i)a", "(?=a)", "a++", "\\p{L}", "(?<n>a)", "(a$)", "[a&&b]", "[a[b]]", "\\Qa\\E", "\\1", "\\h", "\\R",
+    "\\b", "(?s)a", "(?=a)", "a++", "\\p{L}", "(?<n>a)", "(a$)", "[a&&b]", "[a[b]]", "\\Qa\\E", "\\1", "\\h", "\\R",
     "a{1001}", "\\z", "\\A", "\\uFFFF",
 ]  # fmt: skip
 _PIECES = ["a", "b", "[ab]", "[^a]", ".", "\\d", "\\s", "\\S", "(a|b)", "(?:ab)", "\\.", "1", "-", "é", "\\w", "[^\\s]"]
@@ -74,6 +75,9 @@ def _bounds(random: Random, column: str) -> dict[str, Any]:
     ends = [_value(random, column), _value(random, column)]
     if column in ("at", "until", "clock"):
         ends = [random.choice(["2024-01-01", "1970-01-01", "2023-12-31"]) for _ in ends]
+        if random.random() < 0.6:
+            zone = random.choice(["", "", "Z", "+02:00", "-05:30"])
+            ends = [_value(random, column) + zone for _ in ends]
     ends.sort()
     bounds = {"min_value": ends[0], "max_value": ends[1]}
     if random.random() < 0.5:
@@ -240,7 +244,7 @@ _KINDS: list[Callable[[Random], tuple[str, dict[str, Any]]]] = [
 def random_table_rule(random: Random, identity: str) -> Rule:
     """A rule about the batch as a whole; some rules are not valid."""
     kind, arguments = random.choice(_TABLE_KINDS)(random)
-    if random.random() < 0.3 and not kind.endswith(("_type", "_type_list")):
+    if random.random() < 0.3 and not kind.endswith(("_type", "_type_list")) and "table_column" not in kind:
         arguments |= _row_condition(random)
     return _rule(kind, arguments, identity)
 
@@ -285,6 +289,22 @@ def _types(random: Random) -> tuple[str, dict[str, Any]]:
     return "expect_column_values_to_be_in_type_list", {"column": column, "type_list": names}
 
 
+def _columns(random: Random) -> tuple[str, dict[str, Any]]:
+    names = [*COLUMNS][: random.choice([1, len(COLUMNS), len(COLUMNS)])]
+    if random.random() < 0.3:
+        random.shuffle(names)
+    return random.choice(
+        [
+            ("expect_column_to_exist", {"column": names[0]}),
+            ("expect_table_column_count_to_equal", {"value": random.choice([1, len(COLUMNS)])}),
+            ("expect_table_column_count_to_be_between", {"min_value": random.choice([1, 100]), "max_value": 100}),
+            ("expect_table_columns_to_match_ordered_list", {"column_list": names}),
+            ("expect_table_columns_to_match_set", {"column_set": [*names, *random.choice([[], ["other"]])]}),
+            ("expect_table_columns_to_match_set", {"column_set": names, "exact_match": random.choice([True, False])}),
+        ]
+    )
+
+
 def _ends(random: Random, values: list[Any]) -> dict[str, Any]:
     low, high = sorted(random.choice(values) for _ in range(2))
     ends = random.choice([{"min_value": low, "max_value": high}, {"min_value": low}, {"max_value": high}])
@@ -298,5 +318,5 @@ _SPARK_TYPES = [
     "BooleanType", "DateType", "TimestampType", "TimestampNTZType", "ArrayType", "StructType", "NumericType", "NoType",
 ]  # fmt: skip
 _TABLE_KINDS: list[Callable[[Random], tuple[str, dict[str, Any]]]] = [
-    _row_counts, _shares, _aggregates, _aggregates, _aggregates, _distinct_sets, _distinct_counts, _types,
+    _row_counts, _shares, _aggregates, _aggregates, _aggregates, _distinct_sets, _distinct_counts, _types, _columns,
 ]  # fmt: skip

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -14,8 +17,18 @@ pytestmark = [
 ]
 
 
+@pytest.fixture
+def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The time zone of the process, in which Great Expectations passes times to Spark."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
 @pytest.mark.parametrize("seed", range(3))
-def test_random_suites_have_the_verdicts_of_great_expectations(spark: SparkSession, seed: int) -> None:
+def test_random_suites_have_the_verdicts_of_great_expectations(spark: SparkSession, in_utc: None, seed: int) -> None:
     with session_settings(spark, {"spark.sql.session.timeZone": "UTC"}):
         tally = play(spark, seed, 20)
     assert tally.findings == []

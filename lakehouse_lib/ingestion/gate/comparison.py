@@ -4,7 +4,7 @@ Spark casts both sides to a common type. If that type is double, an integer or d
 of casting each value, the literal is moved once: integers, decimals, dates and times are whole numbers, and a double
 splits them into those that are smaller, equal and greater as doubles.
 
-Literals are int, Decimal (both exact), float (a double), str, bool and date.
+Literals are int, Decimal (both exact), float (a double), str, bool, date and datetime.
 """
 
 from __future__ import annotations
@@ -192,6 +192,9 @@ def _moment(value: Any, kind: pa.DataType) -> int:
             return (dt.datetime.fromisoformat(value) - _EPOCH) // dt.timedelta(microseconds=1)
     except ValueError:
         raise NotTranslatedError(f"{value!r} is not a date") from None
+    if isinstance(value, dt.datetime) and not is_date and (value.tzinfo is None or kind.tz is not None):
+        wall_clock = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+        return (wall_clock - _EPOCH) // dt.timedelta(microseconds=1)
     if type(value) is not dt.date:
         raise NotTranslatedError(f"{value!r} is compared with a {'date' if is_date else 'timestamp'}")
     days = value.toordinal() - _EPOCH.toordinal()

@@ -2,12 +2,13 @@
 
 RE2 takes linear time, so no pattern runs away. A pattern is written anew, token by token. Tokens that RE2 lacks, or
 that mean something else there, are refused: look-around, back-references, possessive quantifiers, word boundaries,
-inline flags, named groups, classes of Unicode, and ``$`` inside a group.
+inline flags except ``(?i)`` at the start, named groups, classes of Unicode, and ``$`` inside a group.
 """
 
 from __future__ import annotations
 
 import re
+from string import ascii_letters
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -51,8 +52,10 @@ class _Writer:
         self.pattern = pattern
         self.at = 0
         self.has_end = False
+        self.ignores_case = False
 
     def write(self) -> tuple[str, bool]:
+        self.ignores_case = self._take("(?i)")
         text = self._alternatives(depth=0)
         if self.at < len(self.pattern):
             raise NotTranslatedError("the pattern has an unmatched )")
@@ -103,6 +106,8 @@ class _Writer:
         character = self._next()
         if character in "*+?{":
             raise NotTranslatedError(f"the pattern has a {character} without an operand")
+        if self.ignores_case and _is_letter(character):
+            return f"[{character}{character.swapcase()}]"
         return _literal(character)
 
     def _set(self) -> str:
@@ -125,6 +130,7 @@ class _Writer:
             else:
                 low, text = character, _literal(character)
             parts.append(text)
+            high = low
             if self._is_range():
                 self.at += 1
                 high = self._next()
@@ -133,6 +139,8 @@ class _Writer:
                 parts.append(f"-{_literal(high)}")
                 if self._is_range():
                     raise NotTranslatedError("the pattern has a range of a range")
+            if self.ignores_case and low is not None and high is not None:
+                parts += [letter for letter in ascii_letters if low <= letter.swapcase() <= high]
         return "".join([*parts, "]"])
 
     def _is_range(self) -> bool:
@@ -170,6 +178,11 @@ class _Writer:
             raise NotTranslatedError("the pattern is not complete")
         self.at += 1
         return self.pattern[self.at - 1]
+
+
+def _is_letter(character: str) -> bool:
+    """Whether Java ignores the case of a character; by default it does so for ASCII only."""
+    return character.isascii() and character.isalpha()
 
 
 def _literal(character: str) -> str:

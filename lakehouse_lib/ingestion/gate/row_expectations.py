@@ -26,6 +26,8 @@ COMMON = ("mostly", "row_condition", "condition_parser")
 
 _Reader = Callable[[Arguments], tuple[Condition, list[Condition]]]
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
+_ISO_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?\Z", re.ASCII)
+_FIRST_YEAR = 1900
 _MOST_DIGITS = 38
 
 
@@ -52,30 +54,40 @@ def _between(arguments: Arguments, column: Column) -> Condition:
     low, high = bounds(arguments)
     if low is None and high is None:
         raise NotTranslatedError("min_value and max_value are left out")
-    if low is not None and high is not None and (type(low) is not type(high) or low > high):
+    if low is not None and high is not None and (_kind_of(low) != _kind_of(high) or low > high):
         raise NotTranslatedError("min_value is greater than max_value, or of another type")
     return between(column, low, high, strict_low=arguments.flag("strict_min"), strict_high=arguments.flag("strict_max"))
 
 
+def _kind_of(bound: Any) -> tuple[type, bool]:
+    """What two bounds must have in common to be compared."""
+    return type(bound), isinstance(bound, dt.datetime) and bound.tzinfo is not None
+
+
 def bounds(arguments: Arguments) -> tuple[Any, Any]:
-    """The ends of a range, as Great Expectations converts them: doubles, or dates."""
+    """The ends of a range, as Great Expectations converts them: doubles, dates or times."""
     return _bound(arguments.get("min_value")), _bound(arguments.get("max_value"))
 
 
-def _bound(value: Any) -> float | dt.date | None:
+def _bound(value: Any) -> float | dt.date | dt.datetime | None:
     if value is None:
         return None
     if is_number(value):
         return float(value)
-    if isinstance(value, str) and _ISO_DATE.match(value):
+    bound: dt.date | dt.datetime | None = None
+    if isinstance(value, str):
         try:
-            day = dt.date.fromisoformat(value)
+            if _ISO_DATE.match(value):
+                bound = dt.date.fromisoformat(value)
+            elif _ISO_TIME.match(value):
+                bound = dt.datetime.fromisoformat(value)
         except ValueError:
             raise NotTranslatedError(f"{value!r} is not a date") from None
-        if day.year < 1000:
-            raise NotTranslatedError("Great Expectations passes no date before the year 1000 to Spark")
-        return day
-    raise NotTranslatedError(f"the bound {value!r} is neither a number nor a date such as 2024-01-31")
+    if bound is None:
+        raise NotTranslatedError(f"the bound {value!r} is neither a number nor a date such as 2024-01-31")
+    if bound.year < _FIRST_YEAR:  # Spark gets it in the Julian calendar, or not at all
+        raise NotTranslatedError(f"a bound is before the year {_FIRST_YEAR}")
+    return bound
 
 
 def _in_set(arguments: Arguments, column: Column) -> Condition:

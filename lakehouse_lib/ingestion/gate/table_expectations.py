@@ -150,6 +150,38 @@ def _of_type(argument: str) -> Callable[[Arguments], Measure]:
     return reader
 
 
+def _column_exists(arguments: Arguments) -> Measure:
+    arguments.allow("column")
+    return Static(None if arguments.text("column") in arguments.schema.names else "no such column")
+
+
+def _column_count_equal(arguments: Arguments) -> Measure:
+    arguments.allow("value")
+    value, observed = arguments.integer("value"), len(arguments.schema.names)
+    if value is None:
+        raise NotTranslatedError("value is left out")
+    return Static(Limits(value, value).verdict(observed))
+
+
+def _column_count_between(arguments: Arguments) -> Measure:
+    arguments.allow("min_value", "max_value")
+    return Static(_counts(arguments).verdict(len(arguments.schema.names)))
+
+
+def _columns_in_order(arguments: Arguments) -> Measure:
+    arguments.allow("column_list")
+    observed = list(arguments.schema.names)
+    return Static(None if arguments.texts("column_list") == observed else repr(observed))
+
+
+def _columns_in_set(arguments: Arguments) -> Measure:
+    arguments.allow("column_set", "exact_match")
+    observed, expected = set(arguments.schema.names), set(arguments.texts("column_set"))
+    is_exact = "exact_match" not in arguments.rule.arguments or arguments.flag("exact_match")
+    keeps = observed == expected if is_exact else observed >= expected
+    return Static(None if keeps else repr(sorted(observed)))
+
+
 def _spark_type(column: Column) -> str:
     names = (name for name, has in _SPARK_TYPES.items() if has(column.kind) and name != "IntegralType")
     return next(names, str(column.kind))
@@ -185,6 +217,11 @@ EXPECTATIONS: dict[str, Callable[[Arguments], Measure]] = {
     "expect_column_distinct_values_to_contain_set": _set_difference(refuses_others=False, requires_all=True),
     "expect_column_distinct_values_to_equal_set": _set_difference(refuses_others=True, requires_all=True),
     "expect_column_unique_value_count_to_be_between": _distinct_count,
+    "expect_column_to_exist": _column_exists,
+    "expect_table_column_count_to_equal": _column_count_equal,
+    "expect_table_column_count_to_be_between": _column_count_between,
+    "expect_table_columns_to_match_ordered_list": _columns_in_order,
+    "expect_table_columns_to_match_set": _columns_in_set,
     "expect_column_values_to_be_of_type": _of_type("type_"),
     "expect_column_values_to_be_in_type_list": _of_type("type_list"),
 }

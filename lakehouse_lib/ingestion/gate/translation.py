@@ -14,6 +14,13 @@ from lakehouse_lib.ingestion.gate.row_rule import RowRule
 from lakehouse_lib.ingestion.gate.table_rule import TableRule
 from lakehouse_lib.schema import Schema
 
+_REASONS = {
+    "expect_column_values_to_be_unique": "uniqueness is judged among all rows of a batch",
+    "expect_compound_columns_to_be_unique": "uniqueness is judged among all rows of a batch",
+    "expect_column_values_to_be_increasing": "the rule depends on the order of all rows of a batch",
+    "expect_column_values_to_be_decreasing": "the rule depends on the order of all rows of a batch",
+}
+
 
 @dataclass(frozen=True)
 class RestRule:
@@ -61,7 +68,7 @@ def translate(rules: Sequence[Rule], schema: Schema) -> Translation:
                 measure = table_expectations.EXPECTATIONS[rule.type](arguments)
                 table_rules.append(TableRule(rule, row_condition(arguments, schema), measure))
             else:
-                rest.append(RestRule(rule, f"{rule.type} is not translated"))
+                rest.append(RestRule(rule, _REASONS.get(rule.type, f"{rule.type} is not translated")))
         except NotTranslatedError as refusal:
             rest.append(RestRule(rule, str(refusal)))
     row_rules.sort(key=lambda row_rule: arrow.get_field_index(row_rule.rule.column or ""))

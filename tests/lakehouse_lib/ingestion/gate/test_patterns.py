@@ -27,6 +27,7 @@ def matches(pattern: str, *texts: str) -> list[bool]:
         ("^[\\w.-]+@x\\.org$", ["a.b-c@x.org"], ["é@x.org", "a@xyorg"]),
         ("^(a|b{2,3}?)*c?$", ["", "abbc", "bbb", "c"], ["b", "cc"]),
         ("[a-]\\-[-z]", ["a-z", "---"], ["b-z"]),
+        ("(?i)^[a-k]É$", ["aÉ", "KÉ"], ["aé", "\u212aÉ", "lÉ"]),
         ("a$|^b", ["xa", "bx", "a\n"], ["ax", "xb"]),
     ],
 )
@@ -38,7 +39,8 @@ def test_patterns_match_as_in_java(pattern: str, matching: list[str], others: li
 @pytest.mark.parametrize(
     "pattern",
     [
-        "\\b", "\\B", "(?i)a", "(?=a)", "(?<!a)", "(?<n>a)", "a++", "a*+", "a**", "\\1", "\\p{L}", "\\h", "\\R",
+        "\\b", "\\B", "(?s)a", "a(?i)b", "(?=a)", "(?<!a)", "(?<n>a)", "a++", "a*+", "a**", "\\1", "\\p{L}", "\\h",
+        "\\R",
         "\\Qa", "\\x41", "[a&&b]",
         "[a[b]]", "[]a]", "[\\w-z]", "[a-\\d]", "[z-a]", "(a$)", "a$b", "$*", "^*", "*a", "a{1001}", "a{2,1}",
         "a{,2}", "{", "(", ")", "[", "\\",

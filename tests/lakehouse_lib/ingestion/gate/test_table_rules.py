@@ -63,6 +63,10 @@ def _verdict(rule: TableRule, rows: pa.Table, step: int) -> str | None:
         ("column_unique_value_count_to_be_between", {"column": "name", "max_value": 1}, "at least 2"),
         ("column_unique_value_count_to_be_between", {"column": "name", "min_value": 4}, "3"),
         ("column_values_to_be_of_type", {"column": "id", "type_": "LongType"}, None),
+        ("column_to_exist", {"column": "id"}, None),
+        ("table_column_count_to_be_between", {"min_value": 5}, "4"),
+        ("table_columns_to_match_set", {"column_set": ["name", "id"], "exact_match": False}, None),
+        ("table_columns_to_match_ordered_list", {"column_list": ["id"]}, "['id', 'price', 'share', 'name']"),
         ("column_values_to_be_in_type_list", {"column": "id", "type_list": ["StringType", "DateType"]}, "'LongType'"),
     ],
 )  # fmt: skip

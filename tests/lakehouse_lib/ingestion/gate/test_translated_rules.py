@@ -37,9 +37,9 @@ def test_row_rules_have_the_recorded_verdicts_of_great_expectations() -> None:
 @pytest.mark.parametrize(
     ("kind", "arguments", "reason"),
     [
-        ("column_values_to_be_unique", {"column": "i64"}, "expect_column_values_to_be_unique is not translated"),
-        ("compound_columns_to_be_unique", {"column_list": ["i64", "i8"]}, "is not translated"),
-        ("column_values_to_be_increasing", {"column": "i64"}, "is not translated"),
+        ("column_values_to_be_unique", {"column": "i64"}, "among all rows of a batch"),
+        ("compound_columns_to_be_unique", {"column_list": ["i64", "i8"]}, "among all rows"),
+        ("column_values_to_be_increasing", {"column": "i64"}, "order of all rows"),
         ("column_median_to_be_between", {"column": "i64", "max_value": 1}, "is not translated"),
         ("column_values_to_be_between", {"column": "text", "min_value": 1}, "column of the type string"),
         ("column_values_to_be_between", {"column": "i64"}, "are left out"),
@@ -47,7 +47,9 @@ def test_row_rules_have_the_recorded_verdicts_of_great_expectations() -> None:
         ("column_values_to_be_between", {"column": "i64", "min_value": "5"}, "neither a number nor a date"),
         ("column_values_to_be_between", {"column": "i64", "min_value": {"$PARAMETER": "x"}}, "neither a number nor a"),
         ("column_values_to_be_between", {"column": "day", "min_value": "2024-02-30"}, "is not a date"),
-        ("column_values_to_be_between", {"column": "at", "min_value": "2024-01-01T10:00:00"}, "neither a number nor"),
+        ("column_values_to_be_between", {"column": "day", "min_value": "2024-01-01T10:00:00"}, "compared with a date"),
+        ("column_values_to_be_between", {"column": "clock", "min_value": "2024-01-01T10:00:00Z"}, "with a timestamp"),
+        ("column_values_to_be_between", {"column": "day", "min_value": "1899-12-31"}, "before the year 1900"),
         ("column_values_to_be_between", {"column": "i64", "minimum": 1}, "the argument 'minimum'"),
         ("column_values_to_be_between", {"column": "i64", "min_value": 1, "mostly": "most"}, "mostly is not"),
         ("column_values_to_be_in_set", {"column": "i64", "value_set": [1, "a"]}, "several types"),
