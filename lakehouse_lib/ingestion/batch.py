@@ -10,28 +10,22 @@ import json
 import logging
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
-from lakehouse_lib.engine.parquet.task_results import results_of
-from lakehouse_lib.engine.parquet.writer import can_write_rows
-from lakehouse_lib.engine.quality import Verdict
-from lakehouse_lib.errors import ConcurrentTransactionError, QualityError, SourceChangedError, UnsupportedFeatureError
+from lakehouse_lib.errors import ConcurrentTransactionError, QualityError, SourceChangedError
 from lakehouse_lib.ingestion.append import commit_once, committed, plan_append, snapshot_if_any
-from lakehouse_lib.ingestion.batch_planning import task_groups
-from lakehouse_lib.ingestion.file_task import FileTask, TaskResult, discard_results, load_files
+from lakehouse_lib.ingestion.batch_files import BatchFiles, BatchWriter
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint, fingerprint, scan
-from lakehouse_lib.ingestion.parse import Parser
 from lakehouse_lib.ingestion.quarantine import quarantine_schema
 from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.operations.files import discard
 from lakehouse_lib.operations.write.planned_write import PlannedWrite
-from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.store import ObjectStore, open_store
 
@@ -60,50 +54,6 @@ class BatchResult:
     waiting: bool = False
 
 
-@dataclass(frozen=True)
-class _Written:
-    """What the file tasks of a batch have written, before it is committed.
-
-    Attributes:
-        task: one of the tasks.
-        results: the results of all tasks.
-        failing: the number of rows that break a rule of the suite.
-        broken: the number of rows that break a rule, by rule id.
-    """
-
-    task: FileTask
-    results: Sequence[TaskResult]
-    failing: int = 0
-    broken: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def refused(self) -> dict[str, str]:
-        return {name: reason for result in self.results for name, reason in result.refused.items()}
-
-    @property
-    def rows(self) -> int:
-        return sum(result.rows for result in self.results)
-
-    @property
-    def rejected(self) -> int:
-        return sum(result.rejected for result in self.results)
-
-    @property
-    def files(self) -> pa.Table:
-        return pa.concat_tables([result.files for result in self.results])
-
-    @property
-    def quarantined(self) -> pa.Table:
-        return pa.concat_tables([result.quarantined for result in self.results])
-
-    @property
-    def staged(self) -> list[str]:
-        return [result.staged for result in self.results if result.staged is not None]
-
-    def discard(self) -> None:
-        discard_results(self.task, self.results)
-
-
 class Batch:
     """The batch ``intent.number``, loaded by the rules in its intent, which may differ from the source's rules now."""
 
@@ -125,7 +75,6 @@ class Batch:
         self.store: ObjectStore = intents.store
         self.quarantine = open_store(source.quarantine, source.storage_options.get(source.quarantine))
         self.schema = Schema.from_json(json.dumps(intent.rules["schema"]))
-        self.suite = intent.rules["suite"]
         self.partition_by: Sequence[str] = intent.rules.get("partition_by", source.partition_by)  # old intents lack it
         self.judge = judge
         self.engine: Engine = ArrowEngine()
@@ -163,75 +112,41 @@ class Batch:
             target_file_size=self.source.target_file_size,
         )
         quarantine = plan_append(self.quarantine, self._quarantine_schema)
-        written = self._write(plan, quarantine, files, staging)
+        writer = BatchWriter(
+            self.source,
+            self.intent.number,
+            self.schema,
+            self.intent.rules["suite"],
+            SourceFormat.from_json(self.intent.rules["format"]),
+            plan,
+            quarantine,
+            self.engine,
+            self.judge,
+        )
+        written = writer.read(files, staging)
         try:
-            ended = self._end_early(written, redo=redo)
-            if ended is not None:
+            result = self._end_early(written, redo=redo)
+            if result is not None:
                 written.discard()
-                return ended
-            if self._needs_spark(plan):
-                written = self._write_judged(plan, written)
+                return result
+            written = self._judged(writer, written)
         except BaseException:
             written.discard()
             raise
         try:
-            self._quarantine(quarantine, written.quarantined)
+            self._quarantine(quarantine, written.quarantined_files)
         except BaseException:
-            discard(self.store, written.files)
+            discard(self.store, written.valid_files)
             raise
         return BatchResult(self._commit(plan, written), written.refused)
-
-    def _needs_spark(self, plan: PlannedWrite) -> bool:
-        return self.suite is not None or not can_write_rows(self.schema.names, plan.target)
-
-    def _write(
-        self, plan: PlannedWrite, quarantine: PlannedWrite, files: Sequence[Fingerprint], staging: str
-    ) -> _Written:
-        """Run the file tasks."""
-        if self._needs_spark(plan) and self.judge is None:
-            raise UnsupportedFeatureError(
-                f"batch {self.intent.number} of source {self.source.name!r} has rules that only Spark can evaluate",
-                table=self.source.table,
-                hint="Load it with a Spark session",
-            )
-        size = self._data_file_size(plan)
-        # The tasks would assign the same numbers to an identity column.
-        parallelism = 1 if plan.numbered(self.schema.names) else self.engine.parallelism
-        groups = [tuple(files)] if parallelism == 1 else task_groups(files, tasks=parallelism, data_file_size=size)
-        parser = Parser(
-            SourceFormat.from_json(self.intent.rules["format"]),
-            self.schema.to_arrow(),
-            # The write computes a partition column that the source does not have.
-            tuple(name for name in plan.metadata.partition_columns if name in self.schema),
-            self.store.limits,
-        )
-        tasks = [
-            FileTask(
-                str(self.source.landing),
-                group,
-                self.source.name,
-                self.intent.number,
-                parser,
-                plan.target,
-                quarantine.target,
-                max(1, self.engine.parallelism // len(groups)),
-                f"{staging}{place}-rows.parquet" if self._needs_spark(plan) else None,
-            )
-            for place, group in enumerate(groups)
-        ]
-        results = results_of(self.engine.run(load_files, tasks), lambda done: discard_results(tasks[0], done))
-        return _Written(tasks[0], results)
-
-    def _data_file_size(self, plan: PlannedWrite) -> int:
-        return target_file_size(plan.metadata.configuration, self.source.target_file_size, table=self.store.root)
 
     @property
     def _quarantine_schema(self) -> Schema:
         return Schema.from_arrow(quarantine_schema(self.schema.to_arrow()))
 
-    def _end_early(self, written: _Written, *, redo: bool) -> BatchResult | None:
+    def _end_early(self, written: BatchFiles, *, redo: bool) -> BatchResult | None:
         """The result of a batch of which nothing can be loaded, after it is given up; else None."""
-        changed = [name for result in written.results for name in result.changed]
+        changed = written.changed
         if changed and redo:
             raise self._files_changed_error(changed)
         if changed:
@@ -242,31 +157,9 @@ class Batch:
             return BatchResult(refused=written.refused)
         return None
 
-    def _write_judged(self, plan: PlannedWrite, written: _Written) -> _Written:
-        """Judge the staged rows with Spark, and write them."""
-        assert self.judge is not None
-        verdict = self._judge(written)
-        passing = written.rows - verdict.rows_failing
-        new = TaskResult(rows=0)
+    def _judged(self, writer: BatchWriter, written: BatchFiles) -> BatchFiles:
         try:
-            if passing:
-                staged = sum(meta.size for path in written.staged if (meta := self.store.head(path)) is not None)
-                parts = len(written.staged) if self.partition_by else max(1, -(-staged // self._data_file_size(plan)))
-                new = replace(new, files=self.judge.write_passing(verdict, plan.target, parts))
-            if verdict.failing is not None:
-                failing = self.judge.write_failing(
-                    verdict, self.schema, self.source.name, self.intent.number, written.task.quarantine
-                )
-                new = replace(new, quarantined=failing)
-        except BaseException:
-            discard_results(written.task, [new])
-            raise
-        return _Written(written.task, [*written.results, new], verdict.rows_failing, verdict.broken)
-
-    def _judge(self, written: _Written) -> Verdict:
-        assert self.judge is not None
-        try:
-            return self.judge.judge(self.schema, self.suite, self.store, written.staged)
+            return writer.judged(written)
         except QualityError as error:
             self.intents.decide(Outcome(self.intent.number, written.refused, error.description))
             raise QualityError(
@@ -295,11 +188,11 @@ class Batch:
         plan = latest if latest.takes_files_of(plan) else plan
         commit_once(plan, files, self.engine, app_id=app_id, number=self.intent.number)
 
-    def _commit(self, plan: PlannedWrite, written: _Written) -> dict[str, Any]:
+    def _commit(self, plan: PlannedWrite, written: BatchFiles) -> dict[str, Any]:
         refused = written.refused
         version = commit_once(
             plan,
-            written.files,
+            written.valid_files,
             self.engine,
             app_id=self.source.name,
             number=self.intent.number,
@@ -309,8 +202,8 @@ class Batch:
         entry = {
             "batch": self.intent.number,
             "files": [file.name for file in self.intent.files if file.name not in refused],
-            "rows_loaded": written.rows - written.failing,
-            "rows_quarantined": written.failing + written.rejected,
+            "rows_loaded": written.rows,
+            "rows_quarantined": written.rejected,
             "rules_broken": dict(written.broken),
             "version": version,
         }

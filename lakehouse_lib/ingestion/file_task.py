@@ -1,38 +1,38 @@
 """The file task of a load: read source files once, and write their rows into files that no version refers to yet.
 
-Valid rows go through the write path into data files of the table, rejected rows into data files of the quarantine. If
-only Spark can judge the rows, the valid rows are staged instead: written to one Parquet file with their file and line.
+Valid rows go through the write path into data files of the table, rejected rows into data files of the quarantine. Two
+kinds of valid rows are staged instead, in a Parquet file with their file and line: rows that only Spark can judge, and
+rows that a suite sets apart until the whole batch is judged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from lakehouse_lib.arrow.values import literal
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.task_results import delete_files, result_of
 from lakehouse_lib.engine.parquet.writer import write_rows
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile, inside
-from lakehouse_lib.ingestion.parse import ParsedBlock, Parser, staged_schema
+from lakehouse_lib.ingestion.parse import ParsedBlock, Parser, with_origin
 from lakehouse_lib.ingestion.quarantine import Origin, quarantine_schema
+from lakehouse_lib.ingestion.rejected_rows import RejectedRows
+from lakehouse_lib.ingestion.staged_file import StagedFile
+from lakehouse_lib.ingestion.suite_findings import Findings, added
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.threads import in_order
 
 #: A file of at most this size, whose rows take at most that memory, is parsed to its end before rows of it are written.
 _SMALL_FILE = 8 << 20
 _WHOLE_BYTES = 32 << 20
-#: Rejected rows are written to a file when they take this memory.
-_REJECTED_BYTES = 64 << 20
 
 
-def _no_files() -> pa.Table:
+def no_files() -> pa.Table:
+    """An empty files table."""
     return pa.Table.from_batches([], FILE_SCHEMA)  # FILE_SCHEMA.empty_table() would import pandas
 
 
@@ -47,7 +47,8 @@ class FileTask:
         parser: how the files are parsed.
         target, quarantine: the tables that rows are written to.
         threads: blocks that are parsed at the same time.
-        staged: the path of the staged rows in the table's store; None: rows are written to data files.
+        staging: the start of the paths of staged rows in the table's store.
+        judged_by_spark: whether valid rows are staged, and not written to data files.
     """
 
     landing: str
@@ -58,7 +59,8 @@ class FileTask:
     target: WriteTarget
     quarantine: WriteTarget
     threads: int
-    staged: str | None = None
+    staging: str
+    judged_by_spark: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,15 +73,19 @@ class TaskResult:
         refused: by file name, the reason why a whole file was rejected.
         changed: files that differ from their fingerprint; if there are any, nothing was written.
         staged: the path of the staged rows; None: there are none.
+        apart: the path of the rows that are set apart (``suite_findings``); None: there are none.
+        findings: what the suite says about the rows; None: it was not asked.
     """
 
-    files: pa.Table = field(default_factory=_no_files)
-    quarantined: pa.Table = field(default_factory=_no_files)
+    files: pa.Table = field(default_factory=no_files)
+    quarantined: pa.Table = field(default_factory=no_files)
     rows: int = 0
     rejected: int = 0
     refused: Mapping[str, str] = field(default_factory=dict)
     changed: Sequence[str] = ()
     staged: str | None = None
+    apart: str | None = None
+    findings: Findings | None = None
 
 
 def load_files(task: FileTask) -> pa.Table:
@@ -118,31 +124,50 @@ class _Run:
     def __init__(self, task: FileTask, refused: dict[str, str]) -> None:
         self._task = task
         self._refused = refused
-        self._rows = self._rejected_rows = 0
-        self._rejected = _RejectedRows(task)
+        self._rows = 0
+        self._findings: list[Findings] = []
 
     def result(self) -> TaskResult:
         task = self._task
-        files, staged = _no_files(), None
+        store, files = task.target.store, no_files()
+        rejected = RejectedRows(task.quarantine, quarantine_schema(task.parser.schema).names)
         try:
-            if task.staged is None:
-                batches = (block.rows for _, block in self._blocks() if block.rows.num_rows)
-                files = write_rows(batches, task.parser.schema.names, task.target)
-            else:
-                staged = _stage(task, task.staged, self._blocks())
-            quarantined = self._rejected.finish()
+            with (
+                StagedFile(store, f"{task.staging}-rows.parquet") as staged,
+                StagedFile(store, f"{task.staging}-apart.parquet") as apart,
+            ):
+                blocks = self._blocks(rejected, apart)
+                if task.judged_by_spark:
+                    for name, block in blocks:
+                        staged.write(with_origin(block.rows, name, block.lines(), task.parser.schema))
+                else:
+                    batches = (block.rows for _, block in blocks if block.rows.num_rows)
+                    files = write_rows(batches, task.parser.schema.names, task.target)
+            quarantined = rejected.finish()
         except BaseException:
-            self._rejected.abort()
-            delete_files([files], task.target.store)
+            rejected.abort()
+            delete_files([files], store)
             raise
-        return TaskResult(files, quarantined, self._rows, self._rejected_rows, self._refused, (), staged)
+        return TaskResult(
+            files,
+            quarantined,
+            self._rows,
+            rejected.rows,
+            self._refused,
+            staged=staged.path,
+            apart=apart.path,
+            findings=None if task.parser.suite is None else added(task.parser.suite, self._findings),
+        )
 
-    def _blocks(self) -> Iterator[tuple[str, ParsedBlock]]:
-        """The blocks of all files with the files' names. Their rejected rows are taken out on the way."""
+    def _blocks(self, rejected: RejectedRows, apart: StagedFile) -> Iterator[tuple[str, ParsedBlock]]:
+        """The blocks of all files with the files' names; takes out the rows that are rejected or set apart."""
         for name, block in self._parsed():
             self._rows += block.rows.num_rows
-            self._rejected_rows += len(block.rejected)
-            self._rejected.add(block.rejected)
+            rejected.add(block.rejected)
+            if block.apart is not None:
+                apart.write(block.apart)
+            if block.findings is not None:
+                self._findings.append(block.findings)
             yield name, block
 
     def _parsed(self) -> Iterator[tuple[str, ParsedBlock]]:
@@ -203,52 +228,3 @@ def _check_unchanged(path: Path, file: Fingerprint) -> None:
         raise _ChangedError(file.name) from None
     if not file.same_stat(SourceFile(file.name, status.st_size, status.st_mtime_ns // 1_000_000)):
         raise _ChangedError(file.name)
-
-
-class _RejectedRows:
-    """Rejected rows, written to data files of the quarantine in bounded memory."""
-
-    def __init__(self, task: FileTask) -> None:
-        self._target = task.quarantine
-        self._names = quarantine_schema(task.parser.schema).names
-        self._pending: list[pa.Table] = []
-        self._pending_bytes = 0
-        self._files: list[pa.Table] = [_no_files()]
-
-    def add(self, rows: pa.Table) -> None:
-        if len(rows):
-            self._pending.append(rows)
-            self._pending_bytes += rows.nbytes
-        if self._pending_bytes >= _REJECTED_BYTES:
-            self._write()
-
-    def finish(self) -> pa.Table:
-        """Write the pending rows; returns the files table of all files."""
-        if self._pending:
-            self._write()
-        return pa.concat_tables(self._files)
-
-    def abort(self) -> None:
-        delete_files(self._files, self._target.store)
-
-    def _write(self) -> None:
-        batches = pa.concat_tables(self._pending).combine_chunks().to_batches()
-        self._pending, self._pending_bytes = [], 0
-        self._files.append(write_rows(batches, self._names, self._target))
-
-
-def _stage(task: FileTask, path: str, blocks: Iterator[tuple[str, ParsedBlock]]) -> str | None:
-    """Write the valid rows of blocks to a Parquet file; returns its path, or None if there are no rows."""
-    schema = staged_schema(task.parser.schema)
-    writer = None
-    with ExitStack() as stack:
-        for name, block in blocks:
-            rows = block.rows
-            if not rows.num_rows:
-                continue
-            if writer is None:
-                stream = stack.enter_context(task.target.store.open_output(path))
-                writer = stack.enter_context(pq.ParquetWriter(stream, schema, compression="snappy"))
-            names = pa.repeat(literal(name, pa.string()), rows.num_rows)
-            writer.write_batch(pa.RecordBatch.from_arrays([*rows.columns, names, block.lines()], schema=schema))
-    return None if writer is None else path

@@ -18,13 +18,13 @@ ConcurrentTransactionError.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_lib.engine.parquet.writer import can_write_rows
 from lakehouse_lib.errors import (
     ConcurrentTransactionError,
     IngestError,
@@ -33,6 +33,7 @@ from lakehouse_lib.errors import (
 )
 from lakehouse_lib.ingestion.append import committed, plan_append, snapshot_if_any
 from lakehouse_lib.ingestion.batch import IN_PROCESS_BYTES, Batch
+from lakehouse_lib.ingestion.batch_files import needs_spark, suite_on_arrow
 from lakehouse_lib.ingestion.batch_planning import History, Sorted, cut, history, sort_files
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile, fingerprint, scan, still_growing
@@ -40,6 +41,7 @@ from lakehouse_lib.ingestion.load_result import LoadResult
 from lakehouse_lib.ingestion.parse import check_schema
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.source import Source
+from lakehouse_lib.schema import Schema
 from lakehouse_lib.schema.enforcement import is_computed
 from lakehouse_lib.store import open_store
 from lakehouse_lib.threads import in_order
@@ -148,7 +150,8 @@ class Load:
         files = self._sort(scan(self.source.landing))
         number = self.past.next_number
         waiting = list(files.waiting)
-        if files.new and judge is not None and self.source.suite is not None:
+        suite = self.source.suite
+        if files.new and judge is not None and suite and suite_on_arrow(suite, self.source.schema) is None:
             judge.gate(self.source.schema, self.source.suite)  # an invalid suite fails before an intent is put
         for batch in cut(files.new, self.source.files_per_batch):
             intent = self._intent(number, batch)
@@ -191,10 +194,12 @@ class Load:
 
     def _has_rules_of_spark(self) -> bool:
         """Whether only Spark can judge the rows, or write them into the table."""
-        if self.source.suite is not None or (self.past.unsettled and self.past.unsettled.rules["suite"] is not None):
-            return True
         plan = plan_append(self.store, self.source.schema, partition_by=self.source.partition_by)
-        return not can_write_rows(self.source.schema.names, plan.target)
+        rules = [(self.source.suite, self.source.schema)]
+        if self.past.unsettled is not None:
+            past = self.past.unsettled.rules
+            rules.append((past["suite"], Schema.from_json(json.dumps(past["schema"]))))
+        return any(needs_spark(suite, schema, plan) for suite, schema in rules)
 
     def _check_table(self) -> None:
         snapshot = snapshot_if_any(self.store)

@@ -6,7 +6,8 @@ The same file and schema always give the same rows, so a redo after a crash is e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,14 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import bools, int64s, literal, null
 from lakehouse_lib.errors import InvalidSchemaError
+from lakehouse_lib.ingestion.gate import Translation, violations
 from lakehouse_lib.ingestion.limits import beyond_years, partition_faults
 from lakehouse_lib.ingestion.quarantine import (
     FILE_COLUMN,
     LINE_COLUMN,
+    RULES_COLUMN,
     Origin,
+    broken_rows,
     faulty_cells,
     faulty_records,
     later,
@@ -32,6 +36,7 @@ from lakehouse_lib.ingestion.sources.csv import read_csv
 from lakehouse_lib.ingestion.sources.json import read_json
 from lakehouse_lib.ingestion.sources.parquet import read_parquet
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from lakehouse_lib.ingestion.suite_findings import Findings, is_strict, judge_rows
 from lakehouse_lib.store import PathLimits
 from lakehouse_lib.threads import in_order
 
@@ -47,12 +52,14 @@ class Parser:
         schema: the table's Arrow schema.
         partition_columns: the table's; a row whose value cannot name a folder is rejected.
         limits: the path limits of the table's store.
+        suite: judges the valid rows; None: there is no suite, or it is judged later.
     """
 
     source_format: SourceFormat
     schema: pa.Schema
     partition_columns: tuple[str, ...]
     limits: PathLimits
+    suite: Translation | None = None
 
     def read(self, path: Path, origin: Origin, threads: int) -> Iterator[ParsedBlock]:
         """The blocks of a file, in order; ``threads`` of them are parsed at a time (0: in the caller's thread).
@@ -61,7 +68,7 @@ class Parser:
             SourceRefusedError: the file does not fit the schema, or cannot be read to its end.
         """
         line = 1
-        blocks = in_order(lambda parse: self._conform(parse(), origin), self._blocks(path), threads, ahead=threads)
+        blocks = in_order(lambda parse: self._parsed(parse, origin), self._blocks(path), threads, ahead=threads)
         for block in blocks:
             yield block.starting_at(line)
             line += block.line_count
@@ -111,6 +118,31 @@ class Parser:
         good = int64s(np.flatnonzero(is_good))
         return ParsedBlock(rows.take(good), pa.concat_tables([bad, faulty]), lambda: lines.take(good), block.line_count)
 
+    def _parsed(self, parse: Callable[[], TextBlock | TypedBlock], origin: Origin) -> ParsedBlock:
+        return self._judged(self._conform(parse(), origin), origin)
+
+    def _judged(self, block: ParsedBlock, origin: Origin) -> ParsedBlock:
+        """The block after the suite has judged its valid rows."""
+        suite = self.suite
+        if suite is None:
+            return block
+        judged = judge_rows(suite, block.rows)
+        if judged.passing is None:
+            return replace(block, findings=judged.findings)
+        lines = block.lines()
+        failing = with_origin(block.rows.take(judged.failing), origin.file, lines.take(judged.failing), self.schema)
+        passing = replace(
+            block,
+            rows=block.rows.take(judged.passing),
+            lines=partial(lines.take, judged.passing),
+            findings=judged.findings,
+        )
+        if not is_strict(suite):
+            return replace(passing, apart=failing.append_column(RULES_COLUMN, judged.positions))
+        broken = violations(suite.row_rules, judged.positions, range(len(suite.row_rules)))
+        rejected = broken_rows(self.schema, origin.source, origin.batch, failing, broken)
+        return replace(passing, rejected=pa.concat_tables([block.rejected, rejected]))
+
 
 @dataclass(frozen=True)
 class ParsedBlock:
@@ -121,28 +153,43 @@ class ParsedBlock:
         rejected: the other rows, in the quarantine's schema.
         lines: returns the line where each valid row starts.
         line_count: the number of lines of the block.
+        findings: what the suite says about the valid rows; None without a suite.
+        apart: valid rows that break a rule and are neither in ``rows`` nor in ``rejected``, because the whole batch
+            decides about them: with file, line and ``RULES_COLUMN``; None: there are none.
     """
 
     rows: pa.RecordBatch
     rejected: pa.Table
     lines: Callable[[], Any]
     line_count: int
+    findings: Findings | None = None
+    apart: pa.RecordBatch | None = None
 
     def starting_at(self, line: int) -> ParsedBlock:
         """The block with the lines of the file; before, they are counted from 0 at the start of the block."""
         first = literal(line, pa.int64())
+        apart = self.apart
+        if apart is not None:
+            place = apart.schema.get_field_index(LINE_COLUMN)
+            apart = apart.set_column(place, apart.schema.field(place), pc.add(apart.column(place), first))
         rejected = later(self.rejected, line)
-        return ParsedBlock(self.rows, rejected, lambda: pc.add(self.lines(), first), self.line_count)
+        return replace(self, rejected=rejected, lines=lambda: pc.add(self.lines(), first), apart=apart)
 
     @property
     def size(self) -> int:
         """Its size in memory."""
-        return int(self.rows.nbytes + self.rejected.nbytes)
+        return int(self.rows.nbytes + self.rejected.nbytes + (0 if self.apart is None else self.apart.nbytes))
 
 
 def rows_schema(schema: pa.Schema) -> pa.Schema:
     """The schema of parsed rows: the table's columns, nullable, because the table's rules check NOT NULL."""
     return pa.schema([field.with_nullable(True).remove_metadata() for field in schema])
+
+
+def with_origin(rows: pa.RecordBatch, file: str, lines: Any, schema: pa.Schema) -> pa.RecordBatch:
+    """Parsed rows with their file and lines, as they are staged."""
+    files = pa.repeat(literal(file, pa.string()), rows.num_rows)
+    return pa.RecordBatch.from_arrays([*rows.columns, files, lines], schema=staged_schema(schema))
 
 
 def staged_schema(schema: pa.Schema) -> pa.Schema:

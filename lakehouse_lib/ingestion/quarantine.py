@@ -24,8 +24,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import int64s, literal
+from lakehouse_lib.arrow.values import int64s, literal, numbers_of
 from lakehouse_lib.errors import InvalidSchemaError
+from lakehouse_lib.ingestion.spark_texts import spark_texts
 
 VIOLATION = pa.struct([pa.field(name, pa.string()) for name in ("column", "reason", "rule")])
 
@@ -41,8 +42,8 @@ META_FIELDS = (
     pa.field("_raw", pa.string()),
 )
 
-#: Additional columns of staged rows: each row's file and line.
-FILE_COLUMN, LINE_COLUMN = "__file", "__line"
+#: Additional columns of staged rows: each row's file and line, and the positions of the rules that it breaks.
+FILE_COLUMN, LINE_COLUMN, RULES_COLUMN = "__file", "__line", "__rules"
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,9 @@ def quarantine_schema(schema: pa.Schema) -> pa.Schema:
     Raises:
         InvalidSchemaError: a source column has the name of a column that the load adds.
     """
-    taken = {name.lower() for name in (FILE_COLUMN, LINE_COLUMN, *(column.name for column in META_FIELDS))}
+    taken = {
+        name.lower() for name in (FILE_COLUMN, LINE_COLUMN, RULES_COLUMN, *(column.name for column in META_FIELDS))
+    }
     clash = [name for name in schema.names if name.lower() in taken]
     if clash:
         raise InvalidSchemaError(
@@ -142,6 +145,31 @@ def faulty_records(schema: pa.Schema, origin: Origin, records: FaultyRecords) ->
         reasons,
         violations,
         _texts(records.raw),
+    )
+
+
+def broken_rows(schema: pa.Schema, source: str, batch: int, rows: pa.RecordBatch, violations: pa.Array) -> pa.Table:
+    """Rows that break rules, in the quarantine's schema.
+
+    Args:
+        rows: typed rows, with their file and line.
+        violations: the violations of each row, at least one.
+    """
+    lengths = numbers_of(pc.list_value_length(violations), np.int32)
+    first = violations.flatten().take(int64s(np.cumsum(lengths) - lengths))
+    columns = [spark_texts(rows.column(name)) for name in schema.names]
+    return pa.Table.from_arrays(
+        [
+            *columns,
+            pa.repeat(literal(source, pa.string()), rows.num_rows),
+            pa.repeat(literal(batch, pa.int64()), rows.num_rows),
+            rows.column(FILE_COLUMN),
+            rows.column(LINE_COLUMN),
+            *(pc.struct_field(first, name) for name in ("column", "reason", "rule")),
+            violations,
+            pa.nulls(rows.num_rows, pa.string()),
+        ],
+        schema=quarantine_schema(schema),
     )
 
 

@@ -19,6 +19,12 @@ PRICE_RULE = {
     "kwargs": {"column": "price", "min_value": 0},
     "meta": {"rule_id": "price not negative"},
 }
+#: A rule that only Great Expectations judges.
+UNIQUE_IDS = {
+    "type": "expect_column_values_to_be_unique",
+    "kwargs": {"column": "id"},
+    "meta": {"rule_id": "id unique"},
+}
 
 
 @dataclass

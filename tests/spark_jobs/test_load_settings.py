@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 
 from lakehouse_lib import DeltaTable as OurTable
 from lakehouse_lib.errors import StoreError
-from lakehouse_lib.ingestion.batch import Batch
 from lakehouse_lib.ingestion.load import Load
+from lakehouse_lib.ingestion.spark_judge import SparkJudge
 from lakehouse_lib.schema import Field, Schema
-from tests.spark_jobs.loading import PRICE_RULE, SCHEMA, Shop
+from tests.spark_jobs.loading import SCHEMA, UNIQUE_IDS, Shop
 
 
 @pytest.fixture
@@ -35,19 +35,19 @@ def test_days_of_before_1582_stay_the_same_days(spark: SparkSession, shop: Shop)
 def test_staged_rows_that_are_gone_are_an_error(
     spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop.options = {"suite": {"name": "s", "expectations": [PRICE_RULE]}}
+    shop.options = {"suite": {"name": "s", "expectations": [UNIQUE_IDS]}}
     shop.land("a.csv", "1,1.50,x")
     session = spark.newSession()
     session.conf.set("spark.sql.files.ignoreMissingFiles", "true")
 
-    def judged(batch: Batch, written: Any) -> Any:
-        verdict = judge(batch, written)
+    def judged(batch: SparkJudge, *arguments: Any) -> Any:
+        verdict = judge(batch, *arguments)
         for staged in shop.staged():
             staged.unlink()
         return verdict
 
-    judge = Batch._judge
-    monkeypatch.setattr(Batch, "_judge", judged)
+    judge = SparkJudge.judge
+    monkeypatch.setattr(SparkJudge, "judge", judged)
     with pytest.raises(StoreError, match="does not exist"):
         Load(shop.source()).run(session)
     monkeypatch.undo()

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.values import bools, flags_of, int64s, strings
+from lakehouse_lib.arrow.values import bools, flags_of, int64s, numbers_of, strings
 from lakehouse_lib.ingestion.gate.row_rule import RowRule
 
 #: A row's broken rules, by their positions in ``Translation.row_rules``.
@@ -108,10 +108,10 @@ def violations(rules: Sequence[RowRule], positions: pa.Array, broken: Sequence[i
     is_broken = np.zeros(len(rules), dtype=bool)
     is_broken[list(broken)] = True
     flat = positions.flatten()
-    numbers = np.asarray(flat, dtype=np.int64) if len(flat) else np.zeros(0, np.int64)
+    numbers = numbers_of(flat, np.int32).astype(np.int64)
     stays = is_broken[numbers]
     before = np.concatenate([[0], np.cumsum(stays)])
-    ends = np.cumsum(np.asarray(pc.list_value_length(positions), dtype=np.int64)) if len(positions) else numbers
+    ends = np.cumsum(numbers_of(pc.list_value_length(positions), np.int32), dtype=np.int64)
     ids = strings([rule.rule.id for rule in rules])
     entries = pa.StructArray.from_arrays(
         [strings([rule.rule.column for rule in rules]), ids, ids], names=["column", "reason", "rule"]

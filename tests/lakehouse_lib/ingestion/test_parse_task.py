@@ -74,7 +74,8 @@ class Parsed:
             plan_append(store, Schema.from_arrow(schema)).target,
             quarantine.target,
             threads,
-            "_ingest/erp/staging/x-rows.parquet",
+            "_ingest/erp/staging/x",
+            judged_by_spark=True,
         )
         self.task: FileTask = pickle.loads(pickle.dumps(task))
         self.result = run(self.task)

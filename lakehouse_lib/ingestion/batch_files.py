@@ -1,0 +1,229 @@
+"""Write the files of a batch: run its file tasks on an engine, and judge its rows. Nothing is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from lakehouse_lib.engine.parquet.task_results import results_of
+from lakehouse_lib.engine.parquet.writer import can_write_rows
+from lakehouse_lib.errors import QualityError, UnsupportedFeatureError
+from lakehouse_lib.ingestion.apart_task import ApartTask, settle_rows
+from lakehouse_lib.ingestion.batch_planning import task_groups
+from lakehouse_lib.ingestion.file_task import FileTask, TaskResult, discard_results, load_files
+from lakehouse_lib.ingestion.gate import Translation, broken_rules, translate
+from lakehouse_lib.ingestion.landing import Fingerprint
+from lakehouse_lib.ingestion.parse import Parser
+from lakehouse_lib.ingestion.quality import read_rules
+from lakehouse_lib.ingestion.source import Source
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from lakehouse_lib.ingestion.suite_findings import added, broken_row_rules, broken_table_rules, is_complete
+from lakehouse_lib.operations.write.planned_write import PlannedWrite
+from lakehouse_lib.protocol.table_properties import target_file_size
+from lakehouse_lib.schema import Schema
+
+if TYPE_CHECKING:
+    from lakehouse_lib.engine.base import Engine
+    from lakehouse_lib.ingestion.spark_judge import SparkJudge
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class BatchFiles:
+    """The files that a batch has written, before they are committed.
+
+    Attributes:
+        task: one of the file tasks.
+        results: the results of all tasks.
+        broken: the number of rows that break a rule, by rule id.
+    """
+
+    task: FileTask
+    results: Sequence[TaskResult]
+    broken: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def changed(self) -> list[str]:
+        """Files that differ from their fingerprint."""
+        return [name for result in self.results for name in result.changed]
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """By file name, the reason why a whole file was rejected."""
+        return {name: reason for result in self.results for name, reason in result.refused.items()}
+
+    @property
+    def rows(self) -> int:
+        """The number of valid rows."""
+        return sum(result.rows for result in self.results)
+
+    @property
+    def rejected(self) -> int:
+        """The number of rows in the quarantine."""
+        return sum(result.rejected for result in self.results)
+
+    @property
+    def valid_files(self) -> pa.Table:
+        """The files table of valid rows."""
+        return pa.concat_tables([result.files for result in self.results])
+
+    @property
+    def quarantined_files(self) -> pa.Table:
+        """The files table of rejected rows."""
+        return pa.concat_tables([result.quarantined for result in self.results])
+
+    @property
+    def staged(self) -> list[str]:
+        """The paths of staged rows."""
+        return [result.staged for result in self.results if result.staged is not None]
+
+    def discard(self) -> None:
+        """Delete all data files."""
+        discard_results(self.task, self.results)
+
+
+def suite_on_arrow(suite: Any, schema: Schema) -> Translation | None:
+    """The suite as functions of record batches; None: there is no suite, or only Great Expectations can judge it all.
+
+    Raises:
+        QualityError: the suite is malformed, or names an unknown column.
+    """
+    if suite is None:
+        return None
+    translation = translate(read_rules(suite, schema.names), schema)
+    return translation if is_complete(translation, schema.to_arrow()) else None
+
+
+def needs_spark(suite: Any, schema: Schema, plan: PlannedWrite) -> bool:
+    """Whether only Spark can judge the rows, or write them into the table."""
+    has_rest = suite is not None and suite_on_arrow(suite, schema) is None
+    return has_rest or not can_write_rows(schema.names, plan.target)
+
+
+@dataclass(frozen=True)
+class BatchWriter:
+    """Writes the files of a batch.
+
+    Attributes:
+        source: the source.
+        number: the number of the batch.
+        schema, suite, source_format: the rules of the batch's intent.
+        plan, quarantine: the planned writes of valid and of rejected rows.
+        engine: runs the tasks.
+        judge: judges and writes rows that need Spark; None: there is no session.
+    """
+
+    source: Source
+    number: int
+    schema: Schema
+    suite: Any
+    source_format: SourceFormat
+    plan: PlannedWrite
+    quarantine: PlannedWrite
+    engine: Engine
+    judge: SparkJudge | None
+
+    @property
+    def by_spark(self) -> bool:
+        """Whether Spark judges the rows, and writes them."""
+        return needs_spark(self.suite, self.schema, self.plan)
+
+    def read(self, files: Sequence[Fingerprint], staging: str) -> BatchFiles:
+        """Run the file tasks.
+
+        Args:
+            staging: the start of the paths of staged rows.
+
+        Raises:
+            UnsupportedFeatureError: the rows need Spark, and there is no session.
+        """
+        if self.by_spark and self.judge is None:
+            raise UnsupportedFeatureError(
+                f"batch {self.number} of source {self.source.name!r} has rules that only Spark can evaluate",
+                table=self.source.table,
+                hint="Load it with a Spark session",
+            )
+        # Several tasks would assign the same numbers to an identity column.
+        parallelism = 1 if self.plan.numbered(self.schema.names) else self.engine.parallelism
+        size = self._data_file_size
+        groups = [tuple(files)] if parallelism == 1 else task_groups(files, tasks=parallelism, data_file_size=size)
+        parser = Parser(
+            self.source_format,
+            self.schema.to_arrow(),
+            # The write computes a partition column that the source does not have.
+            tuple(name for name in self.plan.metadata.partition_columns if name in self.schema),
+            self.plan.target.store.limits,
+            None if self.by_spark else suite_on_arrow(self.suite, self.schema),
+        )
+        tasks = [
+            FileTask(
+                str(self.source.landing),
+                group,
+                self.source.name,
+                self.number,
+                parser,
+                self.plan.target,
+                self.quarantine.target,
+                max(1, self.engine.parallelism // len(groups)),
+                f"{staging}{place}",
+                self.by_spark,
+            )
+            for place, group in enumerate(groups)
+        ]
+        return BatchFiles(tasks[0], self._run(load_files, tasks, tasks[0]))
+
+    def judged(self, written: BatchFiles) -> BatchFiles:
+        """The files after the rows are judged: rows that only the whole batch decides about are written, too.
+
+        Raises:
+            QualityError: the batch breaks a rule about the whole batch, or a rule cannot be evaluated.
+        """
+        if self.by_spark:
+            return self._judged_by_spark(written)
+        suite = written.task.parser.suite
+        if suite is None:
+            return written
+        findings = added(suite, [result.findings for result in written.results if result.findings is not None])
+        failures = broken_table_rules(suite, findings)
+        if failures:
+            raise QualityError(
+                f"the batch breaks {'; '.join(failures)}", hint="Correct the source files, or the rule; then load again"
+            )
+        broken = broken_rules(suite.row_rules, findings.counts)
+        apart = [ApartTask(written.task, result.apart, broken) for result in written.results if result.apart]
+        results = [*written.results, *self._run(settle_rows, apart, written.task)]
+        return BatchFiles(written.task, results, broken_row_rules(suite, findings))
+
+    def _judged_by_spark(self, written: BatchFiles) -> BatchFiles:
+        assert self.judge is not None
+        store = written.task.target.store
+        verdict = self.judge.judge(self.schema, self.suite, store, written.staged)
+        new = TaskResult(rows=-verdict.rows_failing, rejected=verdict.rows_failing)
+        try:
+            if written.rows > verdict.rows_failing:
+                staged = sum(meta.size for path in written.staged if (meta := store.head(path)) is not None)
+                is_partitioned = bool(self.plan.metadata.partition_columns)
+                parts = len(written.staged) if is_partitioned else max(1, -(-staged // self._data_file_size))
+                new = replace(new, files=self.judge.write_passing(verdict, self.plan.target, parts))
+            if verdict.failing is not None:
+                target = written.task.quarantine
+                failing = self.judge.write_failing(verdict, self.schema, self.source.name, self.number, target)
+                new = replace(new, quarantined=failing)
+        except BaseException:
+            discard_results(written.task, [new])
+            raise
+        return BatchFiles(written.task, [*written.results, new], verdict.broken)
+
+    def _run(self, function: Callable[[T], pa.Table], tasks: Sequence[T], task: FileTask) -> list[TaskResult]:
+        if not tasks:
+            return []
+        return results_of(self.engine.run(function, tasks), lambda results: discard_results(task, results))
+
+    @property
+    def _data_file_size(self) -> int:
+        store = self.plan.target.store
+        return target_file_size(self.plan.metadata.configuration, self.source.target_file_size, table=store.root)
