@@ -11,16 +11,16 @@ import pyarrow as pa
 from lakehouse_lib.engine.parquet.task_results import results_of
 from lakehouse_lib.engine.parquet.writer import can_write_rows
 from lakehouse_lib.errors import QualityError, UnsupportedFeatureError
-from lakehouse_lib.ingestion.apart_task import ApartTask, settle_rows
 from lakehouse_lib.ingestion.batch_planning import task_groups
-from lakehouse_lib.ingestion.file_task import FileTask, TaskResult, discard_results, load_files
 from lakehouse_lib.ingestion.gate import Translation, broken_rules, translate
 from lakehouse_lib.ingestion.landing import Fingerprint
-from lakehouse_lib.ingestion.parse import Parser
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
-from lakehouse_lib.ingestion.suite_findings import added, broken_row_rules, broken_table_rules, is_complete
+from lakehouse_lib.ingestion.tasks.apart_task import ApartTask, settle_rows
+from lakehouse_lib.ingestion.tasks.file_task import FileTask, TaskResult, discard_results, load_files
+from lakehouse_lib.ingestion.tasks.parse import Parser
+from lakehouse_lib.ingestion.tasks.suite_findings import added, broken_row_rules, broken_table_rules, is_complete
 from lakehouse_lib.operations.write.planned_write import PlannedWrite
 from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.schema import Schema

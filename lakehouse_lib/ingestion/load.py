@@ -38,9 +38,9 @@ from lakehouse_lib.ingestion.batch_planning import History, Sorted, cut, history
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile, fingerprint, scan, still_growing
 from lakehouse_lib.ingestion.load_result import LoadResult
-from lakehouse_lib.ingestion.parse import check_schema
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.source import Source
+from lakehouse_lib.ingestion.tasks.parse import check_schema
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.schema.enforcement import is_computed
 from lakehouse_lib.store import open_store

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import int64s, literal, numbers_of
 from lakehouse_lib.errors import InvalidSchemaError
-from lakehouse_lib.ingestion.spark_texts import spark_texts
+from lakehouse_lib.ingestion.tasks.spark_texts import spark_texts
 
 VIOLATION = pa.struct([pa.field(name, pa.string()) for name in ("column", "reason", "rule")])
 

@@ -17,9 +17,9 @@ from lakehouse_lib.engine.quality import Verdict
 from lakehouse_lib.engine.spark import staged_rows
 from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.engine.spark.quality_gate import Gate
-from lakehouse_lib.ingestion.parse import staged_schema
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.quarantine import FILE_COLUMN, LINE_COLUMN
+from lakehouse_lib.ingestion.tasks.parse import staged_schema
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.store import ObjectStore
 

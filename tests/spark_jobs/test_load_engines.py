@@ -17,7 +17,7 @@ from lakehouse_lib.errors import ConstraintViolatedError
 from lakehouse_lib.ingestion import batch as batch_module
 from lakehouse_lib.ingestion import batch_files
 from lakehouse_lib.ingestion.load import Load
-from lakehouse_lib.ingestion.spark_texts import spark_texts
+from lakehouse_lib.ingestion.tasks.spark_texts import spark_texts
 from lakehouse_lib.schema import Field, Schema
 from tests.spark_jobs.loading import Shop
 
@@ -100,8 +100,7 @@ def test_great_expectations_quarantines_what_the_gate_on_arrow_quarantines(
 ) -> None:
     here = loaded(landed(tmp_path / "here"), None, suite=SUITE)
     monkeypatch.setattr(batch_files, "is_complete", lambda *_: False)
-    there = loaded(landed(tmp_path / "there"), utc, suite=SUITE)
-    assert there == here
+    assert loaded(landed(tmp_path / "there"), utc, suite=SUITE) == here
     assert list((tmp_path / "there" / "sales" / "_ingest").rglob("*.parquet")) == []
 
 

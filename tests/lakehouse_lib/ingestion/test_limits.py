@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from lakehouse_lib import write_deltalake
 from lakehouse_lib.ingestion.limits import beyond_years, partition_faults
-from lakehouse_lib.ingestion.parse import Parser
 from lakehouse_lib.ingestion.quarantine import Origin
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from lakehouse_lib.ingestion.tasks.parse import Parser
 from lakehouse_lib.protocol import partition_values
 from lakehouse_lib.store import LocalStore, open_store
 

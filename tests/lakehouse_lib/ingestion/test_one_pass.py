@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable as OurTable
 from lakehouse_lib.errors import ConstraintViolatedError, IngestError, QualityError
-from lakehouse_lib.ingestion import batch_files, file_task
+from lakehouse_lib.ingestion import batch_files
 from lakehouse_lib.ingestion.batch import Batch
 from lakehouse_lib.ingestion.batch_planning import task_groups
 from lakehouse_lib.ingestion.landing import Fingerprint
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from lakehouse_lib.ingestion.tasks import file_task
 from lakehouse_lib.schema import Field, Schema
 from tests.peers import parquet_files
 from tests.spark_jobs.loading import PRICE_RULE, Shop

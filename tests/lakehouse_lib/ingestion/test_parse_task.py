@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from lakehouse_lib.engine.parquet.task_results import results_of
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError
 from lakehouse_lib.ingestion.append import plan_append
-from lakehouse_lib.ingestion.file_task import FileTask, TaskResult, discard_results, load_files
 from lakehouse_lib.ingestion.landing import fingerprint, scan
-from lakehouse_lib.ingestion.parse import Parser, check_schema
 from lakehouse_lib.ingestion.quarantine import quarantine_schema
 from lakehouse_lib.ingestion.sources import csv as csv_source
 from lakehouse_lib.ingestion.sources import records
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from lakehouse_lib.ingestion.tasks.file_task import FileTask, TaskResult, discard_results, load_files
+from lakehouse_lib.ingestion.tasks.parse import Parser, check_schema
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.store import open_store
 from tests.old_calendar import EARLY, NAMED, days, marked, midnights

@@ -14,9 +14,9 @@ from deltalake import DeltaTable, write_deltalake
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError
 from lakehouse_lib.ingestion.landing import fingerprint, scan
-from lakehouse_lib.ingestion.parse import ParseTask, parse_file
 from lakehouse_lib.ingestion.quarantine import Origin
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from lakehouse_lib.ingestion.tasks.parse import ParseTask, parse_file
 from lakehouse_lib.privacy.erasure import locate
 from lakehouse_lib.privacy.keys import ColumnKeys
 from lakehouse_lib.privacy.purge import prove, purge

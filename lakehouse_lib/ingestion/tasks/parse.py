@@ -36,7 +36,7 @@ from lakehouse_lib.ingestion.sources.csv import read_csv
 from lakehouse_lib.ingestion.sources.json import read_json
 from lakehouse_lib.ingestion.sources.parquet import read_parquet
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
-from lakehouse_lib.ingestion.suite_findings import Findings, is_strict, judge_rows
+from lakehouse_lib.ingestion.tasks.suite_findings import Findings, is_strict, judge_rows
 from lakehouse_lib.store import PathLimits
 from lakehouse_lib.threads import in_order
 

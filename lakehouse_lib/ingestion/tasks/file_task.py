@@ -18,11 +18,11 @@ from lakehouse_lib.engine.parquet.task_results import delete_files, result_of
 from lakehouse_lib.engine.parquet.writer import write_rows
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile, inside
-from lakehouse_lib.ingestion.parse import ParsedBlock, Parser, with_origin
 from lakehouse_lib.ingestion.quarantine import Origin, quarantine_schema
-from lakehouse_lib.ingestion.rejected_rows import RejectedRows
-from lakehouse_lib.ingestion.staged_file import StagedFile
-from lakehouse_lib.ingestion.suite_findings import Findings, added
+from lakehouse_lib.ingestion.tasks.parse import ParsedBlock, Parser, with_origin
+from lakehouse_lib.ingestion.tasks.rejected_rows import RejectedRows
+from lakehouse_lib.ingestion.tasks.staged_file import StagedFile
+from lakehouse_lib.ingestion.tasks.suite_findings import Findings, added
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.threads import in_order
 

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 from lakehouse_lib.arrow.values import flags_of, int64s, literal
 from lakehouse_lib.engine.parquet.task_results import delete_files, result_of
 from lakehouse_lib.engine.parquet.writer import write_rows
-from lakehouse_lib.ingestion.file_task import FileTask, TaskResult, no_files
 from lakehouse_lib.ingestion.gate import violations
 from lakehouse_lib.ingestion.quarantine import RULES_COLUMN, broken_rows, quarantine_schema
-from lakehouse_lib.ingestion.rejected_rows import RejectedRows
+from lakehouse_lib.ingestion.tasks.file_task import FileTask, TaskResult, no_files
+from lakehouse_lib.ingestion.tasks.rejected_rows import RejectedRows
 
 _ROWS = 1 << 16
 
