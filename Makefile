@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo up down test test-slow test-all test-faults test-upkeep test-gate test-worker-kills test-s3 test-spark-s3 test-floor test-install interop interop-commits interop-commits-s3 differential fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-dml bench-large-merge bench-maintenance bench-log bench-commit bench-checkpoint package lock prerequisites clean
+.PHONY: help demo up down test test-slow test-all test-faults test-upkeep test-gate test-worker-kills test-s3 test-spark-s3 test-floor test-install interop interop-commits interop-commits-s3 differential fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-dml bench-large-merge bench-ingest bench-maintenance bench-log bench-commit bench-checkpoint package lock prerequisites clean
 
 # Of the caller's environment only pip's own settings and the choice of Java have an effect.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -154,6 +154,9 @@ bench-dml: prerequisites $(installed) $(delta_spark)/.installed ## Time delete, 
 
 bench-large-merge: prerequisites $(installed) ## Merge 100 MB into a table of 20 GB within 2 GiB of memory, compared with delta-rs (needs 45 GB of disk; GIGABYTES=..., TABLES=..., CONTESTANTS=...)
 	@$(python) -m benchmarks.large_merge $(if $(GIGABYTES),--gigabytes $(GIGABYTES)) $(if $(TABLES),--tables $(TABLES)) $(if $(CONTESTANTS),--contestants $(CONTESTANTS))
+
+bench-ingest: prerequisites $(installed) ## Time loads of 731 MB of CSV, JSON and Parquet files, beside plain Spark that checks nothing (MEGABYTES=..., CASES=..., RUNS=...)
+	@$(python) -m benchmarks.ingest $(if $(MEGABYTES),--megabytes $(MEGABYTES)) $(if $(CASES),--cases $(CASES)) $(if $(RUNS),--runs $(RUNS))
 
 bench-maintenance: prerequisites $(installed) $(delta_spark)/.installed ## Time compaction, Z-order and deletes, incremental Z-order, the plan of 500 tables, the health of a million files, and vacuums of a million objects
 	@$(python) -m benchmarks --cases compact z_order delete

@@ -1,0 +1,1 @@
+"""Time loads of source files beside plain Spark: `make bench-ingest`."""
