@@ -35,7 +35,12 @@ class TextBlock:
 
 @dataclass(frozen=True)
 class TypedBlock:
-    """A block of typed rows, from Parquet: as ``TextBlock``, and ``columns`` with the schema's types."""
+    """A block of typed rows: as ``TextBlock``, and ``columns`` with the schema's types.
+
+    Attributes:
+        exact: parses the block again, with the texts of its values, which are needed if a row is faulty. If it is None,
+            ``checks`` has an entry for each column, and ``texts`` are given.
+    """
 
     columns: Sequence[Any]
     lines: Callable[[], Any]
@@ -43,6 +48,7 @@ class TypedBlock:
     texts: Sequence[Any]
     faulty: FaultyRecords
     line_count: int
+    exact: Callable[[], TextBlock] | None = None
 
 
 def column_mismatches(schema: pa.Schema, names: Sequence[str]) -> list[str]:

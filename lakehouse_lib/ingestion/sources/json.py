@@ -8,11 +8,13 @@ record.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -23,16 +25,20 @@ from lakehouse_lib.arrow.values import int64s, strings
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.landing import source_path
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
-from lakehouse_lib.ingestion.sources.blocks import TextBlock, refusal
+from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock, refusal
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from lakehouse_lib.ingestion.sources.typed_json import typed_columns
 from lakehouse_lib.store.regular_files import open_regular
 
 #: Bytes of lines in a block; a line cannot be longer.
 BLOCK_SIZE = 4 << 20
 LONGEST_LINE = 64 << 20
+_UTF8 = "utf-8"
 
 
-def read_json(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[Callable[[], TextBlock]]:
+def read_json(
+    path: Path, source_format: SourceFormat, schema: pa.Schema
+) -> Iterator[Callable[[], TextBlock | TypedBlock]]:
     """Functions that parse the blocks of a file, in order. They can run in other threads.
 
     Raises:
@@ -48,16 +54,16 @@ def read_json(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Ite
                 content.seek(0)
             while lines := _lines(content, path):
                 checked = checked or _check_first(lines, path, source_format, schema.names)
-                yield partial(_parsed, lines, source_format, schema.names)
+                yield partial(_parsed, lines, source_format, schema)
     except (OSError, EOFError, zlib.error) as error:
         raise SourceRefusedError(
             f"{path.name} cannot be read as JSON lines: {error}", hint="Land the whole file again"
         ) from error
 
 
-def _check_first(lines: list[bytes], path: Path, source_format: SourceFormat, names: list[str]) -> bool:
+def _check_first(lines: bytes, path: Path, source_format: SourceFormat, names: list[str]) -> bool:
     """Refuse a file whose first object has other keys; returns False if these lines have no object."""
-    for raw in lines:
+    for raw in BytesIO(lines):
         value = _object(raw, 0, source_format, FaultyRecords())
         if value is not None:
             unknown = [name for name in value if name not in names]
@@ -67,30 +73,42 @@ def _check_first(lines: list[bytes], path: Path, source_format: SourceFormat, na
     return False
 
 
-def _parsed(lines: list[bytes], source_format: SourceFormat, names: list[str]) -> TextBlock:
+def _parsed(lines: bytes, source_format: SourceFormat, schema: pa.Schema) -> TextBlock | TypedBlock:
+    exact = partial(_parsed_exactly, lines, source_format, schema.names)
+    if not source_format.is_utf8 or not (lines.isascii() or codecs.lookup(source_format.encoding).name == _UTF8):
+        return exact()
+    columns = typed_columns(lines.replace(b"\r\n", b"\n"), schema)
+    if columns is None:
+        return exact()
+    rows = len(columns[0])
+    return TypedBlock(columns, lambda: int64s(np.arange(rows)), (), (), FaultyRecords(), rows, exact)
+
+
+def _parsed_exactly(lines: bytes, source_format: SourceFormat, names: list[str]) -> TextBlock:
     objects: list[dict[str, Any]] = []
     numbers: list[int] = []
     faulty = FaultyRecords()
-    for line, raw in enumerate(lines):
+    line = -1
+    for line, raw in enumerate(BytesIO(lines)):
         value = _object(raw, line, source_format, faulty)
         if value is not None:
             objects.append(value)
             numbers.append(line)
-    return _block(objects, numbers, faulty, names, len(lines))
+    return _block(objects, numbers, faulty, names, line + 1)
 
 
-def _lines(content: BinaryIO, path: Path) -> list[bytes]:
-    lines: list[bytes] = []
-    size = 0
-    while size < BLOCK_SIZE and (line := content.readline(LONGEST_LINE)):
-        if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
-            raise SourceRefusedError(
-                f"{path.name} has a line of more than {LONGEST_LINE} bytes",
-                hint="Write each JSON object on a line of its own",
-            )
-        lines.append(line)
-        size += len(line)
-    return lines
+def _lines(content: BinaryIO, path: Path) -> bytes:
+    """The next lines of a file, of about the size of a block; empty at its end."""
+    data = content.read(BLOCK_SIZE)
+    if len(data) < BLOCK_SIZE or data.endswith(b"\n"):
+        return data
+    data += content.readline(LONGEST_LINE)
+    if len(data) - (data.rfind(b"\n", 0, -1) + 1) >= LONGEST_LINE:
+        raise SourceRefusedError(
+            f"{path.name} has a line of more than {LONGEST_LINE} bytes",
+            hint="Write each JSON object on a line of its own",
+        )
+    return data
 
 
 def _object(raw: bytes, line: int, source_format: SourceFormat, faulty: FaultyRecords) -> dict[str, Any] | None:

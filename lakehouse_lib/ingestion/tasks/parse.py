@@ -86,7 +86,8 @@ class Parser:
         block_checks = {name: (reason, wrong) for name, reason, wrong in block.checks}
         for index, field in enumerate(self.schema):
             if isinstance(block, TypedBlock):
-                column, wrong = block.columns[index], block_checks[field.name][1]
+                column = block.columns[index]
+                wrong = np.zeros(len(column), bool) if block.exact else block_checks[field.name][1]
             else:
                 column, wrong = from_text(block.texts[index], field.type)
                 if field.name in block_checks:
@@ -106,9 +107,10 @@ class Parser:
             checks.extend((name, reason, wrong) for name, (reason, wrong) in block_checks.items())
         checks.extend(partition_faults(columns, self.schema, self.partition_columns, self.limits))
         places = {name: place for place, name in enumerate(self.schema.names)}
-        checks = sorted(
-            (check for check in checks if check[2].any()), key=lambda check: places.get(check[0], len(places))
-        )
+        checks = [check for check in checks if check[2].any()]
+        if checks and isinstance(block, TypedBlock) and block.exact is not None:
+            return self._conform(block.exact(), origin)
+        checks.sort(key=lambda check: places.get(check[0], len(places)))
         faulty = faulty_records(self.schema, origin, block.faulty)
         rows = pa.RecordBatch.from_arrays(columns, schema=rows_schema(self.schema))
         if not checks:
