@@ -21,7 +21,7 @@ from lakehouse_lib.ingestion.change_events.rules import ACTION, END, SEQUENCES, 
 from lakehouse_lib.ingestion.change_events.stored_rows import rows_with_keys
 from lakehouse_lib.operations.alter.columns import add_columns
 from lakehouse_lib.operations.dml.merge import merge
-from lakehouse_lib.operations.results import ChangeResult
+from lakehouse_lib.operations.results import ChangeResult, EarlierChangeResult
 from lakehouse_lib.operations.write.create import create_table
 from lakehouse_lib.operations.write.planned_write import Write
 from lakehouse_lib.operations.write.write import write
@@ -119,6 +119,13 @@ def _apply(
         engine,
         replace(properties, app_transactions=(*(properties.app_transactions or ()), order)),
     )
+    if isinstance(result, EarlierChangeResult):  # of another run, which had not seen the deletions of this one
+        raise ConcurrentTransactionError(
+            "another run has applied change events at the same time",
+            table=snapshot.store.root,
+            version=result.version,
+            hint="Run it again",
+        )
     if result.version is None and properties.app_transactions:  # nothing changes, but the transactions are committed
         empty = Incoming(None, snapshot.schema.to_arrow())
         result = write(snapshot.store, empty, Write("append"), engine, snapshot=snapshot, commit_properties=properties)
