@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from lakehouse_lib.engine.quality import Verdict
 from lakehouse_lib.engine.spark import staged_rows
 from lakehouse_lib.engine.spark.quality_gate import Gate
-from lakehouse_lib.errors import ConcurrentTransactionError, QualityError, SourceChangedError
+from lakehouse_lib.errors import ConcurrentTransactionError, QualityError, SourceChangedError, SourceRefusedError
 from lakehouse_lib.ingestion.append import append_once, committed, snapshot_if_any
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
-from lakehouse_lib.ingestion.landing import Fingerprint, fingerprint, scan
+from lakehouse_lib.ingestion.landing import Fingerprint
 from lakehouse_lib.ingestion.parse import ParseTask, parse_file, staged_schema
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.quarantine import FILE_COLUMN, LINE_COLUMN, Origin, quarantine_schema
@@ -87,6 +87,7 @@ class Batch:
         self.source = source
         self.intents = intents
         self.store: ObjectStore = intents.store
+        self.landing = source.open_landing()
         self.quarantine = open_store(source.quarantine, source.storage_options.get(source.quarantine))
         self.schema = Schema.from_json(json.dumps(intent.rules["schema"]))
         self.partition_by: Sequence[str] = intent.rules.get("partition_by", source.partition_by)  # old intents lack it
@@ -122,7 +123,7 @@ class Batch:
         partition_columns = self.partition_by if snapshot is None else snapshot.partition_columns
         return [
             ParseTask(
-                str(self.source.landing),
+                self.landing,
                 file,
                 Origin(self.source.name, self.intent.number, file.name),
                 SourceFormat.from_json(self.intent.rules["format"]),
@@ -270,11 +271,14 @@ class Batch:
         A restored file may have another modification time. Its content must be unchanged, because a redo loads the same
         rows.
         """
-        files = scan(self.source.landing)
-        missing = [file.name for file in self.intent.files if file.name not in files]
+        files = {file.name: self.landing.find(file.name) for file in self.intent.files}
+        missing = [name for name, file in files.items() if file is None]
         if missing:
             raise self._files_changed_error(missing, f"are missing in {self.source.landing}")
-        current = {file.name: fingerprint(self.source.landing, files[file.name]) for file in self.intent.files}
+        try:
+            current = {name: self.landing.fingerprint(file) for name, file in files.items() if file is not None}
+        except SourceRefusedError as error:
+            raise self._files_changed_error(list(files), f"cannot be read ({error.message})") from error
         same = [now for file in self.intent.files if (now := current[file.name]) and now.digest == file.digest]
         if len(same) < len(current):
             names = {file.name for file in same}

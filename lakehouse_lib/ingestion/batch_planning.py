@@ -127,6 +127,23 @@ def sort_files(
     return Sorted(tuple(new), tuple(waiting), changed, refused)
 
 
+def still_growing(
+    first: Mapping[str, SourceFile], second: Mapping[str, SourceFile], *, now: int, settle: int
+) -> set[str]:
+    """Names of files in the second listing that may still be growing.
+
+    Args:
+        first, second: two listings of the folder; a file grows if it is new in the second or has another size there.
+        now: the time of the second listing, in ms since the epoch.
+        settle: a file modified less than this many ms ago may still be growing.
+    """
+    return {
+        name
+        for name, file in second.items()
+        if abs(now - file.modified) < settle or name not in first or first[name].size != file.size
+    }
+
+
 def cut(files: Sequence[SourceFile], files_per_batch: int) -> list[Sequence[SourceFile]]:
     """The files in batches of at most ``files_per_batch``, in their order."""
     return [files[start : start + files_per_batch] for start in range(0, len(files), files_per_batch)]

@@ -27,21 +27,25 @@ from lakehouse_lib.errors import (
     ConcurrentTransactionError,
     IngestError,
     SchemaMismatchError,
+    SourceRefusedError,
 )
 from lakehouse_lib.ingestion.append import committed, snapshot_if_any
 from lakehouse_lib.ingestion.batch import Batch, Gates
-from lakehouse_lib.ingestion.batch_planning import History, Sorted, cut, history, sort_files
+from lakehouse_lib.ingestion.batch_planning import History, Sorted, cut, history, sort_files, still_growing
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
-from lakehouse_lib.ingestion.landing import SourceFile, fingerprint, scan, still_growing
+from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile
 from lakehouse_lib.ingestion.load_result import LoadResult
 from lakehouse_lib.ingestion.parse import check_schema
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.schema.enforcement import is_computed
 from lakehouse_lib.store import open_store
+from lakehouse_lib.threads import in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_READERS = 16
 
 
 class Load:
@@ -55,7 +59,8 @@ class Load:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.first_look = scan(source.landing)
+        self.landing = source.open_landing()
+        self.first_look = self._look()
         check_schema(source.schema.to_arrow(), source.format)
         if source.suite is not None:
             read_rules(source.suite, source.schema.names)
@@ -114,16 +119,18 @@ class Load:
             load(self.past.unsettled, redo=True)
             self.past = self._history()
             self.store.delete_many(self.intents.staged(self.past.settled))  # staged by the killed run
-        files = self._sort(scan(self.source.landing))
+        files = self._sort(self._look())
         number = self.past.next_number
         waiting = list(files.waiting)
         if files.new:
             gates.of(self.source.schema, self.source.suite)  # an invalid suite fails before an intent is put
         for batch in cut(files.new, self.source.files_per_batch):
-            intent = self._intent(number, batch)
-            if intent is None:
-                waiting += [file.name for file in batch]
+            fingerprints = self._fingerprints(batch, refused)
+            read = {fingerprint.name for fingerprint in fingerprints} | refused.keys()
+            waiting += [file.name for file in batch if file.name not in read]
+            if not fingerprints:
                 continue
+            intent = Intent(number, fingerprints, self.source.rules())
             if not self.intents.put(intent):
                 raise ConcurrentTransactionError(
                     f"another run of source {self.source.name!r} has begun batch {number}",
@@ -131,7 +138,7 @@ class Load:
                     hint="Let it finish; run one load of a source at a time",
                 )
             if not load(intent, redo=False):
-                waiting += [file.name for file in batch]
+                waiting += [fingerprint.name for fingerprint in fingerprints]
             number += 1
         result = self._result(files)
         versions = [entry["version"] for entry in done if entry["version"] is not None]
@@ -195,14 +202,32 @@ class Load:
         growing = still_growing(
             self.first_look, files, now=time.time_ns() // 1_000_000, settle=int(self.source.settle_seconds * 1000)
         )
-        return sort_files(files, growing, self.past, lambda file: fingerprint(self.source.landing, file))
+        return sort_files(files, growing, self.past, self.landing.fingerprint)
 
-    def _intent(self, number: int, batch: Sequence[SourceFile]) -> Intent | None:
-        candidates = [fingerprint(self.source.landing, file) for file in batch]
-        fingerprints = tuple(candidate for candidate in candidates if candidate is not None)
-        if len(fingerprints) < len(batch):
-            return None  # a file changed while it was read
-        return Intent(number, fingerprints, self.source.rules())
+    def _look(self) -> dict[str, SourceFile]:
+        """The files of the landing folder by name, sorted by name."""
+        return {row["name"]: SourceFile(**row) for table in self.landing.files() for row in table.to_pylist()}
+
+    def _fingerprints(self, files: Sequence[SourceFile], refused: dict[str, str]) -> tuple[Fingerprint, ...]:
+        """The fingerprints of the files that have not changed since the look.
+
+        A file that cannot be read is added to ``refused``. It is not remembered, so the next run tries it again.
+        """
+
+        def fingerprint(file: SourceFile) -> Fingerprint | str | None:
+            try:
+                return self.landing.fingerprint(file)
+            except SourceRefusedError as error:
+                return error.description
+
+        fingerprints = []
+        threads = _READERS if self.landing.is_remote else 0
+        for file, answer in zip(files, in_order(fingerprint, files, threads), strict=True):
+            if isinstance(answer, str):
+                refused[file.name] = answer
+            elif answer is not None:
+                fingerprints.append(answer)
+        return tuple(fingerprints)
 
 
 def _version(snapshot: Any) -> int | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse_lib.errors import InvalidSchemaError, SourceRefusedError
-from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile, inside
+from lakehouse_lib.ingestion.landing import Fingerprint, LandedFile, Landing
 from lakehouse_lib.ingestion.limits import beyond_years, partition_faults
 from lakehouse_lib.ingestion.quarantine import (
     FILE_COLUMN,
@@ -59,7 +58,7 @@ class ParseTask:
     """One source file to parse.
 
     Attributes:
-        landing: the landing folder; the executors must see it under the same path.
+        landing: the landing folder; executors must see a local one under the same path.
         file: the file's fingerprint in the intent.
         origin: the origin of its rows, for the quarantine.
         schema: the table's Arrow schema.
@@ -67,7 +66,7 @@ class ParseTask:
         partition_columns: the table's; a row whose value cannot name a folder is quarantined.
     """
 
-    landing: str
+    landing: Landing
     file: Fingerprint
     origin: Origin
     source_format: SourceFormat
@@ -100,15 +99,15 @@ def check_schema(schema: pa.Schema, source_format: SourceFormat) -> None:
 
 def parse_file(task: ParseTask) -> pa.Table:
     """Stage one file; returns its row of ``REPORT_SCHEMA``. A rejected file is reported there and raises nothing."""
-    path = inside(Path(task.landing), [task.file.name])[0]
-    if _changed(path, task.file):
+    file = LandedFile(task.landing, task.file)
+    if file.is_changed():
         return _report(task, changed=True)
     rows = rejected = 0
     rows_path, rejected_path = f"{task.prefix}-rows.parquet", f"{task.prefix}-rejected.parquet"
     try:
         with ExitStack() as stack:
             rows_writer = rejected_writer = None
-            for good, bad in _parsed(path, task):
+            for good, bad in _parsed(file, task):
                 if good.num_rows:
                     rows_writer = rows_writer or stack.enter_context(_StagedFile(task.store, rows_path, good.schema))
                     rows_writer.write_table(good)
@@ -121,20 +120,20 @@ def parse_file(task: ParseTask) -> pa.Table:
                     rejected += bad.num_rows
     except SourceRefusedError as error:
         # A file that is still being written looks damaged; it is reported as changed and not rejected.
-        return _report(task, changed=True) if _changed(path, task.file) else _report(task, refused=error.description)
-    if _changed(path, task.file):
+        return _report(task, changed=True) if file.is_changed() else _report(task, refused=error.description)
+    if file.is_changed():
         return _report(task, changed=True)
     return _report(task, rows, rows_path, rejected, rejected_path)
 
 
-def _parsed(path: Path, task: ParseTask) -> Iterator[tuple[pa.Table, pa.Table]]:
+def _parsed(file: LandedFile, task: ParseTask) -> Iterator[tuple[pa.Table, pa.Table]]:
     blocks: Iterator[TextBlock | TypedBlock]
     if task.source_format.kind == "csv":
-        blocks = read_csv(path, task.source_format, task.schema)
+        blocks = read_csv(file, task.source_format, task.schema)
     elif task.source_format.kind == "json":
-        blocks = read_json(path, task.source_format, task.schema)
+        blocks = read_json(file, task.source_format, task.schema)
     else:
-        blocks = read_parquet(path, task.schema)
+        blocks = read_parquet(file, task.schema)
     return (_conform(block, task) for block in blocks)
 
 
@@ -191,14 +190,6 @@ class _StagedFile:
 
     def write_table(self, table: pa.Table) -> None:
         self._writer.write_table(table)
-
-
-def _changed(path: Path, file: Fingerprint) -> bool:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return True
-    return not file.same_stat(SourceFile(file.name, status.st_size, status.st_mtime_ns // 1_000_000))
 
 
 def _report(

@@ -13,7 +13,7 @@ from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.errors import ConcurrentTransactionError, ObjectNotFoundError, VersionNotFoundError
 from lakehouse_lib.ingestion.append import append_once
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
-from lakehouse_lib.ingestion.landing import fingerprint, scan
+from lakehouse_lib.ingestion.landing import open_landing
 from lakehouse_lib.ingestion.parse import ParseTask, parse_file
 from lakehouse_lib.ingestion.quarantine import Origin, quarantine_schema
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
@@ -24,6 +24,7 @@ from lakehouse_lib.privacy.purge import prove, purge
 from lakehouse_lib.privacy.subject import subject_from_config
 from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.store import open_store
+from tests.landed_files import fingerprint, listed
 from tests.table_on_s3 import delta_rs_ids, every_verb, ids
 
 TABLES = Path(__file__).parents[1] / "data" / "delta_spark" / "tables"
@@ -61,11 +62,12 @@ SCHEMA = Schema([Field("id", "long", nullable=False), Field("customer", "long"),
 def ingest(store, quarantine, landing, number):
     """Load a batch without the quality gate: rows staged in S3, rejected rows in quarantine, two commits."""
     engine, intents = ArrowEngine(), IntentLog(store, "erp")
-    (file,) = (fingerprint(landing, entry) for entry in scan(landing).values())
+    (name,) = listed(landing)
+    file = fingerprint(landing, name)
     assert intents.put(Intent(number, (file,), {}))
     origin, prefix = Origin("erp", number, file.name), intents.staging(number, "run")
     schema = SCHEMA.to_arrow()
-    task = ParseTask(str(landing), file, origin, SourceFormat("csv"), schema, store, prefix)
+    task = ParseTask(open_landing(landing), file, origin, SourceFormat("csv"), schema, store, prefix)
     (report,) = engine.run(parse_file, [task]).to_pylist()
 
     def staged(path):

@@ -13,7 +13,6 @@ import codecs
 import secrets
 import string
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,12 +22,11 @@ from pyarrow import csv
 
 from lakehouse_lib.arrow.values import whole
 from lakehouse_lib.errors import SourceRefusedError
-from lakehouse_lib.ingestion.landing import source_path
+from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
 from lakehouse_lib.ingestion.sources.blocks import TextBlock, column_mismatches, refusal
 from lakehouse_lib.ingestion.sources.casts import decode_texts, mask
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
-from lakehouse_lib.store.regular_files import open_arrow
 
 #: Bytes of text in a block; a record cannot be longer.
 BLOCK_SIZE = 8 << 20
@@ -36,22 +34,22 @@ BLOCK_SIZE = 8 << 20
 NOT_TEXT = "not valid {encoding} text"
 
 
-def read_csv(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:
+def read_csv(file: LandedFile, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:
     """The blocks of a file, in order.
 
     Raises:
         SourceRefusedError: the columns do not fit the schema, or the file cannot be read as CSV to its end.
     """
     try:
-        yield from _read(path, source_format, schema)
+        yield from _read(file, source_format, schema)
     except (OSError, EOFError, UnicodeError, pa.ArrowInvalid) as error:
         raise SourceRefusedError(
-            f"{path.name} cannot be read as {source_format.encoding} CSV: {_first_line(error)}",
+            f"{file.name} cannot be read as {source_format.encoding} CSV: {_first_line(error)}",
             hint="Land the whole file again, in that encoding",
         ) from error
 
 
-def _read(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:
+def _read(file: LandedFile, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:
     invalid: list[tuple[int, int, str]] = []  # record number, fields, text; pyarrow reads ahead of the current block
     mark = _end_mark(source_format, schema)
     is_whole = not source_format.quote
@@ -64,9 +62,9 @@ def _read(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterato
             invalid.append((row.number, row.actual_columns, row.text))
         return "skip"
 
-    compression = "gzip" if path.suffix == ".gz" else None
+    compression = "gzip" if file.name.endswith(".gz") else None
     with (
-        open_arrow(source_path(path), follow_links=False) as source,
+        file.open() as source,
         pa.input_stream(source, compression=compression, buffer_size=1 << 20) as stream,
     ):
         if not source_format.is_utf8:
@@ -97,7 +95,7 @@ def _read(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterato
         )
         mismatches = column_mismatches(schema, reader.schema.names)
         if mismatches:
-            raise refusal(path.name, mismatches)
+            raise refusal(file.name, mismatches)
         record = 2 if source_format.header else 1  # the number of the next record
         line = record + sum(name.count("\n") for name in reader.schema.names)
         for batch in reader:

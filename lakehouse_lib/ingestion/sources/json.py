@@ -9,28 +9,27 @@ record.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
 
 from lakehouse_lib.errors import SourceRefusedError
-from lakehouse_lib.ingestion.landing import source_path
+from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
 from lakehouse_lib.ingestion.sources.blocks import TextBlock, refusal
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
-from lakehouse_lib.store.regular_files import open_regular
 
 #: Bytes of lines in a block; a line cannot be longer.
 BLOCK_SIZE = 4 << 20
 LONGEST_LINE = 64 << 20
 
 
-def read_json(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:
+def read_json(file: LandedFile, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:
     """The blocks of a file, in order.
 
     Raises:
@@ -41,12 +40,13 @@ def read_json(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Ite
     line = 1
     try:
         with (
-            open(open_regular(source_path(path), follow_links=False), "rb") as file,
-            cast(BinaryIO, gzip.open(file)) if path.suffix == ".gz" else file as content,
+            file.open() as stored,
+            io.BufferedReader(cast(Any, stored)) as source,
+            cast(BinaryIO, gzip.open(source)) if file.name.endswith(".gz") else source as content,
         ):
             if content.read(3) != b"\xef\xbb\xbf":
                 content.seek(0)
-            while lines := _lines(content, path):
+            while lines := _lines(content, file.name):
                 objects: list[dict[str, Any]] = []
                 numbers: list[int] = []
                 faulty = FaultyRecords()
@@ -56,7 +56,7 @@ def read_json(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Ite
                         if not checked:
                             unknown = [name for name in value if name not in names]
                             if unknown:
-                                raise refusal(path.name, [f"{name} is not a column of the schema" for name in unknown])
+                                raise refusal(file.name, [f"{name} is not a column of the schema" for name in unknown])
                             checked = True
                         objects.append(value)
                         numbers.append(line)
@@ -64,17 +64,17 @@ def read_json(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Ite
                 yield _block(objects, numbers, faulty, names)
     except (OSError, EOFError, zlib.error) as error:
         raise SourceRefusedError(
-            f"{path.name} cannot be read as JSON lines: {error}", hint="Land the whole file again"
+            f"{file.name} cannot be read as JSON lines: {error}", hint="Land the whole file again"
         ) from error
 
 
-def _lines(content: BinaryIO, path: Path) -> list[bytes]:
+def _lines(content: BinaryIO, name: str) -> list[bytes]:
     lines: list[bytes] = []
     size = 0
     while size < BLOCK_SIZE and (line := content.readline(LONGEST_LINE)):
         if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
             raise SourceRefusedError(
-                f"{path.name} has a line of more than {LONGEST_LINE} bytes",
+                f"{name} has a line of more than {LONGEST_LINE} bytes",
                 hint="Write each JSON object on a line of its own",
             )
         lines.append(line)

@@ -6,7 +6,6 @@ Dates and timestamps that Spark wrote before version 3, in the hybrid calendar, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,39 +16,39 @@ from lakehouse_lib.arrow.types import rebuilt
 from lakehouse_lib.engine.parquet.footer import with_int96_in_utc
 from lakehouse_lib.engine.parquet.reader import DataFile
 from lakehouse_lib.errors import SourceRefusedError, UnsupportedFeatureError
-from lakehouse_lib.ingestion.landing import source_path
+from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
 from lakehouse_lib.ingestion.sources.blocks import TypedBlock, column_mismatches, refusal
 from lakehouse_lib.ingestion.sources.casts import cast_or_find, decode_texts, type_name
 from lakehouse_lib.schema.arrow import is_list
-from lakehouse_lib.store.regular_files import open_arrow
 
 _ROWS = 65_536
 
 
-def read_parquet(path: Path, schema: pa.Schema) -> Iterator[TypedBlock]:
+def read_parquet(source_file: LandedFile, schema: pa.Schema) -> Iterator[TypedBlock]:
     """The blocks of a file, in order.
 
     Raises:
         SourceRefusedError: the columns or their types do not fit the schema, the file is not complete, or it has
             timestamps of the hybrid calendar in a time zone other than UTC.
     """
+    name = source_file.name
     try:
         with (
-            open_arrow(source_path(path), follow_links=False) as source,
+            source_file.open() as source,
             DataFile(source, coerce_int96_timestamp_unit="us") as file,
         ):
             stored = with_int96_in_utc(file.schema_arrow, file.metadata)
             mismatches = _mismatches(schema, stored)
             if mismatches:
-                raise refusal(path.name, mismatches)
+                raise refusal(name, mismatches)
             line = 1
             for batch in file.iter_batches(_ROWS):
                 lines = pa.array(np.arange(line, line + batch.num_rows, dtype=np.int64))
                 line += batch.num_rows
                 columns, checks, texts = [], [], []
                 for field in schema:
-                    values = _to_proleptic_gregorian(_plain(batch.column(field.name)), field.name, file, path.name)
+                    values = _to_proleptic_gregorian(_plain(batch.column(field.name)), field.name, file, name)
                     decoded_type = _decoded(stored.field(field.name).type)
                     if pa.types.is_timestamp(decoded_type) or pa.types.is_nested(decoded_type):
                         values = values.cast(decoded_type)
@@ -64,7 +63,7 @@ def read_parquet(path: Path, schema: pa.Schema) -> Iterator[TypedBlock]:
                 yield TypedBlock(columns, lines, checks, texts, FaultyRecords())
     except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SourceRefusedError(
-            f"{path.name} cannot be read as Parquet: {str(error).partition(chr(10))[0].rstrip('.')}",
+            f"{name} cannot be read as Parquet: {str(error).partition(chr(10))[0].rstrip('.')}",
             hint="Land the whole file again",
         ) from error
 

@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib import write_deltalake
-from lakehouse_lib.ingestion.landing import fingerprint, scan
+from lakehouse_lib.ingestion.landing import open_landing
 from lakehouse_lib.ingestion.limits import beyond_years, partition_faults
 from lakehouse_lib.ingestion.parse import ParseTask, parse_file
 from lakehouse_lib.ingestion.quarantine import Origin
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.protocol import partition_values
 from lakehouse_lib.store import LocalStore, open_store
+from tests.landed_files import fingerprint
 
 LONG_NAME = "makes a folder name of more than 255 bytes"
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("s", pa.string()), pa.field("at", pa.timestamp("us", "UTC"))])
@@ -29,11 +30,10 @@ def parsed(
 ) -> tuple[list[int], dict[str, list[tuple[str, str]]]]:
     """The ids of loaded rows, and the problems of the other rows by id."""
     landing = folder / "landing"
-    file = fingerprint(landing, scan(landing)[name])
-    assert file is not None
+    file = fingerprint(landing, name)
     source_format = SourceFormat("parquet" if name.endswith(".parquet") else "csv")
     store, origin = open_store(folder / "table"), Origin("erp", 0, name)
-    task = ParseTask(str(landing), file, origin, source_format, schema, store, "_ingest/x", partition_columns)
+    task = ParseTask(open_landing(landing), file, origin, source_format, schema, store, "_ingest/x", partition_columns)
     (report,) = parse_file(task).to_pylist()
     assert not report["refused"]
     rows = pq.read_table(folder / "table" / report["path"])["id"].to_pylist() if report["path"] else []

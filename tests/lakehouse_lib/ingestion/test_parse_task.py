@@ -17,12 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError
-from lakehouse_lib.ingestion.landing import fingerprint, scan
+from lakehouse_lib.ingestion.landing import open_landing
 from lakehouse_lib.ingestion.parse import ParseTask, check_schema, parse_file
 from lakehouse_lib.ingestion.quarantine import Origin
 from lakehouse_lib.ingestion.sources import csv as csv_source
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.store import open_store
+from tests.landed_files import fingerprint
 from tests.old_calendar import EARLY, NAMED, days, marked, midnights
 
 SCHEMA = pa.schema(
@@ -40,11 +41,10 @@ class Parsed:
         landing = folder / "landing"
         landing.mkdir(exist_ok=True)
         (landing / name).write_bytes(content)
-        file = fingerprint(landing, scan(landing)[name])
-        assert file is not None
+        file = fingerprint(landing, name)
         store = open_store(folder / "table")
         origin = Origin("erp", 4, name)
-        task = ParseTask(str(landing), file, origin, source_format, schema, store, "_ingest/erp/staging/x")
+        task = ParseTask(open_landing(landing), file, origin, source_format, schema, store, "_ingest/erp/staging/x")
         self.task: ParseTask = pickle.loads(pickle.dumps(task))
         (self.report,) = parse_file(self.task).to_pylist()
         self.rows = self._read(folder, self.report["path"])

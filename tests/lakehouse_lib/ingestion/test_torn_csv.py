@@ -19,6 +19,7 @@ from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.sources import csv as csv_source
 from lakehouse_lib.ingestion.sources.csv import read_csv
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from tests.landed_files import landed
 
 SCHEMA = pa.schema([("a", pa.string()), ("b", pa.string())])
 ONE_COLUMN = pa.schema([("a", pa.string())])
@@ -30,7 +31,7 @@ def records(path: Path, schema: pa.Schema = SCHEMA, source_format: SourceFormat 
     """The rows and the texts of faulty records in the file's order; None if the file is refused."""
     numbered_rows: list[tuple[int, list[str]]] = []
     try:
-        for block in read_csv(path, source_format, schema):
+        for block in read_csv(landed(path), source_format, schema):
             rows = zip(*(text.to_pylist() for text in block.texts), strict=True)
             numbered_rows += zip(block.lines.to_pylist(), map(list, rows), strict=True)
             numbered_rows += [(line, [raw]) for line, raw in zip(block.faulty.lines, block.faulty.raw, strict=True)]
@@ -170,7 +171,7 @@ def test_an_empty_file_stays_empty(tmp_path: Path, text: bytes, header: bool) ->
     path = tmp_path / "a.csv"
     path.write_bytes(text)
     with pytest.raises(SourceRefusedError, match="Empty CSV file"):
-        list(read_csv(path, replace(FORMAT, header=header), ONE_COLUMN))
+        list(read_csv(landed(path), replace(FORMAT, header=header), ONE_COLUMN))
 
 
 def test_a_last_record_without_a_line_break_may_end_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError
-from lakehouse_lib.ingestion.landing import fingerprint, scan
+from lakehouse_lib.ingestion.landing import open_landing
 from lakehouse_lib.ingestion.parse import ParseTask, parse_file
 from lakehouse_lib.ingestion.quarantine import Origin
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
@@ -22,6 +22,7 @@ from lakehouse_lib.privacy.keys import ColumnKeys
 from lakehouse_lib.privacy.purge import prove, purge
 from lakehouse_lib.privacy.subject import Subject, SubjectRows, subject_from_config
 from lakehouse_lib.store import open_store
+from tests.landed_files import fingerprint
 from tests.peers import read_delta_rs
 from tests.table_builder import longs
 
@@ -145,11 +146,10 @@ def refused(folder: Path, content: str, schema: pa.Schema) -> pa.Table:
     """The rows that a load of a CSV file with this content puts into quarantine."""
     (folder / "landing").mkdir(exist_ok=True)
     (folder / "landing" / "a.csv").write_text(content)
-    file = fingerprint(folder / "landing", scan(folder / "landing")["a.csv"])
-    assert file is not None
+    file = fingerprint(folder / "landing", "a.csv")
     store = open_store(folder / "staging")
     origin = Origin("crm", 0, "a.csv")
-    task = ParseTask(str(folder / "landing"), file, origin, SourceFormat("csv"), schema, store, "x")
+    task = ParseTask(open_landing(folder / "landing"), file, origin, SourceFormat("csv"), schema, store, "x")
     (report,) = parse_file(task).to_pylist()
     return pq.ParquetFile(folder / "staging" / report["rejected_path"]).read()
 
