@@ -279,7 +279,15 @@ INGEST = Operation(
             "the names of the files below the folder, such as '**/*.csv.gz' (** is any number of folders); default: "
             "all files of the folder itself",
         ),
-        Parameter("files_per_batch", "count", "files in a commit; default: 1", default=1),
+        Parameter("files_per_batch", "count", "files in a commit, at most 10000; default: 1", default=1),
+        Parameter("bytes_per_batch", "bytes", "bytes of files in a commit, if it has several; default: any number"),
+        Parameter(
+            "order",
+            "text",
+            "by_name: new files have names after those of all earlier files, so settled files are not listed again",
+            default="any",
+            choices=("any", "by_name"),
+        ),
         Parameter(
             "settle_seconds",
             "seconds",

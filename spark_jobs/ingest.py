@@ -48,6 +48,8 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
         options.settle_seconds,
         options.target_file_size,
         options.pattern,
+        options.bytes_per_batch,
+        options.order,
         options.storage_options,
     )
     load = Load(source)

@@ -18,7 +18,6 @@ ConcurrentTransactionError.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -29,15 +28,16 @@ from lakehouse_lib.errors import (
     SchemaMismatchError,
     SourceRefusedError,
 )
-from lakehouse_lib.ingestion.append import committed, snapshot_if_any
+from lakehouse_lib.ingestion.append import snapshot_if_any
 from lakehouse_lib.ingestion.batch import Batch, Gates
-from lakehouse_lib.ingestion.batch_planning import History, Sorted, cut, history, sort_files, still_growing
+from lakehouse_lib.ingestion.batch_planning import History, Sorted, cut, without_growing
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile
 from lakehouse_lib.ingestion.load_result import LoadResult
 from lakehouse_lib.ingestion.parse import check_schema
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.source import Source
+from lakehouse_lib.ingestion.source_state import SourceState
 from lakehouse_lib.schema.enforcement import is_computed
 from lakehouse_lib.store import open_store
 from lakehouse_lib.threads import in_order
@@ -60,7 +60,6 @@ class Load:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.landing = source.open_landing()
-        self.first_look = self._look()
         check_schema(source.schema.to_arrow(), source.format)
         if source.suite is not None:
             read_rules(source.suite, source.schema.names)
@@ -68,14 +67,20 @@ class Load:
         self.quarantine = open_store(source.quarantine, source.storage_options.get(source.quarantine))
         self.intents = IntentLog(self.store, source.name)
         self._check_table()
-        self.past = self._history()
+        self.state = SourceState(source, self.landing, self.intents)
+        self.files = self.state.look()
+
+    @property
+    def past(self) -> History:
+        """The batches of the source before this run."""
+        return self.state.past
 
     def nothing_to_do(self) -> LoadResult | None:
         """The result if there is no new file and no unsettled batch; else None."""
-        files = self._sort(self.first_look)
-        if files.new or self.past.unsettled is not None:
+        if self.files.new.num_rows or self.past.unsettled is not None:
             return None
-        return self._result(files)
+        self.state.fold()
+        return self._result(self.files)
 
     def give_up(self) -> None:
         """Give up the unsettled batch: its files count as new, and its quarantined rows stay.
@@ -96,7 +101,8 @@ class Load:
                 hint="Run the load without --give-up; it finishes the batch. If the batch's files are lost and no run "
                 f"is alive, delete {self.intents.outcome_path(number)} and give the batch up then",
             )
-        self.past = self._history()
+        self.state.read()
+        self.files = self.state.look()
 
     def run(self, spark: SparkSession) -> LoadResult:
         """Load the unsettled batch and all new files. A batch that fails ends the run; earlier batches stay loaded."""
@@ -117,14 +123,15 @@ class Load:
 
         if self.past.unsettled is not None:
             load(self.past.unsettled, redo=True)
-            self.past = self._history()
+            self.state.read()
             self.store.delete_many(self.intents.staged(self.past.settled))  # staged by the killed run
-        files = self._sort(self._look())
+            self.files = without_growing(self.files, self.state.look())
+        files = self.files
         number = self.past.next_number
         waiting = list(files.waiting)
-        if files.new:
+        if files.new.num_rows:
             gates.of(self.source.schema, self.source.suite)  # an invalid suite fails before an intent is put
-        for batch in cut(files.new, self.source.files_per_batch):
+        for batch in cut(files.new, self.source.files_per_batch, self.source.bytes_per_batch):
             fingerprints = self._fingerprints(batch, refused)
             read = {fingerprint.name for fingerprint in fingerprints} | refused.keys()
             waiting += [file.name for file in batch if file.name not in read]
@@ -140,6 +147,8 @@ class Load:
             if not load(intent, redo=False):
                 waiting += [fingerprint.name for fingerprint in fingerprints]
             number += 1
+            self.state.settle(len(fingerprints))
+        self.state.fold()
         result = self._result(files)
         versions = [entry["version"] for entry in done if entry["version"] is not None]
         return replace(
@@ -185,28 +194,6 @@ class Load:
                 version=snapshot.version,
                 hint="Correct the schema file, or change the table first",
             )
-
-    def _history(self) -> History:
-        before: Mapping[int, Intent] | None = None
-        while True:
-            # Read the intents before the table: else batches that another run commits in between would look unsettled.
-            intents, outcomes = self.intents.read()
-            newest = committed(snapshot_if_any(self.store), self.source.name)
-            # Another run may have put an intent and committed its batch in between.
-            if newest is None or newest in intents or intents == before:
-                break
-            before = intents
-        return history(intents, outcomes, newest, table=self.source.table, source=self.source.name)
-
-    def _sort(self, files: Mapping[str, SourceFile]) -> Sorted:
-        growing = still_growing(
-            self.first_look, files, now=time.time_ns() // 1_000_000, settle=int(self.source.settle_seconds * 1000)
-        )
-        return sort_files(files, growing, self.past, self.landing.fingerprint)
-
-    def _look(self) -> dict[str, SourceFile]:
-        """The files of the landing folder by name, sorted by name."""
-        return {row["name"]: SourceFile(**row) for table in self.landing.files() for row in table.to_pylist()}
 
     def _fingerprints(self, files: Sequence[SourceFile], refused: dict[str, str]) -> tuple[Fingerprint, ...]:
         """The fingerprints of the files that have not changed since the look.

@@ -10,6 +10,9 @@ from lakehouse_lib.ingestion.landing import Landing, open_landing
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.schema import Schema
 
+#: The order in which files land: in any, or each new file with a name after those of all files before it.
+ANY, BY_NAME = "any", "by_name"
+
 
 @dataclass(frozen=True)
 class Source:
@@ -22,6 +25,9 @@ class Source:
         settle_seconds: a file modified less than this many seconds ago may still be growing.
         target_file_size: bytes; None: ``delta.targetFileSize`` of the table, else 100 MiB.
         pattern: of the names of its files (``landing.NamePattern``); None: all files of the folder, without subfolders.
+        files_per_batch, bytes_per_batch: the most files of a batch, and the most bytes of one with several files; None:
+            any number of bytes.
+        order: ``any`` or ``by_name``. By name, a listing begins after the files that are settled.
         storage_options: options by location, which may hold secrets; ``repr`` leaves them out.
     """
 
@@ -37,6 +43,8 @@ class Source:
     settle_seconds: float = 0
     target_file_size: int | None = None
     pattern: str | None = None
+    bytes_per_batch: int | None = None
+    order: str = ANY
     storage_options: Mapping[str, dict[str, str]] = field(default_factory=dict, repr=False)
 
     def open_landing(self) -> Landing:

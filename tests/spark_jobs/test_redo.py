@@ -49,8 +49,8 @@ def test_a_batch_that_another_run_loads_while_the_past_is_read(tmp_path: Path, m
     intents = IntentLog(open_store(shop.table), source.name)
     read = IntentLog.read
 
-    def load_in_between(self: IntentLog) -> Any:
-        entries = read(self)
+    def load_in_between(self: IntentLog, after: int = -1) -> Any:
+        entries = read(self, after)
         if not entries[0]:
             taken = fingerprint(shop.landing, "a.csv")
             intents.put(Intent(0, (taken,), source.rules()))

@@ -32,7 +32,13 @@ class Source(Strict):
     format: Literal["csv", "json", "parquet"] = "csv"
     delimiter: str = Field(default=",", min_length=1, max_length=1)
     encoding: str = "utf-8"
-    files_per_batch: int = Field(default=1, ge=1)
+    files_per_batch: int = Field(default=1, ge=1, le=10_000)
+    bytes_per_batch: Bytes | None = Field(
+        default=None, description="the most bytes of the files of a batch, or a text such as 10gb; None: any number"
+    )
+    order: Literal["any", "by_name"] = Field(
+        default="any", description="by_name: a new file has a name after those of all earlier files"
+    )
     settle_seconds: float = Field(
         default=60, ge=0, description="a file modified less than this many seconds ago is left for a later run"
     )

@@ -134,10 +134,11 @@ class LandingFolder:
                 name = entry.name
                 if name.startswith((".", "_")) or name.endswith(".tmp"):
                     continue
-                if entry.is_symlink():
-                    links.add(prefix + name)
-                elif entry.is_dir(follow_symlinks=False):
-                    name += "/"
+                if not entry.is_file(follow_symlinks=False):
+                    if entry.is_symlink():
+                        links.add(prefix + name)
+                    elif entry.is_dir(follow_symlinks=False):
+                        name += "/"
                 names.append(prefix + name)
                 if len(names) == _ROWS:
                     arrays.append(self._names(names))
@@ -229,11 +230,13 @@ class LandingFolder:
 def _merged(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """The same rows in fewer tables, because a folder may have few files."""
     small: list[pa.Table] = []
+    rows = 0
     for table in tables:
         small.append(table)
-        if sum(part.num_rows for part in small) >= _ROWS:
+        rows += table.num_rows
+        if rows >= _ROWS:
             yield pa.concat_tables(small)
-            small = []
+            small, rows = [], 0
     if small:
         yield pa.concat_tables(small)
 

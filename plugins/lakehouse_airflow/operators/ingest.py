@@ -52,6 +52,8 @@ class LakehouseIngestOperator(LakehouseJobOperator):
             "delimiter": source.delimiter,
             "encoding": source.encoding,
             "files_per_batch": source.files_per_batch,
+            "bytes_per_batch": source.bytes_per_batch,
+            "order": source.order,
             "settle_seconds": source.settle_seconds,
             "schema": table.schema_file,
             "quarantine": table.quarantine,

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib.errors import LandingError, SourceRefusedError
-from lakehouse_lib.ingestion.batch_planning import still_growing
-from lakehouse_lib.ingestion.landing import SourceFile, open_landing
+from lakehouse_lib.ingestion.landing import open_landing
 from lakehouse_lib.ingestion.sources.csv import read_csv
 from lakehouse_lib.ingestion.sources.json import read_json
 from lakehouse_lib.ingestion.sources.parquet import read_parquet
@@ -69,22 +68,6 @@ def test_name_that_is_not_utf8_is_refused_before_it_is_written_down(tmp_path: Pa
     assert "Rename it" in str(refused.value)
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.csv")).rename(tmp_path / "caf\u00e9.csv")
     assert list(listed(tmp_path)) == ["caf\u00e9.csv"]
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "waits"),
-    [
-        (SourceFile("a", 5, 0), SourceFile("a", 5, 0), False),
-        (SourceFile("a", 5, 0), SourceFile("a", 6, 0), True),
-        (None, SourceFile("a", 5, 0), True),
-        (SourceFile("a", 5, 95_000), SourceFile("a", 5, 95_000), True),
-        (SourceFile("a", 5, 90_000), SourceFile("a", 5, 90_000), False),
-    ],
-    ids=["settled", "grown", "new at the second look", "modified just now", "modified long enough ago"],
-)
-def test_growing_file_waits(first: SourceFile | None, second: SourceFile, waits: bool) -> None:
-    before = {} if first is None else {"a": first}
-    assert still_growing(before, {"a": second}, now=100_000, settle=10_000) == ({"a"} if waits else set())
 
 
 def test_fingerprint_tells_content_of_the_same_size_apart(tmp_path: Path) -> None:
