@@ -7,94 +7,29 @@ import os
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_lib import CommitProperties, Transaction, write_deltalake
 from lakehouse_lib.errors import ConcurrentTransactionError, IngestError
 from lakehouse_lib.ingestion import settled_files, source_state
-from lakehouse_lib.ingestion.batch_planning import cut
 from lakehouse_lib.ingestion.folds import Fold, Folds, Watermark
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile
 from lakehouse_lib.ingestion.settled_files import SETTLED, SettledFiles, newest
 from lakehouse_lib.ingestion.source import Source
-from lakehouse_lib.ingestion.source_state import SourceState
-from lakehouse_lib.ingestion.sources.source_format import SourceFormat
-from lakehouse_lib.schema import Field, Schema
-from lakehouse_lib.store import ObjectStore, open_store
+from lakehouse_lib.store import open_store
 from tests.fault_store import FaultStore
-
-SCHEMA = Schema([Field("name", "string")])
+from tests.named_files import NamedFiles
 
 
 class KilledError(Exception):
     """The process ends at this call."""
-
-
-class World:
-    """A source whose files have one row each: their name. The table and its intent log are on the disk."""
-
-    def __init__(self, folder: Path, **options: Any) -> None:
-        self.table, self.landing = folder / "table", folder / "landing"
-        self.landing.mkdir()
-        table = str(self.table)
-        self.source = Source(table, str(self.landing), "erp", SourceFormat("csv"), SCHEMA, None, "", **options)
-
-    def land(self, *names: str) -> None:
-        for name in names:
-            (self.landing / name).write_text(name)
-
-    def state(self, store: ObjectStore | None = None) -> tuple[SourceState, IntentLog]:
-        intents = IntentLog(store or open_store(self.table), "erp")
-        return SourceState(self.source, self.source.open_landing(), intents), intents
-
-    def run(self, store: ObjectStore | None = None, *, give_up: bool = False) -> None:
-        """Load as ``Load.run`` does, without Spark; a file whose name has an ``x`` is rejected."""
-        state, intents = self.state(store)
-        if state.past.unsettled is not None:
-            if give_up:
-                intents.decide(Outcome(state.past.unsettled.number, given_up="by hand"))
-            else:
-                self._load(intents, state.past.unsettled)
-            state.read()
-        landing = self.source.open_landing()
-        number = state.past.next_number
-        for files in cut(state.look().new, 2):
-            taken = tuple(fingerprint for file in files if (fingerprint := landing.fingerprint(file)) is not None)
-            intent = Intent(number, taken, {})
-            if not intents.put(intent):
-                raise ConcurrentTransactionError("another run has begun the batch")
-            self._load(intents, intent)
-            number += 1
-            state.settle(len(taken))
-        state.fold()
-
-    def _load(self, intents: IntentLog, intent: Intent) -> None:
-        refused = {file.name: "bad" for file in intent.files if "x" in file.name}
-        rows = [file.name for file in intent.files if file.name not in refused]
-        if not rows:
-            intents.decide(Outcome(intent.number, refused, "every file was rejected"))
-            return
-        if intents.decide(Outcome(intent.number, refused)).given_up is not None:
-            raise ConcurrentTransactionError("the batch was given up")
-        properties = CommitProperties(app_transactions=[Transaction("erp", intent.number)])
-        data = pa.table({"name": rows}, SCHEMA.to_arrow())
-        write_deltalake(self.table, data, mode="append", commit_properties=properties)
-
-    def loaded(self) -> list[str]:
-        if not DeltaTable.is_deltatable(str(self.table)):
-            return []
-        return sorted(DeltaTable(str(self.table)).to_pyarrow_table()["name"].to_pylist())
-
-    def objects(self) -> list[str]:
-        return sorted(path.name for path in (self.table / "_ingest/erp").rglob("*") if path.is_file())
 
 
 @pytest.fixture(autouse=True)
@@ -153,7 +88,7 @@ def test_segments_stay_few(tmp_path: Path) -> None:
 
 
 def test_state_has_few_objects_and_the_same_answers(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = NamedFiles(tmp_path)
     for number in range(12):
         world.land(f"{number:02d}.csv", f"{number:02d}-x.csv")
         world.run()
@@ -165,9 +100,7 @@ def test_state_has_few_objects_and_the_same_answers(tmp_path: Path) -> None:
     assert files.new.num_rows == 0
     assert files.refused == {f"{number:02d}-x.csv": "bad" for number in range(12)}
     # A folded file that has other content, and a folded rejected file that was corrected.
-    world.land("00-x.csv")
-    (world.landing / "03.csv").write_text("other content")
-    (world.landing / "00-x.csv").write_text("corrected content")
+    world.land("03.csv", "00-x.csv", content="other content")
     files = state.look()
     assert files.changed == {"03.csv": 3}
     assert files.new["name"].to_pylist() == ["00-x.csv"]
@@ -195,14 +128,14 @@ def die() -> None:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_runs_that_are_killed_at_any_call_load_each_file_once(tmp_path: Path, when: str) -> None:
-    world = World(tmp_path)
+    world = NamedFiles(tmp_path)
     landed: list[str] = []
     for call in range(1, 100):
         names = [f"{call:03d}-{kind}.csv" for kind in ("a", "x", "c", "d")]
         landed += [name for name in names if "x" not in name]
         world.land(*names)
         events, has_come = at_call(call, die)
-        killed = FaultStore(world.table, **{when: events})  # type: ignore[arg-type]
+        killed = FaultStore(world.source.table, **{when: events})  # type: ignore[arg-type]
         try:
             world.run(killed)
         except KilledError:
@@ -220,7 +153,7 @@ def test_runs_that_are_killed_at_any_call_load_each_file_once(tmp_path: Path, wh
 @pytest.mark.parametrize("give_up", [False, True])
 def test_a_run_beside_a_slow_run_at_any_call_loads_each_file_once(tmp_path: Path, give_up: bool) -> None:
     """The other run, which also lands and loads files until it folds, comes before one call of the slow run."""
-    world = World(tmp_path)
+    world = NamedFiles(tmp_path)
     landed: list[str] = []
     conflicts = 0
     for call in range(1, 100):
@@ -236,7 +169,7 @@ def test_a_run_beside_a_slow_run_at_any_call_loads_each_file_once(tmp_path: Path
 
         events, has_come = at_call(call, overtake)
         try:
-            world.run(FaultStore(world.table, before=events))
+            world.run(FaultStore(world.source.table, before=events))
         except (ConcurrentTransactionError, IngestError):
             conflicts += 1
         world.land(*more)
@@ -261,7 +194,9 @@ def test_a_fold_that_another_run_has_made_wins(tmp_path: Path) -> None:
         )
     # The name of fold 1 is free again, but a run that puts it does not clean up.
     IntentLog(store, "erp").put(Intent(9, (), {}))
-    assert folds.add(first, settled({"c": 1}), through=9, loaded=9, watermark=None) is None
+    assert folds.add(first, settled({"c": 1}), through=9, loaded=9, watermark=None) is None  # its segment is deleted
+    without_segments = replace(first, segments=())
+    assert folds.add(without_segments, settled({"c": 1}), through=9, loaded=9, watermark=None) is None
     latest = folds.latest()
     assert latest is not None
     assert (latest.number, latest.through) == (4, 4)
@@ -293,12 +228,12 @@ def test_entries_of_folded_batches_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["segment", "segment content", "fold", "fold content"])
 def test_a_damaged_or_missing_part_of_the_state_stops_the_load(tmp_path: Path, damage: str) -> None:
-    world = World(tmp_path)
+    world = NamedFiles(tmp_path)
     for number in range(2):
         world.land(f"{number}.csv")
         world.run()
     world.land("2.csv")
-    (path,) = (world.table / "_ingest/erp" / ("settled" if "segment" in damage else "folds")).iterdir()
+    (path,) = (tmp_path / "table/_ingest/erp" / ("settled" if "segment" in damage else "folds")).iterdir()
     if damage.endswith("content"):
         path.write_bytes(b"{}")
     else:
@@ -308,7 +243,7 @@ def test_a_damaged_or_missing_part_of_the_state_stops_the_load(tmp_path: Path, d
 
 
 def test_files_by_name_are_listed_after_those_that_are_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(tmp_path, order="by_name", settle_seconds=0)
+    world = NamedFiles(tmp_path, order="by_name", settle_seconds=0)
     listed: list[str] = []
     files = type(world.source.open_landing()).files
 
@@ -329,7 +264,7 @@ def test_files_by_name_are_listed_after_those_that_are_settled(tmp_path: Path, m
 
 
 def test_the_watermark_stays_before_files_that_are_not_settled(tmp_path: Path) -> None:
-    world = World(tmp_path, order="by_name")
+    world = NamedFiles(tmp_path, order="by_name")
     world.land("1", "2", "3", "4", "5", "6")
     landing = world.source.open_landing()
 
@@ -344,9 +279,9 @@ def test_the_watermark_stays_before_files_that_are_not_settled(tmp_path: Path) -
 
     world.source = _With(world.source, Growing())  # type: ignore[assignment]
     world.run()
-    fold = IntentLog(open_store(world.table), "erp").folds.latest()
+    fold = IntentLog(open_store(world.source.table), "erp").folds.latest()
     assert fold is not None
-    assert fold.watermark == Watermark("3", str(world.landing), None)
+    assert fold.watermark == Watermark("3", world.source.landing, None)
     world.source = Source(**vars(world.source.source))  # type: ignore[attr-defined]
     world.land("7", "8")
     world.run()
@@ -370,7 +305,7 @@ class _With:
 def test_random_kills_of_runs(tmp_path: Path) -> None:
     """Several runs are killed one after the other, before or after the effect of a call, and segments are merged."""
     numbers = random.Random(1)
-    world = World(tmp_path)
+    world = NamedFiles(tmp_path)
     landed: list[str] = []
     for run in range(150):
         names = [f"{numbers.random()}{'-x' * (numbers.random() < 0.2)}" for _ in range(numbers.randint(0, 9))]
@@ -378,7 +313,7 @@ def test_random_kills_of_runs(tmp_path: Path) -> None:
         world.land(*names)
         events, _ = at_call(numbers.randint(1, 60), die)
         with contextlib.suppress(KilledError):
-            world.run(FaultStore(world.table, **{"before" if run % 2 else "after": events}))  # type: ignore[arg-type]
+            world.run(FaultStore(world.source.table, **{"before" if run % 2 else "after": events}))  # type: ignore[arg-type]
     world.run()
     assert world.loaded() == sorted(landed)
     assert world.state()[1].folds.latest() is not None
@@ -389,14 +324,14 @@ def test_a_look_at_many_loaded_files_takes_little_more_than_reading_the_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settled_files, "_GROUP_ROWS", 1 << 16)
-    world = World(tmp_path, pattern="**/*.csv")
+    world = NamedFiles(tmp_path, pattern="**/*.csv")
     files = 100_000
     for day in range(100):
-        folder = world.landing / f"day={day}"
+        folder = tmp_path / f"landing/day={day}"
         folder.mkdir()
         for number in range(files // 100):
             os.close(os.open(folder / f"orders-{number:09d}.csv", os.O_CREAT))
-    store = open_store(world.table)
+    store = open_store(world.source.table)
     folds, fold = Folds(store, "_ingest/erp"), Fold()
     for part in world.source.open_landing().files():
         columns = [part["name"], part["size"], part["modified"], part["name"]]
@@ -408,7 +343,7 @@ def test_a_look_at_many_loaded_files_takes_little_more_than_reading_the_folders(
     files_left: list[int] = []
 
     def read_folders() -> None:
-        for folder in os.scandir(world.landing):
+        for folder in os.scandir(tmp_path / "landing"):
             for entry in os.scandir(folder.path):
                 entry.stat()
 
