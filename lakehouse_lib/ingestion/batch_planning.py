@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.values import bools, column, flags_of, is_true, literal, numbers_of
 from lakehouse_lib.errors import IngestError
 from lakehouse_lib.ingestion.folds import Fold
 from lakehouse_lib.ingestion.intent_log import Intent, Outcome
-from lakehouse_lib.ingestion.landing import LISTING, Fingerprint, SourceFile
-from lakehouse_lib.ingestion.landing.base import ETAG
+from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile
+from lakehouse_lib.ingestion.landing.base import ETAG, NO_FILES
 from lakehouse_lib.ingestion.settled_files import SETTLED
 
 #: The most files in a batch, so that its intent stays small.
@@ -106,7 +107,7 @@ def _settled_rows(batches: list[tuple[Intent, Outcome]]) -> pa.Table:
                 refused = outcome.refused.get(file.name)
                 rows[file.name] = (file.name, file.size, file.modified, file.digest, intent.number, refused)
     columns = list(zip(*rows.values(), strict=True)) or [()] * len(SETTLED)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, SETTLED, strict=True)]
+    arrays = [column(values, field.type) for values, field in zip(columns, SETTLED, strict=True)]
     return pa.Table.from_arrays(arrays, schema=SETTLED)
 
 
@@ -145,7 +146,8 @@ def sort_files(
         digest: reads a whole file. It is called only if a file of the same name and size, with another modification
             time, was loaded or rejected before.
     """
-    is_waiting = pc.less(pc.abs(pc.subtract(files["modified"], now)), settle)
+    age = pc.abs(pc.subtract(files["modified"], literal(now, pa.int64())))
+    is_waiting = pc.less(age, literal(settle, pa.int64()))
     is_known = pc.is_valid(settled["batch"])
     is_same = _is_same(files, settled, pc.and_(is_known, pc.invert(is_waiting)), digest)
     is_refused = pc.is_valid(settled["refused"])
@@ -165,31 +167,32 @@ def _is_same(
     files: pa.Table, settled: pa.Table, chosen: Any, digest: Callable[[SourceFile], Fingerprint | None]
 ) -> Any:
     """A mask of the chosen files that have the content of the settled file; False for other files."""
-    same_size = pc.and_(chosen, pc.fill_null(pc.equal(files["size"], settled["size"]), False))
-    has_tag, had_tag = pc.not_equal(files["tag"], ""), pc.fill_null(pc.starts_with(settled["digest"], ETAG), False)
-    same_tag = pc.fill_null(pc.equal(pc.binary_join_element_wise(ETAG, files["tag"], ""), settled["digest"]), False)
-    same_time = pc.fill_null(pc.equal(files["modified"], settled["modified"]), False)
+    same_size = pc.and_(chosen, is_true(pc.equal(files["size"], settled["size"])))
+    empty, prefix = literal("", pa.string()), literal(ETAG, pa.string())
+    has_tag, had_tag = pc.not_equal(files["tag"], empty), is_true(pc.starts_with(settled["digest"], ETAG))
+    same_tag = is_true(pc.equal(pc.binary_join_element_wise(prefix, files["tag"], empty), settled["digest"]))
+    same_time = is_true(pc.equal(files["modified"], settled["modified"]))
     # If the files were moved to another kind of landing folder, only their sizes can be compared.
     is_moved = pc.xor(has_tag, had_tag)
     by_look = pc.and_(same_size, pc.or_(is_moved, pc.if_else(has_tag, same_tag, same_time)))
     doubtful = pc.and_(pc.and_(same_size, pc.invert(by_look)), pc.invert(has_tag))
-    mask = by_look.to_numpy().copy()
-    for place in np.flatnonzero(doubtful.to_numpy()):
+    mask = flags_of(by_look)
+    for place in np.flatnonzero(flags_of(doubtful)):
         file = SourceFile(**files.slice(place, 1).to_pylist()[0])
         now = digest(file)
         mask[place] = now is not None and now.digest == settled["digest"][int(place)].as_py()
-    return pa.chunked_array([mask])
+    return pa.chunked_array([bools(mask)])
 
 
-def _by_name(settled: pa.Table, column: str, mask: Any) -> dict[str, Any]:
-    rows = settled.select(["name", column]).filter(mask)
-    return dict(zip(rows["name"].to_pylist(), rows[column].to_pylist(), strict=True))
+def _by_name(settled: pa.Table, value: str, mask: Any) -> dict[str, Any]:
+    rows = settled.select(["name", value]).filter(mask)
+    return dict(zip(rows["name"].to_pylist(), rows[value].to_pylist(), strict=True))
 
 
 def without_growing(first: Sorted, second: Sorted) -> Sorted:
     """The second of two looks; new files that are not new in the first one, or had another size, wait."""
     places = pc.index_in(second.new["name"], first.new["name"].combine_chunks())
-    is_settled = pc.fill_null(pc.equal(second.new["size"], first.new["size"].take(places)), False)
+    is_settled = is_true(pc.equal(second.new["size"], first.new["size"].take(places)))
     growing = second.new.filter(pc.invert(is_settled))["name"].to_pylist()
     return replace(second, new=second.new.filter(is_settled), waiting=(*second.waiting, *growing))
 
@@ -202,7 +205,7 @@ def cut(files: pa.Table, files_per_batch: int, bytes_per_batch: int | None = Non
         files_per_batch: the most files of a batch; more than ``MOST_FILES`` means that number.
         bytes_per_batch: the most bytes of a batch that has several files; None: any number.
     """
-    ends = np.cumsum(files["size"].to_numpy())
+    ends = np.cumsum(numbers_of(files["size"], np.int64))
     start = 0
     while start < files.num_rows:
         stop = min(start + min(files_per_batch, MOST_FILES), files.num_rows)
@@ -216,7 +219,7 @@ def cut(files: pa.Table, files_per_batch: int, bytes_per_batch: int | None = Non
 def together(parts: list[Sorted]) -> Sorted:
     """The states of several parts of a listing as those of one."""
     return Sorted(
-        pa.concat_tables([LISTING.empty_table(), *(part.new for part in parts)]),
+        pa.concat_tables([NO_FILES, *(part.new for part in parts)]),
         tuple(name for part in parts for name in part.waiting),
         {name: batch for part in parts for name, batch in part.changed.items()},
         {name: message for part in parts for name, message in part.refused.items()},

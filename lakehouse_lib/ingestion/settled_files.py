@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakehouse_lib.arrow.values import bools, flags_of
 from lakehouse_lib.errors import IngestError, ObjectNotFoundError
 from lakehouse_lib.store import ObjectStore
 
@@ -29,6 +30,7 @@ SETTLED = pa.schema(
         pa.field("refused", pa.string()),
     ]
 )
+NONE_SETTLED = pa.Table.from_batches([], SETTLED)  # empty_table() would import pandas
 _GROUP_ROWS = 1 << 16
 _ANY = ("", chr(0x10FFFF))
 
@@ -74,7 +76,7 @@ class SettledFiles:
         """
         nullable = pa.schema([field.with_nullable(True) for field in SETTLED])
         if not len(names):
-            return nullable.empty_table()
+            return pa.Table.from_batches([], nullable)
         first, last = pc.min(names).as_py(), pc.max(names).as_py()
         candidates = [self.recent, *(segment.between(first, last) for segment in self._newest_first)]
         # The first row of a name is that of the newest batch.
@@ -104,7 +106,7 @@ class _OpenSegment:
             number: self._groups[number] if number in self._groups else self._file.read_row_group(number)
             for number in needed
         }
-        return pa.concat_tables([SETTLED.empty_table(), *(group.cast(SETTLED) for group in self._groups.values())])
+        return pa.concat_tables([NONE_SETTLED, *(group.cast(SETTLED) for group in self._groups.values())])
 
 
 def read_segment(store: ObjectStore, segment: Segment) -> pa.Table:
@@ -123,13 +125,12 @@ def segment_bytes(rows: pa.Table) -> bytes:
 
 def newest(tables: Iterable[pa.Table]) -> pa.Table:
     """The rows of tables of ``SETTLED`` sorted by name, and of each name only the row of the newest batch."""
-    rows = pa.concat_tables([SETTLED.empty_table(), *tables])
+    rows = pa.concat_tables([NONE_SETTLED, *tables])
     rows = rows.take(pc.sort_indices(rows, [("name", "ascending"), ("batch", "ascending")])).combine_chunks()
     if rows.num_rows < 2:
         return rows
     names = rows["name"].combine_chunks()
-    is_last = np.append(pc.not_equal(names[:-1], names[1:]).to_numpy(zero_copy_only=False), True)
-    return rows.filter(pa.array(is_last))
+    return rows.filter(bools(np.append(flags_of(pc.not_equal(names[:-1], names[1:])), True)))
 
 
 def _opened(store: ObjectStore, segment: Segment) -> pq.ParquetFile:

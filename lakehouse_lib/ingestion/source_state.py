@@ -7,6 +7,7 @@ import time
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.values import strings
 from lakehouse_lib.ingestion.append import committed, snapshot_if_any
 from lakehouse_lib.ingestion.batch_planning import History, Sorted, history, sort_files, together
 from lakehouse_lib.ingestion.folds import Watermark
@@ -32,7 +33,7 @@ class SourceState:
     def __init__(self, source: Source, landing: Landing, intents: IntentLog) -> None:
         self._source, self._landing, self._intents = source, landing, intents
         self._settled_since = (0, 0)  # batches and files since ``read``
-        self._listed = pa.array([], pa.string())  # the names that were listed and not settled
+        self._listed = strings([])  # the names that were listed and not settled
         self._last_listed = ""
         self.read()
 
@@ -78,7 +79,7 @@ class SourceState:
                 )
             )
         files = together(parts)
-        self._listed = pa.concat_arrays([files.new["name"].combine_chunks(), pa.array(files.waiting, pa.string())])
+        self._listed = pa.concat_arrays([files.new["name"].combine_chunks(), strings(files.waiting)])
         return files
 
     def settle(self, files: int) -> None:

@@ -237,7 +237,7 @@ def test_a_landing_folder_with_a_credential_or_a_bad_pattern(
     edit(registry_file, "tables", "orders", "source", "landing", value="s3://lake/landing")
     edit(registry_file, "tables", "orders", "source", key, value=value)
     with pytest.raises(RegistryError, match=message) as error:
-        load_registry()
+        read_registry(registry_file)
     assert "hunter2" not in "".join(traceback.format_exception(error.value))
 
 

@@ -18,6 +18,8 @@ LISTING = pa.schema(
     ]
 )
 
+NO_FILES = pa.Table.from_batches([], LISTING)  # empty_table() would import pandas
+
 #: Begins the digest of a file whose store knows an ETag of its content.
 ETAG = "etag:"
 

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.values import flags_of, int64s, literal, strings
 from lakehouse_lib.errors import LandingError, SourceRefusedError
 from lakehouse_lib.ingestion.landing.base import LISTING, Fingerprint, SourceFile
 from lakehouse_lib.ingestion.name_pattern import NamePattern
@@ -100,14 +101,13 @@ class LandingFolder:
             if has_subfolders:
                 self._check_linked_folders(handle, prefix, links)
             is_folder = pc.ends_with(names, "/")
-            chosen = pc.and_(self.pattern.matches(names), pc.greater(names, after))
+            chosen = pc.and_(self.pattern.matches(names), pc.greater(names, literal(after, pa.string())))
             names = names.filter(pc.or_(is_folder, chosen))
             names = names.take(pc.sort_indices(names))
             start = 0
-            for place in (*np.flatnonzero(pc.ends_with(names, "/").to_numpy(zero_copy_only=False)), len(names)):
+            for place in (*np.flatnonzero(flags_of(pc.ends_with(names, "/"))), len(names)):
                 for first in range(start, place, _ROWS):
-                    files = names.slice(first, min(_ROWS, place - first)).to_pylist()
-                    yield self._table(handle, len(prefix), files, links)
+                    yield self._table(handle, len(prefix), names.slice(first, min(_ROWS, place - first)), links)
                 start = int(place) + 1
                 if place == len(names):
                     break
@@ -147,17 +147,17 @@ class LandingFolder:
 
     def _names(self, names: list[str]) -> Any:
         try:
-            return pa.array(names, pa.string())
+            return strings(names)
         except UnicodeEncodeError:
             wrong = next(name for name in names if not is_utf8(name))
             raise LandingError(
                 f"{_printable(self.path / wrong)} has a name that is not UTF-8", hint=f"Rename it; {_SKIP_HINT}"
             ) from None
 
-    def _table(self, handle: int, prefix: int, names: list[str], links: set[str]) -> pa.Table:
+    def _table(self, handle: int, prefix: int, names: Any, links: set[str]) -> pa.Table:
         """The listing of these files of an open folder, without those that were deleted meanwhile."""
         present, sizes, times = [], [], []
-        for name in names:
+        for name in names.to_pylist():
             try:
                 status = os.stat(name[prefix:], dir_fd=handle, follow_symlinks=name in links)
             except FileNotFoundError:
@@ -171,8 +171,9 @@ class LandingFolder:
             present.append(name)
             sizes.append(status.st_size)
             times.append(status.st_mtime_ns // 1_000_000)
-        tags = pa.repeat(pa.scalar("", pa.string()), len(present))
-        columns = [pa.array(present, pa.string()), pa.array(sizes, pa.int64()), pa.array(times, pa.int64()), tags]
+        if len(present) < len(names):
+            names = strings(present)
+        columns = [names, int64s(sizes), int64s(times), pa.repeat(literal("", pa.string()), len(present))]
         return pa.Table.from_arrays(columns, schema=LISTING)
 
     def _check_linked_folders(self, handle: int, prefix: str, links: set[str]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.values import int64s, literal, strings
 from lakehouse_lib.errors import LandingError, SourceRefusedError, StoreRefusedError
 from lakehouse_lib.ingestion.landing.base import ETAG, LISTING, Fingerprint, SourceFile
 from lakehouse_lib.ingestion.name_pattern import NamePattern
@@ -45,8 +46,8 @@ class LandingObjects:
     def files(self, after: str = "") -> Iterator[pa.Table]:
         objects, last = self.store.walk(self.pattern.folder, after), after
         while metas := list(islice(objects, _ROWS)):
-            names = pa.array([meta.path for meta in metas], pa.string())
-            self._check_order(pa.concat_arrays([pa.array([last]), names]))
+            names = strings([meta.path for meta in metas])
+            self._check_order(pa.concat_arrays([strings([last]), names]))
             last = metas[-1].path
             yield self._table(names, metas)
 
@@ -67,8 +68,7 @@ class LandingObjects:
     def _table(self, names: Any, metas: list[ObjectMeta]) -> pa.Table:
         """The listing of the objects whose names match the pattern."""
         sizes, times = [meta.size for meta in metas], [meta.modified for meta in metas]
-        tags = pa.array([meta.tag for meta in metas], pa.string())
-        columns = [names, pa.array(sizes, pa.int64()), pa.array(times, pa.int64()), tags]
+        columns = [names, int64s(sizes), int64s(times), strings([meta.tag for meta in metas])]
         listed = pa.Table.from_arrays(columns, schema=LISTING).filter(self.pattern.matches(names))
         names = listed["name"]
         self._refuse(names, pc.match_substring_regex(names, "^/|//"), "is no path", "Rename or delete it")
@@ -76,12 +76,12 @@ class LandingObjects:
             hint = "Give a pattern, such as '**/*' for the files of all folders"
             self._refuse(names, pc.match_substring(names, "/"), "is in a folder; expected files only", hint)
         hint = "Use a store whose objects have ETags; without them a replaced object is not noticed"
-        self._refuse(names, pc.equal(listed["tag"], ""), "has no ETag", hint)
+        self._refuse(names, pc.equal(pc.binary_length(listed["tag"]), literal(0, pa.int32())), "has no ETag", hint)
         return listed
 
     def _refuse(self, names: Any, wrong: Any, why: str, hint: str) -> None:
         """Raise LandingError about the first name of a mask."""
-        first = pc.index(wrong, pa.scalar(True)).as_py()
+        first = pc.index(wrong, literal(True, pa.bool_())).as_py()
         if first >= 0:
             raise LandingError(f"the name {names[first].as_py()!r} of an object in {self.location} {why}", hint=hint)
 
