@@ -89,7 +89,7 @@ test-worker-kills: prerequisites $(installed) ## Kill an Airflow worker at ten m
 	@$(python) -m pytest -m '' tests/airflow/worker_kills.py
 
 test-s3: $(installed) $(s3_server) ## Test the store, commits and tables on a real S3 server (needs Go; some minutes)
-	@$(python) -m pytest -m '' -rP tests/s3/contract.py tests/s3/commits.py tests/s3/library.py
+	@$(python) -m pytest -m '' -rP tests/s3/contract.py tests/s3/commits.py tests/s3/landing.py tests/s3/library.py
 
 test-spark-s3: prerequisites $(installed) $(s3_server) ## Test Spark on a real S3 server (needs Go; Spark downloads hadoop-aws, 0.7 GB, once)
 	@$(python) -m pytest -m '' -rP tests/s3/spark.py

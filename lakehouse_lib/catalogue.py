@@ -39,7 +39,6 @@ Kind = Literal[
     "count",
     "file",
     "flag",
-    "folder",
     "hours",
     "inputs",
     "integer",
@@ -278,7 +277,7 @@ INGEST = Operation(
     "not fit is refused. Files named .*, _* and *.tmp are ignored.",
     (
         Parameter("table", "location", "created by the first batch", required=True),
-        Parameter("landing", "folder", "a flat folder of source files", required=True),
+        Parameter("landing", "location", "the folder of source files, on a disk or in an object store", required=True),
         Parameter("source", "text", "the sender of the files; the table's log shows it", required=True),
         Parameter("format", "text", "json: one object a line", required=True, choices=("csv", "json", "parquet")),
         Parameter("schema", "file", "the table's schema, as Delta schema JSON", required=True),
@@ -290,7 +289,21 @@ INGEST = Operation(
         Parameter("null_text", "text", "the unquoted CSV text that means NULL", default=""),
         Parameter("no_header", "flag", "CSV without a header; columns are in the schema's order", default=False),
         Parameter("partition_by", "names", "the partition columns of a new table", default=()),
-        Parameter("files_per_batch", "count", "files in a commit; default: 1", default=1),
+        Parameter(
+            "pattern",
+            "text",
+            "the names of the files below the folder, such as '**/*.csv.gz' (** is any number of folders); default: "
+            "all files of the folder itself",
+        ),
+        Parameter("files_per_batch", "count", "files in a commit, at most 10000; default: 1", default=1),
+        Parameter("bytes_per_batch", "bytes", "bytes of files in a commit, if it has several; default: any number"),
+        Parameter(
+            "order",
+            "text",
+            "by_name: new files have names after those of all earlier files, so settled files are not listed again",
+            default="any",
+            choices=("any", "by_name"),
+        ),
         Parameter(
             "settle_seconds",
             "seconds",

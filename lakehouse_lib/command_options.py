@@ -223,7 +223,6 @@ _KINDS: Mapping[Kind, _ValueKind] = {
     "condition": _ValueKind("SQL"),
     "count": _ValueKind("N", _positive),
     "file": _ValueKind("FILE"),
-    "folder": _ValueKind("DIR"),
     "hours": _ValueKind("HOURS", _number, "{:g}".format),
     "inputs": _ValueKind("NAME=URI", _input),
     "integer": _ValueKind("N", int),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse_lib.catalogue import INGEST
@@ -31,7 +30,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
 
     source = Source(
         options.table,
-        Path(options.landing).absolute(),
+        options.landing,
         options.source,
         SourceFormat(
             options.format,
@@ -48,6 +47,9 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
         options.files_per_batch,
         options.settle_seconds,
         options.target_file_size,
+        options.pattern,
+        options.bytes_per_batch,
+        options.order,
         options.storage_options,
     )
     load = Load(source)

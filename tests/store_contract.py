@@ -137,6 +137,28 @@ class StoreContract:
         assert {meta.path for meta in store.walk()} == names
         assert {meta.path for meta in store.walk("b")} == {"b/c", "b/d/e"}
 
+    def test_walk_goes_on_after_a_path(self, store):
+        paths = ["a.csv", "a/1", "a/2", "b.csv", "b/é", "b/z"]
+        for path in paths:
+            store.put(path, b"")
+        for after in (*paths, "a", "a/", "a/1~", "zz"):
+            walked = [meta.path for meta in store.walk("", after)]
+            assert (walked if store.is_remote else sorted(walked)) == [path for path in sorted(paths) if path > after]
+        for after in ("", "a", "a/1", "b"):
+            assert {meta.path for meta in store.walk("a", after)} == {path for path in ("a/1", "a/2") if path > after}
+
+    def test_ranges_are_of_the_object_with_the_tag(self, store):
+        store.put("x", b"0123456789")
+        store.put("empty", b"")
+        time.sleep(0.05)  # a local store has no tag for a file that was written just now
+        tag = store.head("x").tag
+        assert store.read_range("x", 2, 3, tag) == b"234"
+        assert store.read_range("x", 8, 5, tag) == b"89"
+        assert store.read_range("empty", 0, 1, store.head("empty").tag) == b""
+        assert store.read_range("nothing", 0, 1, tag) is None
+        store.put("x", b"9876543210")
+        assert store.read_range("x", 2, 3, tag) is None
+
     def test_folders_are_those_directly_in_a_folder(self, store):
         for name in ("a", "b/c", "b/d/e", "b2/f", "_delta_log/0.json", "b/d/g/h"):
             store.put(name, b"x")

@@ -137,7 +137,8 @@ def _lies_in(inner: str, folder: str) -> bool:
 
 def _folders_around(path: str) -> Iterator[str]:
     """The path itself, which may be a table's folder, and its parents up to a folder that vacuum skips."""
-    for folder in (PurePosixPath(path), *PurePosixPath(path).parents):
-        yield str(folder)
+    scheme, separator, rest = place(path).rpartition("://")
+    for folder in (PurePosixPath(rest), *PurePosixPath(rest).parents):
+        yield f"{scheme}{separator}{folder}"
         if folder.name.startswith(("_", ".")):
             return

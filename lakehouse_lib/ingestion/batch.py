@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
-from lakehouse_lib.errors import ConcurrentTransactionError, QualityError, SourceChangedError
+from lakehouse_lib.errors import ConcurrentTransactionError, QualityError, SourceChangedError, SourceRefusedError
 from lakehouse_lib.ingestion.append import commit_once, committed, plan_append, snapshot_if_any
 from lakehouse_lib.ingestion.batch_files import BatchFiles, BatchWriter
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
-from lakehouse_lib.ingestion.landing import Fingerprint, fingerprint, scan
+from lakehouse_lib.ingestion.landing import Fingerprint
 from lakehouse_lib.ingestion.quarantine import quarantine_schema
 from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
@@ -73,6 +73,7 @@ class Batch:
         self.source = source
         self.intents = intents
         self.store: ObjectStore = intents.store
+        self.landing = source.open_landing()
         self.quarantine = open_store(source.quarantine, source.storage_options.get(source.quarantine))
         self.schema = Schema.from_json(json.dumps(intent.rules["schema"]))
         self.partition_by: Sequence[str] = intent.rules.get("partition_by", source.partition_by)  # old intents lack it
@@ -242,11 +243,14 @@ class Batch:
         A restored file may have another modification time. Its content must be unchanged, because a redo loads the same
         rows.
         """
-        files = scan(self.source.landing)
-        missing = [file.name for file in self.intent.files if file.name not in files]
+        files = {file.name: self.landing.find(file.name) for file in self.intent.files}
+        missing = [name for name, file in files.items() if file is None]
         if missing:
             raise self._files_changed_error(missing, f"are missing in {self.source.landing}")
-        current = {file.name: fingerprint(self.source.landing, files[file.name]) for file in self.intent.files}
+        try:
+            current = {name: self.landing.fingerprint(file) for name, file in files.items() if file is not None}
+        except SourceRefusedError as error:
+            raise self._files_changed_error(list(files), f"cannot be read ({error.message})") from error
         same = [now for file in self.intent.files if (now := current[file.name]) and now.digest == file.digest]
         if len(same) < len(current):
             names = {file.name for file in same}

@@ -161,7 +161,7 @@ class BatchWriter:
         )
         tasks = [
             FileTask(
-                str(self.source.landing),
+                self.source.open_landing(),
                 group,
                 self.source.name,
                 self.number,

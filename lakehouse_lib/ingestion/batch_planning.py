@@ -1,18 +1,31 @@
 """Plan the batches of a load, as pure functions.
 
 A plan depends on the files in the landing folder, on the intent log (``intent_log``: the files of each batch, recorded
-before the batch is loaded), and on the ``txn`` in the table's log (the last batch that was committed).
+before the batch is loaded) and its newest fold, and on the ``txn`` in the table's log (the last batch that was
+committed).
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.values import bools, column, flags_of, is_true, literal, numbers_of
 from lakehouse_lib.errors import IngestError
+from lakehouse_lib.ingestion.folds import Fold
 from lakehouse_lib.ingestion.intent_log import Intent, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile
+from lakehouse_lib.ingestion.landing.base import ETAG, NO_FILES
+from lakehouse_lib.ingestion.settled_files import SETTLED
+
+#: The most files in a batch, so that its intent stays small.
+MOST_FILES = 10_000
 
 #: The most bytes of source files in a task, if a task has several files.
 _TASK_BYTES = 1 << 30
@@ -22,65 +35,86 @@ _UNPACKED = 4
 
 @dataclass(frozen=True)
 class History:
-    """The state of all batches of a source, and of their files.
+    """The state of all batches of a source.
 
     Attributes:
-        loaded: by file name, the fingerprint of a loaded file and the number of its batch.
-        refused: by file name, the fingerprint of a rejected file and the message.
+        fold: the newest fold.
+        recent: the files of the settled batches after the fold, as ``SETTLED``; no name is in it twice.
         settled: numbers of the batches that are loaded or given up.
+        loaded: the last batch that was loaded; None: none was.
         unsettled: the batch that a killed run has begun and not finished. The next run loads it with the same files.
             None: all batches are settled.
         next_number: the number of the next new batch.
     """
 
-    loaded: Mapping[str, tuple[Fingerprint, int]]
-    refused: Mapping[str, tuple[Fingerprint, str]]
-    settled: frozenset[int]
+    fold: Fold
+    recent: pa.Table
+    settled: range
+    loaded: int | None
     unsettled: Intent | None
     next_number: int
 
 
 def history(
-    intents: Mapping[int, Intent], outcomes: Mapping[int, Outcome], committed: int | None, *, table: str, source: str
+    fold: Fold,
+    intents: Mapping[int, Intent],
+    outcomes: Mapping[int, Outcome],
+    committed: int | None,
+    *,
+    table: str,
+    source: str,
 ) -> History:
     """The state of a source's batches, from the intent log and the table.
 
     Args:
+        intents, outcomes: of the batches after the fold.
         committed: the batch in the table's ``txn`` of this source; None: the table has none.
 
     Raises:
         IngestError: the intent log and the table contradict each other, because one of them was deleted, restored or
             copied without the other. The next load could then load a file twice, or never.
     """
-    newest = max(intents, default=-1)
-    gaps = sorted(set(range(newest + 1)) - set(intents))
-    if gaps or (committed is not None and committed not in intents):
+    newest = max(intents, default=fold.through)
+    gaps = sorted(set(range(fold.through + 1, newest + 1)) - set(intents))
+    if gaps or (committed is not None and committed > newest):
         raise IngestError(
             f"the intent log of source {source!r} has no batch {gaps[0] if gaps else committed}",
             table=table,
             hint=f"Restore _ingest/{source} beside the table; without it files could be loaded twice",
         )
     done = -1 if committed is None else committed
-    settled = frozenset(n for n in intents if n <= done or (n in outcomes and outcomes[n].given_up is not None))
+    settled = {n for n in intents if n <= done or (n in outcomes and outcomes[n].given_up is not None)}
     lost = sorted(n for n in intents if n not in settled and n != newest)
+    if fold.loaded is not None and fold.loaded > done:
+        lost.insert(0, fold.loaded)
     if lost:
         raise IngestError(
             f"batch {lost[0]} of source {source!r} was loaded, but the table has no txn of it",
             table=table,
             hint=f"If the table was recreated, move its folder _ingest/{source} away to load every file again",
         )
-    loaded: dict[str, tuple[Fingerprint, int]] = {}
-    refused: dict[str, tuple[Fingerprint, str]] = {}
-    for number in sorted(settled):
-        outcome = outcomes.get(number, Outcome(number))
-        for file in intents[number].files:
-            if file.name in outcome.refused:
-                refused[file.name] = (file, outcome.refused[file.name])
-            elif outcome.given_up is None:
-                refused.pop(file.name, None)
-                loaded[file.name] = (file, number)
-    unsettled = intents[newest] if newest >= 0 and newest not in settled else None
-    return History(loaded, refused, settled, unsettled, newest + 1)
+    unsettled = intents[newest] if newest in intents and newest not in settled else None
+    return History(
+        fold,
+        _settled_rows([(intents[number], outcomes.get(number, Outcome(number))) for number in sorted(settled)]),
+        range(newest + 1 if unsettled is None else newest),
+        committed,
+        unsettled,
+        newest + 1,
+    )
+
+
+def _settled_rows(batches: list[tuple[Intent, Outcome]]) -> pa.Table:
+    """The files of these batches, from the oldest to the newest, as ``SETTLED``."""
+    rows: dict[str, tuple[Any, ...]] = {}
+    for intent, outcome in batches:
+        for file in intent.files:
+            if file.name in outcome.refused or outcome.given_up is None:
+                refused = outcome.refused.get(file.name)
+                rows[file.name] = (file.name, file.size, file.modified, file.digest, intent.number, refused)
+    columns = list(zip(*rows.values(), strict=True)) or [()] * len(SETTLED)
+    arrays = [column(values, field.type) for values, field in zip(columns, SETTLED, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=SETTLED)
 
 
 @dataclass(frozen=True)
@@ -88,54 +122,72 @@ class Sorted:
     """The landing folder's files by state; each file has one state.
 
     Attributes:
-        new: files to load.
+        new: files to load, as ``landing.LISTING``.
         waiting: files that may still be growing.
         changed: by name, the batch of a loaded file that has other content now.
         refused: by name, the message of a rejected file that is unchanged.
     """
 
-    new: tuple[SourceFile, ...]
-    waiting: tuple[str, ...]
-    changed: Mapping[str, int]
-    refused: Mapping[str, str]
+    new: pa.Table
+    waiting: tuple[str, ...] = ()
+    changed: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 def sort_files(
-    files: Mapping[str, SourceFile],
-    growing: set[str],
-    past: History,
+    files: pa.Table,
+    settled: pa.Table,
+    *,
+    now: int,
+    settle: int,
     digest: Callable[[SourceFile], Fingerprint | None],
 ) -> Sorted:
-    """Sort the landing folder's files by state.
+    """Sort files of the landing folder by state.
 
     Args:
-        growing: names of files that may still be growing.
-        past: the state of the batches before this run.
+        files: as ``landing.LISTING``.
+        settled: a row for each of these files, from ``SettledFiles.lookup``.
+        now: the time of the listing, in ms since the epoch.
+        settle: a file modified less than this many ms ago may still be growing.
         digest: reads a whole file. It is called only if a file of the same name and size, with another modification
             time, was loaded or rejected before.
     """
-    new: list[SourceFile] = []
-    waiting: list[str] = []
-    changed: dict[str, int] = {}
-    refused: dict[str, str] = {}
-    for name, file in files.items():
-        if name in growing:
-            waiting.append(name)
-            continue
-        if name in past.refused and _same(past.refused[name][0], file, digest):
-            refused[name] = past.refused[name][1]
-        elif name in past.loaded:
-            before, batch = past.loaded[name]
-            if not _same(before, file, digest):
-                changed[name] = batch
-        else:
-            new.append(file)
-    return Sorted(tuple(new), tuple(waiting), changed, refused)
+    age = pc.abs(pc.subtract(files["modified"], literal(now, pa.int64())))
+    is_waiting = pc.less(age, literal(settle, pa.int64()))
+    is_known = pc.is_valid(settled["batch"])
+    is_same = _is_same(files, settled, pc.and_(is_known, pc.invert(is_waiting)), digest)
+    is_refused = pc.is_valid(settled["refused"])
+    is_new = pc.or_(pc.invert(is_known), pc.and_(is_refused, pc.invert(is_same)))
+    is_ready = pc.invert(is_waiting)
+    changed = pc.and_(is_ready, pc.and_(pc.invert(is_new), pc.invert(is_same)))
+    still_refused = pc.and_(is_ready, pc.and_(is_refused, is_same))
+    return Sorted(
+        files.filter(pc.and_(is_ready, is_new)),
+        tuple(files["name"].filter(is_waiting).to_pylist()),
+        _by_name(settled, "batch", changed),
+        _by_name(settled, "refused", still_refused),
+    )
 
 
-def cut(files: Sequence[SourceFile], files_per_batch: int) -> list[Sequence[SourceFile]]:
-    """The files in batches of at most ``files_per_batch``, in their order."""
-    return [files[start : start + files_per_batch] for start in range(0, len(files), files_per_batch)]
+def _is_same(
+    files: pa.Table, settled: pa.Table, chosen: Any, digest: Callable[[SourceFile], Fingerprint | None]
+) -> Any:
+    """A mask of the chosen files that have the content of the settled file; False for other files."""
+    same_size = pc.and_(chosen, is_true(pc.equal(files["size"], settled["size"])))
+    empty, prefix = literal("", pa.string()), literal(ETAG, pa.string())
+    has_tag, had_tag = pc.not_equal(files["tag"], empty), is_true(pc.starts_with(settled["digest"], ETAG))
+    same_tag = is_true(pc.equal(pc.binary_join_element_wise(prefix, files["tag"], empty), settled["digest"]))
+    same_time = is_true(pc.equal(files["modified"], settled["modified"]))
+    # If the files were moved to another kind of landing folder, only their sizes can be compared.
+    is_moved = pc.xor(has_tag, had_tag)
+    by_look = pc.and_(same_size, pc.or_(is_moved, pc.if_else(has_tag, same_tag, same_time)))
+    doubtful = pc.and_(pc.and_(same_size, pc.invert(by_look)), pc.invert(has_tag))
+    mask = flags_of(by_look)
+    for place in np.flatnonzero(flags_of(doubtful)):
+        file = SourceFile(**files.slice(place, 1).to_pylist()[0])
+        now = digest(file)
+        mask[place] = now is not None and now.digest == settled["digest"][int(place)].as_py()
+    return pa.chunked_array([bools(mask)])
 
 
 def task_groups(files: Sequence[Fingerprint], *, tasks: int, data_file_size: int) -> list[tuple[Fingerprint, ...]]:
@@ -159,10 +211,43 @@ def task_groups(files: Sequence[Fingerprint], *, tasks: int, data_file_size: int
     return [tuple(files[place] for place in sorted(places)) for _, _, places in groups]
 
 
-def _same(before: Fingerprint, file: SourceFile, digest: Callable[[SourceFile], Fingerprint | None]) -> bool:
-    if before.same_stat(file):
-        return True
-    if before.size != file.size:
-        return False
-    now = digest(file)
-    return now is not None and now.digest == before.digest
+def _by_name(settled: pa.Table, value: str, mask: Any) -> dict[str, Any]:
+    rows = settled.select(["name", value]).filter(mask)
+    return dict(zip(rows["name"].to_pylist(), rows[value].to_pylist(), strict=True))
+
+
+def without_growing(first: Sorted, second: Sorted) -> Sorted:
+    """The second of two looks; new files that are not new in the first one, or had another size, wait."""
+    places = pc.index_in(second.new["name"], first.new["name"].combine_chunks())
+    is_settled = is_true(pc.equal(second.new["size"], first.new["size"].take(places)))
+    growing = second.new.filter(pc.invert(is_settled))["name"].to_pylist()
+    return replace(second, new=second.new.filter(is_settled), waiting=(*second.waiting, *growing))
+
+
+def cut(files: pa.Table, files_per_batch: int, bytes_per_batch: int | None = None) -> Iterator[list[SourceFile]]:
+    """The files in batches, in their order.
+
+    Args:
+        files: as ``landing.LISTING``.
+        files_per_batch: the most files of a batch; more than ``MOST_FILES`` means that number.
+        bytes_per_batch: the most bytes of a batch that has several files; None: any number.
+    """
+    ends = np.cumsum(numbers_of(files["size"], np.int64))
+    start = 0
+    while start < files.num_rows:
+        stop = min(start + min(files_per_batch, MOST_FILES), files.num_rows)
+        if bytes_per_batch is not None:
+            limit = bytes_per_batch + (int(ends[start - 1]) if start else 0)
+            stop = max(start + 1, min(stop, int(np.searchsorted(ends, limit, "right"))))
+        yield [SourceFile(**row) for row in files.slice(start, stop - start).to_pylist()]
+        start = stop
+
+
+def together(parts: list[Sorted]) -> Sorted:
+    """The states of several parts of a listing as those of one."""
+    return Sorted(
+        pa.concat_tables([NO_FILES, *(part.new for part in parts)]),
+        tuple(name for part in parts for name in part.waiting),
+        {name: batch for part in parts for name, batch in part.changed.items()},
+        {name: message for part in parts for name, message in part.refused.items()},
+    )

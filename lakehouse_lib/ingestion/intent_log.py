@@ -8,6 +8,7 @@ Beside the table, under ``_ingest/SOURCE/``:
   put before the commit; only the table's ``txn(SOURCE, N)`` says that the batch is committed.
 - ``identity.json``: the unique id of this log.
 - ``staging/N-*``: the parsed rows of batch N, deleted when the batch ends.
+- ``folds/`` and ``settled/``: the files of older batches, whose intents and outcomes are deleted (``folds``).
 
 All JSON objects are put if absent, so two processes cannot decide differently. The table's log keeps one ``txn`` for a
 source, whatever the number of files.
@@ -22,7 +23,8 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakehouse_lib.errors import IngestError, InvalidArgumentError
+from lakehouse_lib.errors import ConcurrentTransactionError, IngestError, InvalidArgumentError, ObjectNotFoundError
+from lakehouse_lib.ingestion.folds import Fold, Folds
 from lakehouse_lib.ingestion.landing import Fingerprint
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.threads import in_order
@@ -94,14 +96,33 @@ class IntentLog:
         self.store = store
         self.source = source
         self.folder = f"_ingest/{source}"
+        self.folds = Folds(store, self.folder)
+        self._known_fold = -1  # its number; batches of this log that are not settled come after it
 
-    def read(self) -> tuple[dict[int, Intent], dict[int, Outcome]]:
-        """All intents and outcomes by batch number."""
+    def read_after_fold(self) -> tuple[Fold, dict[int, Intent], dict[int, Outcome]]:
+        """The newest fold, and the intents and outcomes after it, by batch number, as they were at one time."""
+        fold, missing = self.folds.latest() or Fold(), None
+        while True:
+            try:
+                intents, outcomes = self.read(fold.through)
+            except ObjectNotFoundError as error:
+                missing = error  # another run may have folded these batches meanwhile
+            newer = self.folds.latest(fold.number)
+            if newer is not None:
+                fold, missing = newer, None
+            elif missing is not None:
+                raise missing
+            else:
+                self._known_fold = fold.number
+                return fold, intents, outcomes
+
+    def read(self, after: int = -1) -> tuple[dict[int, Intent], dict[int, Outcome]]:
+        """The intents and outcomes of the batches after ``after``, by batch number."""
         intents: dict[int, Intent] = {}
         outcomes: dict[int, Outcome] = {}
         entries = [
             (meta.path, match)
-            for meta in self.store.list_from(self.folder)
+            for meta in self.store.list_from(self.folder, f"{after + 1:020d}")
             if (match := _ENTRY.match(meta.path.rpartition("/")[2]))
         ]
         contents = in_order(self.store.read, [path for path, _ in entries], _READERS)
@@ -113,16 +134,40 @@ class IntentLog:
         return intents, outcomes
 
     def put(self, entry: Intent | Outcome) -> bool:
-        """Put an entry if absent; False: another process has put it."""
+        """Put an entry if absent; False: another process has put it.
+
+        Raises:
+            ConcurrentTransactionError: the batch is settled and folded, so the name of its entry is free again. Nobody
+                reads the entry that was put, and the next fold deletes it.
+        """
         path = self.outcome_path(entry.number) if isinstance(entry, Outcome) else self._path(entry.number)
-        return self.store.put_if_absent(path, entry.to_bytes())
+        done = self.store.put_if_absent(path, entry.to_bytes())
+        self._check_not_folded(entry.number)
+        return done
 
     def decide(self, outcome: Outcome) -> Outcome:
-        """Put the outcome if the batch has none; returns the outcome that is in the log."""
+        """Put the outcome if the batch has none; returns the outcome that is in the log.
+
+        Raises:
+            ConcurrentTransactionError: as ``put``.
+        """
         if self.put(outcome):
             return outcome
         path = self.outcome_path(outcome.number)
-        return Outcome.from_bytes(self.store.read(path), path)
+        try:
+            return Outcome.from_bytes(self.store.read(path), path)
+        except ObjectNotFoundError:
+            self._check_not_folded(outcome.number)
+            raise
+
+    def _check_not_folded(self, number: int) -> None:
+        fold = self.folds.latest(self._known_fold)
+        if fold is not None and fold.through >= number:
+            raise ConcurrentTransactionError(
+                f"another run of source {self.source!r} has settled batch {number}",
+                table=self.store.root,
+                hint="Run one load of a source at a time",
+            )
 
     def outcome_path(self, number: int) -> str:
         return self._path(number, ".outcome")

@@ -20,26 +20,28 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.errors import (
     ConcurrentTransactionError,
     IngestError,
     SchemaMismatchError,
+    SourceRefusedError,
     UnsupportedFeatureError,
 )
-from lakehouse_lib.ingestion.append import committed, plan_append, snapshot_if_any
+from lakehouse_lib.ingestion.append import plan_append, snapshot_if_any
 from lakehouse_lib.ingestion.batch import IN_PROCESS_BYTES, Batch
 from lakehouse_lib.ingestion.batch_files import needs_spark, suite_on_arrow
-from lakehouse_lib.ingestion.batch_planning import History, Sorted, cut, history, sort_files
+from lakehouse_lib.ingestion.batch_planning import History, Sorted, cut, without_growing
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
-from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile, fingerprint, scan, still_growing
+from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile
 from lakehouse_lib.ingestion.load_result import LoadResult
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.source import Source
+from lakehouse_lib.ingestion.source_state import SourceState
 from lakehouse_lib.ingestion.tasks.parse import check_schema
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.schema.enforcement import is_computed
@@ -48,6 +50,8 @@ from lakehouse_lib.threads import in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_READERS = 16
 
 
 class Load:
@@ -61,7 +65,7 @@ class Load:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.first_look = scan(source.landing)
+        self.landing = source.open_landing()
         check_schema(source.schema.to_arrow(), source.format)
         if source.suite is not None:
             read_rules(source.suite, source.schema.names)
@@ -69,14 +73,20 @@ class Load:
         self.quarantine = open_store(source.quarantine, source.storage_options.get(source.quarantine))
         self.intents = IntentLog(self.store, source.name)
         self._check_table()
-        self.past = self._history()
+        self.state = SourceState(source, self.landing, self.intents)
+        self.files = self.state.look()
+
+    @property
+    def past(self) -> History:
+        """The batches of the source before this run."""
+        return self.state.past
 
     def nothing_to_do(self) -> LoadResult | None:
         """The result if there is no new file and no unsettled batch; else None."""
-        files = self._sort(self.first_look)
-        if files.new or self.past.unsettled is not None:
+        if self.files.new.num_rows or self.past.unsettled is not None:
             return None
-        return self._result(files)
+        self.state.fold()
+        return self._result(self.files)
 
     def give_up(self) -> None:
         """Give up the unsettled batch: its files count as new, and its quarantined rows stay.
@@ -97,17 +107,17 @@ class Load:
                 hint="Run the load without --give-up; it finishes the batch. If the batch's files are lost and no run "
                 f"is alive, delete {self.intents.outcome_path(number)} and give the batch up then",
             )
-        self.past = self._history()
+        self.state.read()
+        self.files = self.state.look()
 
     def needs_spark(self) -> bool:
         """Whether the run should have a Spark session: for a suite, a rule that only Spark can evaluate, or many bytes.
 
         A run over fewer bytes is faster in this process than the start of a session.
         """
-        new, past = self._sort(self.first_look).new, self.past.unsettled
-        batches: list[Sequence[SourceFile | Fingerprint]] = [*cut(new, self.source.files_per_batch)]
-        if past is not None:
-            batches.append(past.files)
+        new = cut(self.files.new, self.source.files_per_batch, self.source.bytes_per_batch)
+        past = [] if self.past.unsettled is None else [self.past.unsettled.files]
+        batches: Iterator[Sequence[SourceFile | Fingerprint]] = chain(past, new)
         sizes = (sum(file.size for file in files) for files in batches)
         return max(sizes, default=0) > IN_PROCESS_BYTES or self._has_rules_of_spark()
 
@@ -145,19 +155,22 @@ class Load:
 
         if self.past.unsettled is not None:
             load(self.past.unsettled, redo=True)
-            self.past = self._history()
+            self.state.read()
             self.store.delete_many(self.intents.staged(self.past.settled))  # staged by the killed run
-        files = self._sort(scan(self.source.landing))
+            self.files = without_growing(self.files, self.state.look())
+        files = self.files
         number = self.past.next_number
         waiting = list(files.waiting)
         suite = self.source.suite
-        if files.new and judge is not None and suite and suite_on_arrow(suite, self.source.schema) is None:
+        if files.new.num_rows and judge is not None and suite and suite_on_arrow(suite, self.source.schema) is None:
             judge.gate(self.source.schema, self.source.suite)  # an invalid suite fails before an intent is put
-        for batch in cut(files.new, self.source.files_per_batch):
-            intent = self._intent(number, batch)
-            if intent is None:
-                waiting += [file.name for file in batch]
+        for batch in cut(files.new, self.source.files_per_batch, self.source.bytes_per_batch):
+            fingerprints = self._fingerprints(batch, refused)
+            read = {fingerprint.name for fingerprint in fingerprints} | refused.keys()
+            waiting += [file.name for file in batch if file.name not in read]
+            if not fingerprints:
                 continue
+            intent = Intent(number, fingerprints, self.source.rules())
             if not self.intents.put(intent):
                 raise ConcurrentTransactionError(
                     f"another run of source {self.source.name!r} has begun batch {number}",
@@ -165,8 +178,10 @@ class Load:
                     hint="Let it finish; run one load of a source at a time",
                 )
             if not load(intent, redo=False):
-                waiting += [file.name for file in batch]
+                waiting += [fingerprint.name for fingerprint in fingerprints]
             number += 1
+            self.state.settle(len(fingerprints))
+        self.state.fold()
         result = self._result(files)
         versions = [entry["version"] for entry in done if entry["version"] is not None]
         return replace(
@@ -222,31 +237,26 @@ class Load:
                 hint="Correct the schema file, or change the table first",
             )
 
-    def _history(self) -> History:
-        before: Mapping[int, Intent] | None = None
-        while True:
-            # Read the intents before the table: else batches that another run commits in between would look unsettled.
-            intents, outcomes = self.intents.read()
-            newest = committed(snapshot_if_any(self.store), self.source.name)
-            # Another run may have put an intent and committed its batch in between.
-            if newest is None or newest in intents or intents == before:
-                break
-            before = intents
-        return history(intents, outcomes, newest, table=self.source.table, source=self.source.name)
+    def _fingerprints(self, files: Sequence[SourceFile], refused: dict[str, str]) -> tuple[Fingerprint, ...]:
+        """The fingerprints of the files that have not changed since the look.
 
-    def _sort(self, files: Mapping[str, SourceFile]) -> Sorted:
-        growing = still_growing(
-            self.first_look, files, now=time.time_ns() // 1_000_000, settle=int(self.source.settle_seconds * 1000)
-        )
-        return sort_files(files, growing, self.past, lambda file: fingerprint(self.source.landing, file))
+        A file that cannot be read is added to ``refused``. It is not remembered, so the next run tries it again.
+        """
 
-    def _intent(self, number: int, batch: Sequence[SourceFile]) -> Intent | None:
-        threads = len(os.sched_getaffinity(0))
-        candidates = list(in_order(lambda file: fingerprint(self.source.landing, file), batch, threads))
-        fingerprints = tuple(candidate for candidate in candidates if candidate is not None)
-        if len(fingerprints) < len(batch):
-            return None  # a file changed while it was read
-        return Intent(number, fingerprints, self.source.rules())
+        def fingerprint(file: SourceFile) -> Fingerprint | str | None:
+            try:
+                return self.landing.fingerprint(file)
+            except SourceRefusedError as error:
+                return error.description
+
+        fingerprints = []
+        threads = _READERS if self.landing.is_remote else len(os.sched_getaffinity(0))
+        for file, answer in zip(files, in_order(fingerprint, files, threads), strict=True):
+            if isinstance(answer, str):
+                refused[file.name] = answer
+            elif answer is not None:
+                fingerprints.append(answer)
+        return tuple(fingerprints)
 
 
 def _version(snapshot: Any) -> int | None:

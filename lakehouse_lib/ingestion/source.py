@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from lakehouse_lib.ingestion.landing import Landing, open_landing
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.schema import Schema
+
+#: The order in which files land: in any, or each new file with a name after those of all files before it.
+ANY, BY_NAME = "any", "by_name"
 
 
 @dataclass(frozen=True)
@@ -16,15 +19,20 @@ class Source:
     """A source of a table.
 
     Attributes:
+        landing: the location of the folder that its files arrive in.
         suite: the quality suite's JSON; None: no gate.
         partition_by: partition columns of a new table.
         settle_seconds: a file modified less than this many seconds ago may still be growing.
         target_file_size: bytes; None: ``delta.targetFileSize`` of the table, else 100 MiB.
+        pattern: of the names of its files (``landing.NamePattern``); None: all files of the folder, without subfolders.
+        files_per_batch, bytes_per_batch: the most files of a batch, and the most bytes of one with several files; None:
+            any number of bytes.
+        order: ``any`` or ``by_name``. By name, a listing begins after the files that are settled.
         storage_options: options by location, which may hold secrets; ``repr`` leaves them out.
     """
 
     table: str
-    landing: Path
+    landing: str
     name: str
     format: SourceFormat
     schema: Schema
@@ -34,7 +42,14 @@ class Source:
     files_per_batch: int = 1
     settle_seconds: float = 0
     target_file_size: int | None = None
+    pattern: str | None = None
+    bytes_per_batch: int | None = None
+    order: str = ANY
     storage_options: Mapping[str, dict[str, str]] = field(default_factory=dict, repr=False)
+
+    def open_landing(self) -> Landing:
+        """The landing folder. Nothing is read."""
+        return open_landing(self.landing, self.storage_options.get(self.landing), pattern=self.pattern)
 
     def rules(self) -> dict[str, Any]:
         """The rules of a batch, as its intent stores them."""

@@ -146,9 +146,10 @@ class ObjectStore(Protocol):
         below it.
         """
 
-    def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
-        """Every object below ``folder`` (the root), unordered; empty if it does not exist.
+    def walk(self, folder: str = "", after: str = "") -> Iterator[ObjectMeta]:
+        """Every object below ``folder`` (the root) whose path sorts after ``after``; empty if it does not exist.
 
+        A remote store (``is_remote``) lists the paths in the order of their UTF-8 bytes; other stores do not sort.
         A symbolic link is listed as itself (``ObjectMeta.link``) and not followed, except one named ``_delta_log``.
         An S3 key that no path can name (with ``//`` or ``..``) is listed by its location, which no method accepts.
         """
@@ -163,6 +164,13 @@ class ObjectStore(Protocol):
         """Make objects durable that were written without ``put`` (data files), before a commit refers to them.
 
         Files of ``allowed_roots`` are skipped, because nothing was written there.
+        """
+
+    def read_range(self, path: str, start: int, length: int, tag: str) -> bytes | None:
+        """Bytes of an object, fewer at its end; None if the object does not exist, or has another tag than ``tag``.
+
+        The store checks the tag with the same request, so that ranges of two contents are never mixed.
+        ``StoreRefusedError``: the store refuses to read the object, and will refuse it again.
         """
 
     def open_input(self, path: str) -> pa.NativeFile:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from lakehouse_lib.errors import ObjectNotFoundError, PathOutsideTableError, StoreError, StoreRefusedError
 from lakehouse_lib.store.base import ObjectMeta, PathLimits, SparkAccess
 from lakehouse_lib.store.file_errors import NO_FOLDER, NO_FOLDER_HINT, REFUSAL_HINTS
-from lakehouse_lib.store.regular_files import HINT, NotARegularFileError, open_arrow, read_regular
+from lakehouse_lib.store.regular_files import HINT, NotARegularFileError, open_arrow, open_regular, read_regular
 from lakehouse_lib.threads import in_order
 
 if TYPE_CHECKING:
@@ -168,7 +168,11 @@ class LocalStore:
                 return []
             return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=entry.name == _LOG))
 
-    def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
+    def walk(self, folder: str = "", after: str = "") -> Iterator[ObjectMeta]:
+        metas = self._walk(folder)
+        return (meta for meta in metas if meta.path > after) if after else metas
+
+    def _walk(self, folder: str) -> Iterator[ObjectMeta]:
         with self._failures(""):
             pending = [folder]
             while pending:
@@ -214,6 +218,18 @@ class LocalStore:
         folders = {folder for file in files for folder in self._folders_up_to_root(file)}
         for _ in in_order(self._sync_one, [*files, *folders], _SYNC_THREADS):
             pass
+
+    def read_range(self, path: str, start: int, length: int, tag: str) -> bytes | None:
+        with self._failures(path, storing=True):
+            try:
+                handle = open_regular(self._readable_path(path))
+            except FileNotFoundError:
+                return None
+            try:
+                data = os.pread(handle, length, start)
+                return data if _tag(os.fstat(handle)) == tag else None
+            finally:
+                os.close(handle)
 
     def open_input(self, path: str) -> pa.NativeFile:
         with self._failures(path):

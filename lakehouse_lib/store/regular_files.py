@@ -30,11 +30,12 @@ class NotARegularFileError(OSError):
     """A path does not name a regular file: it is a folder, a FIFO, a socket, a device, or a link not to be followed."""
 
 
-def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> int:
+def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True, folder: int | None = None) -> int:
     """Open a regular file for reading; the result is a file descriptor, which the caller closes.
 
     Args:
         follow_links: False refuses a path whose last part is a symbolic link.
+        folder: the file descriptor of the folder that a relative path starts in; None: the working folder.
 
     Raises:
         NotARegularFileError: it is not a regular file; the message has its kind.
@@ -42,7 +43,7 @@ def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> 
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        handle = os.open(path, flags if follow_links else flags | os.O_NOFOLLOW)
+        handle = os.open(path, flags if follow_links else flags | os.O_NOFOLLOW, dir_fd=folder)
     except OSError as error:
         if error.errno == errno.ELOOP and not follow_links:
             raise _refusal(path, "a symbolic link") from None
@@ -70,11 +71,15 @@ def read_regular(path: str | os.PathLike[str]) -> bytes:
         os.close(handle)
 
 
-def open_arrow(path: str | os.PathLike[str], *, follow_links: bool = True) -> pa.OSFile:
+def open_arrow(path: str | os.PathLike[str]) -> pa.OSFile:
     """A regular file as an Arrow file for random access. Raises OSError as ``open_regular`` does."""
+    return arrow_file(open_regular(path))
+
+
+def arrow_file(handle: int) -> pa.OSFile:
+    """An open file as an Arrow file for random access; the descriptor is closed."""
     import pyarrow as pa
 
-    handle = open_regular(path, follow_links=follow_links)
     try:
         # Arrow opens only paths; this path is the file that was checked.
         return pa.OSFile(f"/dev/fd/{handle}", "rb")

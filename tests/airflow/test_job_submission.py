@@ -323,6 +323,25 @@ def parsed(job: str, line: list[str]) -> Any:
     return importlib.import_module(f"spark_jobs.{job}").arguments().parse_args(line)
 
 
+def test_a_load_gets_the_options_of_its_landing_folder(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakehouse_airflow.hook import LakehouseHook
+
+    body = json.loads(registry_file.read_text())
+    options = {"timeout": "7"}
+    landing = {"landing": "s3://inbox/orders", "pattern": "**/*.csv", "connection": "inbox", "storage_options": options}
+    body["tables"]["orders"]["source"].update(landing)
+    registry_file.write_text(json.dumps(body))
+    own = {"conn_type": "aws", "login": "AKIAINBOX", "password": "hunter2", "extra": {"region_name": "eu-central-1"}}
+    monkeypatch.setenv("AIRFLOW_CONN_INBOX", json.dumps(own))
+    operator = LakehouseIngestOperator(task_id="t", table="orders")
+    loaded = parsed("ingest", arguments(operator))
+    assert (loaded.landing, loaded.pattern) == ("s3://inbox/orders", "**/*.csv")
+    opened = operator.storage_options(LakehouseHook())["s3://inbox/orders"]
+    assert opened is not None
+    assert opened["timeout"] == "7"
+    assert {"AKIAINBOX", "hunter2", "eu-central-1"} <= set(opened.values())
+
+
 def test_the_jobs_take_what_the_operators_give(registry_file: Path, tmp_path: Path) -> None:
     folder = registry_file.parent
     loaded = parsed("ingest", arguments(LakehouseIngestOperator(task_id="t", table="orders")))

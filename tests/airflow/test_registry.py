@@ -179,7 +179,6 @@ def test_places_beside_each_other_are_fine(registry_file: Path, keys: tuple[str,
 @pytest.mark.parametrize(
     ("keys", "location", "scheme"),
     [
-        (("tables", "orders", "source", "landing"), "s3://lake/landing", "s3:"),
         (("tables", "orders", "schema"), "s3a:/lake/orders.json", "s3a:"),
         (("tables", "orders", "suite"), "https://ada:hunter2@shop.example/suite.json", "https:"),
         (("report", "sql"), "file:///data/report.sql", "file:"),
@@ -197,11 +196,47 @@ def test_what_is_read_as_a_plain_file_has_no_scheme(
 
 
 @pytest.mark.parametrize(
-    "keys", [("tables", "lineitem", "uri"), ("tables", "orders", "quarantine"), ("report", "output")]
+    "keys",
+    [
+        ("tables", "lineitem", "uri"),
+        ("tables", "orders", "quarantine"),
+        ("tables", "orders", "source", "landing"),
+        ("report", "output"),
+    ],
 )
 def test_a_scheme_with_one_slash_is_no_folder(registry_file: Path, keys: tuple[str, ...]) -> None:
     edit(registry_file, *keys, value="s3:/ada:hunter2@lake/t")
     with pytest.raises(RegistryError, match=rf"{'.'.join(keys)}: .*expected s3:// \(line 1\)$") as error:
+        read_registry(registry_file)
+    assert "hunter2" not in "".join(traceback.format_exception(error.value))
+
+
+def test_a_landing_folder_in_an_object_store(registry_file: Path) -> None:
+    options = {"region": "eu-central-1", "allow_http": "true"}
+    edit(registry_file, "tables", "orders", "source", "storage_options", value=options)
+    edit(registry_file, "tables", "orders", "source", "pattern", value="**/*.csv.gz")
+    edit(registry_file, "tables", "orders", "source", "landing", value="s3://lake/landing")
+    source = load_registry().table("orders").source
+    assert source is not None
+    assert (source.landing, source.pattern, source.storage_options) == ("s3://lake/landing", "**/*.csv.gz", options)
+    edit(registry_file, "tables", "orders", "uri", value="s3://lake")
+    with pytest.raises(RegistryError, match=r"source\.landing is in the folder of tables\.orders"):
+        load_registry()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("storage_options", {"AWS_SECRET_ACCESS_KEY": "hunter2"}, "has the credential AWS_SECRET_ACCESS_KEY"),
+        ("pattern", "../*", r"pattern is '\.\./\*', which has an empty part"),
+    ],
+)
+def test_a_landing_folder_with_a_credential_or_a_bad_pattern(
+    registry_file: Path, key: str, value: Any, message: str
+) -> None:
+    edit(registry_file, "tables", "orders", "source", "landing", value="s3://lake/landing")
+    edit(registry_file, "tables", "orders", "source", key, value=value)
+    with pytest.raises(RegistryError, match=message) as error:
         read_registry(registry_file)
     assert "hunter2" not in "".join(traceback.format_exception(error.value))
 

@@ -55,7 +55,9 @@ class Shop:
         return path
 
     def source(self, **options: Any) -> Source:
-        source = Source(str(self.table), self.landing, "erp", SourceFormat("csv"), SCHEMA, None, str(self.quarantine))
+        source = Source(
+            str(self.table), str(self.landing), "erp", SourceFormat("csv"), SCHEMA, None, str(self.quarantine)
+        )
         return replace(source, **self.options, **options)
 
     def command_line(self, *more: str) -> list[str]:

@@ -31,7 +31,6 @@ VALUES: dict[str, Any] = {
     "condition": "-1 < a",
     "count": 7,
     "file": "--a file",
-    "folder": "a folder",
     "hours": 0.5,
     "inputs": [("a", "/x=y"), ("b", "s3://b/c")],
     "integer": -3,

@@ -399,7 +399,7 @@ def test_partitions_json_and_a_second_source(spark: SparkSession, shop: Shop) ->
 
 def test_landing_folder_that_is_none(shop: Shop) -> None:
     with pytest.raises(LandingError):
-        Load(replace(shop.source(), landing=shop.folder / "nowhere"))
+        Load(replace(shop.source(), landing=str(shop.folder / "nowhere")))
 
 
 def test_leftovers_of_dead_runs_go(spark: SparkSession, shop: Shop) -> None:

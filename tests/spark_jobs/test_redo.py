@@ -10,9 +10,9 @@ import pytest
 from lakehouse_lib import CommitProperties, Transaction, write_deltalake
 from lakehouse_lib.ingestion.batch import Batch
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
-from lakehouse_lib.ingestion.landing import fingerprint, scan
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.store import open_store
+from tests.landed_files import fingerprint
 from tests.spark_jobs.loading import SCHEMA, Shop
 
 
@@ -22,8 +22,7 @@ def test_half_done_batch_is_redone_from_files_that_were_put_back(tmp_path: Path)
     path = shop.land("a.csv")
     source = shop.source()
     intents = IntentLog(open_store(shop.table), source.name)
-    taken = fingerprint(shop.landing, scan(shop.landing)["a.csv"])
-    assert taken is not None
+    taken = fingerprint(shop.landing, "a.csv")
     intents.put(Intent(0, (taken,), source.rules()))
     intents.put(Outcome(0))
     content = path.read_bytes()
@@ -46,11 +45,10 @@ def test_a_batch_that_another_run_loads_while_the_past_is_read(tmp_path: Path, m
     intents = IntentLog(open_store(shop.table), source.name)
     read = IntentLog.read
 
-    def load_in_between(self: IntentLog) -> Any:
-        entries = read(self)
+    def load_in_between(self: IntentLog, after: int = -1) -> Any:
+        entries = read(self, after)
         if not entries[0]:
-            taken = fingerprint(shop.landing, scan(shop.landing)["a.csv"])
-            assert taken is not None
+            taken = fingerprint(shop.landing, "a.csv")
             intents.put(Intent(0, (taken,), source.rules()))
             rows = pa.Table.from_pylist([], schema=SCHEMA.to_arrow())
             properties = CommitProperties(app_transactions=[Transaction(source.name, 0)])

@@ -6,24 +6,56 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.planner.verbs import Verb
 from lakehouse_lib.fleet.registry.dag_settings import DagSettings
 from lakehouse_lib.fleet.registry.fields import Bytes, Columns, LocalPath, Location, Name, Strict
+from lakehouse_lib.ingestion.landing.name_pattern import NamePattern
+from lakehouse_lib.store.schemes import kind_of
 
 
 class Source(Strict):
     """The landing folder of a table and the format of its files."""
 
     name: Name
-    landing: LocalPath
+    landing: Location
+    pattern: str | None = Field(
+        default=None, description="the names of the files, such as **/*.csv; None: all files of the folder itself"
+    )
+    connection: str | None = Field(
+        default=None, description="the Airflow connection for the landing folder; None: that of the tables"
+    )
+    storage_options: dict[str, str] = Field(
+        default={}, description="the storage options of the landing folder, without credentials"
+    )
     format: Literal["csv", "json", "parquet"] = "csv"
     delimiter: str = Field(default=",", min_length=1, max_length=1)
     encoding: str = "utf-8"
-    files_per_batch: int = Field(default=1, ge=1)
+    files_per_batch: int = Field(default=1, ge=1, le=10_000)
+    bytes_per_batch: Bytes | None = Field(
+        default=None, description="the most bytes of the files of a batch, or a text such as 10gb; None: any number"
+    )
+    order: Literal["any", "by_name"] = Field(
+        default="any", description="by_name: a new file has a name after those of all earlier files"
+    )
     settle_seconds: float = Field(
         default=60, ge=0, description="a file modified less than this many seconds ago is left for a later run"
     )
+
+    @model_validator(mode="after")
+    def _check_landing(self) -> Source:
+        try:
+            NamePattern(self.pattern)
+            kind = kind_of(self.landing) if self.storage_options else None
+        except InvalidArgumentError as error:
+            raise ValueError(error.message) from None
+        secret = [
+            name for name in self.storage_options if kind is not None and kind.option_of(name) in kind.credentials
+        ]
+        if secret:
+            raise ValueError(f"storage_options has the credential {secret[0]}; expected credentials in a connection")
+        return self
 
 
 class VacuumPolicy(Strict):

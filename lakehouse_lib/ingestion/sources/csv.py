@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,13 +23,12 @@ from pyarrow import csv
 
 from lakehouse_lib.arrow.values import int64s, literal, numbers_of, whole
 from lakehouse_lib.errors import SourceRefusedError
-from lakehouse_lib.ingestion.landing import source_path
+from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
 from lakehouse_lib.ingestion.sources.blocks import TextBlock, column_mismatches, refusal
 from lakehouse_lib.ingestion.sources.casts import decode_texts, mask
 from lakehouse_lib.ingestion.sources.records import first_record, record_blocks
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
-from lakehouse_lib.store.regular_files import open_arrow
 
 NOT_TEXT = "not valid {encoding} text"
 _BUFFER = 1 << 20
@@ -42,14 +40,16 @@ _ROW = re.compile(r"(Row #)(\d+)")
 class _CsvBlock:
     """Whole records of a file, in UTF-8; ``number`` is the block's number in the file, from 0."""
 
-    path: Path
+    source_file: LandedFile
     number: int
     data: bytes
     columns: tuple[str, ...]
     lines_of_header: int
 
 
-def read_csv(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[Callable[[], TextBlock]]:
+def read_csv(
+    source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema
+) -> Iterator[Callable[[], TextBlock]]:
     """Functions that parse the blocks of a file, in order. They can run in other threads.
 
     The functions raise SourceRefusedError if pyarrow cannot split their block into records.
@@ -57,16 +57,16 @@ def read_csv(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iter
     Raises:
         SourceRefusedError: the columns do not fit the schema, or the file cannot be read as CSV to its end.
     """
-    return (partial(_parsed, block, source_format, schema) for block in _blocks(path, source_format, schema))
+    return (partial(_parsed, block, source_format, schema) for block in _blocks(source_file, source_format, schema))
 
 
-def _blocks(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Iterator[_CsvBlock]:
+def _blocks(source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema) -> Iterator[_CsvBlock]:
     """The records of a file; a file with only a header has a block without records."""
     columns, lines, number = tuple(schema.names), 0, -1
-    with _refusals(path, source_format):
-        compression = "gzip" if path.suffix == ".gz" else None
+    with _refusals(source_file, source_format):
+        compression = "gzip" if source_file.name.endswith(".gz") else None
         with (
-            open_arrow(source_path(path), follow_links=False) as source,
+            source_file.open() as source,
             pa.input_stream(source, compression=compression, buffer_size=_BUFFER) as stream,
         ):
             if not source_format.is_utf8:
@@ -75,16 +75,16 @@ def _blocks(path: Path, source_format: SourceFormat, schema: pa.Schema) -> Itera
             for number, data in enumerate(blocks):
                 if number == 0 and source_format.header:
                     header = first_record(data, source_format.delimiter, source_format.quote)
-                    columns, lines = _columns(header, path, source_format, schema)
+                    columns, lines = _columns(header, source_file, source_format, schema)
                     data = data[len(header) :]
-                yield _CsvBlock(path, number, data, columns, lines)
+                yield _CsvBlock(source_file, number, data, columns, lines)
             if number < 0:
                 raise pa.ArrowInvalid("Empty CSV file")
 
 
 def _parsed(block: _CsvBlock, source_format: SourceFormat, schema: pa.Schema) -> TextBlock:
     invalid: list[tuple[int, int, str]] = []
-    with _refusals(block.path, source_format):
+    with _refusals(block.source_file, source_format):
         if not block.data:
             table = pa.Table.from_batches([], pa.schema([(name, pa.string()) for name in schema.names]))
         else:
@@ -100,7 +100,9 @@ def _parsed(block: _CsvBlock, source_format: SourceFormat, schema: pa.Schema) ->
     return _text_block(block, table, invalid, source_format, schema)
 
 
-def _columns(header: bytes, path: Path, source_format: SourceFormat, schema: pa.Schema) -> tuple[tuple[str, ...], int]:
+def _columns(
+    header: bytes, source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema
+) -> tuple[tuple[str, ...], int]:
     """The columns in a file's header, and its number of lines."""
     reader = csv.open_csv(
         pa.BufferReader(header),
@@ -110,7 +112,7 @@ def _columns(header: bytes, path: Path, source_format: SourceFormat, schema: pa.
     names = reader.schema.names
     mismatches = column_mismatches(schema, names)
     if mismatches:
-        raise refusal(path.name, mismatches)
+        raise refusal(source_file.name, mismatches)
     return tuple(names), 1 + sum(name.count("\n") for name in names)
 
 
@@ -242,7 +244,7 @@ def _lines(record: tuple[int, int, str]) -> int:
 def _records_before(block: _CsvBlock, source_format: SourceFormat, schema: pa.Schema) -> int:
     """The number of records before a block, the header included, for an error."""
     count = int(source_format.header)
-    for earlier in _blocks(block.path, source_format, schema):
+    for earlier in _blocks(block.source_file, source_format, schema):
         if earlier.number == block.number:
             break
         if earlier.data:
@@ -252,12 +254,12 @@ def _records_before(block: _CsvBlock, source_format: SourceFormat, schema: pa.Sc
 
 
 @contextmanager
-def _refusals(path: Path, source_format: SourceFormat) -> Iterator[None]:
+def _refusals(source_file: LandedFile, source_format: SourceFormat) -> Iterator[None]:
     try:
         yield
     except (OSError, EOFError, UnicodeError, pa.ArrowInvalid) as error:
         first_line = str(error).partition("\n")[0].rstrip(".")
         raise SourceRefusedError(
-            f"{path.name} cannot be read as {source_format.encoding} CSV: {first_line}",
+            f"{source_file.name} cannot be read as {source_format.encoding} CSV: {first_line}",
             hint="Land the whole file again, in that encoding",
         ) from error

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import io
 import json
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from io import BytesIO
-from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -23,12 +23,11 @@ import pyarrow as pa
 
 from lakehouse_lib.arrow.values import int64s, strings
 from lakehouse_lib.errors import SourceRefusedError
-from lakehouse_lib.ingestion.landing import source_path
+from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
 from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock, refusal
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.ingestion.sources.typed_json import typed_columns
-from lakehouse_lib.store.regular_files import open_regular
 
 #: Bytes of lines in a block; a line cannot be longer.
 BLOCK_SIZE = 4 << 20
@@ -37,7 +36,7 @@ _UTF8 = "utf-8"
 
 
 def read_json(
-    path: Path, source_format: SourceFormat, schema: pa.Schema
+    source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema
 ) -> Iterator[Callable[[], TextBlock | TypedBlock]]:
     """Functions that parse the blocks of a file, in order. They can run in other threads.
 
@@ -47,28 +46,29 @@ def read_json(
     checked = False
     try:
         with (
-            open(open_regular(source_path(path), follow_links=False), "rb") as file,
-            cast(BinaryIO, gzip.open(file)) if path.suffix == ".gz" else file as content,
+            source_file.open() as stored,
+            io.BufferedReader(cast(Any, stored)) as source,
+            cast(BinaryIO, gzip.open(source)) if source_file.name.endswith(".gz") else source as content,
         ):
             if content.read(3) != b"\xef\xbb\xbf":
                 content.seek(0)
-            while lines := _lines(content, path):
-                checked = checked or _check_first(lines, path, source_format, schema.names)
+            while lines := _lines(content, source_file):
+                checked = checked or _check_first(lines, source_file, source_format, schema.names)
                 yield partial(_parsed, lines, source_format, schema)
     except (OSError, EOFError, zlib.error) as error:
         raise SourceRefusedError(
-            f"{path.name} cannot be read as JSON lines: {error}", hint="Land the whole file again"
+            f"{source_file.name} cannot be read as JSON lines: {error}", hint="Land the whole file again"
         ) from error
 
 
-def _check_first(lines: bytes, path: Path, source_format: SourceFormat, names: list[str]) -> bool:
+def _check_first(lines: bytes, source_file: LandedFile, source_format: SourceFormat, names: list[str]) -> bool:
     """Refuse a file whose first object has other keys; returns False if these lines have no object."""
     for raw in BytesIO(lines):
         value = _object(raw, 0, source_format, FaultyRecords())
         if value is not None:
             unknown = [name for name in value if name not in names]
             if unknown:
-                raise refusal(path.name, [f"{name} is not a column of the schema" for name in unknown])
+                raise refusal(source_file.name, [f"{name} is not a column of the schema" for name in unknown])
             return True
     return False
 
@@ -97,7 +97,7 @@ def _parsed_exactly(lines: bytes, source_format: SourceFormat, names: list[str])
     return _block(objects, numbers, faulty, names, line + 1)
 
 
-def _lines(content: BinaryIO, path: Path) -> bytes:
+def _lines(content: BinaryIO, source_file: LandedFile) -> bytes:
     """The next lines of a file, of about the size of a block; empty at its end."""
     data = content.read(BLOCK_SIZE)
     if len(data) < BLOCK_SIZE or data.endswith(b"\n"):
@@ -105,7 +105,7 @@ def _lines(content: BinaryIO, path: Path) -> bytes:
     data += content.readline(LONGEST_LINE)
     if len(data) - (data.rfind(b"\n", 0, -1) + 1) >= LONGEST_LINE:
         raise SourceRefusedError(
-            f"{path.name} has a line of more than {LONGEST_LINE} bytes",
+            f"{source_file.name} has a line of more than {LONGEST_LINE} bytes",
             hint="Write each JSON object on a line of its own",
         )
     return data

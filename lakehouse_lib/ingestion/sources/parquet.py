@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,17 +19,16 @@ from lakehouse_lib.arrow.values import bools, int64s, null, strings
 from lakehouse_lib.engine.parquet.footer import with_int96_in_utc
 from lakehouse_lib.engine.parquet.reader import DataFile
 from lakehouse_lib.errors import SourceRefusedError, UnsupportedFeatureError
-from lakehouse_lib.ingestion.landing import source_path
+from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
 from lakehouse_lib.ingestion.sources.blocks import TypedBlock, column_mismatches, refusal
 from lakehouse_lib.ingestion.sources.casts import cast_or_find, decode_texts, type_name
 from lakehouse_lib.schema.arrow import is_list
-from lakehouse_lib.store.regular_files import open_arrow
 
 _ROWS = 65_536
 
 
-def read_parquet(path: Path, schema: pa.Schema) -> Iterator[Callable[[], TypedBlock]]:
+def read_parquet(source_file: LandedFile, schema: pa.Schema) -> Iterator[Callable[[], TypedBlock]]:
     """Functions that convert the blocks of a file, in order. They can run in other threads.
 
     Raises:
@@ -38,23 +36,25 @@ def read_parquet(path: Path, schema: pa.Schema) -> Iterator[Callable[[], TypedBl
             timestamps of the hybrid calendar in a time zone other than UTC. The functions raise it, too.
     """
     with (
-        _refusals(path),
-        open_arrow(source_path(path), follow_links=False) as source,
+        _refusals(source_file),
+        source_file.open() as source,
         DataFile(source, coerce_int96_timestamp_unit="us") as file,
     ):
         stored = with_int96_in_utc(file.schema_arrow, file.metadata)
         mismatches = _mismatches(schema, stored)
         if mismatches:
-            raise refusal(path.name, mismatches)
+            raise refusal(source_file.name, mismatches)
         for batch in file.iter_batches(_ROWS):
-            yield partial(_converted, batch, stored, file, path, schema)
+            yield partial(_converted, batch, stored, file, source_file, schema)
 
 
-def _converted(batch: pa.RecordBatch, stored: pa.Schema, file: DataFile, path: Path, schema: pa.Schema) -> TypedBlock:
+def _converted(
+    batch: pa.RecordBatch, stored: pa.Schema, file: DataFile, source_file: LandedFile, schema: pa.Schema
+) -> TypedBlock:
     columns, checks, texts = [], [], []
-    with _refusals(path):
+    with _refusals(source_file):
         for field in schema:
-            values = _to_proleptic_gregorian(_plain(batch.column(field.name)), field.name, file, path.name)
+            values = _to_proleptic_gregorian(_plain(batch.column(field.name)), field.name, file, source_file.name)
             decoded_type = _decoded(stored.field(field.name).type)
             if pa.types.is_timestamp(decoded_type) or pa.types.is_nested(decoded_type):
                 values = values.cast(decoded_type)
@@ -71,12 +71,12 @@ def _converted(batch: pa.RecordBatch, stored: pa.Schema, file: DataFile, path: P
 
 
 @contextmanager
-def _refusals(path: Path) -> Iterator[None]:
+def _refusals(source_file: LandedFile) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SourceRefusedError(
-            f"{path.name} cannot be read as Parquet: {str(error).partition(chr(10))[0].rstrip('.')}",
+            f"{source_file.name} cannot be read as Parquet: {str(error).partition(chr(10))[0].rstrip('.')}",
             hint="Land the whole file again",
         ) from error
 

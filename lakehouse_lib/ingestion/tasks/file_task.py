@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -17,7 +16,7 @@ from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.task_results import delete_files, result_of
 from lakehouse_lib.engine.parquet.writer import write_rows
 from lakehouse_lib.errors import SourceRefusedError
-from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile, inside
+from lakehouse_lib.ingestion.landing import Fingerprint, LandedFile, Landing
 from lakehouse_lib.ingestion.quarantine import Origin, quarantine_schema
 from lakehouse_lib.ingestion.tasks.parse import ParsedBlock, Parser, with_origin
 from lakehouse_lib.ingestion.tasks.rejected_rows import RejectedRows
@@ -41,7 +40,7 @@ class FileTask:
     """A group of source files to load.
 
     Attributes:
-        landing: the landing folder; the executors must see it under the same path.
+        landing: the landing folder; executors must see a local one under the same path.
         files: the files' fingerprints in the intent.
         source, batch: the origin of the rows, for the quarantine.
         parser: how the files are parsed.
@@ -51,7 +50,7 @@ class FileTask:
         judged_by_spark: whether valid rows are staged, and not written to data files.
     """
 
-    landing: str
+    landing: Landing
     files: tuple[Fingerprint, ...]
     source: str
     batch: int
@@ -211,20 +210,16 @@ def _whole(task: FileTask, file: Fingerprint) -> list[ParsedBlock] | SourceRefus
 
 def _read(task: FileTask, file: Fingerprint, threads: int) -> Iterator[ParsedBlock]:
     """The blocks of a file that is what its fingerprint says before and after they are read."""
-    path = inside(Path(task.landing), [file.name])[0]
-    _check_unchanged(path, file)
+    source_file = LandedFile(task.landing, file)
+    _check_unchanged(source_file)
     try:
-        yield from task.parser.read(path, Origin(task.source, task.batch, file.name), threads)
+        yield from task.parser.read(source_file, Origin(task.source, task.batch, file.name), threads)
     except SourceRefusedError:
-        _check_unchanged(path, file)  # a file that is still being written looks damaged; it is not refused
+        _check_unchanged(source_file)  # a file that is still being written looks damaged; it is not refused
         raise
-    _check_unchanged(path, file)
+    _check_unchanged(source_file)
 
 
-def _check_unchanged(path: Path, file: Fingerprint) -> None:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        raise _ChangedError(file.name) from None
-    if not file.same_stat(SourceFile(file.name, status.st_size, status.st_mtime_ns // 1_000_000)):
-        raise _ChangedError(file.name)
+def _check_unchanged(source_file: LandedFile) -> None:
+    if source_file.is_changed():
+        raise _ChangedError(source_file.name)

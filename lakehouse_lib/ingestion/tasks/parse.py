@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import bools, int64s, literal, null
 from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.ingestion.gate import Translation, violations
+from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.limits import beyond_years, partition_faults
 from lakehouse_lib.ingestion.quarantine import (
     FILE_COLUMN,
@@ -61,24 +61,24 @@ class Parser:
     limits: PathLimits
     suite: Translation | None = None
 
-    def read(self, path: Path, origin: Origin, threads: int) -> Iterator[ParsedBlock]:
+    def read(self, source_file: LandedFile, origin: Origin, threads: int) -> Iterator[ParsedBlock]:
         """The blocks of a file, in order; ``threads`` of them are parsed at a time (0: in the caller's thread).
 
         Raises:
             SourceRefusedError: the file does not fit the schema, or cannot be read to its end.
         """
         line = 1
-        blocks = in_order(lambda parse: self._parsed(parse, origin), self._blocks(path), threads, ahead=threads)
+        blocks = in_order(lambda parse: self._parsed(parse, origin), self._blocks(source_file), threads, ahead=threads)
         for block in blocks:
             yield block.starting_at(line)
             line += block.line_count
 
-    def _blocks(self, path: Path) -> Iterator[Callable[[], TextBlock | TypedBlock]]:
+    def _blocks(self, source_file: LandedFile) -> Iterator[Callable[[], TextBlock | TypedBlock]]:
         if self.source_format.kind == "csv":
-            return read_csv(path, self.source_format, self.schema)
+            return read_csv(source_file, self.source_format, self.schema)
         if self.source_format.kind == "json":
-            return read_json(path, self.source_format, self.schema)
-        return read_parquet(path, self.schema)
+            return read_json(source_file, self.source_format, self.schema)
+        return read_parquet(source_file, self.schema)
 
     def _conform(self, block: TextBlock | TypedBlock, origin: Origin) -> ParsedBlock:
         columns: list[Any] = []

@@ -174,8 +174,11 @@ class S3Store:
         }
         return sorted(name for name in names if name and not _leads_out(name))
 
-    def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
-        return self._objects_in(folder, {})
+    def walk(self, folder: str = "", after: str = "") -> Iterator[ObjectMeta]:
+        prefix = f"{folder}/" if folder else ""
+        if after.startswith(prefix):
+            return self._objects_in(folder, {}, after.removeprefix(prefix))
+        return self._objects_in(folder, {}) if after < prefix else iter(())
 
     def delete_many(self, paths: Iterable[str]) -> None:
         keys = (self._own_key(path)["Key"] for path in paths)
@@ -194,6 +197,14 @@ class S3Store:
 
     def sync(self, paths: Iterable[str]) -> None:
         """Does nothing: S3 answers a put only when the object is durable."""
+
+    def read_range(self, path: str, start: int, length: int, tag: str) -> bytes | None:
+        place = {**self._readable_key(path), "Range": f"bytes={start}-{start + length - 1}", "IfMatch": tag}
+        try:
+            # As for a put: an error that is certain to come again is a refusal.
+            return self._client.ask(path, lambda client: _range(client, place), storing=True)
+        except ObjectNotFoundError:
+            return None
 
     def open_input(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
@@ -385,6 +396,23 @@ def _delete_objects(client: Any, **parameters: Any) -> Any:
 
 def _tag_and_body(answer: Mapping[str, Any]) -> tuple[str, bytes]:
     return str(answer["ETag"]), answer["Body"].read()
+
+
+def _range(client: Any, place: Mapping[str, str]) -> bytes | None:
+    """Bytes of an object; None if it has another tag. Not every server checks the condition, so this checks, too."""
+    try:
+        answer = client.get_object(**place)
+    except ClientError as error:
+        if status_of(error) == 412:
+            return None
+        if status_of(error) != 416 and code_of(error) != "InvalidRange":
+            raise
+        answer = client.head_object(Bucket=place["Bucket"], Key=place["Key"])  # an empty object has no ranges
+        return b"" if answer["ETag"].strip('"') == place["IfMatch"].strip('"') else None
+    if answer["ETag"].strip('"') != place["IfMatch"].strip('"'):
+        return None
+    data: bytes = answer["Body"].read()
+    return data
 
 
 def _tail(client: Any, place: Mapping[str, str]) -> tuple[bytes, int]:

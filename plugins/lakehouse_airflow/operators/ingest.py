@@ -30,6 +30,14 @@ class LakehouseIngestOperator(LakehouseJobOperator):
         quarantine = load_registry().table(self.table).quarantine
         return [*super().locations(hook), *([quarantine] if quarantine else [])]
 
+    def storage_options(self, hook: LakehouseHook) -> dict[str, dict[str, str] | None]:
+        source = load_registry().table(self.table).source
+        options = super().storage_options(hook)
+        if source is not None:
+            own = LakehouseHook(source.connection) if source.connection else hook
+            options[source.landing] = {**(own.storage_options(source.landing) or {}), **source.storage_options} or None
+        return options
+
     def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
         table = load_registry().table(self.table)
         source = table.source
@@ -39,10 +47,13 @@ class LakehouseIngestOperator(LakehouseJobOperator):
             "table": hook.uri(self.table),
             "landing": source.landing,
             "source": source.name,
+            "pattern": source.pattern,
             "format": source.format,
             "delimiter": source.delimiter,
             "encoding": source.encoding,
             "files_per_batch": source.files_per_batch,
+            "bytes_per_batch": source.bytes_per_batch,
+            "order": source.order,
             "settle_seconds": source.settle_seconds,
             "schema": table.schema_file,
             "quarantine": table.quarantine,

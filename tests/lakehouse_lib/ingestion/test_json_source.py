@@ -7,6 +7,7 @@ import pytest
 
 from lakehouse_lib.ingestion.sources.json import read_json
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from tests.landed_files import landed
 
 SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
 
@@ -19,7 +20,7 @@ def test_line_of_any_depth_goes_to_quarantine(tmp_path: Path) -> None:
         lines = [f'{{"id": 1, "note": {opening * depth}1{end * depth}}}' for depth in depths]
         path = tmp_path / "a.json"
         path.write_text("\n".join([*lines, '{"id": 2}']))
-        block = next(read_json(path, SourceFormat("json"), SCHEMA))()
+        block = next(read_json(landed(path), SourceFormat("json"), SCHEMA))()
         ((name, reason, nested),) = block.checks
         assert (name, reason) == ("note", "not a plain value")
         assert int(nested.sum()) + len(block.faulty.lines) == len(depths)
@@ -30,6 +31,6 @@ def test_line_of_any_depth_goes_to_quarantine(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ['{"id": 1, "id": 2}', '{"id": 1, "note": {"a": 1, "a": 1}}'])
 def test_key_twice_costs_its_row(tmp_path: Path, line: str) -> None:
     (tmp_path / "a.json").write_text(f'{line}\n{{"id": 3, "note": "a: b"}}\n')
-    block = next(read_json(tmp_path / "a.json", SourceFormat("json"), SCHEMA))()
+    block = next(read_json(landed(tmp_path / "a.json"), SourceFormat("json"), SCHEMA))()
     assert [text.to_pylist() for text in block.texts] == [["3"], ["a: b"]]
     assert (block.faulty.lines, block.faulty.reasons, block.faulty.raw) == ([0], ["a key more than once"], [line])

@@ -9,88 +9,73 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib.errors import LandingError, SourceRefusedError
-from lakehouse_lib.ingestion.landing import SourceFile, fingerprint, inside, scan, still_growing
+from lakehouse_lib.ingestion.landing import open_landing
 from lakehouse_lib.ingestion.sources.csv import read_csv
 from lakehouse_lib.ingestion.sources.json import read_json
 from lakehouse_lib.ingestion.sources.parquet import read_parquet
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from tests.landed_files import landed, listed
 
 SCHEMA = pa.schema([("id", pa.int64())])
 READERS: dict[str, Callable[[Path], Iterator[Any]]] = {
-    "csv": lambda path: read_csv(path, SourceFormat("csv"), SCHEMA),
-    "json": lambda path: read_json(path, SourceFormat("json"), SCHEMA),
-    "parquet": lambda path: read_parquet(path, SCHEMA),
+    "csv": lambda path: read_csv(landed(path), SourceFormat("csv"), SCHEMA),
+    "json": lambda path: read_json(landed(path), SourceFormat("json"), SCHEMA),
+    "parquet": lambda path: read_parquet(landed(path), SCHEMA),
 }
 
 
 def test_finds_files_by_name_and_leaves_unfinished_ones_alone(tmp_path: Path) -> None:
     for name in ("b.csv", "a.csv", ".hidden.csv", "_started.csv", "c.csv.tmp"):
         (tmp_path / name).write_text("x")
-    assert list(scan(tmp_path)) == ["a.csv", "b.csv"]
-    assert scan(tmp_path)["a.csv"].size == 1
+    assert list(listed(tmp_path)) == ["a.csv", "b.csv"]
+    assert listed(tmp_path)["a.csv"].size == 1
 
 
 def test_missing_landing_folder(tmp_path: Path) -> None:
     with pytest.raises(LandingError, match="nowhere does not exist"):
-        scan(tmp_path / "nowhere")
+        listed(tmp_path / "nowhere")
 
 
 def test_landing_path_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(LandingError, match="is a file"):
-        scan(tmp_path / "file")
+        listed(tmp_path / "file")
 
 
 def test_folder_in_the_landing_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "2024").mkdir()
     with pytest.raises(LandingError, match="2024 is a folder"):
-        scan(tmp_path)
+        listed(tmp_path)
 
 
 def test_dangling_link_is_left_for_the_next_run(tmp_path: Path) -> None:
     (tmp_path / "a.csv").symlink_to(tmp_path / "gone")
-    assert scan(tmp_path) == {}
+    assert listed(tmp_path) == {}
 
 
 def test_device_in_the_landing_folder_is_named(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(LandingError, match="pipe is not a readable file"):
-        scan(tmp_path)
+        listed(tmp_path)
 
 
 def test_name_that_is_not_utf8_is_refused_before_it_is_written_down(tmp_path: Path) -> None:
     for name in (b"caf\xe9.csv", b"_caf\xe9.csv"):
         Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_text("x")
     with pytest.raises(LandingError, match=r"/caf\\xe9\.csv has a name that is not UTF-8") as refused:
-        scan(tmp_path)
+        listed(tmp_path)
     str(refused.value).encode()
     assert "Rename it" in str(refused.value)
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.csv")).rename(tmp_path / "caf\u00e9.csv")
-    assert list(scan(tmp_path)) == ["caf\u00e9.csv"]
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "waits"),
-    [
-        (SourceFile("a", 5, 0), SourceFile("a", 5, 0), False),
-        (SourceFile("a", 5, 0), SourceFile("a", 6, 0), True),
-        (None, SourceFile("a", 5, 0), True),
-        (SourceFile("a", 5, 95_000), SourceFile("a", 5, 95_000), True),
-        (SourceFile("a", 5, 90_000), SourceFile("a", 5, 90_000), False),
-    ],
-    ids=["settled", "grown", "new at the second look", "modified just now", "modified long enough ago"],
-)
-def test_growing_file_waits(first: SourceFile | None, second: SourceFile, waits: bool) -> None:
-    before = {} if first is None else {"a": first}
-    assert still_growing(before, {"a": second}, now=100_000, settle=10_000) == ({"a"} if waits else set())
+    assert list(listed(tmp_path)) == ["caf\u00e9.csv"]
 
 
 def test_fingerprint_tells_content_of_the_same_size_apart(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("one")
-    before = fingerprint(tmp_path, scan(tmp_path)["a.csv"])
+    before = open_landing(tmp_path).fingerprint(listed(tmp_path)["a.csv"])
     path.write_text("two")
-    after = fingerprint(tmp_path, scan(tmp_path)["a.csv"])
+    after = open_landing(tmp_path).fingerprint(listed(tmp_path)["a.csv"])
     assert before is not None
     assert after is not None
     assert before.size == after.size
@@ -99,14 +84,14 @@ def test_fingerprint_tells_content_of_the_same_size_apart(tmp_path: Path) -> Non
 
 def test_no_fingerprint_of_a_file_that_changed_since_the_look(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("one")
-    file = scan(tmp_path)["a.csv"]
+    file = listed(tmp_path)["a.csv"]
     (tmp_path / "a.csv").write_text("longer")
-    assert fingerprint(tmp_path, file) is None
+    assert open_landing(tmp_path).fingerprint(file) is None
 
 
 def test_name_in_an_intent_cannot_lead_out_of_the_landing_folder(tmp_path: Path) -> None:
     with pytest.raises(LandingError, match="is not the name of a file"):
-        inside(tmp_path, ["../secret.csv"])
+        open_landing(tmp_path).find("../secret.csv")
 
 
 def test_links_that_lead_out_of_the_landing_folder_are_refused(tmp_path: Path) -> None:
@@ -115,12 +100,12 @@ def test_links_that_lead_out_of_the_landing_folder_are_refused(tmp_path: Path) -
     secret.write_text("id\n1\n")
     (landing / "a.csv").symlink_to(secret)
     with pytest.raises(LandingError, match=rf"a\.csv is a link to {secret}"):
-        scan(landing)
+        listed(landing)
     (landing / "a.csv").rename(landing / "_a.csv")
-    assert scan(landing) == {}
+    assert listed(landing) == {}
     (landing / "through.csv").symlink_to("_a.csv")
     with pytest.raises(LandingError, match=r"through\.csv is a link"):
-        scan(landing)
+        listed(landing)
 
 
 def test_links_within_the_landing_folder_and_the_folder_as_a_link_are_followed(tmp_path: Path) -> None:
@@ -128,9 +113,9 @@ def test_links_within_the_landing_folder_and_the_folder_as_a_link_are_followed(t
     (tmp_path / "disk" / "a.csv").write_text("id\n1\n")
     (tmp_path / "disk" / "b.csv").symlink_to("a.csv")
     (tmp_path / "landing").symlink_to("disk")
-    files = scan(tmp_path / "landing")
+    files = listed(tmp_path / "landing")
     assert list(files) == ["a.csv", "b.csv"]
-    digests = {fingerprint(tmp_path / "landing", file).digest for file in files.values()}  # type: ignore[union-attr]
+    digests = {open_landing(tmp_path / "landing").fingerprint(file).digest for file in files.values()}  # type: ignore[union-attr]
     assert len(digests) == 1
 
 
@@ -140,7 +125,7 @@ def test_what_takes_a_file_s_place_after_the_look_is_not_read(tmp_path: Path, ki
     path = tmp_path / "landing" / f"a.{kind}"
     path.parent.mkdir()
     path.write_text("id\n1\n")
-    (file,) = scan(path.parent).values()
+    (file,) = listed(path.parent).values()
     path.rename(tmp_path / "elsewhere")
     if what == "link":
         path.symlink_to(tmp_path / "elsewhere")
@@ -148,6 +133,6 @@ def test_what_takes_a_file_s_place_after_the_look_is_not_read(tmp_path: Path, ki
         os.mkfifo(path)
     expected = "is a link to" if what == "link" else "it is a FIFO"
     with pytest.raises(LandingError, match=expected):
-        fingerprint(path.parent, file)
+        open_landing(path.parent).fingerprint(file)
     with pytest.raises((LandingError, SourceRefusedError), match=expected):
         list(READERS[kind](path))

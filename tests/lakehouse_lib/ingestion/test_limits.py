@@ -18,6 +18,7 @@ from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.ingestion.tasks.parse import Parser
 from lakehouse_lib.protocol import partition_values
 from lakehouse_lib.store import LocalStore, open_store
+from tests.landed_files import landed
 
 LONG_NAME = "makes a folder name of more than 255 bytes"
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("s", pa.string()), pa.field("at", pa.timestamp("us", "UTC"))])
@@ -29,7 +30,7 @@ def parsed(
     """The ids of loaded rows, and the problems of the other rows by id."""
     source_format = SourceFormat("parquet" if name.endswith(".parquet") else "csv")
     parser = Parser(source_format, schema, partition_columns, open_store(folder / "table").limits)
-    blocks = list(parser.read(folder / "landing" / name, Origin("erp", 0, name), 0))
+    blocks = list(parser.read(landed(folder / "landing" / name), Origin("erp", 0, name), 0))
     rejected = [row for block in blocks for row in block.rejected.to_pylist()]
     return [number for block in blocks for number in block.rows.column("id").to_pylist()], {
         row["id"]: [(violation["column"], violation["reason"]) for violation in row["_violations"]] for row in rejected

@@ -10,6 +10,7 @@ import pytest
 
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.sources.parquet import read_parquet
+from tests.landed_files import landed
 
 NOON = dt.datetime(2020, 1, 1, 12)
 UTC = pa.timestamp("us", "UTC")
@@ -21,7 +22,7 @@ def struct(**members: pa.DataType) -> pa.DataType:
 
 def loaded(folder: Path, values: pa.Array, expected: pa.DataType, **options: Any) -> list[Any]:
     pq.write_table(pa.table({"a": values}), folder / "a.parquet", **options)
-    blocks = [convert() for convert in read_parquet(folder / "a.parquet", pa.schema([("a", expected)]))]
+    blocks = [convert() for convert in read_parquet(landed(folder / "a.parquet"), pa.schema([("a", expected)]))]
     assert not any(wrong.any() for block in blocks for _, _, wrong in block.checks)
     return [value for block in blocks for value in block.columns[0].to_pylist()]
 
@@ -102,7 +103,7 @@ def test_a_decimal_with_too_many_digits_costs_its_row(tmp_path: Path, precision:
     data = b"".join(value.to_bytes(16, "little") for value in (5, number, 7))
     values = pa.Array.from_buffers(kind, 3, [None, pa.py_buffer(data)])
     pq.write_table(pa.table({"a": values}), tmp_path / "a.parquet")
-    block = next(read_parquet(tmp_path / "a.parquet", pa.schema([("a", kind)])))()
+    block = next(read_parquet(landed(tmp_path / "a.parquet"), pa.schema([("a", kind)])))()
     ((_, reason, wrong),) = block.checks
     assert (reason, wrong.tolist()) == (f"not a valid decimal({precision},0)", [False, True, False])
     assert block.columns[0].to_pylist() == [5, None, 7]
@@ -115,7 +116,7 @@ def test_text_that_is_not_utf8_costs_its_row(tmp_path: Path, kind: pa.DataType) 
     inner = pa.ListArray.from_arrays([0, 1, 2, 3, 4], texts)
     pq.write_table(pa.table({"id": range(4), "s": texts.cast(kind), "l": inner}), tmp_path / "a.parquet")
     schema = pa.schema([("id", pa.int64()), ("s", pa.string()), ("l", pa.list_(pa.string()))])
-    block = next(read_parquet(tmp_path / "a.parquet", schema))()
+    block = next(read_parquet(landed(tmp_path / "a.parquet"), schema))()
     assert {name: (reason, wrong.tolist()) for name, reason, wrong in block.checks} == {
         "id": ("not a valid long", [False] * 4),
         "s": ("not valid utf-8 text", [False, True, False, False]),
@@ -148,7 +149,7 @@ def test_text_of_a_dictionary_that_is_not_utf8_costs_its_row_however_deep(tmp_pa
     deep = [pa.list_(text), struct(x=text), pa.map_(text, text), pa.list_(struct(x=text))]
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
     schema = pa.schema(list(zip(columns, [text, *deep], strict=True)))
-    block = next(read_parquet(tmp_path / "a.parquet", schema))()
+    block = next(read_parquet(landed(tmp_path / "a.parquet"), schema))()
     assert [name for name, _, _ in block.checks] == list(columns)
     assert all(wrong.tolist() == [False, True, False, False] for _, _, wrong in block.checks)
     assert [column.to_pylist()[::3] for column in block.columns] == [

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from lakehouse_lib.engine.parquet.task_results import results_of
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError
 from lakehouse_lib.ingestion.append import plan_append
-from lakehouse_lib.ingestion.landing import fingerprint, scan
+from lakehouse_lib.ingestion.landing import open_landing
 from lakehouse_lib.ingestion.quarantine import quarantine_schema
 from lakehouse_lib.ingestion.sources import csv as csv_source
 from lakehouse_lib.ingestion.sources import records
@@ -28,6 +28,7 @@ from lakehouse_lib.ingestion.tasks.file_task import FileTask, TaskResult, discar
 from lakehouse_lib.ingestion.tasks.parse import Parser, check_schema
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.store import open_store
+from tests.landed_files import fingerprint
 from tests.old_calendar import EARLY, NAMED, days, marked, midnights
 
 SCHEMA = pa.schema(
@@ -61,12 +62,11 @@ class Parsed:
         landing = folder / "landing"
         landing.mkdir(exist_ok=True)
         (landing / name).write_bytes(content)
-        file = fingerprint(landing, scan(landing)[name])
-        assert file is not None
+        file = fingerprint(landing, name)
         store = open_store(folder / "table")
         quarantine = plan_append(open_store(folder / "quarantine"), Schema.from_arrow(quarantine_schema(schema)))
         task = FileTask(
-            str(landing),
+            open_landing(landing),
             (file,),
             "erp",
             4,

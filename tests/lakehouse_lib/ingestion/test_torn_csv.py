@@ -19,6 +19,7 @@ from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.sources import records as records_module
 from lakehouse_lib.ingestion.sources.csv import read_csv
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from tests.landed_files import landed
 
 SCHEMA = pa.schema([("a", pa.string()), ("b", pa.string())])
 ONE_COLUMN = pa.schema([("a", pa.string())])
@@ -31,7 +32,7 @@ def records(path: Path, schema: pa.Schema = SCHEMA, source_format: SourceFormat 
     numbered_rows: list[tuple[int, list[str]]] = []
     before = 0
     try:
-        for parse in read_csv(path, source_format, schema):
+        for parse in read_csv(landed(path), source_format, schema):
             block = parse()
             rows = zip(*(text.to_pylist() for text in block.texts), strict=True)
             lines = [before + line for line in (*block.lines().to_pylist(), *block.faulty.lines)]
@@ -173,7 +174,7 @@ def test_an_empty_file_stays_empty(tmp_path: Path, text: bytes, header: bool) ->
     path = tmp_path / "a.csv"
     path.write_bytes(text)
     with pytest.raises(SourceRefusedError, match="Empty CSV file"):
-        list(read_csv(path, replace(FORMAT, header=header), ONE_COLUMN))
+        list(read_csv(landed(path), replace(FORMAT, header=header), ONE_COLUMN))
 
 
 def test_a_last_record_without_a_line_break_may_end_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,5 +191,5 @@ def test_an_empty_last_field_after_a_quoted_one_is_null(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     for text in ('"x",', '"x",\n', '"x","y"\n"x",'):
         path.write_bytes(text.encode())
-        (block,) = [parse() for parse in read_csv(path, replace(FORMAT, null_text=""), SCHEMA)]
+        (block,) = [parse() for parse in read_csv(landed(path), replace(FORMAT, null_text=""), SCHEMA)]
         assert block.texts[1].to_pylist()[-1] is None

@@ -17,6 +17,7 @@ from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.ingestion.sources.typed_json import typed_columns
 from lakehouse_lib.ingestion.tasks.parse import Parser
 from lakehouse_lib.store import open_store
+from tests.landed_files import landed
 
 SCHEMA = pa.schema(
     [
@@ -64,7 +65,7 @@ def lines(draw: st.DrawFn) -> str:
 
 def parsed(path: Path) -> list[Any]:
     parser = Parser(SourceFormat("json"), SCHEMA, (), open_store(path.parent).limits)
-    blocks = list(parser.read(path, Origin("erp", 0, path.name), 0))
+    blocks = list(parser.read(landed(path), Origin("erp", 0, path.name), 0))
     rows = [
         (line, repr(row))
         for block in blocks

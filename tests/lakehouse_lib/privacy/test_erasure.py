@@ -13,15 +13,15 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError
-from lakehouse_lib.ingestion.landing import fingerprint, scan
 from lakehouse_lib.ingestion.quarantine import Origin
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
-from lakehouse_lib.ingestion.tasks.parse import ParseTask, parse_file
+from lakehouse_lib.ingestion.tasks.parse import Parser
 from lakehouse_lib.privacy.erasure import locate
 from lakehouse_lib.privacy.keys import ColumnKeys
 from lakehouse_lib.privacy.purge import prove, purge
 from lakehouse_lib.privacy.subject import Subject, SubjectRows, subject_from_config
 from lakehouse_lib.store import open_store
+from tests.landed_files import landed
 from tests.peers import read_delta_rs
 from tests.table_builder import longs
 
@@ -145,13 +145,9 @@ def refused(folder: Path, content: str, schema: pa.Schema) -> pa.Table:
     """The rows that a load of a CSV file with this content puts into quarantine."""
     (folder / "landing").mkdir(exist_ok=True)
     (folder / "landing" / "a.csv").write_text(content)
-    file = fingerprint(folder / "landing", scan(folder / "landing")["a.csv"])
-    assert file is not None
-    store = open_store(folder / "staging")
-    origin = Origin("crm", 0, "a.csv")
-    task = ParseTask(str(folder / "landing"), file, origin, SourceFormat("csv"), schema, store, "x")
-    (report,) = parse_file(task).to_pylist()
-    return pq.ParquetFile(folder / "staging" / report["rejected_path"]).read()
+    parser = Parser(SourceFormat("csv"), schema, (), open_store(folder / "staging").limits)
+    blocks = parser.read(landed(folder / "landing" / "a.csv"), Origin("crm", 0, "a.csv"), 0)
+    return pa.concat_tables([block.rejected for block in blocks])
 
 
 SPELLED = ("4711", "0004711", "+4711", "4711.0", "4.711e3", "-04711", " 4711", "47110", "4711x", "14711", "")

@@ -92,11 +92,12 @@ class TrialStore:
         place = self._own(folder) if folder else self._place(self.root)
         return sorted(path.name for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
 
-    def walk(self, folder: str = "") -> Iterator[ObjectMeta]:
+    def walk(self, folder: str = "", after: str = "") -> Iterator[ObjectMeta]:
         place = self._own(folder) if folder else self._place(self.root)
-        for path in place.rglob("*") if place.is_dir() else ():
-            if path.is_file() and not path.name.endswith((".aside", ".lock")):
-                yield from self._metas(path)
+        paths = place.rglob("*") if place.is_dir() else ()
+        files = (path for path in paths if path.is_file() and not path.name.endswith((".aside", ".lock")))
+        metas = (meta for path in files for meta in self._metas(path) if meta.path > after)
+        yield from sorted(metas, key=lambda meta: meta.path)
 
     def delete_many(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -111,6 +112,10 @@ class TrialStore:
 
     def sync(self, paths: Iterable[str]) -> None:
         pass
+
+    def read_range(self, path: str, start: int, length: int, tag: str) -> bytes | None:
+        meta = self.head(path)
+        return self.read(path)[start : start + length] if meta is not None and meta.tag == tag else None
 
     def open_input(self, path: str) -> pa.NativeFile:
         return pa.BufferReader(self.read(path))

@@ -81,12 +81,16 @@ class SubmitOperator(BaseOperator):
     def locations(self, hook: LakehouseHook) -> list[str]:
         """The locations of all tables that the job opens."""
 
+    def storage_options(self, hook: LakehouseHook) -> dict[str, dict[str, str] | None]:
+        """The storage options of each location that the job opens."""
+        return {location: hook.storage_options(location) for location in self.locations(hook)}
+
     def execute(self, context: Context) -> dict[str, Any]:
         with as_task_failure():
             hook = LakehouseHook(self.lakehouse_conn_id)
             arguments = [*self.arguments(hook), *self._app_transaction(context)]
             files = self.private_files(hook)
-            options = {uri: hook.storage_options(uri) for uri in self.locations(hook)}
+            options = self.storage_options(hook)
             if any(options.values()):
                 files["storage_options_file"] = json.dumps(options)
             files["commit_metadata_file"] = json.dumps(task_metadata(context))

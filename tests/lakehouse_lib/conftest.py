@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.s3_server import S3Server, serving
+if TYPE_CHECKING:
+    from tests.s3_server import S3Server
 
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
 def s3_session() -> Iterator[S3Server]:
+    from tests.s3_server import serving  # most tests need no moto, whose import takes long
+
     with serving("bucket", "other-bucket") as server:
         yield server
 

@@ -1,0 +1,134 @@
+"""The interface of a landing folder: list its files, find one, take its fingerprint, read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+#: A listing: a row for each file. ``size`` in bytes, ``modified`` in ms since the epoch, ``tag`` as in ``SourceFile``.
+LISTING = pa.schema(
+    [
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("modified", pa.int64(), nullable=False),
+        pa.field("tag", pa.string(), nullable=False),
+    ]
+)
+
+NO_FILES = pa.Table.from_batches([], LISTING)  # empty_table() would import pandas
+
+#: Begins the digest of a file whose store knows an ETag of its content.
+ETAG = "etag:"
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file of a landing folder.
+
+    Attributes:
+        name: its path below the landing folder.
+        size: in bytes.
+        modified: ms since the epoch.
+        tag: the ETag of an object's content; "" in a local folder.
+    """
+
+    name: str
+    size: int
+    modified: int
+    tag: str = ""
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """The identity of a source file's content.
+
+    Attributes:
+        digest: the BLAKE2b of the whole content, in hexadecimal; for an object ``etag:`` and its ETag.
+    """
+
+    name: str
+    size: int
+    modified: int
+    digest: str
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, object]) -> Fingerprint:
+        return cls(str(value["name"]), int(str(value["size"])), int(str(value["modified"])), str(value["digest"]))
+
+    @property
+    def tag(self) -> str:
+        """The ETag of an object; "" for a file of a local folder."""
+        return self.digest.removeprefix(ETAG) if self.digest.startswith(ETAG) else ""
+
+    def same_stat(self, file: SourceFile) -> bool:
+        """Whether a look at the file, without its content, shows no change: its ETag, or else its size and time."""
+        if file.tag and self.tag:
+            return self.tag == file.tag
+        return self.size == file.size and self.modified == file.modified
+
+
+class Landing(Protocol):
+    """A landing folder. Implementations are picklable, because tasks on a cluster contain them.
+
+    Names are paths below the folder, separated by ``/``. A name is left out of every listing if it does not match the
+    source's pattern, or if one of its parts starts with ``.`` or ``_`` or ends with ``.tmp``, because writers give such
+    names to unfinished files. Every method raises ``LandingError`` if the folder itself cannot be used.
+    """
+
+    @property
+    def location(self) -> str:
+        """The folder, for messages."""
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether requests use a network, so that concurrent requests are faster."""
+
+    def files(self, after: str = "") -> Iterator[pa.Table]:
+        """The files with names after ``after``, as tables of ``LISTING``, sorted by name (by the bytes of UTF-8).
+
+        The listing goes on while the tables are consumed, and no table has more than some ten thousand rows.
+        """
+
+    def find(self, name: str) -> SourceFile | None:
+        """A file as it is now; None if it does not exist."""
+
+    def fingerprint(self, file: SourceFile) -> Fingerprint | None:
+        """The fingerprint of a listed file; None if it has changed since, or was deleted.
+
+        Raises:
+            SourceRefusedError: the file is listed, but cannot be read.
+        """
+
+    def open(self, file: Fingerprint) -> pa.NativeFile:
+        """Open a file for random access. If it has changed, this or a later read may raise ``OSError``; ask
+        ``is_changed`` after the last read, too."""
+
+
+@dataclass(frozen=True)
+class LandedFile:
+    """A file of a landing folder, which a reader of source files opens."""
+
+    landing: Landing
+    file: Fingerprint
+
+    @property
+    def name(self) -> str:
+        return self.file.name
+
+    def open(self) -> pa.NativeFile:
+        return self.landing.open(self.file)
+
+    def is_changed(self) -> bool:
+        return is_changed(self.landing, self.file)
+
+
+def is_changed(landing: Landing, file: Fingerprint) -> bool:
+    """Whether a file differs from its fingerprint, or does not exist any more."""
+    now = landing.find(file.name)
+    return now is None or not file.same_stat(now)

@@ -1,0 +1,97 @@
+"""Names of source files: which a source takes, by pattern, and which are hidden or unfinished."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from lakehouse_lib.errors import InvalidArgumentError
+
+# A part of a name that starts with "." or "_", or ends with ".tmp".
+_HIDDEN = r"(^|/)[._]|\.tmp(/|$)"
+_WILD = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True)
+class NamePattern:
+    """A pattern of names.
+
+    Attributes:
+        text: ``*`` stands for any characters within a part of the name, ``?`` for one, ``[a-z]`` for one of these, and
+            the part ``**`` for any number of folders. None: all files of the folder itself, and subfolders are errors.
+
+    Raises:
+        InvalidArgumentError: the text is not a pattern.
+    """
+
+    text: str | None = None
+
+    def __post_init__(self) -> None:
+        text = self.text
+        if text is None:
+            return
+        parts = text.split("/")
+        mistakes = {
+            "has an empty part, or a part '.' or '..'": any(part in ("", ".", "..") for part in parts),
+            "has ** beside other characters": any("**" in part and part != "**" for part in parts),
+            "ends with **": parts[-1] == "**",
+            "has a part that starts with . or _": any(part.startswith((".", "_")) for part in parts),
+        }
+        wrong = next((mistake for mistake, is_made in mistakes.items() if is_made), None)
+        if wrong is None:
+            try:
+                re.compile(_regex(text))
+            except re.error:
+                wrong = "has an invalid set in brackets"
+        if wrong is not None:
+            raise InvalidArgumentError(
+                f"pattern is {text!r}, which {wrong}; expected a pattern such as '**/*.csv.gz'",
+                hint="Write * for any name, and ** for any number of folders; hidden names never match",
+                code="DELTA_INVALID_SOURCE",
+            )
+
+    @property
+    def folder(self) -> str:
+        """The folder that contains all files with such a name; "" for the landing folder."""
+        folders = [] if self.text is None else self.text.split("/")[:-1]
+        first = next((number for number, part in enumerate(folders) if _WILD.search(part)), len(folders))
+        return "/".join(folders[:first])
+
+    @property
+    def depth(self) -> int | None:
+        """The number of folders in each such name; None: any number."""
+        if self.text is None:
+            return 0
+        parts = self.text.split("/")
+        return None if "**" in parts else len(parts) - 1
+
+    def matches(self, names: Any) -> Any:
+        """A mask of the names in an Arrow array that match, and that are neither hidden nor unfinished."""
+        import pyarrow.compute as pc  # the registry imports this module, and importing pyarrow takes long
+
+        visible = pc.invert(pc.match_substring_regex(names, _HIDDEN))
+        if self.text is None:
+            return visible
+        return pc.and_(visible, pc.match_substring_regex(names, _regex(self.text)))
+
+
+def _regex(pattern: str) -> str:
+    folders = pattern.split("/")
+    parts = ["(?:[^/]+/)*" if part == "**" else _part(part) + "/" for part in folders[:-1]]
+    return f"(?s)^{''.join(parts)}{_part(folders[-1])}$"
+
+
+def _part(pattern: str) -> str:
+    texts, rest = [], pattern
+    while rest:
+        end = rest.find("]", 2) if rest.startswith("[") else -1
+        if end > 0:
+            negated = rest[1] == "!"
+            letters = re.sub(r"[\\\[^]", r"\\\g<0>", rest[1:end].removeprefix("!"))
+            texts.append(f"[{'^/' if negated else ''}{letters}]")
+            rest = rest[end + 1 :]
+            continue
+        texts.append({"*": "[^/]*", "?": "[^/]"}.get(rest[0]) or re.escape(rest[0]))
+        rest = rest[1:]
+    return "".join(texts)

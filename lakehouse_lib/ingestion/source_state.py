@@ -1,0 +1,131 @@
+"""The state of a source: what it has settled, and which files of its landing folder are new."""
+
+from __future__ import annotations
+
+import time
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.values import strings
+from lakehouse_lib.ingestion.append import committed, snapshot_if_any
+from lakehouse_lib.ingestion.batch_planning import History, Sorted, history, sort_files, together
+from lakehouse_lib.ingestion.folds import Watermark
+from lakehouse_lib.ingestion.intent_log import IntentLog
+from lakehouse_lib.ingestion.landing import Landing
+from lakehouse_lib.ingestion.settled_files import SettledFiles
+from lakehouse_lib.ingestion.source import BY_NAME, Source
+
+# Batches are folded when so many are settled since the last fold, or when they have so many files.
+_MOST_BATCHES = 64
+_MOST_FILES = 20_000
+
+
+class SourceState:
+    """The state of a source, as it was when ``read`` was called last.
+
+    Attributes:
+        past: the batches of the source.
+    """
+
+    past: History
+
+    def __init__(self, source: Source, landing: Landing, intents: IntentLog) -> None:
+        self._source, self._landing, self._intents = source, landing, intents
+        self._settled_since = (0, 0)  # batches and files since ``read``
+        self._listed = strings([])  # the names that were listed and not settled
+        self._last_listed = ""
+        self.read()
+
+    def read(self) -> History:
+        """Read the batches again.
+
+        Raises:
+            IngestError: the intent log and the table contradict each other.
+        """
+        before = None
+        while True:
+            # Read the intents before the table: else batches that another run commits in between would look unsettled.
+            fold, intents, outcomes = self._intents.read_after_fold()
+            newest = committed(snapshot_if_any(self._intents.store), self._source.name)
+            # Another run may have put an intent and committed its batch in between.
+            if newest is None or newest <= fold.through or newest in intents or (fold, intents) == before:
+                break
+            before = (fold, intents)
+        self.past = history(fold, intents, outcomes, newest, table=self._source.table, source=self._source.name)
+        self._settled_since = (0, 0)
+        return self.past
+
+    def look(self) -> Sorted:
+        """The files of the landing folder by state. Only files that are not settled need memory.
+
+        Raises:
+            LandingError: the landing folder cannot be used.
+        """
+        settled = self._settled_files()
+        self._last_listed = self._after()
+        parts = []
+        for files in self._landing.files(self._last_listed):
+            if not files.num_rows:
+                continue
+            self._last_listed = files["name"][-1].as_py()
+            parts.append(
+                sort_files(
+                    files,
+                    settled.lookup(files["name"].combine_chunks()),
+                    now=time.time_ns() // 1_000_000,
+                    settle=int(self._source.settle_seconds * 1000),
+                    digest=self._landing.fingerprint,
+                )
+            )
+        files = together(parts)
+        self._listed = pa.concat_arrays([files.new["name"].combine_chunks(), strings(files.waiting)])
+        return files
+
+    def settle(self, files: int) -> None:
+        """Count a batch of this run that was settled, and fold the batches if there are many."""
+        batches, earlier_files = self._settled_since
+        self._settled_since = (batches + 1, earlier_files + files)
+        if self._is_long():
+            self.read()
+            self.fold()
+
+    def fold(self) -> None:
+        """Fold the settled batches if there are many. Another run may do it at the same time."""
+        past = self.past
+        through = past.settled.stop - 1
+        if not self._is_long() or through <= past.fold.through:
+            return
+        fold = self._intents.folds.add(
+            past.fold, past.recent, through=through, loaded=past.loaded, watermark=self._watermark()
+        )
+        if fold is not None:
+            self.read()
+
+    def _is_long(self) -> bool:
+        batches, files = self._settled_since
+        batches += self.past.settled.stop - 1 - self.past.fold.through
+        return batches >= _MOST_BATCHES or files + self.past.recent.num_rows >= _MOST_FILES
+
+    def _settled_files(self) -> SettledFiles:
+        return SettledFiles(self._intents.store, self.past.fold.segments, self.past.recent)
+
+    def _after(self) -> str:
+        """The name after which a listing begins."""
+        watermark = self.past.fold.watermark
+        here = (self._source.landing, self._source.pattern)
+        if self._source.order != BY_NAME or watermark is None or (watermark.landing, watermark.pattern) != here:
+            return ""
+        return watermark.name
+
+    def _watermark(self) -> Watermark | None:
+        """The name up to which every listed file is settled now."""
+        if self._source.order != BY_NAME:
+            return None
+        is_settled = pc.is_valid(self._settled_files().lookup(self._listed)["batch"])
+        unsettled = self._listed.filter(pc.invert(is_settled))
+        name = self._last_listed
+        if len(unsettled):
+            before = self._listed.filter(pc.less(self._listed, pc.min(unsettled)))
+            name = pc.max(before).as_py() if len(before) else self._after()
+        return Watermark(name, self._source.landing, self._source.pattern)
