@@ -20,7 +20,13 @@ from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.ingestion.tasks.apart_task import ApartTask, settle_rows
 from lakehouse_lib.ingestion.tasks.file_task import FileTask, TaskResult, discard_results, load_files
 from lakehouse_lib.ingestion.tasks.parse import Parser
-from lakehouse_lib.ingestion.tasks.suite_findings import added, broken_row_rules, broken_table_rules, is_complete
+from lakehouse_lib.ingestion.tasks.suite_findings import (
+    added,
+    broken_row_rules,
+    broken_table_rules,
+    is_complete,
+    is_strict,
+)
 from lakehouse_lib.operations.write.planned_write import PlannedWrite
 from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.schema import Schema
@@ -100,8 +106,13 @@ def suite_on_arrow(suite: Any, schema: Schema) -> Translation | None:
 
 def needs_spark(suite: Any, schema: Schema, plan: PlannedWrite) -> bool:
     """Whether only Spark can judge the rows, or write them into the table."""
-    has_rest = suite is not None and suite_on_arrow(suite, schema) is None
-    return has_rest or not can_write_rows(schema.names, plan.target)
+    if not can_write_rows(schema.names, plan.target):
+        return True
+    if suite is None:
+        return False
+    translation = suite_on_arrow(suite, schema)
+    # Rows that are set apart are written by other tasks, which would assign the same numbers to an identity column.
+    return translation is None or (not is_strict(translation) and bool(plan.numbered(schema.names)))
 
 
 @dataclass(frozen=True)

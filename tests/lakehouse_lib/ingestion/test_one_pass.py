@@ -27,7 +27,9 @@ from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.ingestion.tasks import file_task
 from lakehouse_lib.schema import Field, Schema
+from lakehouse_lib.store import open_store
 from tests.peers import parquet_files
+from tests.s3_server import serving
 from tests.spark_jobs.loading import PRICE_RULE, Shop
 
 
@@ -169,6 +171,10 @@ def test_identity_columns_get_unique_numbers(shop: Shop, monkeypatch: pytest.Mon
     Load(shop.source(files_per_batch=3, target_file_size=1)).run()
     numbers = DeltaTable(str(shop.table)).to_pyarrow_table()["number"].to_pylist()
     assert sorted(numbers) == list(range(1, 151))
+    # Rows that are set apart are written by other tasks.
+    shop.land("late.csv", "1,5,x")
+    assert Load(shop.source(suite=suite(mostly(0.5)))).needs_spark()
+    assert not Load(shop.source(suite=suite(PRICE_RULE))).needs_spark()
 
 
 def test_another_load_creates_the_shared_quarantine_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,3 +240,21 @@ def test_a_run_that_fails_after_its_files_deletes_them(shop: Shop, monkeypatch: 
     assert shop.ids() == [1]
     assert len(shop.quarantined()) == 1
     assert orphans(shop) == set()
+
+
+def test_tables_in_s3(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    shop.land("a.csv", "1,5,x", "2,-1,y", "bad,1,z", "3,5,w")
+    shop.land("b.csv", "4,5,x", "9,9")
+    with serving("bucket") as server:
+        table, quarantine = "s3://bucket/sales", "s3://bucket/rejected"
+        options = {table: server.options, quarantine: server.options}
+        rules = suite(mostly(0.9))
+        source = replace(shop.source(suite=rules, files_per_batch=2), table=table, quarantine=quarantine)
+        source = replace(source, storage_options=options, partition_by=("note",))
+        (batch,) = Load(source).run().batches
+        assert (batch["rows_loaded"], batch["rows_quarantined"]) == (3, 3)
+        rows = OurTable(table, storage_options=server.options).to_pyarrow_table()
+        assert sorted(rows["id"].to_pylist()) == [1, 3, 4]
+        stored = [meta.path for meta in open_store(table, server.options).walk()]
+        assert not [path for path in stored if path.startswith("_ingest") and path.endswith(".parquet")]
