@@ -101,14 +101,14 @@ def on_table(operation: TableOperation) -> Prepare:
 
 
 def require_predicate(predicate: str, table: str) -> None:
-    """Refuse an empty predicate. A job may get it by mistake, and the library would delete every row.
+    """Refuse an empty predicate, which a job may get by mistake.
 
     Raises:
         InvalidPredicateError: the predicate is empty.
     """
     if not predicate.strip():
         raise InvalidPredicateError(
-            "the predicate is empty", table=table, hint="Write TRUE to delete every row of the table"
+            "the predicate is empty", table=table, hint="Write TRUE to select every row of the table"
         )
 
 

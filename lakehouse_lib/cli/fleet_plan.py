@@ -37,7 +37,9 @@ def add_fleet(parser: ArgumentParser) -> None:
     for parameter in _PARAMETERS:
         add_parameter(parser, parameter)
     add_optional(parser, COMPACT, "target_file_size")
-    add_optional(parser, VACUUM, "retention_hours")
+    for name in ("retention_hours", "full", "files_per_second"):
+        add_optional(parser, VACUUM, name)
+    parser.set_defaults(full=None)  # the policy of the registry decides
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,10 @@ def maintenance_of(arguments: Namespace, *, in_window: bool) -> MaintenanceWork:
         seconds = limits[1] if seconds is None else seconds
         records = registry.records if records is None else records
     values: dict[str, Any] = {
-        name: getattr(arguments, name) for name in ("verbs", "cluster_by", "target_file_size", "retention_hours")
+        name: getattr(arguments, name)
+        for name in ("verbs", "cluster_by", "target_file_size", "retention_hours", "files_per_second")
     }
+    values["full_vacuum"] = arguments.full
     if values["verbs"] is not None:
         _check_verbs(values["verbs"])
     return MaintenanceWork(

@@ -14,6 +14,7 @@ from lakehouse_lib.cli.tables import on_tables
 
 if TYPE_CHECKING:
     from lakehouse_lib.cli.terminal import Terminal
+    from lakehouse_lib.expressions import Predicate
     from lakehouse_lib.fleet.planner.step import Step
     from lakehouse_lib.fleet.table_run import MaintainedTable
     from lakehouse_lib.snapshot import Snapshot
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
 Predict = Callable[["MaintainedTable", "Snapshot"], "Step | None"]
 #: The arguments of the verb on a table.
 Values = Callable[["MaintainedTable"], Mapping[str, Any]]
+
+
+def partitions_of(arguments: Namespace, snapshot: Snapshot) -> Predicate | None:
+    """The predicate of ``--where``; None: all partitions."""
+    from lakehouse_lib.expressions import parse
+
+    return None if arguments.where is None else parse(arguments.where, snapshot.schema, table=snapshot.store.root)
 
 
 def rewrite(arguments: Namespace, operation: TableOperation, predict: Predict, values: Values) -> Report:

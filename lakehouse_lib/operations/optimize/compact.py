@@ -206,7 +206,8 @@ def compact(
     check_commit_interval(min_commit_interval, commit_properties, snapshot.store.root)
     size = target_file_size(snapshot.configuration, target_size, table=snapshot.store.root)
     check_max_bytes(max_bytes, snapshot.store.root)
-    parameters = {"predicate": "[]", "zOrderBy": "[]", "auto": False, "targetSize": size}
+    partitions = "[]" if predicate is None else [predicate.text]
+    parameters = {"predicate": partitions, "zOrderBy": "[]", "auto": False, "targetSize": size}
 
     def attempt(snapshot: Snapshot) -> ChangeResult:
         plan = plan_compact(snapshot, size, predicate, max_bytes)
