@@ -81,9 +81,9 @@ def vacuum(
         on_deleted: called with the deleted files (OBJECT_SCHEMA), at most 100,000 at a time, after their deletion. If
             it raises an error, the vacuum stops.
         files_per_second: the most files that are deleted in a second; None: no limit.
-        inventory: a list of the stored objects, in place of a listing of the table: the paths of Parquet files or of
-            CSV files with a header, such as the inventory of a bucket, or an Arrow reader. Columns: ``key`` (in the
-            bucket) or ``path`` (a location, or relative to the table), ``size`` and ``last_modified_date``.
+        inventory: a list of the stored objects, in place of a listing of the table: the ``manifest.json`` of a bucket's
+            inventory, Parquet files or CSV files with a header, or an Arrow reader. Columns: ``key`` (in the bucket) or
+            ``path`` (a location, or relative to the table), ``size`` and ``last_modified_date``.
         now: the moment from which the retention is counted back; None: this machine's clock, which must not be ahead of
             the store's clock unless it is a dry run.
 
