@@ -85,6 +85,7 @@ class Operation:
         function: its function, as ``module:name`` below ``lakehouse_lib``.
         result: the type of the function's result; ``erase`` returns one result for each delete.
         moves_bytes: whether it reads or writes data files and needs an engine; Airflow submits it as a job.
+        has_progress: whether its function takes ``on_progress``.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Operation:
     function: str
     result: type[OperationResult]
     moves_bytes: bool
+    has_progress: bool = False
 
     def load(self) -> Callable[..., Any]:
         """Import the function and return it."""
@@ -149,6 +151,7 @@ COMPACT = TableOperation(
     "operations.optimize.compact:compact",
     ChangeResult,
     moves_bytes=True,
+    has_progress=True,
 )
 Z_ORDER = TableOperation(
     "z_order",
@@ -163,6 +166,7 @@ Z_ORDER = TableOperation(
     "operations.optimize.z_order.z_order:z_order",
     ChangeResult,
     moves_bytes=True,
+    has_progress=True,
 )
 COMPUTE_STATISTICS = TableOperation(
     "compute_statistics",
@@ -362,6 +366,7 @@ VACUUM = TableOperation(
     "operations.vacuum:vacuum",
     VacuumResult,
     moves_bytes=False,
+    has_progress=True,
 )
 _PIN = Parameter("name", "text", "the name of the pin, such as model-2026-11", required=True)
 PIN_VERSION = TableOperation(

@@ -33,6 +33,7 @@ from lakehouse_lib.operations.unneeded_files.removed_objects import (
     removes_below_checkpoint,
 )
 from lakehouse_lib.operations.unneeded_files.scan import ScannedFolder, scan_table
+from lakehouse_lib.progress import Counter, OnProgress
 from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION, SET_BY
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.transaction import CommitProperties
@@ -56,6 +57,7 @@ def vacuum(
     files_per_second: float | None = None,
     inventory: Inventory | None = None,
     now: datetime | None = None,
+    on_progress: OnProgress | None = None,
 ) -> VacuumResult:
     """Delete the files that neither the latest version nor a reader within the retention needs.
 
@@ -86,6 +88,8 @@ def vacuum(
             ``path`` (a location, or relative to the table), ``size`` and ``last_modified_date``.
         now: the moment from which the retention is counted back; None: this machine's clock, which must not be ahead of
             the store's clock unless it is a dry run.
+        on_progress: called while objects are listed, and after each deletion. A vacuum deletes 100,000 files at once,
+            and fewer with ``files_per_second``.
 
     Returns:
         The first 100,000 paths. Metrics: numFilesToDelete, sizeOfDataToDelete, numDeletedFiles, numListCalls.
@@ -166,10 +170,11 @@ def vacuum(
         commit_properties,
         on_deleted,
         files_per_second,
+        None if on_progress is None or dry_run else Counter("deleted files", on_progress),
     )
     outcome = Outcome(deletion, dry_run)
     list_calls = store.list_calls
-    for folder in _folders(needs, inventory, full=full):
+    for folder in _folders(needs, inventory, full=full, on_progress=on_progress):
         outcome.take(folder)
     list_calls = store.list_calls - list_calls
     current = newest(latest) if full else latest  # files that were committed during the listing are live
@@ -192,10 +197,15 @@ def vacuum(
     return VacuumResult(store.root, latest.version, version, metrics, dry_run, retention_hours, tuple(outcome.paths))
 
 
-def _folders(needs: FileNeeds, inventory: Inventory | None, *, full: bool) -> Iterable[ScannedFolder]:
+def _folders(
+    needs: FileNeeds, inventory: Inventory | None, *, full: bool, on_progress: OnProgress | None
+) -> Iterable[ScannedFolder]:
     if inventory is not None:
         return [inventory_objects(inventory, needs)]
-    return scan_table(needs.store, needs) if full else [removed_objects(needs)]
+    if not full:
+        return [removed_objects(needs)]
+    counter = None if on_progress is None else Counter("listed objects", on_progress)
+    return scan_table(needs.store, needs, None if counter is None else counter.add)
 
 
 def _remember(latest: Snapshot, cutoff: int, *, most: int) -> None:

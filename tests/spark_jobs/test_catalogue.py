@@ -70,6 +70,7 @@ def test_the_function_takes_the_parameters(operation: TableOperation) -> None:
     named = {parameter.keyword or parameter.name for parameter in operation.parameters} - {"table"}
     assert named <= set(taken)
     assert ("engine" in taken) == operation.moves_bytes
+    assert ("on_progress" in taken) == operation.has_progress
     assert operation.parameters[0].name == "table"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.catalogue import VACUUM
 from lakehouse_lib.cli.command import Command, Report, add_exit_code, add_run
+from lakehouse_lib.cli.progress import progress
 from lakehouse_lib.cli.tables import add_tables, on_tables
 from lakehouse_lib.command_options import add_parameter
 
@@ -42,10 +43,12 @@ def run(arguments: Namespace) -> Report:
         }
         values |= {name: value for name, value in own.items() if values[name] is None}
         values["enforce_retention_duration"] &= policy.enforce_retention
+        values["on_progress"] = bar.observer(table.name) if arguments.run else None
         result: dict[str, Any] = VACUUM.run(load_snapshot(table.store), dry_run=not arguments.run, **values).to_dict()
         return result
 
-    tables = on_tables(arguments, work, changes=arguments.run)
+    with progress("tables") as bar:
+        tables = on_tables(arguments, work, changes=arguments.run, bar=bar)
 
     def show(terminal: Terminal) -> None:
         from lakehouse_lib.cli.terminal import size_text

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import int64s, numbers_of
-from lakehouse_lib.engine.base import Engine, WriteTarget, is_small
+from lakehouse_lib.engine.base import Engine, WriteTarget, after, is_small
 from lakehouse_lib.engine.parquet.reader import COPIED_COLUMNS, TableReader, copy_reader
 from lakehouse_lib.engine.parquet.writer import DataFileWriter
 from lakehouse_lib.engine.parquet.written_files import files_table
@@ -34,6 +34,7 @@ from lakehouse_lib.operations.optimize.rewrite import (
 from lakehouse_lib.operations.optimize.z_order.tags import copy_tags, target_sizes
 from lakehouse_lib.operations.replanning import CommittedChange
 from lakehouse_lib.operations.results import ChangeResult
+from lakehouse_lib.progress import Counter, OnProgress
 from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.schema import TableLayout
 from lakehouse_lib.snapshot import Snapshot
@@ -172,6 +173,7 @@ def compact(
     min_commit_interval: float | None = None,
     writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
+    on_progress: OnProgress | None = None,
 ) -> ChangeResult:
     """Merge files below half of the target size. No row changes, so the commit does not conflict with appends.
 
@@ -190,6 +192,7 @@ def compact(
         min_commit_interval: seconds. Finished bins are committed whenever so many seconds have passed since the last
             commit, and at the end, so that a killed run keeps them. 0: after each group of bins, which has about
             512 MiB for each thread. None: one commit at the end.
+        on_progress: called when a task has merged the files of a bin.
 
     Returns:
         Metrics: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes, executionTimeMs, filesAdded and
@@ -215,6 +218,7 @@ def compact(
             *(snapshot, engine, plan, "OPTIMIZE", parameters, started, commit_properties),
             min_commit_interval=min_commit_interval,
             writer_properties=writer_properties,
+            on_progress=on_progress,
         )
 
     return planned_again(snapshot, attempt)
@@ -255,6 +259,7 @@ def rewrite_bins(
     *,
     min_commit_interval: float | None = None,
     writer_properties: WriterProperties | None = None,
+    on_progress: OnProgress | None = None,
 ) -> ChangeResult:
     """Write each bin of a plan into one file, and commit the bins of which no file was removed meanwhile.
 
@@ -273,7 +278,7 @@ def rewrite_bins(
     committed: CommittedChange | None = None
     lost: CommitFailedError | None = None
     done: list[Rewrite] = []
-    for rewrite in _finished_bins(plan, target, engine, min_commit_interval):
+    for rewrite in _finished_bins(plan, target, engine, min_commit_interval, on_progress):
         try:
             committed, part = commit_rewrite(snapshot, rewrite, operation, parameters, started, commit_properties)
         except ConcurrentDeleteDeleteError as error:  # of all of these bins; the others may not conflict
@@ -294,27 +299,33 @@ def rewrite_bins(
     return ChangeResult(snapshot.store.root, *committed, metrics)
 
 
-def _finished_bins(plan: CompactPlan, target: WriteTarget, engine: Engine, interval: float | None) -> Iterator[Rewrite]:
+def _finished_bins(
+    plan: CompactPlan, target: WriteTarget, engine: Engine, interval: float | None, on_progress: OnProgress | None
+) -> Iterator[Rewrite]:
     """Write the bins, and yield those to commit: whenever the interval has passed, and at the end."""
     chosen = plan.files.select([*COPIED_COLUMNS, "tags"])
     sizes = numbers_of(plan.files["size"], np.int64)
+    totals = np.array([int(sizes[rows].sum()) for rows in plan.bins])
     # The largest bins come first, so that the run does not wait for a large bin at the end.
-    numbers = np.argsort([-int(sizes[rows].sum()) for rows in plan.bins], kind="stable")
+    numbers = np.argsort(-totals, kind="stable")
+    counter = None if on_progress is None else Counter("tasks", on_progress, totals[numbers])
     starts = np.array([0])
     if interval is not None:
-        work = np.array([int(sizes[rows].sum()) + _OPEN_BYTES * len(rows) for rows in plan.bins])[numbers]
+        work = (totals + _OPEN_BYTES * np.array([len(rows) for rows in plan.bins]))[numbers]
         starts = np.flatnonzero(np.diff((np.cumsum(work) - work) // (GROUP_BYTES * engine.parallelism), prepend=-1))
     pending: list[pa.Table] = []
     first, end, last_commit = 0, 0, time.monotonic()
     for batch in np.split(numbers, starts[1:]):
         try:
             tasks = [CompactTask(int(number), target, chosen.take(int64s(plan.bins[number]))) for number in batch]
-            pending.append(engine.run(merge_files, tasks))
+            pending.append(engine.run(merge_files, tasks, None if counter is None else after(end, counter.end)))
         except DeltaError:
             for files in pending:
                 discard(target.store, files)
             raise
         end += len(batch)
+        if counter is not None and end == len(numbers):
+            counter.finish()
         if end < len(numbers) and interval is not None and time.monotonic() - last_commit < interval:
             continue
         yield _rewrite(plan, numbers[first:end], pa.concat_tables(pending))

@@ -53,6 +53,8 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
         self.keep_versions = keep_versions
 
     def run(self, hook: LakehouseHook) -> dict[str, Any]:
+        from lakehouse_lib.progress import logged
+
         policy = vacuum_policy(self.table)
         hours = policy.retention_hours if self.retention_hours is None else self.retention_hours
         enforce = policy.enforce_retention if self.enforce_retention is None else self.enforce_retention
@@ -65,6 +67,7 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
             inventory=self.inventory,
             files_per_second=policy.files_per_second if self.files_per_second is None else self.files_per_second,
             keep_versions=self.keep_versions,
+            on_progress=logged(f"vacuum of {self.table}"),
         )
         return without_paths(self.table, result)
 

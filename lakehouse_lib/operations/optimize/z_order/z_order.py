@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,7 +25,7 @@ from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.tombstones import retention
-from lakehouse_lib.operations.files import discard, discard_paths, live_records, partition_codes
+from lakehouse_lib.operations.files import discard, discard_paths, live_records, partition_codes, total_size
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import Places
 from lakehouse_lib.operations.optimize.limit import check_max_bytes
 from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite, planned_again, rewrite_metrics
@@ -36,6 +37,7 @@ from lakehouse_lib.operations.optimize.z_order.selection import physical_names
 from lakehouse_lib.operations.optimize.z_order.shuffle import NUMBER, gather, scatter
 from lakehouse_lib.operations.optimize.z_order.tags import LAYOUTS, places_of, with_tags
 from lakehouse_lib.operations.results import ChangeResult
+from lakehouse_lib.progress import Counter, OnProgress
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.snapshot import Snapshot
@@ -54,6 +56,7 @@ def z_order(
     max_bytes: int | None = None,
     writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
+    on_progress: OnProgress | None = None,
 ) -> ChangeResult:
     """Rewrite files so that rows with near values in ``columns`` are in the same file.
 
@@ -78,6 +81,7 @@ def z_order(
         full: rewrite Z-ordered files too, so that all files of a partition belong to one run.
         max_bytes: the most bytes to read; partitions with the smallest files first, and the others stay. None: no
             limit.
+        on_progress: called when a task has read old files, and when one has written a new file.
 
     Returns:
         The metrics of ``compact``, ``numFilesAlreadyClustered`` (of the considered files) and ``zOrderBy``.
@@ -117,7 +121,7 @@ def z_order(
         if not plan.outputs:
             metrics = _metrics(plan, plan.files, plan.files, key_columns, started)
             return ChangeResult(snapshot.store.root, snapshot.version, None, metrics)
-        written = engine.exchange(scatter, gather, plan.tasks, plan.outputs)
+        written = _written(engine, plan, on_progress)
         # Without any row, the result has no files and no column with their numbers.
         places = [plan.places[number] for number in numbers_of(written[NUMBER], "i8").tolist()] if len(written) else []
         added = with_tags(written.select(FILE_SCHEMA.names), places, physical_names(snapshot, key_columns), size)
@@ -192,6 +196,18 @@ def check_columns(snapshot: Snapshot, columns: Iterable[str], predicate: Predica
                 "Add it to delta.dataSkippingStatsColumns or raise delta.dataSkippingNumIndexedCols",
             )
     return names
+
+
+def _written(engine: Engine, plan: Plan, on_progress: OnProgress | None) -> pa.Table:
+    """Move the rows; the result of ``gather``. Each task counts with the same bytes, first read and then written."""
+    if on_progress is None:
+        return engine.exchange(scatter, gather, plan.tasks, plan.outputs)
+    size = total_size(plan.files)
+    counts = [len(plan.tasks), len(plan.outputs)]
+    counter = Counter("tasks", on_progress, np.repeat([size // count for count in counts], counts))
+    written = engine.exchange(scatter, gather, plan.tasks, plan.outputs, counter.end)
+    counter.finish()
+    return written
 
 
 def _check_rows(snapshot: Snapshot, removed: pa.Table, added: pa.Table) -> None:
