@@ -112,10 +112,11 @@ def plan_report(command: str, arguments: Namespace) -> Report:
 
 
 def _show(terminal: Terminal, plan: dict[str, Any]) -> None:
-    if not plan["steps"] and not plan["deferred"]:
+    codes = {table: error["code"] for table, error in plan["errors"].items()}
+    if not plan["steps"] and not plan["deferred"] and not codes:
         terminal.line("Nothing is due.")
         return
-    show_steps(terminal, plan["steps"])
+    show_steps(terminal, plan["steps"], codes)
     if plan["deferred"]:
         terminal.line()
         terminal.line("Deferred to a later run by the budget:")

@@ -49,7 +49,7 @@ def run_step(
     try:
         result, effect = _run(step, store, engine, commit_properties, on_deleted, on_progress)
     except DeltaError as error:
-        logger.warning("%s of %s failed: %s", step.verb, step.table, error)
+        logger.info("%s of %s failed: %s", step.verb, step.table, error)  # the caller reports the record
         return replace(
             entry,
             status="failed",

@@ -83,7 +83,8 @@ def _show(terminal: Terminal, entries: Sequence[dict[str, Any]]) -> None:
                 effect["seconds"],
             )
         )
-        rows.append((entry["table"], entry["verb"], entry["status"], *numbers))
+        status = entry["status"] if entry["error_code"] is None else f"{entry['status']}: {entry['error_code']}"
+        rows.append((entry["table"], entry["verb"], status, *numbers))
     terminal.rows(titles, rows)
 
 
