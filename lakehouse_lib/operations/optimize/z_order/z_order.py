@@ -163,8 +163,8 @@ def check_columns(snapshot: Snapshot, columns: Iterable[str], predicate: Predica
         InvalidArgumentError: a column, or the predicate, is not valid; see ``z_order``.
     """
 
-    def wrong(problem: str, hint: str) -> InvalidArgumentError:
-        return InvalidArgumentError(problem, table=snapshot.store.root, version=snapshot.version, hint=hint)
+    def wrong(problem: str, hint: str, code: str | None = None) -> InvalidArgumentError:
+        return InvalidArgumentError(problem, table=snapshot.store.root, version=snapshot.version, hint=hint, code=code)
 
     if predicate is not None and not predicate.partition_only(snapshot.partition_columns):
         raise wrong(
@@ -183,17 +183,21 @@ def check_columns(snapshot: Snapshot, columns: Iterable[str], predicate: Predica
         field = snapshot.field(name)
         if name in snapshot.partition_columns:
             raise wrong(
-                f"column {name!r} is a partition column", "Its values are in separate folders; name other columns"
+                f"column {name!r} is a partition column",
+                "Its values are in separate folders; name other columns",
+                code="DELTA_ZORDERING_ON_PARTITION_COLUMN",
             )
         if not has_order(field.type.to_arrow()):
             raise wrong(
                 f"column {name!r} of type {field.type} has no order to Z-order by",
                 "Name columns of numbers, strings, booleans, dates or timestamps",
+                code="DELTA_ZORDERING_DATATYPE_NOT_SUPPORTED",
             )
         if (name,) not in indexed:
             raise wrong(
                 f"column {name!r} has no statistics, so readers could not skip files by it",
                 "Add it to delta.dataSkippingStatsColumns or raise delta.dataSkippingNumIndexedCols",
+                code="DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS",
             )
     return names
 
