@@ -35,6 +35,7 @@ from lakehouse_lib.operations.optimize.z_order.tags import copy_tags, target_siz
 from lakehouse_lib.operations.replanning import CommittedChange
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.progress import Counter, OnProgress
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.schema import TableLayout
 from lakehouse_lib.snapshot import Snapshot
@@ -96,7 +97,7 @@ def plan_compact(
         InvalidArgumentError: the predicate refers to a column that is not a partition column.
     """
     check_partition_predicate(snapshot, predicate)
-    files = snapshot.prune(predicate)
+    files = _considered_files(snapshot, predicate)
     codes = partition_codes(files, snapshot.layout)
     bins = compaction_bins(files, codes, target_size)
     if max_bytes is not None and bins:
@@ -106,6 +107,18 @@ def plan_compact(
         bins = tuple(bins[number] for number in parts_within(counts, totals, max_bytes))
     partitions = len(np.unique(codes[[rows[0] for rows in bins]])) if bins else 0
     return CompactPlan(len(files), files, bins, partitions)
+
+
+def _considered_files(snapshot: Snapshot, predicate: Predicate | None) -> pa.Table:
+    """The files from which a compaction chooses, without statistics, which are more than half of the log.
+
+    If a file has a deletion vector, statistics are included, because they have its number of rows.
+    """
+    place = FILE_SCHEMA.get_field_index("stats")
+    files = snapshot.prune(predicate, [name for name in FILE_SCHEMA.names if name != "stats"])
+    if files["deletionVector"].null_count < len(files):
+        return snapshot.prune(predicate)
+    return files.add_column(place, FILE_SCHEMA.field(place), pa.nulls(len(files), pa.string()))
 
 
 def check_partition_predicate(snapshot: Snapshot, predicate: Predicate | None) -> None:
