@@ -29,6 +29,7 @@ from lakehouse_lib.operations.unneeded_files.recorded_files import recorded_file
 from lakehouse_lib.operations.unneeded_files.removed_objects import (
     change_file_paths,
     first_version_to_read,
+    is_listing_cheaper,
     removed_objects,
     removes_below_checkpoint,
 )
@@ -76,8 +77,8 @@ def vacuum(
         enforce_retention_duration: refuse fewer hours than the table's retention.
         full: list the table, and delete old files without a log entry, too; False: only files that commits have
             removed since the last vacuum, and change files of these commits that are older than the retention. These
-            files are read from the log, without a listing of the table. If some of these commits were cleaned up, their
-            files stay, with a warning.
+            files are read from the log, without a listing of the table, unless they are so many in a remote store that
+            a listing takes fewer requests. If some of these commits were cleaned up, their files stay, with a warning.
         keep_versions: keep all files of these versions.
         commit_properties: the properties of both commits.
         on_deleted: called with the deleted files (OBJECT_SCHEMA), at most 100,000 at a time, after their deletion. If
@@ -202,7 +203,7 @@ def _folders(
 ) -> Iterable[ScannedFolder]:
     if inventory is not None:
         return [inventory_objects(inventory, needs)]
-    if not full:
+    if not full and not is_listing_cheaper(needs):
         return [removed_objects(needs)]
     counter = None if on_progress is None else Counter("listed objects", on_progress)
     return scan_table(needs.store, needs, None if counter is None else counter.add)
