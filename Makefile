@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo up down test test-slow test-all test-faults test-upkeep test-gate test-worker-kills test-s3 test-spark-s3 test-floor test-install interop interop-commits interop-commits-s3 differential fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-dml bench-large-merge bench-ingest bench-maintenance bench-log bench-commit bench-checkpoint package lock prerequisites clean
+.PHONY: help demo up down test test-slow test-all test-faults test-upkeep test-gate test-worker-kills test-s3 test-spark-s3 test-floor test-install interop interop-commits interop-commits-s3 differential fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-dml bench-large-merge bench-ingest bench-maintenance bench-vacuum bench-log bench-commit bench-checkpoint package lock prerequisites clean
 
 # Of the caller's environment only pip's own settings and the choice of Java have an effect.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -36,6 +36,8 @@ floor_tests := tests/lakehouse_lib tests/spark_jobs \
     --deselect tests/lakehouse_lib/engine/test_conform.py::test_dictionaries_fixed_sizes_and_views \
     --deselect tests/lakehouse_lib/engine/test_data_reader.py::test_rows_of_a_file_with_views_are_left_out \
     -W "ignore:Implicitly cleaning up:ResourceWarning"
+
+rounds = $(if $(ROUNDS),--rounds $(ROUNDS))
 
 # A real S3 server for the tests of the store: a Go program that listens on 127.0.0.1.
 s3_server := .peers/bin/versitygw
@@ -158,12 +160,17 @@ bench-large-merge: prerequisites $(installed) ## Merge 100 MB into a table of 20
 bench-ingest: prerequisites $(installed) ## Time loads of 731 MB of CSV, JSON and Parquet files, beside plain Spark that checks nothing (MEGABYTES=..., CASES=..., RUNS=...)
 	@$(python) -m benchmarks.ingest $(if $(MEGABYTES),--megabytes $(MEGABYTES)) $(if $(CASES),--cases $(CASES)) $(if $(RUNS),--runs $(RUNS))
 
-bench-maintenance: prerequisites $(installed) $(delta_spark)/.installed ## Time compaction, Z-order and deletes, incremental Z-order, the plan of 500 tables, the health of a million files, and vacuums of a million objects
+bench-maintenance: prerequisites $(installed) $(delta_spark)/.installed $(s3_server) ## Time compaction, Z-order and deletes, incremental Z-order, the plan of 500 tables, the health of a million files, and vacuums of a million objects, 100,000 in S3 (needs Go; TABLES=..., FILES=..., OBJECTS=..., S3_OBJECTS=..., ROUNDS=...)
 	@$(python) -m benchmarks --cases compact z_order delete
 	@$(python) -m benchmarks.maintenance.clustering
-	@$(python) -m benchmarks.maintenance.plan
-	@$(python) -m benchmarks.maintenance.health
-	@$(python) -m benchmarks.maintenance.vacuum
+	@$(python) -m benchmarks.maintenance.plan $(if $(TABLES),--tables $(TABLES))
+	@$(python) -m benchmarks.maintenance.health $(if $(FILES),--files $(FILES)) $(rounds)
+	@$(python) -m benchmarks.maintenance.vacuum $(if $(OBJECTS),--objects $(OBJECTS)) $(rounds)
+	@$(python) -m benchmarks.maintenance.vacuum --s3 $(if $(S3_OBJECTS),--objects $(S3_OBJECTS)) $(rounds)
+
+bench-vacuum: prerequisites $(installed) $(s3_server) ## Time vacuums of a million objects, and of 100,000 in S3, compared with delta-rs (needs Go; OBJECTS=..., S3_OBJECTS=..., ROUNDS=...)
+	@$(python) -m benchmarks.maintenance.vacuum $(if $(OBJECTS),--objects $(OBJECTS)) $(rounds)
+	@$(python) -m benchmarks.maintenance.vacuum --s3 $(if $(S3_OBJECTS),--objects $(S3_OBJECTS)) $(rounds)
 
 bench-log: prerequisites $(installed) $(delta_spark)/.installed ## Time opening, pruning and scanning tables of many files, compared with other libraries
 	@$(python) -m benchmarks.log

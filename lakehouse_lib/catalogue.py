@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 #: The kind of a parameter's value: ``application`` is the id of an application whose transaction 1 the commit has,
 #: ``condition`` is SQL text, ``assignments`` a mapping of columns to SQL, ``clauses``
 #: a list of mappings of a method to its arguments, ``file`` and ``folder`` are paths, ``inputs`` are
-#: pairs of a name and a location, ``names`` is a tuple of columns, ``texts`` a mapping of names to texts, ``version`` a
-#: version or a time, ``bytes`` and ``count`` are at least 1.
+#: pairs of a name and a location, ``locations`` a list of locations, ``names`` is a tuple of columns, ``texts`` a
+#: mapping of names to texts, ``version`` a version or a time, ``versions`` a tuple of versions, ``bytes`` and ``count``
+#: are at least 1.
 Kind = Literal[
     "application",
     "assignments",
@@ -43,11 +44,13 @@ Kind = Literal[
     "inputs",
     "integer",
     "location",
+    "locations",
     "names",
     "seconds",
     "text",
     "texts",
     "version",
+    "versions",
 ]
 
 
@@ -60,6 +63,7 @@ class Parameter:
         default: its value if it is not given.
         choices: the valid texts; empty: all.
         keyword: the name of the function's argument; empty: the same name.
+        opposite: of a flag that is on by default, the name of the option that turns it off; empty: ``no_NAME``.
     """
 
     name: str
@@ -69,6 +73,7 @@ class Parameter:
     required: bool = False
     choices: tuple[str, ...] = ()
     keyword: str = ""
+    opposite: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,7 @@ class Operation:
         function: its function, as ``module:name`` below ``lakehouse_lib``.
         result: the type of the function's result; ``erase`` returns one result for each delete.
         moves_bytes: whether it reads or writes data files and needs an engine; Airflow submits it as a job.
+        has_progress: whether its function takes ``on_progress``.
     """
 
     name: str
@@ -89,6 +95,7 @@ class Operation:
     function: str
     result: type[OperationResult]
     moves_bytes: bool
+    has_progress: bool = False
 
     def load(self) -> Callable[..., Any]:
         """Import the function and return it."""
@@ -137,16 +144,18 @@ _TABLE = Parameter("table", "location", "the table's location", required=True)
 _TARGET_FILE_SIZE = Parameter(
     "target_file_size", "bytes", "default: the table's delta.targetFileSize, else 100 MiB", keyword="target_size"
 )
+_WHERE = Parameter("where", "condition", "only these partitions: SQL on partition columns", keyword="predicate")
 _DRY_RUN = Parameter("dry_run", "flag", "only report what would be done", default=False)
 _ENFORCE_RETENTION = "refuse a retention shorter than the table's own"
 
 COMPACT = TableOperation(
     "compact",
     "Merge the small files of a Delta table into files of about the target size.",
-    (_TABLE, _TARGET_FILE_SIZE),
+    (_TABLE, _TARGET_FILE_SIZE, _WHERE),
     "operations.optimize.compact:compact",
     ChangeResult,
     moves_bytes=True,
+    has_progress=True,
 )
 Z_ORDER = TableOperation(
     "z_order",
@@ -158,10 +167,12 @@ Z_ORDER = TableOperation(
         ),
         _TARGET_FILE_SIZE,
         Parameter("full", "flag", "also rewrite files that are Z-ordered already", default=False),
+        _WHERE,
     ),
     "operations.optimize.z_order.z_order:z_order",
     ChangeResult,
     moves_bytes=True,
+    has_progress=True,
 )
 COMPUTE_STATISTICS = TableOperation(
     "compute_statistics",
@@ -365,10 +376,26 @@ VACUUM = TableOperation(
         Parameter("retention_hours", "hours", "default: the table's delta.deletedFileRetentionDuration, else 168"),
         _DRY_RUN,
         Parameter("enforce_retention_duration", "flag", _ENFORCE_RETENTION, default=True),
+        Parameter(
+            "full",
+            "flag",
+            "list the table, and delete old files without a log entry, too (default)",
+            default=True,
+            opposite="lite",
+        ),
+        Parameter(
+            "inventory",
+            "locations",
+            "a list of the stored objects in place of a listing of the table, such as the inventory of a bucket; "
+            "repeat it for several files",
+        ),
+        Parameter("files_per_second", "count", "the most files that are deleted in a second; default: no limit"),
+        Parameter("keep_versions", "versions", "keep all files of these versions", default=()),
     ),
     "operations.vacuum:vacuum",
     VacuumResult,
     moves_bytes=False,
+    has_progress=True,
 )
 _PIN = Parameter("name", "text", "the name of the pin, such as model-2026-11", required=True)
 PIN_VERSION = TableOperation(

@@ -23,6 +23,8 @@ ReadText = Callable[[str, str], str]
 STORAGE_OPTIONS = "storage_options_file"
 #: Kinds whose values may be long or personal, and may be in a file.
 LONG_KINDS: tuple[Kind, ...] = ("assignments", "clauses", "condition", "texts")
+#: Kinds whose option is repeated for each value of the list.
+LIST_KINDS: tuple[Kind, ...] = ("inputs", "locations")
 
 
 def option(name: str) -> str:
@@ -32,7 +34,7 @@ def option(name: str) -> str:
 
 def flag_option(parameter: Parameter) -> str:
     """The option that reverses a flag's default."""
-    return option(f"no_{parameter.name}" if parameter.default else parameter.name)
+    return option(parameter.opposite or f"no_{parameter.name}" if parameter.default else parameter.name)
 
 
 def argument_text(parameter: Parameter, value: Any) -> str:
@@ -68,7 +70,12 @@ def add_parameter(parser: argparse.ArgumentParser, parameter: Parameter, read_te
     if parameter.kind == "flag":
         action = "store_false" if parameter.default else "store_true"
         about = f"do not {parameter.help}" if parameter.default else parameter.help
-        parser.add_argument(flag_option(parameter), dest=name, action=action, help=about)
+        if parameter.opposite:
+            about = f"the opposite of {option(name)}"
+        group = parser.add_mutually_exclusive_group()
+        group.add_argument(flag_option(parameter), dest=name, action=action, help=about)
+        if parameter.opposite:
+            group.add_argument(option(name), dest=name, action="store_true", default=True, help=parameter.help)
         return
     kind = _KINDS[parameter.kind]
     keywords: dict[str, Any] = {"type": kind.parse, "default": parameter.default, "help": parameter.help}
@@ -85,7 +92,7 @@ def add_parameter(parser: argparse.ArgumentParser, parameter: Parameter, read_te
             f"{option(name)}-file", dest=name, type=lambda path: kind.parse(read(path)), metavar="FILE", help=about
         )
         return
-    if parameter.kind == "inputs":
+    if parameter.kind in LIST_KINDS:
         keywords["action"] = "append"
     parser.add_argument(option(name), required=parameter.required, **keywords)
 
@@ -172,6 +179,14 @@ def _names(text: str) -> tuple[str, ...]:
     return columns
 
 
+def _versions(text: str) -> tuple[int, ...]:
+    """An argparse type: comma-separated versions."""
+    numbers = [number.strip() for number in text.split(",")]
+    if not all(number.isdecimal() for number in numbers):
+        raise argparse.ArgumentTypeError(f"the value is {text!r}; expected versions, such as 3,7")
+    return tuple(map(int, numbers))
+
+
 def _size(text: str) -> int:
     """An argparse type: a size of at least 1 byte, such as 134217728 or 128mb."""
     try:
@@ -227,9 +242,11 @@ _KINDS: Mapping[Kind, _ValueKind] = {
     "inputs": _ValueKind("NAME=URI", _input),
     "integer": _ValueKind("N", int),
     "location": _ValueKind("URI"),
+    "locations": _ValueKind("URI"),
     "names": _ValueKind("A,B", _names, ",".join),
     "seconds": _ValueKind("SECONDS", _number, "{:g}".format),
     "text": _ValueKind("TEXT"),
     "texts": _ValueKind("JSON", _texts, json.dumps),
     "version": _ValueKind("VERSION"),
+    "versions": _ValueKind("N,N", _versions, lambda versions: ",".join(map(str, versions))),
 }

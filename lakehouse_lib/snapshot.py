@@ -180,8 +180,12 @@ class Snapshot:
         """The column with this name, regardless of case; raises InvalidArgumentError if the table has none."""
         match = self.schema.get(name) if isinstance(name, str) else None
         if match is None:
+            around = self.schema.get(name.partition(".")[0]) if isinstance(name, str) else None
+            problem = (
+                "does not exist" if around is None else f"is nested in the column {around.name!r}; expected a column"
+            )
             raise InvalidArgumentError(
-                f"the column {name!r} does not exist",
+                f"the column {name!r} {problem}",
                 table=self.store.root,
                 version=self.version,
                 hint=f"The columns are {', '.join(self.schema.names)}",

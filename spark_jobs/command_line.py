@@ -76,6 +76,8 @@ def command_line(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> 
             arguments.append(flag_option(parameter))
         elif parameter.kind == "inputs":
             arguments += [f"{option(name)}={each}={uri}" for each, uri in value]
+        elif parameter.kind == "locations":
+            arguments += [f"{option(name)}={each}" for each in value]
         else:
             arguments.append(f"{option(name)}={argument_text(parameter, value)}")
     return arguments

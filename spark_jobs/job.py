@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import sys
 import traceback
@@ -50,6 +51,9 @@ def run_job(arguments: Arguments, prepare: Prepare, argv: Sequence[str] | None =
     if _SUBMITTED in os.environ:
         # The job must not commit after its JVM was killed. If the JVM is gone already, no session starts.
         die_with_parent()
+    # Lines of the log are on standard error: warnings, and the progress of long jobs.
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("lakehouse_lib.progress").setLevel(logging.INFO)
     # Libraries may print, but standard output must have only the line.
     with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as stack:
         try:
@@ -78,6 +82,7 @@ def on_table(operation: TableOperation) -> Prepare:
     """The ``prepare`` of a job that runs an operation on the table in its arguments."""
 
     def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
+        from lakehouse_lib.progress import logged
         from lakehouse_lib.snapshot import load_snapshot
         from lakehouse_lib.store import open_store
 
@@ -92,6 +97,8 @@ def on_table(operation: TableOperation) -> Prepare:
         def run(spark: SparkSession) -> Result:
             from lakehouse_lib.engine.spark.engine import SparkEngine
 
+            if operation.has_progress:
+                arguments["on_progress"] = logged(f"{operation.name} of {table}")
             result = operation.run(snapshot.update(), SparkEngine(spark), **arguments)
             return {**result.to_dict(), "table": table}
 
@@ -101,14 +108,14 @@ def on_table(operation: TableOperation) -> Prepare:
 
 
 def require_predicate(predicate: str, table: str) -> None:
-    """Refuse an empty predicate. A job may get it by mistake, and the library would delete every row.
+    """Refuse an empty predicate, which a job may get by mistake.
 
     Raises:
         InvalidPredicateError: the predicate is empty.
     """
     if not predicate.strip():
         raise InvalidPredicateError(
-            "the predicate is empty", table=table, hint="Write TRUE to delete every row of the table"
+            "the predicate is empty", table=table, hint="Write TRUE to select every row of the table"
         )
 
 

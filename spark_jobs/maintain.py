@@ -38,6 +38,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
     from lakehouse_lib.fleet.runs import RunRecord
     from lakehouse_lib.fleet.table_run import MaintainedTable
     from lakehouse_lib.fleet.work_order import WorkOrder
+    from lakehouse_lib.progress import logged
     from lakehouse_lib.store import open_store
 
     stores = options.storage_options
@@ -63,7 +64,13 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
         from lakehouse_lib.engine.spark.engine import SparkEngine
 
         record = None if records is None else RunRecord(records, stores.get(records))
-        steps = carry_out(orders, tables, lambda: SparkEngine(spark), record)
+        steps = carry_out(
+            orders,
+            tables,
+            lambda: SparkEngine(spark),
+            record,
+            observer=lambda step: logged(f"{step.verb} of {step.table}"),
+        )
         return {"steps": [step.to_dict() for step in steps]}
 
     return run

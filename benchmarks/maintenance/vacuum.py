@@ -1,9 +1,10 @@
-"""Vacuum a folder of many objects on the local disk, beside delta-rs, in a new process each.
+"""Vacuum a folder of many objects on the local disk or a real S3 server, beside delta-rs, in a new process each.
 
 Of the objects, 70% are live files, 10% were removed twenty days ago, and 20% are old files that the log does not know.
-A full vacuum lists the folder. The other kind (lite) deletes only removed files; this library reads them from the log,
-and delta-rs lists the folder, too. The time includes opening the table. Each run deletes from a copy by hard links,
-whose files and counts are checked.
+A full vacuum lists the folder. The other kind (lite) deletes only removed files, which it reads from the log. This
+library also checks that they exist, and that they are in no other table. The time includes opening the table. Each run
+deletes from a copy by hard links, whose files and counts are checked. The S3 server (``--s3``) serves a folder of the
+disk, in which the copy is made. There one more run of each kind goes through a proxy that counts its requests.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.log.report import seconds, table
 from benchmarks.process import ROOT
+from tests.s3 import server
 
 _RUNS = ("ours full", "delta-rs full", "ours lite", "delta-rs lite")
 _FOLDERS = 100
@@ -34,6 +38,20 @@ _SCHEMA = {
         {"name": "p", "type": "long", "nullable": True, "metadata": {}},
     ],
 }
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the copy of the table is made.
+
+    Attributes:
+        folder: of the copy, on the disk.
+        location: of the copy, for the libraries, and their storage ``options``.
+    """
+
+    folder: Path
+    location: str
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 def counts(objects: int) -> tuple[int, int, int]:
@@ -73,7 +91,7 @@ def make(home: Path, objects: int) -> Path:
     return root
 
 
-def run(kind: str, root: Path) -> dict[str, float]:
+def run(kind: str, location: str, options: dict[str, str]) -> dict[str, float]:
     """Vacuum a table in this process, and measure it."""
     who, _, mode = kind.partition(" ")
     list_calls = 0
@@ -83,14 +101,15 @@ def run(kind: str, root: Path) -> dict[str, float]:
         from lakehouse_lib.store import open_store
 
         start = time.perf_counter()
-        result = vacuum(load_snapshot(open_store(root)), full=mode == "full", dry_run=False)
+        result = vacuum(load_snapshot(open_store(location, options)), full=mode == "full", dry_run=False)
         taken = time.perf_counter() - start
         deleted, list_calls = result.metrics["numDeletedFiles"], result.metrics["numListCalls"]
     else:
         import deltalake
 
         start = time.perf_counter()
-        deleted = len(deltalake.DeltaTable(root).vacuum(full=mode == "full", dry_run=False))
+        peer = deltalake.DeltaTable(location, storage_options=options or None)
+        deleted = len(peer.vacuum(full=mode == "full", dry_run=False))
         taken = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"seconds": taken, "peak MB": peak, "deleted": deleted, "list calls": list_calls}
@@ -98,48 +117,73 @@ def run(kind: str, root: Path) -> dict[str, float]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.maintenance.vacuum", description=__doc__)
-    parser.add_argument("--objects", type=int, default=1_000_000, help="objects of the folder (%(default)s)")
+    parser.add_argument("--objects", type=int, help="objects of the folder (1,000,000; on the S3 server 100,000)")
     parser.add_argument("--rounds", type=int, default=3, help="processes of each kind; the median counts (%(default)s)")
     parser.add_argument("--home", type=Path, default=ROOT / ".bench", help="folder of the tables (default: .bench)")
-    parser.add_argument("--in-this-process", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--s3", action="store_true", help="on an S3 server (make .peers/bin/versitygw)")
+    parser.add_argument("--in-this-process", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.in_this_process:
-        kind, root = options.in_this_process
-        print(json.dumps(run(kind, Path(root))))
+        kind, location, storage_options = options.in_this_process
+        print(json.dumps(run(kind, location, json.loads(storage_options))))
         return 0
-    if options.rounds < 1 or options.objects < _FOLDERS:
+    objects = options.objects or (100_000 if options.s3 else 1_000_000)
+    if options.rounds < 1 or objects < _FOLDERS:
         parser.error(f"expected at least 1 round and {_FOLDERS} objects")
+    if options.s3 and not server.is_installed():
+        parser.error("the S3 server is not built; run make .peers/bin/versitygw")
     home = options.home.resolve()
-    source = make(home, options.objects)
-    measured: dict[str, list[dict[str, float]]] = {kind: [] for kind in _RUNS}
-    for _ in range(options.rounds):
-        for kind in _RUNS:
-            measured[kind].append(_measure(kind, source, home / "vacuum-copy", options.objects))
+    source = make(home, objects)
+    copy = home / "vacuum-copy"
+    calls: dict[str, str] = {}
+    with ExitStack() as stack:
+        place = Place(copy, str(copy))
+        if options.s3:
+            shutil.rmtree(home / "vacuum-s3", ignore_errors=True)
+            stack.callback(shutil.rmtree, home / "vacuum-s3", ignore_errors=True)
+            gateway = stack.enter_context(server.running(home / "vacuum-s3"))
+            place = Place(gateway.objects / "bucket/copy", "s3://bucket/copy", gateway.options)
+        measured: dict[str, list[dict[str, float]]] = {kind: [] for kind in _RUNS}
+        for _ in range(options.rounds):
+            for kind in _RUNS:
+                measured[kind].append(_measure(kind, source, place, objects))
+        if options.s3:
+            proxy = stack.enter_context(server.Proxy(gateway.port))
+            by_proxy = Place(place.folder, place.location, server.options_of(proxy.url))
+            for kind in _RUNS:
+                proxy.counted()
+                _measure(kind, source, by_proxy, objects)
+                calls[kind] = ", ".join(f"{number:,} {verb}" for verb, number in proxy.counted().items())
+    titles = ["", "time", "peak MB", "deleted", "requests" if options.s3 else "list calls"]
     rows = []
     for kind, runs in measured.items():
         median: dict[str, Any] = {name: statistics.median(item[name] for item in runs) for name in runs[0]}
-        calls = f"{median['list calls']:,.0f}" if kind.startswith("ours") else "-"
-        rows.append([kind, seconds(median["seconds"]), f"{median['peak MB']:,.0f}", f"{median['deleted']:,.0f}", calls])
-    print(f"{options.objects:,} objects in {_FOLDERS} folders, median of {options.rounds}:\n")
-    print(table(["", "time", "peak MB", "deleted", "list calls"], rows))
+        listed = f"{median['list calls']:,.0f}" if kind.startswith("ours") else "-"
+        deleted = f"{median['deleted']:,.0f}"
+        rows.append([kind, seconds(median["seconds"]), f"{median['peak MB']:,.0f}", deleted, calls.get(kind, listed)])
+    where = "on an S3 server" if options.s3 else "on the disk"
+    print(f"{objects:,} objects in {_FOLDERS} folders {where}, median of {options.rounds}:\n")
+    print(table(titles, rows))
     return 0
 
 
-def _measure(kind: str, source: Path, copy: Path, objects: int) -> dict[str, float]:
+def _measure(kind: str, source: Path, place: Place, objects: int) -> dict[str, float]:
     """Run a kind on a copy of the table, and check what it leaves."""
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(source, copy, copy_function=os.link)
-    command = [sys.executable, "-m", "benchmarks.maintenance.vacuum", "--in-this-process", kind, str(copy)]
+    shutil.rmtree(place.folder, ignore_errors=True)
+    shutil.copytree(source, place.folder, copy_function=os.link)
+    command = [sys.executable, "-m", "benchmarks.maintenance.vacuum"]
+    command += ["--in-this-process", kind, place.location, json.dumps(dict(place.options))]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout
     measured: dict[str, float] = json.loads(output)
     live, removed, unknown = counts(objects)
     expected = removed + (unknown if kind.endswith("full") else 0)
-    left = sum(len(files) for folder, _, files in os.walk(copy) if not folder.endswith("_delta_log"))
-    if (measured["deleted"], left) != (expected, objects - expected) or not (copy / _path(live - 1)).exists():
+    left = sum(len(files) for folder, _, files in os.walk(place.folder) if not folder.endswith("_delta_log"))
+    is_there = (place.folder / _path(live - 1)).exists()
+    if (measured["deleted"], left) != (expected, objects - expected) or not is_there:
         raise SystemExit(
             f"{kind} deleted {measured['deleted']} files and left {left}; expected {expected} deleted files"
         )
-    shutil.rmtree(copy)
+    shutil.rmtree(place.folder)
     return measured
 
 

@@ -41,7 +41,9 @@ def add_fleet(parser: ArgumentParser) -> None:
     for parameter in _PARAMETERS:
         add_parameter(parser, parameter)
     add_optional(parser, COMPACT, "target_file_size")
-    add_optional(parser, VACUUM, "retention_hours")
+    for name in ("retention_hours", "full", "files_per_second"):
+        add_optional(parser, VACUUM, name)
+    parser.set_defaults(full=None)  # the policy of the registry decides
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,10 @@ def maintenance_of(arguments: Namespace, *, in_window: bool) -> MaintenanceWork:
         seconds = limits[1] if seconds is None else seconds
         records = registry.records if records is None else records
     values: dict[str, Any] = {
-        name: getattr(arguments, name) for name in ("verbs", "cluster_by", "target_file_size", "retention_hours")
+        name: getattr(arguments, name)
+        for name in ("verbs", "cluster_by", "target_file_size", "retention_hours", "files_per_second")
     }
+    values["full_vacuum"] = arguments.full
     if values["verbs"] is not None:
         _check_verbs(values["verbs"])
     return MaintenanceWork(
@@ -112,10 +116,11 @@ def plan_report(command: str, arguments: Namespace) -> Report:
 
 
 def _show(terminal: Terminal, plan: dict[str, Any]) -> None:
-    if not plan["steps"] and not plan["deferred"]:
+    codes = {table: error["code"] for table, error in plan["errors"].items()}
+    if not plan["steps"] and not plan["deferred"] and not codes:
         terminal.line("Nothing is due.")
         return
-    show_steps(terminal, plan["steps"])
+    show_steps(terminal, plan["steps"], codes)
     if plan["deferred"]:
         terminal.line()
         terminal.line("Deferred to a later run by the budget:")

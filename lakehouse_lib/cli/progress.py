@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import rich.progress
 
+    from lakehouse_lib.progress import OnProgress
+    from lakehouse_lib.progress import Progress as VerbProgress
+
 
 class Progress:
     """The progress of a command, which is not shown."""
@@ -20,20 +23,66 @@ class Progress:
     def advance(self, name: str, amount: int = 1) -> None:
         """Record that a part of the work is done; ``name`` is its last item."""
 
+    def observer(self, name: str) -> OnProgress | None:  # noqa: ARG002
+        """An observer of a verb, which shows its progress below until the verb ends; None: nobody watches.
+
+        Args:
+            name: the table, or the verb and the table.
+        """
+        return None
+
 
 class _Bar(Progress):
-    def __init__(self, bar: rich.progress.Progress, what: str, total: int | None) -> None:
+    """A row for the whole work, and below it a row for the verb that runs."""
+
+    def __init__(self, bar: rich.progress.Progress, what: str, total: int | None, *, in_bytes: bool) -> None:
         self._bar = bar
         self._what = what
-        self._task = bar.add_task(what, total=total)
+        self._in_bytes = in_bytes
+        self._done = 0
+        self._total = total
+        self._task = bar.add_task(self._text(), total=total)
+        self._verb: rich.progress.TaskID | None = None
 
     def expect(self, total: int) -> None:
-        self._bar.update(self._task, total=total)
+        self._total = total
+        self._bar.update(self._task, total=total, description=self._text())
 
     def advance(self, name: str, amount: int = 1) -> None:
         from lakehouse_lib.cli.terminal import printable
 
-        self._bar.update(self._task, advance=amount, description=f"{self._what}, last: {printable(name)}")
+        self._remove_verb()
+        self._done += amount
+        text = f"{self._text()}, last: {printable(name)}"
+        self._bar.update(self._task, completed=self._done, description=text)
+
+    def observer(self, name: str) -> OnProgress | None:
+        from lakehouse_lib.cli.terminal import printable
+
+        self._remove_verb()
+        shown = printable(name)
+        verb = self._verb = self._bar.add_task(shown, total=None)
+
+        def show(progress: VerbProgress) -> None:
+            done, total = progress.done, progress.total
+            if progress.bytes_total:
+                done, total = progress.bytes_done, progress.bytes_total
+            self._bar.update(verb, completed=done, total=total, description=f"{shown}: {progress.amounts}")
+
+        return show
+
+    def _text(self) -> str:
+        from lakehouse_lib.cli.terminal import size_text
+
+        amounts = [amount for amount in (self._done, self._total) if amount is not None]
+        return (
+            " of ".join(size_text(amount) if self._in_bytes else f"{amount:,}" for amount in amounts) + f" {self._what}"
+        )
+
+    def _remove_verb(self) -> None:
+        if self._verb is not None:
+            self._bar.remove_task(self._verb)
+            self._verb = None
 
 
 @contextmanager
@@ -53,11 +102,10 @@ def progress(what: str, total: int | None = None, *, in_bytes: bool = False) -> 
 
     with columns.Progress(
         columns.BarColumn(),
-        columns.DownloadColumn(binary_units=True) if in_bytes else columns.MofNCompleteColumn(),
         columns.TextColumn("{task.description}", markup=False),
         columns.TimeElapsedColumn(),
         columns.TimeRemainingColumn(),
         console=Console(stderr=True, markup=False, emoji=False),
         transient=True,
     ) as bar:
-        yield _Bar(bar, what, total)
+        yield _Bar(bar, what, total, in_bytes=in_bytes)

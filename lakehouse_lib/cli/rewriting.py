@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 from lakehouse_lib.catalogue import TableOperation
 from lakehouse_lib.cli.command import Report
 from lakehouse_lib.cli.engines import engine_of
+from lakehouse_lib.cli.progress import progress
 from lakehouse_lib.cli.steps import show_steps
 from lakehouse_lib.cli.tables import on_tables
 
 if TYPE_CHECKING:
     from lakehouse_lib.cli.terminal import Terminal
+    from lakehouse_lib.expressions import Predicate
     from lakehouse_lib.fleet.planner.step import Step
     from lakehouse_lib.fleet.table_run import MaintainedTable
     from lakehouse_lib.snapshot import Snapshot
@@ -24,6 +26,13 @@ Predict = Callable[["MaintainedTable", "Snapshot"], "Step | None"]
 Values = Callable[["MaintainedTable"], Mapping[str, Any]]
 
 
+def partitions_of(arguments: Namespace, snapshot: Snapshot) -> Predicate | None:
+    """The predicate of ``--where``; None: all partitions."""
+    from lakehouse_lib.expressions import parse
+
+    return None if arguments.where is None else parse(arguments.where, snapshot.schema, table=snapshot.store.root)
+
+
 def rewrite(arguments: Namespace, operation: TableOperation, predict: Predict, values: Values) -> Report:
     """Rewrite the files of each table with ``--run``; without it, print the predictions."""
     command = arguments.command.name
@@ -31,16 +40,18 @@ def rewrite(arguments: Namespace, operation: TableOperation, predict: Predict, v
         return _dry_run(command, arguments, predict)
     from lakehouse_lib.snapshot import load_snapshot
 
-    with engine_of(arguments) as engine:
+    with engine_of(arguments) as engine, progress("tables") as bar:
 
         def work(table: MaintainedTable) -> dict[str, Any]:
             snapshot = load_snapshot(table.store)
             if predict(table, snapshot) is None:  # so that a table with nothing to do starts no Spark
                 return {"read_version": snapshot.version, "version": None, "metrics": {}}
-            result: dict[str, Any] = operation.run(snapshot, engine(), **values(table)).to_dict()
+            on_progress = bar.observer(table.name)
+            done = operation.run(snapshot, engine(), **values(table), on_progress=on_progress)
+            result: dict[str, Any] = done.to_dict()
             return {name: value for name, value in result.items() if name != "table"}
 
-        tables = on_tables(arguments, work, changes=True)
+        tables = on_tables(arguments, work, changes=True, bar=bar)
 
     def show(terminal: Terminal) -> None:
         from lakehouse_lib.cli.terminal import Size

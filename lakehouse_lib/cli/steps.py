@@ -9,16 +9,17 @@ if TYPE_CHECKING:
     from lakehouse_lib.cli.terminal import Terminal
 
 
-def show_steps(terminal: Terminal, steps: Sequence[Mapping[str, Any]]) -> None:
+def show_steps(terminal: Terminal, steps: Sequence[Mapping[str, Any]], codes: Mapping[str, str] | None = None) -> None:
     """Print planned steps, with their reasons below.
 
     Args:
         steps: as ``Step.to_dict``.
+        codes: by table, the code of the error because of which it is not planned; it has a row, too.
     """
     from lakehouse_lib.cli.terminal import Size
 
     titles = ("table", "verb", "files", "new files", "rewrites", "frees", "saves per query")
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for step in steps:
         effect = step["predicted"]
         rows.append(
@@ -32,6 +33,7 @@ def show_steps(terminal: Terminal, steps: Sequence[Mapping[str, Any]]) -> None:
                 Size(effect["query_bytes"]),
             )
         )
+    rows += [(table, f"failed: {code}", *[None] * (len(titles) - 2)) for table, code in (codes or {}).items()]
     terminal.rows(titles, rows)
     for step in steps:
         terminal.line(f"{step['table']}: {step['verb']} because {step['reason']}")

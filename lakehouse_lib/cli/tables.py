@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.cli.command import UsageError
-from lakehouse_lib.cli.progress import progress
+from lakehouse_lib.cli.progress import Progress, progress
 from lakehouse_lib.cli.storage_options import options_for
 from lakehouse_lib.command_options import add_storage_options
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, TableNotFoundError
@@ -144,12 +145,17 @@ class TableResults:
 
 
 def on_tables(
-    arguments: Namespace, work: Callable[[MaintainedTable], dict[str, Any]], *, changes: bool = False
+    arguments: Namespace,
+    work: Callable[[MaintainedTable], dict[str, Any]],
+    *,
+    changes: bool = False,
+    bar: Progress | None = None,
 ) -> TableResults:
     """Do the work on each table. An error of a table does not stop the others.
 
     Args:
         changes: the work changes the tables, which are then processed one after the other.
+        bar: shows how many tables are done; None: a bar of this call.
     """
     from lakehouse_lib.threads import in_order
 
@@ -162,10 +168,11 @@ def on_tables(
             return TableResult(table, None, error)
 
     results = []
-    with progress("tables", len(tables)) as bar:
+    with progress("tables") if bar is None else nullcontext(bar) as shown:
+        shown.expect(len(tables))
         for result in in_order(attempt, tables, 0 if changes else _AT_ONCE, ahead=2 * _AT_ONCE):
             results.append(result)
-            bar.advance(result.table.name)
+            shown.advance(result.table.name)
     return TableResults(results)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 G = TypeVar("G")
+
+#: Called with the number of a task when the task has ended: from any thread, and again if the task is repeated.
+OnTask: TypeAlias = Callable[[int], object]
+
+
+def after(count: int, on_task: OnTask | None) -> OnTask | None:
+    """An observer of tasks whose numbers begin after ``count`` others."""
+    return None if on_task is None else lambda number: on_task(count + number)
 
 
 def is_small(sizes: NDArray[np.int64], target_file_size: int | NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -104,11 +112,14 @@ class Engine(Protocol):
     def parallelism(self) -> int:
         """The number of tasks that run at the same time. A plan should have a multiple of this number of tasks."""
 
-    def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T]) -> pa.Table:
+    def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T], on_task: OnTask | None = None) -> pa.Table:
         """The concatenated results of the function, in the order of the tasks.
 
         All results of a function have one schema, usually ``FILE_SCHEMA``, possibly with additional columns. Without
         tasks, the result is an empty files table.
+
+        Args:
+            on_task: called when a task ends; Spark Connect calls it for no task.
         """
 
     def share(self, value: Any) -> AbstractContextManager[Shared]:
@@ -120,12 +131,16 @@ class Engine(Protocol):
         gather: Callable[[G, Iterator[Piece]], pa.Table],
         tasks: Sequence[T],
         groups: Sequence[G],
+        on_task: OnTask | None = None,
     ) -> pa.Table:
         """Run ``scatter`` on each task and send its pieces to groups; then run ``gather`` on each group.
 
         ``gather(groups[i], pieces of group i)`` runs once for each group with a piece. It gets an iterator of the
         pieces by ascending ``(order, sending task, position)``, their ``data`` as buffers. The result is the
         concatenation of the results of ``gather``, in the order of the groups.
+
+        Args:
+            on_task: as in ``run``; the tasks of groups have the numbers after those of ``tasks``.
         """
 
     def write(self, data: Any, target: WriteTarget) -> pa.Table:

@@ -19,6 +19,7 @@ from lakehouse_lib.fleet.runs import RunRecord, StepRecord
 from lakehouse_lib.fleet.table_run import MaintainedTable, append, maintain_table, step_record
 from lakehouse_lib.fleet.work_order import WorkOrder, orders_of
 from lakehouse_lib.log import clock
+from lakehouse_lib.progress import OnProgress
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.threads import in_order
 from lakehouse_lib.transaction.commit_properties import CommitProperties
@@ -112,6 +113,7 @@ def maintain(
     commit_properties: CommitProperties | None = None,
     on_plan: Callable[[FleetPlan], None] | None = None,
     on_step: Callable[[StepRecord], None] | None = None,
+    observer: Callable[[Step], OnProgress | None] | None = None,
 ) -> list[StepRecord]:
     """Plan a maintenance run, run its steps, and record each. A step that fails does not stop the others.
 
@@ -121,6 +123,7 @@ def maintain(
         record: where the steps are recorded; None: nowhere.
         on_plan: called with the plan, before its first step.
         on_step: called with the record of each step that was run.
+        observer: makes the observer of a step's progress, when the step begins.
 
     Returns:
         The steps that were run or have failed, in order. A table that could not be planned has a failed step with the
@@ -133,7 +136,15 @@ def maintain(
     if on_plan is not None:
         on_plan(fleet)
     append(record, fleet.deferred())
-    return carry_out(fleet.orders(), tables, engine, record, commit_properties=commit_properties, on_step=on_step)
+    return carry_out(
+        fleet.orders(),
+        tables,
+        engine,
+        record,
+        commit_properties=commit_properties,
+        on_step=on_step,
+        observer=observer,
+    )
 
 
 def carry_out(
@@ -144,6 +155,7 @@ def carry_out(
     *,
     commit_properties: CommitProperties | None = None,
     on_step: Callable[[StepRecord], None] | None = None,
+    observer: Callable[[Step], OnProgress | None] | None = None,
 ) -> list[StepRecord]:
     """Carry out the work orders of a plan, one table after the other; see ``maintain_table``.
 
@@ -171,5 +183,6 @@ def carry_out(
             corrections=corrections,
             commit_properties=commit_properties,
             on_step=on_step,
+            observer=observer,
         )
     ]

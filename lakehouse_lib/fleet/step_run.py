@@ -18,6 +18,7 @@ from lakehouse_lib.fleet.runs import StepRecord
 from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.segment import sort_listing
 from lakehouse_lib.operations.results import ChangeResult, CleanupResult, OperationResult
+from lakehouse_lib.progress import OnProgress
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction.commit_properties import CommitProperties
@@ -35,19 +36,20 @@ def run_step(
     engine: Callable[[], Engine],
     commit_properties: CommitProperties | None = None,
     on_deleted: Callable[[pa.Table], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> StepRecord:
     """Run a step on the latest version of its table, and measure its effect. If it fails, the record has the error.
 
     Args:
         entry: the record of the step before it is run.
         engine: makes the engine; called only for a step that reads data files.
-        on_deleted: see ``operations.vacuum``.
+        on_deleted, on_progress: see ``operations.vacuum``.
     """
     started = time.monotonic()
     try:
-        result, effect = _run(step, store, engine, commit_properties, on_deleted)
+        result, effect = _run(step, store, engine, commit_properties, on_deleted, on_progress)
     except DeltaError as error:
-        logger.warning("%s of %s failed: %s", step.verb, step.table, error)
+        logger.info("%s of %s failed: %s", step.verb, step.table, error)  # the caller reports the record
         return replace(
             entry,
             status="failed",
@@ -66,6 +68,7 @@ def _run(
     engine: Callable[[], Engine],
     properties: CommitProperties | None,
     on_deleted: Callable[[pa.Table], None] | None,
+    on_progress: OnProgress | None,
 ) -> tuple[OperationResult, Effect]:
     snapshot = load_snapshot(store)
     result: Any
@@ -74,14 +77,24 @@ def _run(
         from lakehouse_lib.operations.optimize.compact import compact
 
         result = compact(
-            snapshot, engine(), **step.arguments, min_commit_interval=interval, commit_properties=properties
+            snapshot,
+            engine(),
+            **step.arguments,
+            min_commit_interval=interval,
+            commit_properties=properties,
+            on_progress=on_progress,
         )
         return result, _rewritten(result.metrics)
     if step.verb == "z_order":
         from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 
         result = z_order(
-            snapshot, engine(), **step.arguments, min_commit_interval=interval, commit_properties=properties
+            snapshot,
+            engine(),
+            **step.arguments,
+            min_commit_interval=interval,
+            commit_properties=properties,
+            on_progress=on_progress,
         )
         return result, _z_ordered(store, result, step.arguments["columns"])
     if step.verb == "compute_statistics":
@@ -100,7 +113,14 @@ def _run(
     if step.verb == "vacuum":
         from lakehouse_lib.operations.vacuum import vacuum
 
-        result = vacuum(snapshot, dry_run=False, **step.arguments, commit_properties=properties, on_deleted=on_deleted)
+        result = vacuum(
+            snapshot,
+            dry_run=False,
+            **step.arguments,
+            commit_properties=properties,
+            on_deleted=on_deleted,
+            on_progress=on_progress,
+        )
         return result, Effect(
             files_removed=int(result.metrics["numDeletedFiles"]), bytes_freed=int(result.metrics["sizeOfDataToDelete"])
         )

@@ -23,6 +23,7 @@ from lakehouse_lib.fleet.runs import RunRecord, Status, StepRecord
 from lakehouse_lib.fleet.step_run import run_step
 from lakehouse_lib.fleet.work_order import WorkOrder
 from lakehouse_lib.log import clock
+from lakehouse_lib.progress import OnProgress
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import ObjectStore, open_store
 from lakehouse_lib.transaction.commit_properties import CommitProperties
@@ -63,6 +64,7 @@ def maintain_table(
     corrections: Corrections | None = None,
     commit_properties: CommitProperties | None = None,
     on_step: Callable[[StepRecord], None] | None = None,
+    observer: Callable[[Step], OnProgress | None] | None = None,
 ) -> list[StepRecord]:
     """Carry out a work order on the latest version of its table, and record each step.
 
@@ -75,6 +77,7 @@ def maintain_table(
         record: where the steps are recorded, and where the lease of the table is; None: nowhere, without a lease.
         corrections: by earlier runs; None: read from the record.
         on_step: called with the record of each step that was run.
+        observer: makes the observer of a step's progress, when the step begins.
 
     Returns:
         The steps that were run or have failed, in order. If the table cannot be opened, or if another process maintains
@@ -97,7 +100,8 @@ def maintain_table(
 
     def run(step: Step) -> StepRecord:
         entry = step_record(order.run, order.planned_at, step)
-        return run_step(entry, step, table.store, engine, commit_properties, note_deleted)
+        on_progress = None if observer is None else observer(step)
+        return run_step(entry, step, table.store, engine, commit_properties, note_deleted, on_progress)
 
     with ExitStack() as stack:
         try:

@@ -29,10 +29,12 @@ from lakehouse_lib.operations.unneeded_files.recorded_files import recorded_file
 from lakehouse_lib.operations.unneeded_files.removed_objects import (
     change_file_paths,
     first_version_to_read,
+    is_listing_cheaper,
     removed_objects,
     removes_below_checkpoint,
 )
 from lakehouse_lib.operations.unneeded_files.scan import ScannedFolder, scan_table
+from lakehouse_lib.progress import Counter, OnProgress
 from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION, SET_BY
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.transaction import CommitProperties
@@ -56,6 +58,7 @@ def vacuum(
     files_per_second: float | None = None,
     inventory: Inventory | None = None,
     now: datetime | None = None,
+    on_progress: OnProgress | None = None,
 ) -> VacuumResult:
     """Delete the files that neither the latest version nor a reader within the retention needs.
 
@@ -74,18 +77,20 @@ def vacuum(
         enforce_retention_duration: refuse fewer hours than the table's retention.
         full: list the table, and delete old files without a log entry, too; False: only files that commits have
             removed since the last vacuum, and change files of these commits that are older than the retention. These
-            files are read from the log, without a listing of the table. If some of these commits were cleaned up, their
-            files stay, with a warning.
+            files are read from the log, without a listing of the table, unless they are so many in a remote store that
+            a listing takes fewer requests. If some of these commits were cleaned up, their files stay, with a warning.
         keep_versions: keep all files of these versions.
         commit_properties: the properties of both commits.
         on_deleted: called with the deleted files (OBJECT_SCHEMA), at most 100,000 at a time, after their deletion. If
             it raises an error, the vacuum stops.
         files_per_second: the most files that are deleted in a second; None: no limit.
-        inventory: a list of the stored objects, in place of a listing of the table: the paths of Parquet files or of
-            CSV files with a header, such as the inventory of a bucket, or an Arrow reader. Columns: ``key`` (in the
-            bucket) or ``path`` (a location, or relative to the table), ``size`` and ``last_modified_date``.
+        inventory: a list of the stored objects, in place of a listing of the table: the ``manifest.json`` of a bucket's
+            inventory, Parquet files or CSV files with a header, or an Arrow reader. Columns: ``key`` (in the bucket) or
+            ``path`` (a location, or relative to the table), ``size`` and ``last_modified_date``.
         now: the moment from which the retention is counted back; None: this machine's clock, which must not be ahead of
             the store's clock unless it is a dry run.
+        on_progress: called while objects are listed, and after each deletion. A vacuum deletes 100,000 files at once,
+            and fewer with ``files_per_second``.
 
     Returns:
         The first 100,000 paths. Metrics: numFilesToDelete, sizeOfDataToDelete, numDeletedFiles, numListCalls.
@@ -166,10 +171,11 @@ def vacuum(
         commit_properties,
         on_deleted,
         files_per_second,
+        None if on_progress is None or dry_run else Counter("deleted files", on_progress),
     )
     outcome = Outcome(deletion, dry_run)
     list_calls = store.list_calls
-    for folder in _folders(needs, inventory, full=full):
+    for folder in _folders(needs, inventory, full=full, on_progress=on_progress):
         outcome.take(folder)
     list_calls = store.list_calls - list_calls
     current = newest(latest) if full else latest  # files that were committed during the listing are live
@@ -192,10 +198,15 @@ def vacuum(
     return VacuumResult(store.root, latest.version, version, metrics, dry_run, retention_hours, tuple(outcome.paths))
 
 
-def _folders(needs: FileNeeds, inventory: Inventory | None, *, full: bool) -> Iterable[ScannedFolder]:
+def _folders(
+    needs: FileNeeds, inventory: Inventory | None, *, full: bool, on_progress: OnProgress | None
+) -> Iterable[ScannedFolder]:
     if inventory is not None:
         return [inventory_objects(inventory, needs)]
-    return scan_table(needs.store, needs) if full else [removed_objects(needs)]
+    if not full and not is_listing_cheaper(needs):
+        return [removed_objects(needs)]
+    counter = None if on_progress is None else Counter("listed objects", on_progress)
+    return scan_table(needs.store, needs, None if counter is None else counter.add)
 
 
 def _remember(latest: Snapshot, cutoff: int, *, most: int) -> None:

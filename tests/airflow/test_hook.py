@@ -1,10 +1,12 @@
 """The hook: a table's location, and whether its rows have changed."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 from deltalake import DeltaTable, write_deltalake
@@ -21,6 +23,7 @@ from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
 from lakehouse_lib.fleet.registry import RegistryError
 from lakehouse_lib.log import segment
 from lakehouse_lib.store import ObjectStore
+from spark_jobs.command_line import file_option
 from tests.table_builder import longs
 
 
@@ -79,6 +82,13 @@ def test_operators_take_a_table_below_the_connections_root(below_the_root: Path,
     assert optimize.arguments(LakehouseHook()) == [f"--table={below_the_root}"]
     z_order = LakehouseZOrderOperator(task_id="t", table="raw", columns=["o_custkey"])
     assert z_order.arguments(LakehouseHook()) == [f"--table={below_the_root}", "--columns=o_custkey"]
+    for operator in (
+        LakehouseOptimizeOperator(task_id="t", table="raw", where="day = '2026-11-01'"),
+        LakehouseZOrderOperator(task_id="t", table="raw", columns=["o_custkey"], where="day = '2026-11-01'"),
+    ):
+        assert operator.private_files(LakehouseHook()) == {"where_file": "day = '2026-11-01'"}
+        assert file_option(operator.job_parameters, "where_file") == "--where-file"
+        assert "where" in operator.template_fields
     with pytest.raises(AirflowFailException, match=r"'raw' is not in the registry.*; give columns"):
         LakehouseZOrderOperator(task_id="t", table="raw").execute({})
 
@@ -162,6 +172,19 @@ def test_vacuum_takes_the_registrys_retention_and_protects_by_default(orders: Pa
     dry = LakehouseVacuumOperator(task_id="t", table="orders", dry_run=True).execute({})
     assert (dry["files_deleted"], dry["dry_run"]) == (2, True)
     assert set(orders.glob("*.parquet")) == files
+    (orders / "leftover.parquet").write_bytes(b"1")
+    os.utime(orders / "leftover.parquet", (0, 0))
+    listed = {"path": ["leftover.parquet"], "size": [1], "last_modified_date": ["2026-01-01T00:00:00Z"]}
+    pa.csv.write_csv(pa.table(listed), orders.parent / "list.csv")
+    for arguments, count in (
+        ({}, 3),
+        ({"full": False}, 2),
+        ({"full": False, "keep_versions": [0]}, 1),
+        ({"inventory": str(orders.parent / "list.csv"), "files_per_second": 50}, 1),
+    ):
+        dry = LakehouseVacuumOperator(task_id="t", table="orders", dry_run=True, **arguments)
+        assert dry.execute({})["files_deleted"] == count
+    (orders / "leftover.parquet").unlink()
     assert LakehouseVacuumOperator(task_id="t", table="orders").execute({})["files_deleted"] == 2
     assert len(set(orders.glob("*.parquet"))) == 1
 

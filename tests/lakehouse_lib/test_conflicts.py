@@ -244,9 +244,9 @@ def test_a_delete_is_planned_anew_on_what_a_compaction_and_an_append_have_left(t
     looked_into = []
 
     class Watching(ArrowEngine):
-        def run(self, function, tasks):
+        def run(self, function, tasks, on_task=None):
             looked_into.append(sum(len(task.files) for task in tasks))
-            return super().run(function, tasks)
+            return super().run(function, tasks, on_task)
 
     result = delete(before, parse("id = 1 or id = 20", before.schema), Watching())
     assert rows_of(path) == [0, 2, 10, 11, 21, 30, 31]

@@ -35,11 +35,13 @@ VALUES: dict[str, Any] = {
     "inputs": [("a", "/x=y"), ("b", "s3://b/c")],
     "integer": -3,
     "location": "s3://a/b=c",
+    "locations": ["s3://a/b=c", "-d"],
     "names": ("a", "b"),
     "seconds": 1.5,
     "text": "-",
     "texts": {"a": "-b"},
     "version": "-",
+    "versions": (3, 7),
 }
 
 
@@ -68,6 +70,7 @@ def test_the_function_takes_the_parameters(operation: TableOperation) -> None:
     named = {parameter.keyword or parameter.name for parameter in operation.parameters} - {"table"}
     assert named <= set(taken)
     assert ("engine" in taken) == operation.moves_bytes
+    assert ("on_progress" in taken) == operation.has_progress
     assert operation.parameters[0].name == "table"
 
 
@@ -147,7 +150,9 @@ def test_a_condition_may_be_in_a_file(tmp_path: Path) -> None:
 def test_a_name_that_a_job_does_not_have_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="the parameter is 'tabel'; expected one of table, target_file_size"):
         command_line(PARAMETERS["compact"], {"tabel": "t"})
-    with pytest.raises(InvalidArgumentError, match="'predicate_file'; expected one of storage_options_file"):
+    with pytest.raises(
+        InvalidArgumentError, match="'predicate_file'; expected one of where_file, storage_options_file"
+    ):
         file_option(PARAMETERS["compact"], "predicate_file")
 
 

@@ -9,7 +9,7 @@ from lakehouse_lib.catalogue import COMPACT, Z_ORDER, Parameter
 from lakehouse_lib.cli.command import Command, Report, UsageError, add_exit_code
 from lakehouse_lib.cli.fleet_plan import RECORDS
 from lakehouse_lib.cli.storage_options import options_for
-from lakehouse_lib.cli.tables import add_tables, on_tables, registry_of, with_policy
+from lakehouse_lib.cli.tables import TableResults, add_tables, on_tables, registry_of, with_policy
 from lakehouse_lib.command_options import add_optional, add_parameter
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def run(arguments: Namespace) -> Report:
             for name, result in tables.good:
                 _show_table(terminal, name, result)
         else:
-            _show_fleet(terminal, tables.good)
+            _show_fleet(terminal, tables)
 
     has_work = any(result["due"] for _, result in tables.good)
     return Report(tables.document("health"), show, tables.errors, has_work)
@@ -148,13 +148,22 @@ def _writer_text(writer: dict[str, Any]) -> str:
     return operation if name is None else f"{operation} by {name}"
 
 
-def _show_fleet(terminal: Terminal, tables: list[tuple[str, dict[str, Any]]]) -> None:
+def _show_fleet(terminal: Terminal, tables: TableResults) -> None:
+    """A row for each table; one that cannot be read has the code of its error instead of numbers."""
     from lakehouse_lib.cli.terminal import Size
 
+    def due(health: dict[str, Any]) -> Any:
+        return [step["verb"] for step in health["due"]] if health["not_maintained"] is None else "not maintained"
+
     titles = ("table", "score", "version", "files", "size", "small files", "past retention", "commits to replay", "due")
-    rows = [
-        (
-            name,
+    rows: list[tuple[Any, ...]] = []
+    for each in tables.results:
+        health = each.result
+        if health is None:
+            rows.append((each.table.name, *[None] * (len(titles) - 2), each.error and each.error.code))
+            continue
+        row = (
+            each.table.name,
             health["score"]["points"],
             health["version"],
             health["files"],
@@ -162,10 +171,9 @@ def _show_fleet(terminal: Terminal, tables: list[tuple[str, dict[str, Any]]]) ->
             health["small_files"],
             Size(health["reclaimable_bytes"]),
             health["commits_since_checkpoint"],
-            [step["verb"] for step in health["due"]] if health["not_maintained"] is None else "not maintained",
+            due(health),
         )
-        for name, health in tables
-    ]
+        rows.append(row)
     terminal.rows(titles, rows)
 
 

@@ -15,7 +15,9 @@ from lakehouse_lib.errors import DeltaError
 if TYPE_CHECKING:
     from lakehouse_lib.cli.terminal import Terminal
     from lakehouse_lib.fleet.maintenance import FleetPlan
+    from lakehouse_lib.fleet.planner.step import Step
     from lakehouse_lib.fleet.runs import StepRecord
+    from lakehouse_lib.progress import OnProgress
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -40,7 +42,12 @@ def run(arguments: Namespace) -> Report:
         def on_step(entry: StepRecord) -> None:
             bar.advance(f"{entry.verb} of {entry.table}", entry.cost)
 
-        records = maintain(work.tables, work.budget, engine, work.record, on_plan=on_plan, on_step=on_step)
+        def observer(step: Step) -> OnProgress | None:
+            return bar.observer(f"{step.verb} of {step.table}")
+
+        records = maintain(
+            work.tables, work.budget, engine, work.record, on_plan=on_plan, on_step=on_step, observer=observer
+        )
     entries = [entry.to_dict() for entry in records]
     errors = [
         (
@@ -76,7 +83,8 @@ def _show(terminal: Terminal, entries: Sequence[dict[str, Any]]) -> None:
                 effect["seconds"],
             )
         )
-        rows.append((entry["table"], entry["verb"], entry["status"], *numbers))
+        status = entry["status"] if entry["error_code"] is None else f"{entry['status']}: {entry['error_code']}"
+        rows.append((entry["table"], entry["verb"], status, *numbers))
     terminal.rows(titles, rows)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse_lib.catalogue import COMPACT
 from lakehouse_lib.cli.command import Command, Report, add_exit_code, add_run
 from lakehouse_lib.cli.engines import add_engine
-from lakehouse_lib.cli.rewriting import rewrite
+from lakehouse_lib.cli.rewriting import partitions_of, rewrite
 from lakehouse_lib.cli.tables import add_tables
 from lakehouse_lib.command_options import add_optional
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 def configure(parser: ArgumentParser) -> None:
     add_tables(parser)
-    add_optional(parser, COMPACT, "target_file_size")
+    for name in ("target_file_size", "where"):
+        add_optional(parser, COMPACT, name)
     add_engine(parser)
     add_run(parser, "rewrite the files")
     add_exit_code(parser)
@@ -40,10 +41,10 @@ def run(arguments: Namespace) -> Report:
         from lakehouse_lib.fleet.planner.rewrites import rewrite_step
 
         policy = replace(table.policy, verbs=("optimize",), target_file_size=size(table))
-        return rewrite_step(table.name, snapshot, policy)
+        return rewrite_step(table.name, snapshot, policy, partitions_of(arguments, snapshot))
 
     def values(table: MaintainedTable) -> Mapping[str, Any]:
-        return {"target_file_size": size(table)}
+        return {"target_file_size": size(table), "where": arguments.where}
 
     return rewrite(arguments, COMPACT, predict, values)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.catalogue import VACUUM
 from lakehouse_lib.cli.command import Command, Report, add_exit_code, add_run
+from lakehouse_lib.cli.progress import progress
 from lakehouse_lib.cli.tables import add_tables, on_tables
 from lakehouse_lib.command_options import add_parameter
 
@@ -22,6 +23,7 @@ def configure(parser: ArgumentParser) -> None:
     add_tables(parser)
     for parameter in _PARAMETERS:
         add_parameter(parser, parameter)
+    parser.set_defaults(full=None)  # the policy of the registry decides
     add_run(parser, "delete the files")
     add_exit_code(parser)
 
@@ -33,13 +35,20 @@ def run(arguments: Namespace) -> Report:
         from lakehouse_lib.snapshot import load_snapshot
 
         values = {parameter.name: getattr(arguments, parameter.name) for parameter in _PARAMETERS}
-        if values["retention_hours"] is None:
-            values["retention_hours"] = table.policy.retention_hours
-        values["enforce_retention_duration"] &= table.policy.enforce_retention
+        policy = table.policy
+        own = {
+            "retention_hours": policy.retention_hours,
+            "full": policy.full_vacuum or values["inventory"] is not None,
+            "files_per_second": policy.files_per_second,
+        }
+        values |= {name: value for name, value in own.items() if values[name] is None}
+        values["enforce_retention_duration"] &= policy.enforce_retention
+        values["on_progress"] = bar.observer(table.name) if arguments.run else None
         result: dict[str, Any] = VACUUM.run(load_snapshot(table.store), dry_run=not arguments.run, **values).to_dict()
         return result
 
-    tables = on_tables(arguments, work, changes=arguments.run)
+    with progress("tables") as bar:
+        tables = on_tables(arguments, work, changes=arguments.run, bar=bar)
 
     def show(terminal: Terminal) -> None:
         from lakehouse_lib.cli.terminal import size_text

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse_lib.catalogue import Z_ORDER
 from lakehouse_lib.cli.command import Command, Report, add_exit_code, add_run
 from lakehouse_lib.cli.engines import add_engine
-from lakehouse_lib.cli.rewriting import rewrite
+from lakehouse_lib.cli.rewriting import partitions_of, rewrite
 from lakehouse_lib.cli.tables import add_tables, with_policy
 from lakehouse_lib.command_options import add_optional
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def configure(parser: ArgumentParser) -> None:
     add_tables(parser)
-    for name in ("columns", "target_file_size", "full"):
+    for name in ("columns", "target_file_size", "full", "where"):
         add_optional(parser, Z_ORDER, name)
     add_engine(parser)
     add_run(parser, "rewrite the files")
@@ -43,10 +43,11 @@ def run(arguments: Namespace) -> Report:
         from lakehouse_lib.operations.optimize.z_order.z_order import check_columns
 
         policy = policy_of(table)
-        columns = check_columns(snapshot, policy.cluster_by or None, None)
+        partitions = partitions_of(arguments, snapshot)
+        columns = check_columns(snapshot, policy.cluster_by or None, partitions)
         if not arguments.full:
-            return rewrite_step(table.name, snapshot, replace(policy, verbs=("z_order",)))
-        files = snapshot.file_columns(["size"])
+            return rewrite_step(table.name, snapshot, replace(policy, verbs=("z_order",)), partitions)
+        files = snapshot.prune(partitions, ["size"])
         size = total_size(files)
         effect = Effect(files_removed=len(files), bytes_read=size, bytes_written=size)
         reason = f"--full rewrites all {len(files)} files"
@@ -58,6 +59,7 @@ def run(arguments: Namespace) -> Report:
             "columns": policy.cluster_by or None,
             "target_file_size": policy.target_file_size,
             "full": arguments.full,
+            "where": arguments.where,
         }
 
     return rewrite(arguments, Z_ORDER, predict, values)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from lakehouse_lib.engine.base import Piece, WriteTarget
+from lakehouse_lib.engine.base import OnTask, Piece, WriteTarget, after
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, match_rows, match_tasks
 from lakehouse_lib.engine.parquet.scan import Scan
@@ -30,6 +30,7 @@ from lakehouse_lib.threads import in_order
 
 T = TypeVar("T")
 G = TypeVar("G")
+R = TypeVar("R")
 
 _PIECES_IN_MEMORY = 512 << 20
 _BATCH_ROWS = 1 << 16
@@ -58,10 +59,10 @@ class ArrowEngine:
     def __repr__(self) -> str:
         return f"ArrowEngine(parallelism={self.parallelism})"
 
-    def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T]) -> pa.Table:
+    def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T], on_task: OnTask | None = None) -> pa.Table:
         if not tasks:
             return pa.Table.from_batches([], FILE_SCHEMA)
-        return pa.concat_tables(in_order(function, tasks, self.parallelism))
+        return pa.concat_tables(_results(function, tasks, self.parallelism, on_task))
 
     def share(self, value: Any) -> AbstractContextManager[Shared]:
         return nullcontext(InTask(value))
@@ -72,16 +73,23 @@ class ArrowEngine:
         gather: Callable[[G, Iterator[Piece]], pa.Table],
         tasks: Sequence[T],
         groups: Sequence[G],
+        on_task: OnTask | None = None,
     ) -> pa.Table:
         with scratch_folder() as folder:
             pieces = _Pieces(Path(folder), len(groups))
-            for _ in in_order(
-                lambda task: pieces.collect(task[0], scatter(task[1])), enumerate(tasks), self.parallelism
+            numbers = range(len(tasks))
+            for _ in _results(
+                lambda number: pieces.collect(number, scatter(tasks[number])), numbers, self.parallelism, on_task
             ):
                 pass
             filled_groups = [number for number in range(len(groups)) if pieces.has(number)]
             results = list(
-                in_order(lambda number: gather(groups[number], pieces.drain(number)), filled_groups, self.parallelism)
+                _results(
+                    lambda number: gather(groups[number], pieces.drain(number)),
+                    filled_groups,
+                    self.parallelism,
+                    after(len(tasks), on_task),
+                )
             )
         return pa.concat_tables(results) if results else pa.Table.from_batches([], FILE_SCHEMA)
 
@@ -125,6 +133,19 @@ class ArrowEngine:
         # The rows keep the order of the files. At most ``parallelism`` row groups are decoded ahead, to bound memory.
         batches = in_order(lambda load: load().to_batches(_BATCH_ROWS), loads, self.parallelism, ahead=self.parallelism)
         return pa.RecordBatchReader.from_batches(scan.result_schema, chain.from_iterable(batches))
+
+
+def _results(function: Callable[[T], R], items: Sequence[T], threads: int, on_task: OnTask | None) -> Iterator[R]:
+    """The results of a function in threads, in the order of the items; ``on_task`` gets their places."""
+    if on_task is None:
+        return in_order(function, items, threads)
+
+    def observed(place: int) -> R:
+        result = function(items[place])
+        on_task(place)
+        return result
+
+    return in_order(observed, range(len(items)), threads)
 
 
 @dataclass(frozen=True)

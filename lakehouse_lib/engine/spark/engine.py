@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from lakehouse_lib.arrow.types import nullable
-from lakehouse_lib.engine.base import Piece, WriteTarget
+from lakehouse_lib.engine.base import OnTask, Piece, WriteTarget, after
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, match_rows, match_tasks
 from lakehouse_lib.engine.parquet.scan import Scan
@@ -26,6 +26,7 @@ from lakehouse_lib.engine.shared import InScratchFile, InTask, Shared
 from lakehouse_lib.engine.spark import workers
 from lakehouse_lib.engine.spark.columns import as_schema, struct_type
 from lakehouse_lib.engine.spark.disk_exchange import ScatterToDisk, by_group, gather_from_disk, scatter_to_disk
+from lakehouse_lib.engine.spark.observed_tasks import observed
 from lakehouse_lib.engine.spark.read import matching, reading
 from lakehouse_lib.engine.spark.session_settings import session_settings
 from lakehouse_lib.engine.spark.tasks import PIECES, RESULTS, gather_pieces, group_rows, run_tasks, scatter_pieces
@@ -89,11 +90,11 @@ class SparkEngine:
         """The folder of Spark's shuffle files. Its disk must have room for all pieces of an exchange."""
         return str(self.spark.conf.get("spark.local.dir", tempfile.gettempdir())).split(",")[0]
 
-    def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T]) -> pa.Table:
+    def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T], on_task: OnTask | None = None) -> pa.Table:
         if not tasks:
             return pa.Table.from_batches([], FILE_SCHEMA)
-        with spark_failures():
-            return self._results(self._tasks(function, tasks).mapInArrow(run_tasks, RESULTS))
+        with spark_failures(), observed(self.spark, run_tasks, on_task) as run:
+            return self._results(self._tasks(function, tasks).mapInArrow(run, RESULTS))
 
     @contextmanager
     def share(self, value: Any) -> Iterator[Shared]:
@@ -109,17 +110,22 @@ class SparkEngine:
         gather: Callable[[G, Iterator[Piece]], pa.Table],
         tasks: Sequence[T],
         groups: Sequence[G],
+        on_task: OnTask | None = None,
     ) -> pa.Table:
         if not tasks or not groups:
             return pa.Table.from_batches([], FILE_SCHEMA)
         if self.shares_disk:
-            return self._exchange_on_disk(scatter, gather, tasks, groups)
+            return self._exchange_on_disk(scatter, gather, tasks, groups, on_task)
         targets = self.spark.createDataFrame(group_rows([pickle.dumps((gather, group)) for group in groups]), PIECES)
-        with spark_failures():
-            pieces = self._tasks(scatter, tasks).mapInArrow(scatter_pieces, PIECES)
+        with (
+            spark_failures(),
+            observed(self.spark, scatter_pieces, on_task) as send,
+            observed(self.spark, gather_pieces, after(len(tasks), on_task)) as receive,
+        ):
+            pieces = self._tasks(scatter, tasks).mapInArrow(send, PIECES)
             placed = targets.unionAll(pieces).repartitionById(len(groups), "group")
             ordered = placed.sortWithinPartitions("group", "ord", "task", "position")
-            return self._results(ordered.mapInArrow(gather_pieces, RESULTS))
+            return self._results(ordered.mapInArrow(receive, RESULTS))
 
     def _exchange_on_disk(
         self,
@@ -127,10 +133,12 @@ class SparkEngine:
         gather: Callable[[G, Iterator[Piece]], pa.Table],
         tasks: Sequence[T],
         groups: Sequence[G],
+        on_task: OnTask | None,
     ) -> pa.Table:
         with scratch_folder(self.local_folder) as folder:
             sent = [ScatterToDisk(scatter, task, number, folder) for number, task in enumerate(tasks)]
-            return self.run(gather_from_disk, by_group(self.run(scatter_to_disk, sent), gather, groups))
+            index = self.run(scatter_to_disk, sent, on_task)
+            return self.run(gather_from_disk, by_group(index, gather, groups), after(len(tasks), on_task))
 
     def write(self, data: Any, target: WriteTarget) -> pa.Table:
         rows = incoming(data)

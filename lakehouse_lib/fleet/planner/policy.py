@@ -21,6 +21,8 @@ class Policy:
         priority: multiplies the gain of this table's steps, and ``payback_queries``.
         payback_queries: a step is planned if ``payback_queries * priority`` queries save what it costs, or if it is
             overdue.
+        full_vacuum: vacuum lists the table, and deletes files without a log entry, too.
+        files_per_second: the most files that vacuum deletes in a second; None: no limit.
     """
 
     verbs: tuple[Verb, ...] = VERBS
@@ -30,3 +32,5 @@ class Policy:
     enforce_retention: bool = True
     priority: float = 1.0
     payback_queries: float = 100.0
+    full_vacuum: bool = True
+    files_per_second: float | None = None

@@ -14,17 +14,18 @@ from lakehouse_lib.operations.optimize.z_order.selection import Part
 from lakehouse_lib.snapshot import Snapshot
 
 
-def query_cost(snapshot: Snapshot, columns: Sequence[str] = ()) -> int:
+def query_cost(snapshot: Snapshot, columns: Sequence[str] = (), files: pa.Table | None = None) -> int:
     """The bytes that a query of a version reads. Each file that it opens counts as ``OPEN_BYTES``.
 
     Args:
         columns: the query reads one value of one of these columns, and the result is the mean over the columns. Without
             columns the query scans the table.
+        files: a files table of the version, the only files that the query may read; None: all of its files.
     """
-    sizes = numbers_of(snapshot.file_columns(["size"])["size"], np.int64)
+    sizes = numbers_of((snapshot.file_columns(["size"]) if files is None else files)["size"], np.int64)
     if not len(sizes) or not columns:
         return int(sizes.sum()) + len(sizes) * OPEN_BYTES
-    return int(np.mean(list(depths(snapshot, columns).values())) * (sizes.mean() + OPEN_BYTES))
+    return int(np.mean(list(depths(snapshot, columns, files).values())) * (sizes.mean() + OPEN_BYTES))
 
 
 def depths(snapshot: Snapshot, columns: Sequence[str], files: pa.Table | None = None) -> Mapping[str, float]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import numbers_of
+from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.planner.query_cost import clustered_cost, query_cost
 from lakehouse_lib.fleet.planner.step import OPEN_BYTES, Effect, Parts, Step
@@ -23,15 +24,21 @@ from lakehouse_lib.snapshot import Snapshot
 Rows = NDArray[np.int64]
 
 
-def rewrite_step(table: str, snapshot: Snapshot, policy: Policy) -> Step | None:
+def rewrite_step(table: str, snapshot: Snapshot, policy: Policy, partitions: Predicate | None = None) -> Step | None:
     """The step that rewrites files of a version: ``z_order`` if the policy or the table has columns, else ``optimize``.
 
     Files that will be Z-ordered are not merged first. None: no file needs to be rewritten.
+
+    Args:
+        partitions: a predicate on partition columns; None: all partitions.
+
+    Raises:
+        InvalidArgumentError: ``partitions`` refers to another column, or a column cannot be Z-ordered.
     """
     columns = policy.cluster_by or default_columns(snapshot)
     if columns and "z_order" in policy.verbs:
-        return _z_order(table, snapshot, policy, columns)
-    return _optimize(table, snapshot, policy) if "optimize" in policy.verbs else None
+        return _z_order(table, snapshot, policy, columns, partitions)
+    return _optimize(table, snapshot, policy, partitions) if "optimize" in policy.verbs else None
 
 
 def statistics_step(table: str, snapshot: Snapshot) -> Step | None:
@@ -50,9 +57,9 @@ def statistics_step(table: str, snapshot: Snapshot) -> Step | None:
     )
 
 
-def _optimize(table: str, snapshot: Snapshot, policy: Policy) -> Step | None:
+def _optimize(table: str, snapshot: Snapshot, policy: Policy, partitions: Predicate | None) -> Step | None:
     target = target_file_size(snapshot.configuration, policy.target_file_size, table=snapshot.store.root)
-    plan = plan_compact(snapshot, target)
+    plan = plan_compact(snapshot, target, partitions)
     if not plan.bins:
         return None
     numbers = np.repeat(np.arange(len(plan.bins)), [len(rows) for rows in plan.bins])
@@ -70,17 +77,19 @@ def _optimize(table: str, snapshot: Snapshot, policy: Policy) -> Step | None:
     )
 
 
-def _z_order(table: str, snapshot: Snapshot, policy: Policy, columns: Sequence[str]) -> Step | None:
-    columns = check_columns(snapshot, columns, None)
+def _z_order(
+    table: str, snapshot: Snapshot, policy: Policy, columns: Sequence[str], partitions: Predicate | None
+) -> Step | None:
+    columns = check_columns(snapshot, columns, partitions)
     target = target_file_size(snapshot.configuration, policy.target_file_size, table=snapshot.store.root)
-    files = snapshot.files
+    files = snapshot.prune(partitions)
     chosen = files_to_z_order(snapshot, files, columns, target).parts
     if not chosen:
         return None
     rows, new_files = [part.rows for part in chosen], np.array([part.files for part in chosen], np.int64)
     numbers = np.repeat(np.arange(len(rows)), [len(part) for part in rows])
     parts = _parts(files, np.concatenate(rows), numbers, new_files)
-    saved = max(0, query_cost(snapshot, columns) - clustered_cost(snapshot, files, columns, chosen))
+    saved = max(0, query_cost(snapshot, columns, files) - clustered_cost(snapshot, files, columns, chosen))
     share = parts.bytes_read / max(int(parts.bytes_read.sum()), 1)
     parts = Parts(
         parts.files_removed, parts.files_added, parts.bytes_read, parts.bytes_written, (saved * share).astype(np.int64)

@@ -66,16 +66,21 @@ def vacuum_step(table: str, snapshot: Snapshot, policy: Policy, now: int) -> Ste
     if reclaimable.since is None:
         return None
     size = total_size(removed)
-    objects = snapshot.file_count + len(snapshot.tombstones) + len(removed)
+    listed = snapshot.file_count + len(snapshot.tombstones) + len(removed) if policy.full_vacuum else 0
     at_least = "at least " if reclaimable.is_partial else ""
     return Step(
         table,
         "vacuum",
         snapshot.version,
-        {"retention_hours": policy.retention_hours, "enforce_retention_duration": policy.enforce_retention},
+        {
+            "retention_hours": policy.retention_hours,
+            "enforce_retention_duration": policy.enforce_retention,
+            "full": policy.full_vacuum,
+            "files_per_second": policy.files_per_second,
+        },
         f"{at_least}{len(removed)} files with {size} bytes were removed longer ago than {retention_ms / _HOUR:g} hours",
         Effect(files_removed=len(removed), bytes_freed=size),
-        requests=_pages(objects) + _pages(len(removed)),
+        requests=_pages(listed) + _pages(len(removed)),
         is_overdue=reclaimable.since <= now - retention_ms - _OVERDUE,
     )
 

@@ -59,10 +59,14 @@ class Source(Strict):
 
 
 class VacuumPolicy(Strict):
-    """The retention of removed files; see ``LakehouseVacuumOperator``."""
+    """The retention of removed files, and how they are deleted; see ``LakehouseVacuumOperator``."""
 
     retention_hours: float | None = Field(default=None, ge=0, description="None: the table's own retention")
     enforce_retention: bool = Field(default=True, description="False permits less than the table's own retention")
+    full: bool = Field(default=True, description="False: do not list the table; files without a log entry stay")
+    files_per_second: float | None = Field(
+        default=None, gt=0, description="the most files that are deleted in a second; None: no limit"
+    )
 
 
 class Maintenance(Strict):
@@ -97,6 +101,8 @@ class Settings(Strict):
             target_file_size=self.target_file_size,
             retention_hours=self.vacuum.retention_hours,
             enforce_retention=self.vacuum.enforce_retention,
+            full_vacuum=self.vacuum.full,
+            files_per_second=self.vacuum.files_per_second,
             **chosen,
         )
 

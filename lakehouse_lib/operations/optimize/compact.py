@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import int64s, numbers_of
-from lakehouse_lib.engine.base import Engine, WriteTarget, is_small
+from lakehouse_lib.engine.base import Engine, WriteTarget, after, is_small
 from lakehouse_lib.engine.parquet.reader import COPIED_COLUMNS, TableReader, copy_reader
 from lakehouse_lib.engine.parquet.writer import DataFileWriter
 from lakehouse_lib.engine.parquet.written_files import files_table
@@ -31,6 +31,8 @@ from lakehouse_lib.operations.optimize.rewrite import (
 )
 from lakehouse_lib.operations.optimize.z_order.tags import TAG_COLUMNS, copy_tags, target_sizes
 from lakehouse_lib.operations.results import ChangeResult
+from lakehouse_lib.progress import Counter, OnProgress
+from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.schema import TableLayout
 from lakehouse_lib.snapshot import Snapshot
@@ -90,7 +92,7 @@ def plan_compact(
         InvalidArgumentError: the predicate refers to a column that is not a partition column.
     """
     check_partition_predicate(snapshot, predicate)
-    files = snapshot.prune(predicate)
+    files = _considered_files(snapshot, predicate)
     codes = partition_codes(files, snapshot.layout)
     bins = compaction_bins(files, codes, target_size)
     if max_bytes is not None and bins:
@@ -100,6 +102,18 @@ def plan_compact(
         bins = tuple(bins[number] for number in parts_within(counts, totals, max_bytes))
     partitions = len(np.unique(codes[[rows[0] for rows in bins]])) if bins else 0
     return CompactPlan(len(files), files, bins, partitions)
+
+
+def _considered_files(snapshot: Snapshot, predicate: Predicate | None) -> pa.Table:
+    """The files from which a compaction chooses, without statistics, which are more than half of the log.
+
+    If a file has a deletion vector, statistics are included, because they have its number of rows.
+    """
+    place = FILE_SCHEMA.get_field_index("stats")
+    files = snapshot.prune(predicate, [name for name in FILE_SCHEMA.names if name != "stats"])
+    if files["deletionVector"].null_count < len(files):
+        return snapshot.prune(predicate)
+    return files.add_column(place, FILE_SCHEMA.field(place), pa.nulls(len(files), pa.string()))
 
 
 def check_partition_predicate(snapshot: Snapshot, predicate: Predicate | None) -> None:
@@ -167,6 +181,7 @@ def compact(
     min_commit_interval: float | None = None,
     writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
+    on_progress: OnProgress | None = None,
 ) -> ChangeResult:
     """Merge files below half of the target size. No row changes, so the commit does not conflict with appends.
 
@@ -185,6 +200,7 @@ def compact(
         min_commit_interval: seconds. Finished bins are committed whenever so many seconds have passed since the last
             commit, and at the end, so that a killed run keeps them. 0: after each group of bins, which has about
             512 MiB for each thread. None: one commit at the end.
+        on_progress: called when a task has merged the files of a bin.
 
     Returns:
         Metrics: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes, executionTimeMs, filesAdded and
@@ -201,7 +217,8 @@ def compact(
     check_commit_interval(min_commit_interval, commit_properties, snapshot.store.root)
     size = target_file_size(snapshot.configuration, target_size, table=snapshot.store.root)
     check_max_bytes(max_bytes, snapshot.store.root)
-    parameters = {"predicate": "[]", "zOrderBy": "[]", "auto": False, "targetSize": size}
+    partitions = "[]" if predicate is None else [predicate.text]
+    parameters = {"predicate": partitions, "zOrderBy": "[]", "auto": False, "targetSize": size}
 
     def attempt(snapshot: Snapshot) -> ChangeResult:
         plan = plan_compact(snapshot, size, predicate, max_bytes)
@@ -209,6 +226,7 @@ def compact(
             *(snapshot, engine, plan, "OPTIMIZE", parameters, started, commit_properties),
             min_commit_interval=min_commit_interval,
             writer_properties=writer_properties,
+            on_progress=on_progress,
         )
 
     return planned_again(snapshot, attempt)
@@ -225,6 +243,7 @@ def rewrite_bins(
     *,
     min_commit_interval: float | None = None,
     writer_properties: WriterProperties | None = None,
+    on_progress: OnProgress | None = None,
 ) -> ChangeResult:
     """Write each bin of a plan into one file, and commit the bins of which no file was removed meanwhile.
 
@@ -239,7 +258,7 @@ def rewrite_bins(
         metrics = rewrite_metrics(plan.considered, nothing, nothing, partitions=0, batches=0, started=started)
         return ChangeResult(snapshot.store.root, snapshot.version, None, metrics)
     target = rewrite_target(snapshot, writer_properties=writer_properties)
-    groups = _finished_groups(plan, target, engine, min_commit_interval)
+    groups = _finished_groups(plan, target, engine, min_commit_interval, on_progress)
     done: list[Rewrite] = []
     for versions, rewrite in commit_groups(
         snapshot, groups, min_commit_interval, operation, parameters, started, commit_properties
@@ -258,18 +277,23 @@ def rewrite_bins(
 
 
 def _finished_groups(
-    plan: CompactPlan, target: WriteTarget, engine: Engine, interval: float | None
+    plan: CompactPlan, target: WriteTarget, engine: Engine, interval: float | None, on_progress: OnProgress | None
 ) -> Iterator[Rewrite]:
     """Write the bins, and yield the rewrite of each group."""
     chosen = plan.files.select([*COPIED_COLUMNS, *TAG_COLUMNS])
     sizes = numbers_of(plan.files["size"], np.int64)
+    totals = np.array([int(sizes[rows].sum()) for rows in plan.bins])
     # The largest bins come first, so that the run does not wait for a large bin at the end.
-    order = np.argsort([-int(sizes[rows].sum()) for rows in plan.bins], kind="stable")
-    work = np.array([int(sizes[rows].sum()) + _OPEN_BYTES * len(rows) for rows in plan.bins])[order]
+    order = np.argsort(-totals, kind="stable")
+    counter = None if on_progress is None else Counter("tasks", on_progress, totals[order])
+    work = (totals + _OPEN_BYTES * np.array([len(rows) for rows in plan.bins]))[order]
     for group in in_groups(work, engine.parallelism, interval):
         numbers = order[group]
         tasks = [CompactTask(int(number), target, chosen.take(int64s(plan.bins[number]))) for number in numbers]
-        yield _rewrite(plan, numbers, engine.run(merge_files, tasks))
+        written = engine.run(merge_files, tasks, None if counter is None else after(int(group[0]), counter.end))
+        if counter is not None and group[-1] == len(order) - 1:
+            counter.finish()
+        yield _rewrite(plan, numbers, written)
 
 
 def _rewrite(plan: CompactPlan, numbers: Rows, written: pa.Table) -> Rewrite:

@@ -17,6 +17,7 @@ from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.operations.unneeded_files.plan import referenced_paths
 from lakehouse_lib.operations.unneeded_files.recorded_files import RecordedFiles, recorded_files
 from lakehouse_lib.operations.unneeded_files.scan import ScannedFolder
+from lakehouse_lib.progress import Counter
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import CommitProperties, OptimisticTransaction, version_of
@@ -38,6 +39,7 @@ class Deletion:
         checks_clock: whether ``moment`` is this machine's clock, which must not be ahead of the store's.
         parameters: of VACUUM START.
         files_per_second: the most files that are deleted in a second; None: no limit.
+        counter: is told of each deletion; None: nobody is.
         latest: the version of VACUUM START or later; None: nothing was deleted yet.
         recorded: the files that pins and clones needed before the last deletion; None: nothing was deleted yet.
         deleted: how many files were deleted.
@@ -51,6 +53,7 @@ class Deletion:
     commit_properties: CommitProperties | None
     on_deleted: Callable[[pa.Table], object] | None
     files_per_second: float | None
+    counter: Counter | None = None
     latest: Snapshot | None = None
     recorded: RecordedFiles | None = None
     deleted: int = 0
@@ -71,7 +74,7 @@ class Deletion:
         self.recorded = recorded_files(self.planned.store, self.moment, self.cutoff)
         changed = self.latest if self.latest.version > self.planned.version + 1 else None
         objects = still_unneeded(objects, changed, self.recorded.paths, self.cutoff)
-        delete_files(self.planned.store, objects, self.files_per_second)
+        delete_files(self.planned.store, objects, self.files_per_second, self.counter)
         self.deleted += len(objects)
         if self.on_deleted is not None:
             self.on_deleted(objects)
@@ -176,18 +179,25 @@ def still_unneeded(objects: pa.Table, changed: Snapshot | None, recorded: pa.Chu
     return objects.filter(pc.invert(pc.is_in(objects["path"], value_set=pa.chunked_array(needed, pa.string()))))
 
 
-def delete_files(store: ObjectStore, objects: pa.Table, files_per_second: float | None = None) -> None:
+def delete_files(
+    store: ObjectStore, objects: pa.Table, files_per_second: float | None = None, counter: Counter | None = None
+) -> None:
     """Delete stored objects (OBJECT_SCHEMA).
 
     Args:
         files_per_second: the most files that are deleted in a second; None: no limit.
+        counter: is told of the files that are deleted.
     """
     if files_per_second is None:
         store.delete_many(objects["path"].to_pylist())
+        if counter is not None:
+            counter.add(len(objects), total_size(objects))
         return
     count = max(1, min(_PATHS_OF_A_REQUEST, int(files_per_second)))
     for position in range(0, len(objects), count):
         begun = time.monotonic()
-        batch = objects["path"].slice(position, count).to_pylist()
-        store.delete_many(batch)
+        batch = objects.slice(position, count)
+        store.delete_many(batch["path"].to_pylist())
+        if counter is not None:
+            counter.add(len(batch), total_size(batch))
         time.sleep(max(0.0, len(batch) / files_per_second - (time.monotonic() - begun)))

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import literal, strings
-from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.operations.listing import OBJECT_SCHEMA, SymbolicLinks, object_batches
+from lakehouse_lib.operations.unneeded_files.inventory_files import bucket_of, inventory_files, refusal
 from lakehouse_lib.operations.unneeded_files.plan import FileNeeds, iceberg_folders
 from lakehouse_lib.operations.unneeded_files.removed_objects import folders_of, links_to, nested_tables_below
 from lakehouse_lib.operations.unneeded_files.scan import ScannedFolder, scan_batches
@@ -23,13 +23,20 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 from lakehouse_lib.store.uris import scheme_prefix
 
-#: An inventory: the path of a Parquet file or a CSV file with a header, several of them, or an Arrow reader.
+#: An inventory: the ``manifest.json`` of a bucket's inventory, a Parquet file or a CSV file with a header, several of
+#: them, or an Arrow reader.
 Inventory: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | pa.RecordBatchReader
 
 _PATHS, _KEYS = ("path",), ("key",)
 _SIZES = ("size", "length")
 _TIMES = ("last_modified_date", "lastmodifieddate", "last_modified", "modificationtime", "modification_time")
-_ROWS = 65_536
+_FLAGS = (
+    ("isdir", False),
+    ("is_latest", True),
+    ("islatest", True),
+    ("is_delete_marker", False),
+    ("isdeletemarker", False),
+)
 _UTC = pa.timestamp("us", "UTC")
 
 
@@ -47,7 +54,7 @@ def inventory_objects(inventory: Inventory, needs: FileNeeds) -> ScannedFolder:
     try:
         scanned = scan_batches(_objects(inventory, store), needs)
     except (pa.ArrowException, OSError) as error:
-        raise _refusal(f"the inventory cannot be read: {error}", store) from error
+        raise refusal(f"the inventory cannot be read: {error}", store) from error
     stored = scan_batches(_stored(scanned, store), needs)
     folders: set[str] = set()
     links: dict[str, str] = {}
@@ -79,15 +86,10 @@ def _objects(inventory: Inventory, store: ObjectStore) -> Iterator[pa.RecordBatc
         for batch in inventory:
             yield from _own(batch, store, is_encoded=False)
         return
-    import pyarrow.dataset as ds
-
-    paths = [inventory] if isinstance(inventory, str | os.PathLike) else inventory
-    for path in [os.fspath(path) for path in paths]:
-        is_csv = path.endswith((".csv", ".csv.gz"))
-        if not is_csv and not path.endswith(".parquet"):
-            raise _refusal(f"the inventory is {excerpt(path)}; expected a .parquet, .csv or .csv.gz file", store)
-        for batch in ds.dataset(path, format="csv" if is_csv else "parquet").to_batches(batch_size=_ROWS):
-            yield from _own(batch, store, is_encoded=is_csv)
+    locations = [inventory] if isinstance(inventory, str | os.PathLike) else inventory
+    for file in inventory_files(locations, store):
+        for batch in file.batches():
+            yield from _own(batch, store, is_encoded=file.is_csv)
 
 
 def _own(batch: pa.RecordBatch, store: ObjectStore, *, is_encoded: bool) -> Iterator[pa.RecordBatch]:
@@ -101,18 +103,18 @@ def _own(batch: pa.RecordBatch, store: ObjectStore, *, is_encoded: bool) -> Iter
     paths = key if key is not None else _column(columns, _PATHS)
     sizes, times = _column(columns, _SIZES), _column(columns, _TIMES)
     if paths is None or sizes is None or times is None:
-        raise _refusal(
+        raise refusal(
             f"the columns of the inventory are {excerpt(', '.join(batch.schema.names))}; "
             "expected key or path, size, and last_modified_date",
             store,
         )
-    paths, bucket = pc.cast(paths, pa.string()), _bucket(store)
+    paths, bucket = pc.cast(paths, pa.string()), bucket_of(store)
     if key is not None:
         if is_encoded:
             paths = file_paths.unquoted(pc.replace_substring(paths, "+", " "))
         paths = _joined(literal(f"{scheme_prefix(store.root)}/{bucket}/" if bucket else "", pa.string()), paths)
     relative, is_own = _relative(paths, store)
-    for name, value in (("isdir", False), ("is_latest", True), ("is_delete_marker", False)):
+    for name, value in _FLAGS:
         if name in columns:
             text = pc.utf8_lower(pc.cast(columns[name], pa.string()))
             flags = pc.equal(text, literal(str(value).lower(), pa.string()))
@@ -148,24 +150,9 @@ def _milliseconds(times: pa.Array) -> pa.Array:
     return pc.cast(pc.cast(times, pa.timestamp("ms", getattr(times.type, "tz", None)), safe=False), pa.int64())
 
 
-def _bucket(store: ObjectStore) -> str:
-    """The bucket of the table; "" for a table on a disk."""
-    prefix = scheme_prefix(store.root)
-    return store.root.removeprefix(prefix).split("/")[1] if prefix else ""
-
-
 def _joined(first: pa.Array | pa.Scalar, second: pa.Array | pa.Scalar) -> pa.Array:
     return pc.binary_join_element_wise(first, second, literal("", pa.string()))
 
 
 def _column(columns: dict[str, Any], names: Sequence[str]) -> Any:
     return next((columns[name] for name in names if name in columns), None)
-
-
-def _refusal(problem: str, store: ObjectStore) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        problem,
-        table=store.root,
-        hint="Pass the paths of local Parquet files, or of CSV files with a header, or an Arrow RecordBatchReader",
-        code="DELTA_INVALID_INVENTORY",
-    )

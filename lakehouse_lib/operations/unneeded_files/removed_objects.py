@@ -22,6 +22,8 @@ from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 
+_OBJECTS_OF_A_PAGE = 1_000
+
 
 def first_version_to_read(latest: Snapshot) -> tuple[int, bool]:
     """The first version whose removed files no vacuum has deleted yet, and whether the log has its commit.
@@ -68,6 +70,16 @@ def change_file_paths(store: ObjectStore, cutoff: int, first: int) -> pa.Array:
     if next(store.walk(file_paths.CHANGE_DATA), None) is None:
         return strings([])
     return file_paths.canonical(logged_change_files(store, cutoff, first)["path"], store)
+
+
+def is_listing_cheaper(needs: FileNeeds) -> bool:
+    """Whether a listing of a remote store takes far fewer requests than one for each removed file.
+
+    A page has 1,000 objects. The table may have more objects than the log knows, so the listing must be ten times
+    cheaper by the log.
+    """
+    pages = (len(needs.needed) + len(needs.expired)) / _OBJECTS_OF_A_PAGE
+    return needs.store.is_remote and len(needs.expired) > 10 * (1 + pages)
 
 
 def removed_objects(needs: FileNeeds) -> ScannedFolder:

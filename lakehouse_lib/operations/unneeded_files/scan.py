@@ -7,7 +7,7 @@ and 8 MiB of unneeded files of each of 17 folders. More unneeded files are in te
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from tempfile import SpooledTemporaryFile
 from typing import Any
@@ -63,37 +63,51 @@ class ScannedFolder:
                 yield pa.Table.from_batches([batch])
 
 
-def scan_table(store: ObjectStore, needs: FileNeeds) -> Iterator[ScannedFolder]:
+def scan_table(
+    store: ObjectStore, needs: FileNeeds, on_listed: Callable[[int], object] | None = None
+) -> Iterator[ScannedFolder]:
     """The unneeded files of a table, folder by folder.
 
     If the store is remote and its first-level folders have many files, they are listed in 16 threads. Then hidden
     folders are not listed.
+
+    Args:
+        on_listed: called with a number of further objects that were listed, from any thread.
 
     Raises:
         StoreError: a name is not UTF-8; a log cannot refer to it.
     """
     folders = needs.visible(store.folders()) if store.is_remote and needs.have_folders() else []
     if len(folders) < 2 or len(needs.needed) < _FILES_A_FOLDER * len(folders):
-        yield scan_objects(store, store.walk(), needs, _ROWS_OF_A_TABLE)
+        yield scan_objects(store, store.walk(), needs, _ROWS_OF_A_TABLE, on_listed)
         return
     by_folder = needs.by_folder()
 
     def scan(folder: str) -> ScannedFolder:
         if not folder:
-            return scan_objects(store, store.list_from(""), by_folder, _ROWS_OF_A_FOLDER)
-        return scan_objects(store, store.walk(folder), by_folder.below(folder), _ROWS_OF_A_FOLDER)
+            return scan_objects(store, store.list_from(""), by_folder, _ROWS_OF_A_FOLDER, on_listed)
+        return scan_objects(store, store.walk(folder), by_folder.below(folder), _ROWS_OF_A_FOLDER, on_listed)
 
     yield from in_order(scan, ["", *folders], _THREADS, ahead=_THREADS)
 
 
-def scan_objects(store: ObjectStore, objects: Iterable[ObjectMeta], needs: FileNeeds, rows: int) -> ScannedFolder:
+def scan_objects(
+    store: ObjectStore,
+    objects: Iterable[ObjectMeta],
+    needs: FileNeeds,
+    rows: int,
+    on_listed: Callable[[int], object] | None = None,
+) -> ScannedFolder:
     """The unneeded files among the objects of a complete listing.
 
     Args:
         rows: the rows of a batch that is compared with the needed paths. Each comparison hashes all needed paths.
+        on_listed: see ``scan_table``.
     """
     links: dict[str, str] = {}
     batches = object_batches(objects, store.root, links, _ROWS_OF_A_FOLDER)
+    if on_listed is not None:
+        batches = _observed(batches, on_listed)
     scanned = scan_batches(_combined(batches, rows), needs)
     scanned.links = SymbolicLinks.of(store, links)
     return scanned
@@ -114,6 +128,12 @@ def scan_batches(batches: Iterable[pa.RecordBatch], needs: FileNeeds) -> Scanned
             checksums.append(its_checksums)
     scanned.checksums = pa.concat_tables(checksums)
     return scanned
+
+
+def _observed(batches: Iterable[pa.RecordBatch], on_listed: Callable[[int], object]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        on_listed(len(batch))
+        yield batch
 
 
 def _combined(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

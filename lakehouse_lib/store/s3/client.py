@@ -22,6 +22,7 @@ from botocore.credentials import Credentials
 from botocore.utils import get_environ_proxies
 
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError
+from lakehouse_lib.store.s3 import listing
 from lakehouse_lib.store.s3.deadline import limit_answers
 from lakehouse_lib.store.s3.errors import FAILURES, explained, is_transient, leaves_doubt, status_of, without_secrets
 from lakehouse_lib.store.s3.options import S3Options, check_key
@@ -217,6 +218,7 @@ class S3Client:
                 config=config,
             )
             limit_answers(client)
+            listing.register(client)
             credentials = None if options.skip_signature else session.get_credentials()
             # Other kinds of credentials are fetched when a request needs them.
             if credentials is not None and type(credentials) is Credentials:

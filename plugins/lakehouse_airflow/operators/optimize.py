@@ -16,18 +16,29 @@ class LakehouseOptimizeOperator(LakehouseJobOperator):
 
     Args:
         target_file_size: bytes; None: the registry's, else ``delta.targetFileSize`` of the table, else 100 MiB.
+        where: SQL on partition columns: the partitions whose files are merged (templated); None: all.
     """
 
     job = COMPACT.name
     job_parameters = COMPACT.parameters
+    template_fields = ("table", "where")
 
-    def __init__(self, *, target_file_size: int | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, target_file_size: int | None = None, where: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.target_file_size = target_file_size
+        self.where = where
 
     def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
         entry = registered(self.table)
         return {"table": hook.uri(self.table), "target_file_size": file_size(self.target_file_size, entry)}
+
+    def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
+        return where_file(self.where)
+
+
+def where_file(where: str | None) -> dict[str, str]:
+    """The private file of a condition on partitions, whose values may be personal; none for None."""
+    return {} if where is None else {"where_file": where}
 
 
 def file_size(target_file_size: int | None, entry: Table | None) -> int | None:

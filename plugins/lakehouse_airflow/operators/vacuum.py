@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_airflow.hook import LakehouseHook
@@ -22,7 +23,13 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
         enforce_retention: False permits less than the table's own retention; time travel and running readers may fail
             then. Default: the registry's, else True.
         dry_run: only count the files.
+        full: False: do not list the table, so that files without a log entry stay; default: the registry's, else True.
+        inventory: files with a list of the stored objects, in place of a listing of the table (templated).
+        files_per_second: the most files that are deleted in a second; default: the registry's, else no limit.
+        keep_versions: keep all files of these versions.
     """
+
+    template_fields = ("table", "inventory")
 
     def __init__(
         self,
@@ -30,14 +37,24 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
         retention_hours: float | None = None,
         enforce_retention: bool | None = None,
         dry_run: bool = False,
+        full: bool | None = None,
+        inventory: str | Sequence[str] | None = None,
+        files_per_second: float | None = None,
+        keep_versions: Sequence[int] = (),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.retention_hours = retention_hours
         self.enforce_retention = enforce_retention
         self.dry_run = dry_run
+        self.full = full
+        self.inventory = inventory
+        self.files_per_second = files_per_second
+        self.keep_versions = keep_versions
 
     def run(self, hook: LakehouseHook) -> dict[str, Any]:
+        from lakehouse_lib.progress import logged
+
         policy = vacuum_policy(self.table)
         hours = policy.retention_hours if self.retention_hours is None else self.retention_hours
         enforce = policy.enforce_retention if self.enforce_retention is None else self.enforce_retention
@@ -46,6 +63,11 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
             retention_hours=hours,
             dry_run=self.dry_run,
             enforce_retention_duration=enforce,
+            full=(policy.full or self.inventory is not None) if self.full is None else self.full,
+            inventory=self.inventory,
+            files_per_second=policy.files_per_second if self.files_per_second is None else self.files_per_second,
+            keep_versions=self.keep_versions,
+            on_progress=logged(f"vacuum of {self.table}"),
         )
         return without_paths(self.table, result)
 

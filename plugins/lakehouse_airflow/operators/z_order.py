@@ -9,7 +9,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
-from lakehouse_airflow.operators.optimize import file_size
+from lakehouse_airflow.operators.optimize import file_size, where_file
 from lakehouse_airflow.registry import registered
 from lakehouse_lib.catalogue import Z_ORDER
 from lakehouse_lib.fleet.registry import Table
@@ -24,10 +24,12 @@ class LakehouseZOrderOperator(LakehouseJobOperator):
         columns: default: the registry's ``cluster_by``; required for a table that is not registered.
         target_file_size: bytes; None: the registry's, else ``delta.targetFileSize`` of the table, else 100 MiB.
         full: also rewrite files that are Z-ordered already.
+        where: SQL on partition columns: the partitions to Z-order (templated); None: all.
     """
 
     job = Z_ORDER.name
     job_parameters = Z_ORDER.parameters
+    template_fields = ("table", "where")
 
     def __init__(
         self,
@@ -35,12 +37,17 @@ class LakehouseZOrderOperator(LakehouseJobOperator):
         columns: Sequence[str] | None = None,
         target_file_size: int | None = None,
         full: bool = False,
+        where: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.columns = columns
         self.target_file_size = target_file_size
         self.full = full
+        self.where = where
+
+    def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
+        return where_file(self.where)
 
     def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
         entry = registered(self.table)

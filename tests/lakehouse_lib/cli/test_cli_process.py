@@ -140,6 +140,35 @@ def test_an_error_is_a_line_with_a_code_and_a_hint_and_stops_no_other_table(lake
     assert orders["result"]["files"] == 12
 
 
+@pytest.mark.parametrize("command", [["health"], ["plan"], ["maintain"], ["maintain", "--run"]], ids=" ".join)
+def test_a_table_of_a_prefix_that_cannot_be_opened_is_a_row_with_its_code(
+    tmp_path: Path, invoke: Invoke, command: list[str]
+) -> None:
+    for name in ("events", "orders", "visits"):
+        for number in range(12):
+            deltalake.write_deltalake(tmp_path / name, pa.table({"id": [number]}), mode="append")
+    (tmp_path / "orders/_delta_log" / f"{11:020}.json").write_text('{"add": tor')
+    code, out, err = invoke(*command, "--under", tmp_path)
+    assert code == 1
+    (row,) = [line for line in out.splitlines() if line.startswith(str(tmp_path / "orders"))]
+    assert "DELTA_LOG_CORRUPTED" in row
+    assert {"events", "visits"} <= {Path(line.split()[0]).name for line in out.splitlines() if line.startswith("/")}
+    assert err.startswith("[DELTA_LOG_CORRUPTED] ")
+    assert err.count("DELTA_LOG_CORRUPTED") == 1
+
+
+def test_a_failed_step_is_printed_once(tmp_path: Path) -> None:
+    for number in range(12):
+        deltalake.write_deltalake(tmp_path / "t", pa.table({"id": [number]}), mode="append")
+    next((tmp_path / "t").glob("*.parquet")).unlink()
+    done = process("maintain", tmp_path / "t", "--verbs=optimize", "--run")
+    assert done.returncode == 1
+    (message, *rest) = done.stderr.splitlines()
+    assert message.startswith("[DELTA_DATA_FILE_MISSING] optimize of")
+    assert [line for line in rest if not line.startswith("hint: ")] == []
+    assert "failed: DELTA_DATA_FILE_MISSING" in done.stdout
+
+
 @pytest.mark.parametrize(
     "line", ["", "vacum", "vacuum", "vacuum t --dry", "optimize t --target-file-size 0", "registry"]
 )

@@ -38,7 +38,8 @@ class FreshWorkers(ArrowEngine):
         self.folder = folder
         self.loaded_pandas: list[str] = []
 
-    def run(self, function: Callable[[Any], pa.Table], tasks: Sequence[Any]) -> pa.Table:
+    def run(self, function: Callable[[Any], pa.Table], tasks: Sequence[Any], on_task: Any = None) -> pa.Table:
+        assert on_task is None
         sent = pa.table(
             [pa.array(range(len(tasks)), pa.int32()), pa.array([pickle.dumps((function, task)) for task in tasks])],
             ["position", "task"],
@@ -58,7 +59,9 @@ class FreshWorkers(ArrowEngine):
         gather: Callable[[Any, Iterator[Piece]], pa.Table],
         tasks: Sequence[Any],
         groups: Sequence[Any],
+        on_task: Any = None,
     ) -> pa.Table:
+        assert on_task is None
         sent = [ScatterToDisk(scatter, task, number, str(self.folder)) for number, task in enumerate(tasks)]
         return self.run(gather_from_disk, by_group(self.run(scatter_to_disk, sent), gather, groups))
 

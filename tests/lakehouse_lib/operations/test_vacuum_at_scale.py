@@ -99,6 +99,24 @@ def test_small_folders_are_listed_at_once(table: Path) -> None:
     assert "p=1" not in store.walked
 
 
+@pytest.mark.parametrize("rewrites", [0, 2], ids=["requests for files", "listing"])
+def test_a_lite_vacuum_of_a_remote_table_lists_it_if_that_takes_fewer_requests(
+    table: Path, tmp_path: Path, rewrites: int
+) -> None:
+    rows = pa.table({"p": [f"{number}" for number in range(8)], "id": list(range(8))})
+    for _ in range(rewrites):
+        write_deltalake(table, rows, mode="overwrite")
+    shutil.copytree(table, tmp_path / "copy")
+    expected = vacuum(load_snapshot(LocalStore(str(tmp_path / "copy"))), full=False, now=LATER, dry_run=False)
+    assert len(expected.files) == 8 + 8 * rewrites
+    store = RemoteStore(str(table))
+    result = vacuum(load_snapshot(store), full=False, now=LATER, dry_run=False)
+    assert ("" in store.walked) == bool(rewrites)
+    assert (set(result.files), result.metrics["numDeletedFiles"]) == (set(expected.files), len(expected.files))
+    assert all_files(table) == {table / path.relative_to(tmp_path / "copy") for path in all_files(tmp_path / "copy")}
+    assert (table / "leftover").exists()
+
+
 def test_a_restore_between_two_batches_keeps_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deletion, "DELETED_AT_ONCE", 1)
     for number in range(4):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib import DeltaTable, convert_to_deltalake, write_deltalake
+from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.operations.unneeded_files import scan
 from lakehouse_lib.operations.vacuum import vacuum
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.store import open_store
+from tests.lakehouse_lib.operations.test_bucket_inventories import csv_of, manifest_of, parquet_of
 from tests.s3_server import S3Server
 
 
@@ -91,3 +95,31 @@ def test_vacuum_by_folder_and_by_inventory(s3_server: S3Server, location: str, m
     assert set(vacuum(source.snapshot, inventory=inventory, now=later, dry_run=False).files) == expected
     assert {meta.path for meta in source.store.walk() if meta.path.endswith(".parquet")} == live
     assert ids(source) == list(range(100, 200))
+
+
+@pytest.mark.parametrize("kind", ["CSV", "Parquet"])
+def test_the_published_inventory_of_a_bucket(s3_server: S3Server, location: str, kind: str, tmp_path: Path) -> None:
+    options = s3_server.options
+    for start in (0, 100):
+        write_deltalake(location, rows(start), partition_by="part", mode="overwrite", storage_options=options)
+    table = DeltaTable(location, storage_options=options)
+    live = set(file_paths.canonical(table.snapshot.files["path"], table.store).to_pylist())
+    bucket, _, prefix = location.removeprefix("s3://").partition("/")
+    listed = [(f"{prefix}/{meta.path}", True, False) for meta in table.store.walk()]
+    inventories = open_store(f"s3://{bucket}", options)
+    name = "0.csv.gz" if kind == "CSV" else "0.parquet"
+    key = f"{prefix}-inventory/{bucket}/daily/data/{name}"
+    inventories.put(key, (csv_of if kind == "CSV" else parquet_of)(bucket, listed))
+    path = f"{prefix}-inventory/{bucket}/daily/2026-11-24T01-00Z/manifest.json"
+    inventories.put(path, json.dumps(manifest_of(bucket, [key], kind)).encode())
+    later = datetime.now(UTC) + timedelta(days=8)
+    result = vacuum(table.snapshot, inventory=f"s3a://{bucket}/{path}", now=later, dry_run=False)
+    assert len(result.files) == 2
+    assert {meta.path for meta in table.store.walk() if meta.path.endswith(".parquet")} == live
+    other = tmp_path / "manifest.json"
+    other.write_text(json.dumps(manifest_of("elsewhere", [key], kind)))
+    with pytest.raises(InvalidArgumentError, match="is of the bucket 'elsewhere'"):
+        vacuum(table.snapshot, inventory=other)
+    missing = f"s3://{bucket}/{prefix}-inventory/none.csv.gz"
+    with pytest.raises(InvalidArgumentError, match="cannot be read"):
+        vacuum(table.snapshot, inventory=missing)

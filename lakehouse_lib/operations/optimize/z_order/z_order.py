@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib import statistics
 from lakehouse_lib.arrow.values import numbers_of, strings
-from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.engine.base import Engine, after
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.expressions import Predicate
@@ -27,7 +27,7 @@ from lakehouse_lib.features.file_layout.clustering import PROVIDER, in_words
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.tombstones import retention
-from lakehouse_lib.operations.files import discard, discard_paths, live_records
+from lakehouse_lib.operations.files import discard, discard_paths, live_records, total_size
 from lakehouse_lib.operations.optimize.commit_groups import check_commit_interval, commit_groups
 from lakehouse_lib.operations.optimize.limit import check_max_bytes
 from lakehouse_lib.operations.optimize.rewrite import Rewrite, planned_again, rewrite_metrics
@@ -39,6 +39,7 @@ from lakehouse_lib.operations.optimize.z_order.selection import physical_names
 from lakehouse_lib.operations.optimize.z_order.shuffle import NUMBER, gather, scatter
 from lakehouse_lib.operations.optimize.z_order.tags import LAYOUTS, places_of, with_tags
 from lakehouse_lib.operations.results import ChangeResult
+from lakehouse_lib.progress import Counter, OnProgress
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.snapshot import Snapshot
@@ -58,6 +59,7 @@ def z_order(
     min_commit_interval: float | None = None,
     writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
+    on_progress: OnProgress | None = None,
 ) -> ChangeResult:
     """Rewrite files so that rows with near values in ``columns`` are in the same file.
 
@@ -85,6 +87,7 @@ def z_order(
             limit.
         min_commit_interval: seconds. Finished partitions are committed whenever so many seconds have passed since the
             last commit, and at the end, so that a killed run keeps them; see ``compact``. None: one commit at the end.
+        on_progress: called when a task has read old files, and when one has written a new file.
 
     Returns:
         The metrics of ``compact``, ``numFilesAlreadyClustered`` (of the considered files) and ``zOrderBy``.
@@ -137,15 +140,19 @@ def z_order(
         }
         if is_clustering:
             parameters |= {"clusterBy": list(key_columns), "isFull": full}
-        writing = _Writing(snapshot, engine, key_columns, size, PROVIDER if is_clustering else None)
+        counter = None if on_progress is None else _counter(plan, on_progress)
+        writing = _Writing(snapshot, engine, key_columns, size, PROVIDER if is_clustering else None, counter)
         done: list[Rewrite] = []
-        rewrites = map(writing.rewrite_of, plan.runs)
+        first_tasks = np.cumsum([0, *(len(run.tasks) + len(run.outputs) for run in plan.runs)]).tolist()
+        rewrites = map(writing.rewrite_of, plan.runs, first_tasks)
         for versions, rewrite in commit_groups(
             snapshot, rewrites, min_commit_interval, "OPTIMIZE", parameters, started, commit_properties
         ):
             committed = versions
             done.append(rewrite)
             writing.save_trees(plan.runs, rewrite)
+        if counter is not None:
+            counter.finish()
         _delete_old_trees(snapshot, plan)
         removed, added = (pa.concat_tables(files) for files in zip(*((r.removed, r.added) for r in done), strict=True))
         metrics = _metrics(plan, removed, added, key_columns, started)
@@ -163,6 +170,7 @@ class _Writing:
         columns: the columns of the Z-order.
         target_size: bytes of a file.
         provider: ``clusteringProvider`` of the files.
+        counter: counts the tasks of all runs; None: nothing is counted.
     """
 
     snapshot: Snapshot
@@ -170,14 +178,19 @@ class _Writing:
     columns: tuple[str, ...]
     target_size: int
     provider: str | None
+    counter: Counter | None
 
-    def rewrite_of(self, run: PlannedRun) -> Rewrite:
+    def rewrite_of(self, run: PlannedRun, first_task: int) -> Rewrite:
         """Write the files of a run. Each partition is a group, because rows do not leave their partition.
+
+        Args:
+            first_task: the number of the run's first task in the counter.
 
         Raises:
             LogCorruptedError: the files have another number of rows than the log says; they are deleted.
         """
-        written = self.engine.exchange(scatter, gather, run.tasks, run.outputs)
+        on_task = None if self.counter is None else after(first_task, self.counter.end)
+        written = self.engine.exchange(scatter, gather, run.tasks, run.outputs, on_task)
         # Without any row, the result has no files and no column with their numbers.
         numbers = numbers_of(written[NUMBER], "i8") if len(written) else np.zeros(0, np.int64)
         added = with_tags(
@@ -227,8 +240,8 @@ def check_columns(snapshot: Snapshot, columns: Iterable[str] | None, predicate: 
         InvalidArgumentError: a column, or the predicate, is not valid; see ``z_order``.
     """
 
-    def wrong(problem: str, hint: str) -> InvalidArgumentError:
-        return InvalidArgumentError(problem, table=snapshot.store.root, version=snapshot.version, hint=hint)
+    def wrong(problem: str, hint: str, code: str | None = None) -> InvalidArgumentError:
+        return InvalidArgumentError(problem, table=snapshot.store.root, version=snapshot.version, hint=hint, code=code)
 
     if predicate is not None and not predicate.partition_only(snapshot.partition_columns):
         raise wrong(
@@ -266,17 +279,21 @@ def check_columns(snapshot: Snapshot, columns: Iterable[str] | None, predicate: 
         field = snapshot.field(name)
         if name in snapshot.partition_columns:
             raise wrong(
-                f"column {name!r} is a partition column", "Its values are in separate folders; name other columns"
+                f"column {name!r} is a partition column",
+                "Its values are in separate folders; name other columns",
+                code="DELTA_ZORDERING_ON_PARTITION_COLUMN",
             )
         if not has_order(field.type.to_arrow()):
             raise wrong(
                 f"column {name!r} of type {field.type} has no order to Z-order by",
                 "Name columns of numbers, strings, booleans, dates or timestamps",
+                code="DELTA_ZORDERING_DATATYPE_NOT_SUPPORTED",
             )
         if (name,) not in indexed:
             raise wrong(
                 f"column {name!r} has no statistics, so readers could not skip files by it",
                 "Add it to delta.dataSkippingStatsColumns or raise delta.dataSkippingNumIndexedCols",
+                code="DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS",
             )
     return names
 
@@ -285,6 +302,15 @@ def default_columns(snapshot: Snapshot) -> tuple[str, ...]:
     """The clustering columns of the table; empty if it is not clustered, or by members of structs."""
     paths = snapshot.clustering_columns
     return tuple(path[0] for path in paths) if all(len(path) == 1 for path in paths) else ()
+
+
+def _counter(plan: Plan, on_progress: OnProgress) -> Counter:
+    """Counts the tasks of all runs. Those of a run count with the same bytes, first to read and then to write."""
+    sizes = []
+    for run in plan.runs:
+        counts = [len(run.tasks), len(run.outputs)]
+        sizes.append(np.repeat([total_size(run.files) // max(1, count) for count in counts], counts))
+    return Counter("tasks", on_progress, np.concatenate(sizes))
 
 
 def _check_rows(snapshot: Snapshot, removed: pa.Table, added: pa.Table) -> None:

@@ -93,6 +93,7 @@ class LakehouseMaintainOperator(SubmitOperator):
     def _in_this_process(self, context: Context) -> dict[str, Any]:
         from lakehouse_lib import ArrowEngine, commit_metadata
         from lakehouse_lib.fleet.maintenance import carry_out
+        from lakehouse_lib.progress import logged
 
         with as_task_failure(), commit_metadata(task_metadata(context)):
             hook, registry = LakehouseHook(self.lakehouse_conn_id), load_registry()
@@ -103,6 +104,7 @@ class LakehouseMaintainOperator(SubmitOperator):
                 ArrowEngine,
                 record_of(registry, hook),
                 on_step=lambda step: self.log.info("%s %s: %s", step.verb, step.table, step.status),
+                observer=lambda step: logged(f"{step.verb} of {step.table}"),
             )
         return {"steps": [step.to_dict() for step in steps]}
 

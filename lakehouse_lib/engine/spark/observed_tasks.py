@@ -1,0 +1,72 @@
+"""Which tasks of a Spark job have ended: workers add their numbers to an accumulator, and Spark tells the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.accumulators import AccumulatorParam
+
+from lakehouse_lib.engine.base import OnTask
+
+#: A function of ``mapInArrow``.
+Batches: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class _Numbers(AccumulatorParam):  # type: ignore[misc]  # pyspark is untyped
+    """Collects numbers in a worker, and tells them to ``on_task`` in the driver."""
+
+    def __init__(self, on_task: OnTask | None = None) -> None:
+        self.on_task = on_task
+
+    def __reduce__(self) -> Any:
+        return _Numbers, ()
+
+    def zero(self, value: list[int]) -> list[int]:  # noqa: ARG002
+        return []
+
+    def addInPlace(self, value1: list[int], value2: list[int]) -> list[int]:
+        if self.on_task is None:
+            return value1 + value2
+        for number in value2:
+            self.on_task(number)
+        return value1
+
+
+@contextmanager
+def observed(spark: Any, function: Batches, on_task: OnTask | None) -> Iterator[Batches]:
+    """The function, which also tells ``on_task`` the numbers of tasks that have ended, until the block ends.
+
+    Args:
+        function: of the first column of its rows, all values that a partition has are numbers of tasks that it runs.
+        on_task: None: the function stays as it is; so it does on Spark Connect, which has no accumulators.
+    """
+    from pyspark.errors import PySparkAttributeError
+
+    try:
+        context = None if on_task is None else spark.sparkContext
+    except PySparkAttributeError:
+        context = None
+    if context is None:
+        yield function
+        return
+    numbers = _Numbers(on_task)
+    ended = context.accumulator([], numbers)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tasks: set[int] = set()
+
+        def noted() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                tasks.update(batch.column(0).to_pylist())
+                yield batch
+
+        yield from function(noted())
+        ended.add(sorted(tasks))
+
+    try:
+        yield run
+    finally:
+        numbers.on_task = None  # Spark keeps accumulators for ever

@@ -1,0 +1,144 @@
+"""How far a verb is, for an observer: a function that the caller of a verb passes as ``on_progress``.
+
+A verb without an observer counts nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+logger = logging.getLogger(__name__)
+
+#: The least seconds between two lines of a log.
+LOG_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a verb is.
+
+    Attributes:
+        items: what is counted, such as ``tasks`` or ``files to delete``.
+        done: how many of them are done, and ``total``: how many there are; None: it is not known yet.
+        bytes_done, bytes_total: the bytes of these items; ``bytes_total`` is None as ``total``.
+        seconds: since the first of them began.
+    """
+
+    items: str
+    done: int
+    total: int | None
+    bytes_done: int
+    bytes_total: int | None
+    seconds: float
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The time that the rest takes at the speed so far; None: unknown."""
+        done, total = (self.bytes_done, self.bytes_total) if self.bytes_total else (self.done, self.total)
+        if total is None or not done:
+            return None
+        return max(0.0, self.seconds * (total - done) / done)
+
+    @property
+    def amounts(self) -> str:
+        """What is done, for people, such as ``3 of 9 tasks, 30 of 90 MiB``."""
+        parts = [_of(f"{self.done:,}", None if self.total is None else f"{self.total:,}") + f" {self.items}"]
+        if self.bytes_done or self.bytes_total:
+            done, total = self.bytes_done >> 20, None if self.bytes_total is None else f"{self.bytes_total >> 20:,}"
+            parts.append(_of(f"{done:,}", total) + " MiB")
+        return ", ".join(parts)
+
+
+#: An observer of a verb. It is called from any thread, one call at a time, and should return at once.
+OnProgress: TypeAlias = Callable[[Progress], object]
+
+
+class Counter:
+    """Counts what a verb has done, and tells the observer.
+
+    Args:
+        sizes: the bytes of each item; None: their number is not known before all are done.
+    """
+
+    def __init__(self, items: str, on_progress: OnProgress, sizes: NDArray[np.int64] | None = None) -> None:
+        self._items = items
+        self._on_progress: OnProgress | None = on_progress
+        self._sizes = sizes
+        self._total = None if sizes is None else len(sizes)
+        self._bytes_total = None if sizes is None else int(sizes.sum())
+        self._done = 0
+        self._bytes_done = 0
+        self._numbers: set[int] = set()
+        self._lock = threading.Lock()
+        self._started = time.monotonic()
+        if sizes is not None:
+            self._tell()
+
+    def end(self, number: int) -> None:
+        """The item with this number is done. A second call for an item, such as a repeated task, counts nothing."""
+        assert self._sizes is not None
+        with self._lock:
+            if number not in self._numbers:
+                self._numbers.add(number)
+                self._add(1, int(self._sizes[number]))
+
+    def add(self, count: int, size: int = 0) -> None:
+        """So many more items are done."""
+        with self._lock:
+            self._add(count, size)
+
+    def finish(self) -> None:
+        """All items are done, also those of which nothing was heard."""
+        with self._lock:
+            if self._total is None:
+                self._total, self._bytes_total = self._done, self._bytes_done
+            if self._bytes_total is not None:
+                self._add(self._total - self._done, self._bytes_total - self._bytes_done)
+
+    def _add(self, count: int, size: int) -> None:
+        self._done += count
+        self._bytes_done += size
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._on_progress is None:
+            return
+        seconds = time.monotonic() - self._started
+        progress = Progress(self._items, self._done, self._total, self._bytes_done, self._bytes_total, seconds)
+        try:
+            self._on_progress(progress)
+        except Exception:  # the verb goes on without it
+            logger.warning("the observer of the progress has failed, and is not called again", exc_info=True)
+            self._on_progress = None
+
+
+def logged(what: str, seconds: float = LOG_SECONDS) -> OnProgress:
+    """An observer that writes a line to the log, at most once in so many seconds.
+
+    Args:
+        what: the subject of the line, such as ``compact of lake/orders``.
+    """
+    last = time.monotonic()
+
+    def log(progress: Progress) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= seconds:
+            last = now
+            left = progress.seconds_left
+            rest = "" if left is None else f", {left:,.0f} s left"
+            logger.info("%s: %s%s", what, progress.amounts, rest)
+
+    return log
+
+
+def _of(done: str, total: str | None) -> str:
+    return done if total is None else f"{done} of {total}"
