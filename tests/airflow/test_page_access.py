@@ -1,7 +1,7 @@
 """Every route of the pages requires a login and rights, whichever routes there are; no route writes."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -47,11 +47,15 @@ def orders(registry_file: Path) -> Path:
 
 
 @pytest.fixture
-def without_rights(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A user who may log in and read assets, and may not read DAGs."""
-    client = api_client("eve", "VIEWER")
-    manager = client.app.state.auth_manager
-    monkeypatch.setattr(type(manager), "is_authorized_dag", lambda self, **question: False)
+def reader_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Makes a client of a user who may read assets, and of all DAGs only these."""
+
+    def client(*dag_ids: str) -> Any:
+        eve = api_client("eve", "VIEWER")
+        manager = type(eve.app.state.auth_manager)
+        monkeypatch.setattr(manager, "is_authorized_dag", lambda self, *, details, **other: details.id in dag_ids)
+        return eve
+
     return client
 
 
@@ -74,13 +78,44 @@ def test_nobody_gets_nothing_but_the_way_to_the_login(orders: Path, nobody: Any,
         assert urlsplit(form.headers["location"]).path == "/auth/login"
 
 
-def test_a_user_without_the_right_to_read_the_dag_gets_nothing(
-    orders: Path, without_rights: Any, paths: list[str]
+def test_a_table_is_shown_to_those_who_may_read_its_dag(
+    registry_file: Path, orders: Path, reader_of: Callable[..., Any], app: Any
 ) -> None:
-    for path in paths:
-        answer = without_rights.get(path)
+    body = json.loads(registry_file.read_text())
+    body["tables"]["orders"]["airflow"] = {"per": "table"}
+    registry_file.write_text(json.dumps(body))
+    of_tables = [route.path for route in app.routes if "{table}" in route.path]
+    assert len(of_tables) >= 3
+
+    other = reader_of("lakehouse_maintenance")
+    for path in of_tables:
+        answer = other.get(URL_PREFIX + path.format_map(VALUES))
         assert answer.status_code == 403, path
-        assert "o_custkey" not in answer.text + without_rights.get(path, headers=BROWSER).text
+        assert "o_custkey" not in answer.text + other.get(URL_PREFIX + path.format_map(VALUES), headers=BROWSER).text
+    listed = other.get("/lakehouse/tables").text
+    assert (">customer</a>" in listed, ">orders</a>" in listed, ">orders_quarantine</a>" in listed) == (
+        True,
+        False,
+        False,
+    )
+
+    own = reader_of("lakehouse_maintenance_orders")
+    assert own.get("/lakehouse/tables/orders").status_code == 200
+    assert own.get("/lakehouse/tables/customer").status_code == 403
+    listed = own.get("/lakehouse/tables").text
+    assert (">orders</a>" in listed, ">orders_quarantine</a>" in listed, "customer" in listed) == (True, True, False)
+    page = api_client().get("/lakehouse/tables/orders/maintenance").text
+    assert "lakehouse_maintenance_orders" in page
+
+    assert "no table whose DAG you may read" in reader_of().get("/lakehouse/tables").text
+
+
+def test_without_the_right_to_read_assets_there_is_no_page(
+    orders: Path, paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eve = api_client("eve", "VIEWER")
+    monkeypatch.setattr(type(eve.app.state.auth_manager), "is_authorized_asset", lambda self, **question: False)
+    assert {eve.get(path).status_code for path in paths} == {403}
 
 
 def test_headers_permit_nothing_from_elsewhere_and_no_script_or_style_inside(orders: Path, paths: list[str]) -> None:

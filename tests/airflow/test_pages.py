@@ -202,6 +202,21 @@ def test_a_link_leads_to_the_table_by_the_tasks_connection(
     assert all("Credential=AKIASHOP/" in request.headers["authorization"] for request in s3.requests)
 
 
+def test_without_a_parameter_the_connection_of_the_tables_dag_opens_the_page(
+    far: str, registry_file: Path, s3: S3Server, ann: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect_to_s3(monkeypatch, "lakehouse_default", "http://127.0.0.1:9")
+    connect_to_s3(monkeypatch, "shop", s3.url)
+    body = json.loads(registry_file.read_text())
+    body["tables"]["far"]["airflow"] = {"per": "table", "lakehouse_conn_id": "shop"}
+    registry_file.write_text(json.dumps(body))
+    write("s3://lake/far", pa.table({"o_orderkey": [1]}), storage_options=LakehouseHook("shop").storage_options("far"))
+    for path in (far, "/lakehouse/tables/far", "/lakehouse/tables/far/maintenance"):
+        page = ann.get(path)
+        assert page.status_code == 200, page.text
+        assert "connection=" not in page.text
+
+
 def test_only_connections_made_for_tables_open_a_page(
     far: str, s3: S3Server, ann: Any, nobody: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

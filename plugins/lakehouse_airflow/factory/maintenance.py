@@ -58,7 +58,10 @@ def _maintenance_dag(share: DagShare) -> DAG:
 
         # Also if a table failed, because the others were maintained.
         maintained >> LakehouseSummaryOperator(
-            task_id="summary", maintained_by="maintain", trigger_rule=TriggerRule.ALL_DONE
+            task_id="summary",
+            maintained_by="maintain",
+            trigger_rule=TriggerRule.ALL_DONE,
+            **store_arguments(settings),
         )
         # Makes the run fail if a table fails; the state of ``summary`` alone would decide otherwise.
         maintained >> EmptyOperator(task_id="all_maintained", trigger_rule=TriggerRule.NONE_FAILED)

@@ -1,47 +1,70 @@
-"""Who may see the pages, and who may start maintenance: the rights that Airflow has for the maintenance DAG.
+"""Who may see the pages, and who may start maintenance: the rights that Airflow has for the DAG of each table.
 
 This module has no postponed annotations, because FastAPI resolves them at run time.
 """
 
+from collections.abc import Iterable
+
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_asset
+from airflow.configuration import conf
 from airflow.models.dag import DagModel
-from fastapi import Depends, HTTPException
+from fastapi import Depends, HTTPException, Request
 
-#: The DAG that maintains every table.
-MAINTENANCE_DAG = "lakehouse_maintenance"
+from lakehouse_airflow.pages.live_table import answered_errors, registered_table
+from lakehouse_airflow.pages.table_dags import dags_of
 
 
-def require_reader(user: GetUserDep) -> None:
-    """The right to read the maintenance DAG.
+def require_reader(request: Request, user: GetUserDep) -> None:
+    """If the route has the parameter ``table``: the right to read the DAG that maintains the table.
 
     Raises:
-        HTTPException: 401: there is no login; 403: the user has no right.
+        HTTPException: 401: there is no login; 403: the user has not the right; 404: the registry has no such table.
     """
-    if not get_auth_manager().is_authorized_dag(method="GET", details=_details(), user=user):
-        raise HTTPException(403, f"Your user may not read the DAG {MAINTENANCE_DAG}, which maintains the tables.")
+    table = request.path_params.get("table")
+    if table is not None:
+        dag_id = _dag_of(table)
+        if not readable_dags([dag_id], user):
+            raise HTTPException(403, f"Your user may not read the DAG {dag_id}, which maintains the table {table}.")
 
 
-def may_trigger(user: GetUserDep) -> bool:
-    """Whether the user has the right to start a run of the maintenance DAG, as Airflow's API requires it."""
+def readable_dags(dag_ids: Iterable[str], user: GetUserDep) -> set[str]:
+    """These DAGs without those that the user may not read."""
+    manager = get_auth_manager()
+    return {
+        dag_id
+        for dag_id in set(dag_ids)
+        if manager.is_authorized_dag(method="GET", details=_details(dag_id), user=user)
+    }
+
+
+def may_trigger(request: Request, user: GetUserDep) -> bool:
+    """Whether the user may start a run of the DAG of the route's table, as Airflow's API requires it."""
+    details = _details(_dag_of(request.path_params["table"]))
     return get_auth_manager().is_authorized_dag(
-        method="POST", access_entity=DagAccessEntity.RUN, details=_details(), user=user
+        method="POST", access_entity=DagAccessEntity.RUN, details=details, user=user
     )
 
 
-def require_trigger(user: GetUserDep) -> None:
-    """The right to start a run of the maintenance DAG; else 403."""
-    if not may_trigger(user):
-        raise HTTPException(403, f"Your user may not start runs of the DAG {MAINTENANCE_DAG}.")
+def require_trigger(request: Request, user: GetUserDep) -> None:
+    """The right to start a run of the DAG of the route's table; else 403."""
+    if not may_trigger(request, user):
+        raise HTTPException(403, f"Your user may not start runs of the DAG {_dag_of(request.path_params['table'])}.")
 
 
 #: What every route of the pages requires.
 REQUIRED = (Depends(requires_access_asset("GET")), Depends(require_reader))
 
 
-def _details() -> DagDetails:
-    """The DAG and, in releases of Airflow with teams, its team."""
-    if not hasattr(DagModel, "get_team_name"):
-        return DagDetails(id=MAINTENANCE_DAG)
-    return DagDetails(id=MAINTENANCE_DAG, team_name=DagModel.get_team_name(MAINTENANCE_DAG))
+def _dag_of(table: str) -> str:
+    with answered_errors():
+        registry, _ = registered_table(table)
+        return dags_of(registry, [table])[table].dag_id
+
+
+def _details(dag_id: str) -> DagDetails:
+    """The DAG, with its team if Airflow has teams."""
+    if not conf.getboolean("core", "multi_team", fallback=False):
+        return DagDetails(id=dag_id)
+    return DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))

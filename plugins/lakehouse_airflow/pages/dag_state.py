@@ -1,7 +1,8 @@
-"""The state of the maintenance DAG in Airflow's database."""
+"""The state of DAGs in Airflow's database."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from airflow.models.dag import DagModel
@@ -17,7 +18,7 @@ class DagState:
 
     Attributes:
         exists: Airflow has parsed the DAG.
-        next_run: when its schedule starts it next, ms since the epoch; None: it has no schedule.
+        next_run: when its schedule starts it next, ms since the epoch; None: it is paused, or has no schedule.
         active_runs: its queued and running runs.
     """
 
@@ -27,20 +28,24 @@ class DagState:
     active_runs: int = 0
 
 
-def dag_state(dag_id: str) -> DagState:
-    """The state of a DAG."""
+def dag_states(dag_ids: Iterable[str]) -> dict[str, DagState]:
+    """The state of each of these DAGs."""
+    ids = sorted(set(dag_ids))
     active = (DagRunState.QUEUED, DagRunState.RUNNING)
+    states = dict.fromkeys(ids, DagState(exists=False))
     with create_session() as session:
-        match = session.execute(
-            select(DagModel.is_paused, DagModel.next_dagrun_create_after).where(
-                DagModel.dag_id == dag_id, ~DagModel.is_stale
+        rows = session.execute(
+            select(DagModel.dag_id, DagModel.is_paused, DagModel.next_dagrun_create_after).where(
+                DagModel.dag_id.in_(ids), ~DagModel.is_stale
             )
-        ).one_or_none()
-        if match is None:
-            return DagState(exists=False)
-        runs = session.scalar(
-            select(func.count()).select_from(DagRun).where(DagRun.dag_id == dag_id, DagRun.state.in_(active))
-        )
-    paused, moment = match
-    next_run = None if moment is None or paused else int(moment.timestamp() * 1000)
-    return DagState(True, bool(paused), next_run, runs or 0)
+        ).all()
+        counts = session.execute(
+            select(DagRun.dag_id, func.count())
+            .where(DagRun.dag_id.in_(ids), DagRun.state.in_(active))
+            .group_by(DagRun.dag_id)
+        ).all()
+    runs = dict(map(tuple, counts))
+    for dag_id, paused, moment in rows:
+        next_run = None if moment is None or paused else int(moment.timestamp() * 1000)
+        states[dag_id] = DagState(True, bool(paused), next_run, runs.get(dag_id, 0))
+    return states

@@ -11,6 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoun
 from fastapi import HTTPException
 
 from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.pages.table_dags import dags_of
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.errors import (
     DeltaError,
@@ -54,10 +55,11 @@ def registered_table(name: str) -> tuple[Registry, Table]:
     return registry, entry
 
 
-def open_table(name: str, connection: str, version: int | None = None) -> LiveTable:
-    """Open a table of the registry by a connection.
+def open_table(name: str, connection: str | None, version: int | None = None) -> LiveTable:
+    """Open a table of the registry.
 
     Args:
+        connection: the connection that the reader of the page chooses; None: that of the table's DAG.
         version: None: the latest.
 
     Raises:
@@ -65,8 +67,13 @@ def open_table(name: str, connection: str, version: int | None = None) -> LiveTa
         Exception: as ``answered_errors`` answers it.
     """
     registry, entry = registered_table(name)
-    hook = hook_of(connection)
+    hook = hook_of_dag(registry, name) if connection is None else hook_of(connection)
     return LiveTable(name, registry, entry, hook, hook.table(name, version))
+
+
+def hook_of_dag(registry: Registry, name: str) -> LakehouseHook:
+    """The hook by which the DAG of a table opens it."""
+    return LakehouseHook(dags_of(registry, [name])[name].connection)
 
 
 @contextmanager

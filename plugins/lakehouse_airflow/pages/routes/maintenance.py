@@ -5,12 +5,12 @@ import json
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse
 
-from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.maintenance.fleet import fleet_of, record_of
-from lakehouse_airflow.pages.access import MAINTENANCE_DAG, require_trigger
-from lakehouse_airflow.pages.dag_state import dag_state
-from lakehouse_airflow.pages.live_table import answered_errors, registered_table
+from lakehouse_airflow.pages.access import require_trigger
+from lakehouse_airflow.pages.dag_state import dag_states
+from lakehouse_airflow.pages.live_table import answered_errors, hook_of_dag, registered_table
 from lakehouse_airflow.pages.rendering import page
+from lakehouse_airflow.pages.table_dags import dags_of
 from lakehouse_airflow.pages.views.run import EFFECTS, planned_rows
 from lakehouse_lib.fleet.maintenance import plan_fleet
 from lakehouse_lib.fleet.planner.budget import Budget
@@ -20,13 +20,13 @@ router = APIRouter()
 
 @router.get("/tables/{table}/maintenance", response_class=HTMLResponse, dependencies=[Depends(require_trigger)])
 def maintenance_page(request: Request, table: str) -> HTMLResponse:
-    """The steps that are due on a registered table, and the button that starts a run of the maintenance DAG.
+    """The steps that are due on a registered table, and the button that starts a run of the table's DAG.
 
     The run plans again within the registry's budget, and other tables are not maintained by it.
     """
     with answered_errors():
         registry, _ = registered_table(table)
-        hook = LakehouseHook()
+        hook, dag_id = hook_of_dag(registry, table), dags_of(registry, [table])[table].dag_id
         fleet = plan_fleet(fleet_of(registry, [table], hook), Budget(), record_of(registry, hook))
         for error in fleet.errors.values():
             raise error
@@ -36,7 +36,7 @@ def maintenance_page(request: Request, table: str) -> HTMLResponse:
         name=table,
         steps=planned_rows(fleet.plan.steps),
         effects=EFFECTS,
-        dag_id=MAINTENANCE_DAG,
-        dag=dag_state(MAINTENANCE_DAG),
+        dag_id=dag_id,
+        dag=dag_states([dag_id])[dag_id],
         body=json.dumps({"logical_date": None, "conf": {"tables": [table]}}),
     )

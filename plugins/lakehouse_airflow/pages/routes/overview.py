@@ -1,13 +1,15 @@
 """The page of all tables, from the registry and the records. It opens no table."""
 
+from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from lakehouse_airflow.pages.access import MAINTENANCE_DAG
-from lakehouse_airflow.pages.dag_state import dag_state
+from lakehouse_airflow.pages.access import readable_dags
+from lakehouse_airflow.pages.dag_state import dag_states
 from lakehouse_airflow.pages.live_table import answered_errors
 from lakehouse_airflow.pages.records import DAYS, newest_records
 from lakehouse_airflow.pages.rendering import page
+from lakehouse_airflow.pages.table_dags import dags_of
 from lakehouse_airflow.pages.urls import Urls
 from lakehouse_airflow.pages.views.fleet import COLUMNS, NUMBERS, matching_rows, sorted_rows, table_rows, totals
 from lakehouse_airflow.registry import load_registry
@@ -25,8 +27,8 @@ def start(request: Request) -> RedirectResponse:
 
 
 @router.get("/tables", response_class=HTMLResponse)
-def tables(request: Request, q: str = "", sort: str = _SORT, order: str = _ORDER) -> HTMLResponse:
-    """All tables of the registry, with their health and what maintenance has done and will do.
+def tables(request: Request, user: GetUserDep, q: str = "", sort: str = _SORT, order: str = _ORDER) -> HTMLResponse:
+    """The tables of the registry whose DAG the user may read, with their health, and what maintenance did and will do.
 
     Args:
         q: words that a row has to have.
@@ -37,7 +39,10 @@ def tables(request: Request, q: str = "", sort: str = _SORT, order: str = _ORDER
     with answered_errors():
         registry = load_registry()
         records = newest_records(registry)
-    every_row = table_rows(registry.fleet(), records.looks, records.steps)
+        dags = dags_of(registry, registry.fleet())
+    readable = readable_dags((dag.dag_id for dag in dags.values()), user)
+    shown = {table: dag.dag_id for table, dag in dags.items() if dag.dag_id in readable}
+    every_row = table_rows(shown, records.looks, records.steps)
     rows = sorted_rows(matching_rows(every_row, q), column, descending=order == "desc")
     return page(
         request,
@@ -51,6 +56,7 @@ def tables(request: Request, q: str = "", sort: str = _SORT, order: str = _ORDER
         search=q,
         problem=records.problem,
         days=DAYS,
-        dag_id=MAINTENANCE_DAG,
-        dag=dag_state(MAINTENANCE_DAG),
+        invalid=sorted(registry.invalid_tables),
+        dag_of=shown,
+        dags=dag_states(shown.values()),
     )

@@ -6,7 +6,6 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse
 
 from lakehouse_airflow.commit_info import shown_infos
-from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.maintenance.fleet import fleet_of
 from lakehouse_airflow.pages.access import may_trigger
 from lakehouse_airflow.pages.health_cache import HealthCache
@@ -33,7 +32,7 @@ def table_page(
     request: Request,
     table: str,
     triggers: Annotated[bool, Depends(may_trigger)],
-    connection: str = LakehouseHook.default_conn_name,
+    connection: str | None = None,
 ) -> HTMLResponse:
     """The page of a registered table.
 

@@ -6,7 +6,6 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import HTMLResponse
 
 from lakehouse_airflow.commit_info import shown_info
-from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.pages.live_table import answered_errors, open_table
 from lakehouse_airflow.pages.rendering import page
 from lakehouse_airflow.pages.views.commit import fields_of, task_of
@@ -21,7 +20,7 @@ def version_page(
     request: Request,
     table: str,
     version: Annotated[int, Path(ge=0)],
-    connection: str = LakehouseHook.default_conn_name,
+    connection: str | None = None,
 ) -> HTMLResponse:
     """The page of a version of a registered table.
 
