@@ -210,7 +210,8 @@ def test_without_a_parameter_the_connection_of_the_tables_dag_opens_the_page(
     body = json.loads(registry_file.read_text())
     body["tables"]["far"]["airflow"] = {"per": "table", "lakehouse_conn_id": "shop"}
     registry_file.write_text(json.dumps(body))
-    write("s3://lake/far", pa.table({"o_orderkey": [1]}), storage_options=LakehouseHook("shop").storage_options("far"))
+    options = LakehouseHook("shop").storage_options("far")
+    write("s3://lake/far", pa.table({"o_orderkey": [1]}), mode="overwrite", storage_options=options)
     for path in (far, "/lakehouse/tables/far", "/lakehouse/tables/far/maintenance"):
         page = ann.get(path)
         assert page.status_code == 200, page.text
