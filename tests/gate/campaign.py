@@ -11,8 +11,9 @@ from random import Random
 from typing import Any
 
 from lakehouse_lib.ingestion.gate import RowRule, TableRule, translate
+from lakehouse_lib.schema import Schema
 from tests.gate import judges
-from tests.gate.random_rows import SCHEMA, random_rows
+from tests.gate.random_rows import NESTED, SCHEMA, random_rows
 from tests.gate.random_rules import random_rule, random_table_rule
 
 ROWS = 40
@@ -43,13 +44,18 @@ def play(spark: Any, seed: int, suites: int = SUITES) -> Tally:
     """
     random = Random(seed)
     rows = random_rows(random, ROWS)
+    schema = SCHEMA
+    if random.random() < 0.5:
+        rows = rows.drop_columns(NESTED)
+        schema = Schema.from_arrow(rows.schema)
     tally = Tally(suites)
     translations = []
     for number in range(suites):
         rules = [random_rule(random, f"{number}.{position}") for position in range(random.randint(1, 3))]
         if random.random() < 0.3:
             rules.append(random_table_rule(random, f"{number}.table"))
-        translation = pickle.loads(pickle.dumps(translate(rules, SCHEMA)))
+        rules = [rule for rule in rules if rule.column is None or rule.column in schema]
+        translation = pickle.loads(pickle.dumps(translate(rules, schema)))
         translations.append(translation)
         tally.translated += len(translation.row_rules) + len(translation.table_rules)
         tally.rest += len(translation.rest)

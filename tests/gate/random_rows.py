@@ -90,6 +90,7 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "place": (pa.struct([("city", pa.string())]), [{"city": "Bern"}, {"city": None}]),
 }  # fmt: skip
 
+NESTED = ["tags", "place"]
 SCHEMA = Schema.from_arrow(pa.schema([(name, kind) for name, (kind, _) in COLUMNS.items()]))
 
 

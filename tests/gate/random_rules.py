@@ -10,7 +10,7 @@ from typing import Any
 
 from lakehouse_lib.engine.quality import Rule
 from lakehouse_lib.ingestion.quality import read_rules
-from tests.gate.random_rows import COLUMNS
+from tests.gate.random_rows import COLUMNS, NESTED
 
 _NUMBERS = ["i8", "i16", "i32", "i64", "j64", "money", "price", "exact", "huge", "small", "f32", "f64", "g64"]
 _TIMES = ["day", "end day", "at", "until", "clock"]
@@ -290,13 +290,14 @@ def _types(random: Random) -> tuple[str, dict[str, Any]]:
 
 
 def _columns(random: Random) -> tuple[str, dict[str, Any]]:
-    names = [*COLUMNS][: random.choice([1, len(COLUMNS), len(COLUMNS)])]
+    flat = [name for name in COLUMNS if name not in NESTED]
+    names = flat[: random.choice([1, len(flat), len(flat)])]
     if random.random() < 0.3:
         random.shuffle(names)
     return random.choice(
         [
             ("expect_column_to_exist", {"column": names[0]}),
-            ("expect_table_column_count_to_equal", {"value": random.choice([1, len(COLUMNS)])}),
+            ("expect_table_column_count_to_equal", {"value": random.choice([1, len(flat)])}),
             ("expect_table_column_count_to_be_between", {"min_value": random.choice([1, 100]), "max_value": 100}),
             ("expect_table_columns_to_match_ordered_list", {"column_list": names}),
             ("expect_table_columns_to_match_set", {"column_set": [*names, *random.choice([[], ["other"]])]}),

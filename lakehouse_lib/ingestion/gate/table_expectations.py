@@ -157,7 +157,7 @@ def _column_exists(arguments: Arguments) -> Measure:
 
 def _column_count_equal(arguments: Arguments) -> Measure:
     arguments.allow("value")
-    value, observed = arguments.integer("value"), len(arguments.schema.names)
+    value, observed = arguments.integer("value"), len(_names(arguments))
     if value is None:
         raise NotTranslatedError("value is left out")
     return Static(Limits(value, value).verdict(observed))
@@ -165,21 +165,27 @@ def _column_count_equal(arguments: Arguments) -> Measure:
 
 def _column_count_between(arguments: Arguments) -> Measure:
     arguments.allow("min_value", "max_value")
-    return Static(_counts(arguments).verdict(len(arguments.schema.names)))
+    return Static(_counts(arguments).verdict(len(_names(arguments))))
 
 
 def _columns_in_order(arguments: Arguments) -> Measure:
     arguments.allow("column_list")
-    observed = list(arguments.schema.names)
+    observed = _names(arguments)
     return Static(None if arguments.texts("column_list") == observed else repr(observed))
 
 
 def _columns_in_set(arguments: Arguments) -> Measure:
     arguments.allow("column_set", "exact_match")
-    observed, expected = set(arguments.schema.names), set(arguments.texts("column_set"))
+    observed, expected = set(_names(arguments)), set(arguments.texts("column_set"))
     is_exact = "exact_match" not in arguments.rule.arguments or arguments.flag("exact_match")
     keeps = observed == expected if is_exact else observed >= expected
     return Static(None if keeps else repr(sorted(observed)))
+
+
+def _names(arguments: Arguments) -> list[str]:
+    if any(pa.types.is_nested(kind) for kind in arguments.schema.types):
+        raise NotTranslatedError("Great Expectations counts the members of nested columns as columns")
+    return list(arguments.schema.names)
 
 
 def _spark_type(column: Column) -> str:
