@@ -50,8 +50,13 @@ def row_condition(arguments: Arguments, schema: Schema) -> Condition | None:
 
 
 def _count(value: Mapping[str, Any]) -> int:
-    parts = value.get("conditions")
-    return 1 + sum(_count(part) for part in parts if isinstance(part, Mapping)) if isinstance(parts, list) else 1
+    """The number of conditions in a tree. They are counted without recursion, so a tree may have any depth."""
+    count, open_parts = 0, [value]
+    while open_parts:
+        count += 1
+        parts = open_parts.pop().get("conditions")
+        open_parts += [part for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
+    return count
 
 
 def _tree(value: Mapping[str, Any], arrow: pa.Schema, schema: Schema, nested_in: tuple[str, ...]) -> Condition:

@@ -29,6 +29,8 @@ _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 _ISO_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?\Z", re.ASCII)
 _FIRST_YEAR = 1900
 _MOST_DIGITS = 38
+#: Each pair is compared with all rows.
+_MOST_PAIRS = 100
 
 
 def _on_values(read: Callable[[Arguments, Column], Condition], *names: str) -> _Reader:
@@ -227,6 +229,8 @@ def _pair_in_set(arguments: Arguments, left: Column, right: Column) -> Condition
     pairs = arguments.items("value_pairs_set")
     if not pairs or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         raise NotTranslatedError("value_pairs_set is not a list of pairs")
+    if len(pairs) > _MOST_PAIRS:
+        raise NotTranslatedError(f"value_pairs_set has more than {_MOST_PAIRS} pairs")
     return conditions.AnyOf(
         tuple(conditions.AllOf((_equal_value(left, first), _equal_value(right, second))) for first, second in pairs)
     )

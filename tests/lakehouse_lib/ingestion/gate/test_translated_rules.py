@@ -19,6 +19,13 @@ from tests.gate.random_rows import COLUMNS, SCHEMA
 from tests.gate.recorded import recorded_rows, recorded_rules, rules_of
 
 
+def nested(levels: int) -> dict[str, Any]:
+    condition: dict[str, Any] = {"type": "nullity", "column": {"name": "i8"}, "is_null": True}
+    for _ in range(levels):
+        condition = {"type": "and", "conditions": [condition]}
+    return condition
+
+
 def test_row_rules_have_the_recorded_verdicts_of_great_expectations() -> None:
     entries = recorded_rules()
     translation = translate(rules_of(entries), SCHEMA)
@@ -62,6 +69,7 @@ def test_row_rules_have_the_recorded_verdicts_of_great_expectations() -> None:
         ("multicolumn_sum_to_equal", {"column_list": ["f64", "i8"], "sum_total": 1}, "not all integers"),
         ("column_values_to_be_null", {"column": "i8", "row_condition": "i8 DIV 2 = 1"}, "SQL that is not translated"),
         ("column_values_to_be_null", {"column": "i8", "row_condition": "i8 >"}, "not valid SQL"),
+        ("column_values_to_be_null", {"column": "i8", "row_condition": nested(400)}, "too many parts"),
         ("column_sum_to_be_between", {"column": "f64", "max_value": 1}, "order of the rows"),
         ("column_unique_value_count_to_be_between", {"column": "i64", "max_value": 10**6}, "distinct values"),
     ],
