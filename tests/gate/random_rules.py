@@ -73,6 +73,8 @@ def _value(random: Random, column: str) -> Any:
 
 def _bounds(random: Random, column: str) -> dict[str, Any]:
     ends = [_value(random, column), _value(random, column)]
+    if random.random() < 0.2:
+        ends[1] = ends[0]
     if column in ("at", "until", "clock"):
         ends = [random.choice(["2024-01-01", "1970-01-01", "2023-12-31"]) for _ in ends]
         if random.random() < 0.6:

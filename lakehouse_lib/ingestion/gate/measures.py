@@ -1,7 +1,7 @@
 """What table rules measure: states of record batches that can be merged.
 
-Observed values and limits are compared as Great Expectations does: as Python values, so that a decimal is compared with
-a double exactly.
+Observed values and limits are compared as Great Expectations does: a decimal becomes a double, and an integer is compared
+with a double exactly.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Extreme:
         return max(left, right) if self.greatest else min(left, right)
 
     def verdict(self, state: Any) -> str | None:
-        return self.limits.verdict(state)
+        return self.limits.verdict(float(state) if isinstance(state, Decimal) else state)
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class Total:
         if self.mean:
             quotient = _WIDE.divide(exact, Decimal(count)).quantize(_DIVISION, ROUND_HALF_UP, _WIDE)
             exact = quotient.quantize(Decimal(1).scaleb(-scale - 4), ROUND_HALF_UP, _WIDE)
-        return self.limits.verdict(exact)
+        return self.limits.verdict(float(exact))
 
 
 @dataclass(frozen=True)
