@@ -1,7 +1,7 @@
 """What table rules measure: states of record batches that can be merged.
 
-Observed values and limits are compared as Great Expectations does: a decimal becomes a double, and an integer is compared
-with a double exactly.
+Observed values and limits are compared as Great Expectations does: a decimal becomes a double, and an integer is
+compared with a double exactly.
 """
 
 from __future__ import annotations
