@@ -24,7 +24,8 @@ from lakehouse_lib.ingestion.gate.regex import to_re2
 #: Arguments of every expectation about rows.
 COMMON = ("mostly", "row_condition", "condition_parser")
 
-_Reader = Callable[[Arguments], tuple[Condition, list[Condition]]]
+#: Returns the expected condition, and those of the rows that count.
+Reader = Callable[[Arguments], tuple[Condition, list[Condition]]]
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 _ISO_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?\Z", re.ASCII)
 _FIRST_YEAR = 1900
@@ -33,7 +34,7 @@ _MOST_DIGITS = 38
 _MOST_PAIRS = 100
 
 
-def _on_values(read: Callable[[Arguments, Column], Condition], *names: str) -> _Reader:
+def _on_values(read: Callable[[Arguments, Column], Condition], *names: str) -> Reader:
     """An expectation about the values of a column; nulls do not count."""
 
     def reader(arguments: Arguments) -> tuple[Condition, list[Condition]]:
@@ -44,7 +45,25 @@ def _on_values(read: Callable[[Arguments, Column], Condition], *names: str) -> _
     return reader
 
 
-def _on_nulls(inverted: bool) -> _Reader:
+def _unique(arguments: Arguments) -> tuple[Condition, list[Condition]]:
+    arguments.allow("column", "mostly")
+    column = arguments.column()
+    return _unique_in([column]), [HasValue(column.name)]
+
+
+def _unique_together(arguments: Arguments, columns: list[Column]) -> Condition:
+    if arguments.get("row_condition") is not None:
+        raise NotTranslatedError("uniqueness is judged among all rows, without a row_condition")
+    return _unique_in(columns)
+
+
+def _unique_in(columns: Sequence[Column]) -> Condition:
+    if any(pa.types.is_nested(column.kind) or pa.types.is_floating(column.kind) for column in columns):
+        raise NotTranslatedError("the uniqueness of floats and of nested values is not translated")
+    return conditions.Unique(tuple(column.name for column in columns))
+
+
+def _on_nulls(inverted: bool) -> Reader:
     def reader(arguments: Arguments) -> tuple[Condition, list[Condition]]:
         arguments.allow("column", *COMMON)
         return HasValue(arguments.column().name, inverted), []
@@ -168,7 +187,7 @@ def _parsed(arguments: Arguments, column: Column) -> Condition:
     return conditions.EachText(column.name, pattern)
 
 
-def _pair(read: Callable[[Arguments, Column, Column], Condition], *names: str) -> _Reader:
+def _pair(read: Callable[[Arguments, Column, Column], Condition], *names: str) -> Reader:
     """An expectation about two columns; ``ignore_row_if`` says which rows count."""
 
     def reader(arguments: Arguments) -> tuple[Condition, list[Condition]]:
@@ -183,7 +202,7 @@ def _pair(read: Callable[[Arguments, Column, Column], Condition], *names: str) -
     return reader
 
 
-def _several(read: Callable[[Arguments, list[Column]], Condition], *names: str) -> _Reader:
+def _several(read: Callable[[Arguments, list[Column]], Condition], *names: str) -> Reader:
     """An expectation about several columns; ``ignore_row_if`` says which rows count."""
 
     def reader(arguments: Arguments) -> tuple[Condition, list[Condition]]:
@@ -310,7 +329,7 @@ def common_kind(left: pa.DataType, right: pa.DataType) -> pa.DataType:
 
 
 #: The readers of expectations, by their names.
-EXPECTATIONS: dict[str, _Reader] = {
+EXPECTATIONS: dict[str, Reader] = {
     "expect_column_values_to_not_be_null": _on_nulls(inverted=False),
     "expect_column_values_to_be_null": _on_nulls(inverted=True),
     "expect_column_values_to_be_between": _on_values(_between, "min_value", "max_value", "strict_min", "strict_max"),
@@ -336,4 +355,10 @@ EXPECTATIONS: dict[str, _Reader] = {
     "expect_multicolumn_sum_to_equal": _several(_sum, "sum_total"),
     "expect_multicolumn_values_to_be_equal": _several(_all_equal),
     "expect_select_column_values_to_be_unique_within_record": _several(_all_different),
+}
+
+#: The readers of expectations whose condition needs all rows of a load in one record batch.
+WHOLE_EXPECTATIONS: dict[str, Reader] = {
+    "expect_column_values_to_be_unique": _unique,
+    "expect_compound_columns_to_be_unique": _several(_unique_together),
 }

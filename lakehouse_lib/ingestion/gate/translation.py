@@ -14,11 +14,13 @@ from lakehouse_lib.ingestion.gate.row_rule import RowRule
 from lakehouse_lib.ingestion.gate.table_rule import TableRule
 from lakehouse_lib.schema import Schema
 
+_UNIQUE = "uniqueness is judged among all rows of a batch"
+_ORDERED = "the rule depends on the order of all rows of a batch"
 _REASONS = {
-    "expect_column_values_to_be_unique": "uniqueness is judged among all rows of a batch",
-    "expect_compound_columns_to_be_unique": "uniqueness is judged among all rows of a batch",
-    "expect_column_values_to_be_increasing": "the rule depends on the order of all rows of a batch",
-    "expect_column_values_to_be_decreasing": "the rule depends on the order of all rows of a batch",
+    "expect_column_values_to_be_unique": _UNIQUE,
+    "expect_compound_columns_to_be_unique": _UNIQUE,
+    "expect_column_values_to_be_increasing": _ORDERED,
+    "expect_column_values_to_be_decreasing": _ORDERED,
 }
 
 
@@ -28,10 +30,13 @@ class RestRule:
 
     Attributes:
         reason: why it is not translated.
+        whole_batch: the rule for a record batch that has all rows of a load, in the rule's columns at least; None: only
+            Great Expectations can judge it.
     """
 
     rule: Rule
     reason: str
+    whole_batch: RowRule | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,10 @@ def translate(rules: Sequence[Rule], schema: Schema) -> Translation:
         arguments = Arguments(rule, arrow)
         try:
             if rule.type in row_expectations.EXPECTATIONS:
-                row_rules.append(_row_rule(arguments, schema))
+                row_rules.append(_row_rule(arguments, row_expectations.EXPECTATIONS[rule.type], schema))
+            elif rule.type in row_expectations.WHOLE_EXPECTATIONS:
+                whole = _row_rule(arguments, row_expectations.WHOLE_EXPECTATIONS[rule.type], schema)
+                rest.append(RestRule(rule, _REASONS[rule.type], whole))
             elif rule.type in table_expectations.EXPECTATIONS:
                 measure = table_expectations.EXPECTATIONS[rule.type](arguments)
                 table_rules.append(TableRule(rule, row_condition(arguments, schema), measure))
@@ -75,8 +83,8 @@ def translate(rules: Sequence[Rule], schema: Schema) -> Translation:
     return Translation(tuple(row_rules), tuple(table_rules), tuple(rest))
 
 
-def _row_rule(arguments: Arguments, schema: Schema) -> RowRule:
-    expected, counted = row_expectations.EXPECTATIONS[arguments.rule.type](arguments)
+def _row_rule(arguments: Arguments, read: row_expectations.Reader, schema: Schema) -> RowRule:
+    expected, counted = read(arguments)
     condition = row_condition(arguments, schema)
     if condition is not None:
         counted = [*counted, condition]
