@@ -228,7 +228,28 @@ def _row_condition(random: Random) -> dict[str, Any]:
         "name IN ('a', 'b') AND i8 <> 0", "length(text) > 1", "f64 = 'NaN'", "price BETWEEN 1 AND 5", "exact = 0.1",
         "flag = true",
     ]  # fmt: skip
+    if random.random() < 0.6:
+        conditions = [_sql(random)]
     return {"row_condition": random.choice(conditions), "condition_parser": "spark"}
+
+
+def _sql(random: Random) -> str:
+    """A comparison of a column with literals that often are of another type."""
+    column = random.choice([*_NUMBERS, *_TIMES, *_TEXTS, "flag"])
+    values = [_value(random, random.choice([column, column, *_NUMBERS, "day"])) for _ in range(2)]
+    first, second = (f"'{value}'" if isinstance(value, str) and "'" not in value else str(value) for value in values)
+    name = f"`{column}`"
+    operator = random.choice(["=", "<>", "<", "<=", ">", ">=", "<=>"])
+    return random.choice(
+        [
+            f"{name} {operator} {first}",
+            f"NOT {name} {operator} {first}",
+            f"{name} IN ({first}, {second})",
+            f"{name} NOT IN ({first}, NULL)",
+            f"{name} BETWEEN {first} AND {second} OR i8 IS NULL",
+            f"{name} {operator} {first} AND f64 > 0",
+        ]
+    )
 
 
 def _condition(random: Random, depth: int = 0) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from lakehouse_lib.ingestion.gate import condition as conditions
 from lakehouse_lib.ingestion.gate.arguments import Arguments, NotTranslatedError, column_of, is_number
 from lakehouse_lib.ingestion.gate.comparison import among, compare
 from lakehouse_lib.ingestion.gate.condition import Condition, HasValue, Not, Sql
-from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema import DataType, PrimitiveType, Schema
 
 _LEGACY = re.compile(
     r"""col\("(?P<column>[^"\\]+)"\)
@@ -27,6 +27,10 @@ _LEGACY_PARSERS = ("great_expectations", "great_expectations__experimental__")
 #: Great Expectations passes a text with another parser, or with none, to Spark.
 _SQL_PARSERS = (None, "spark", "pandas")
 _MOST_CONDITIONS = 100
+#: In SQL, a number with an exponent or a suffix, or with more than 18 digits before or after the point.
+_LONG_NUMBER = re.compile(r"\d\.?[a-z]|\d{19}", re.ASCII | re.IGNORECASE)
+#: The most digits of a decimal column in SQL. Spark's type for it and for a literal of ``_LONG_NUMBER`` holds both.
+_MOST_DIGITS = 15
 
 
 def row_condition(arguments: Arguments, schema: Schema) -> Condition | None:
@@ -118,7 +122,14 @@ def _sql(text: str, schema: Schema) -> Condition:
         raise NotTranslatedError("the row_condition is not valid SQL for this library") from None
     if not all(_is_simple(node) for node in ir.walk(predicate.root)):
         raise NotTranslatedError("the row_condition has SQL that is not translated")
+    if _LONG_NUMBER.search(text) or any(_is_long_decimal(schema.field(name).type) for name in predicate.columns):
+        raise NotTranslatedError("the row_condition has a double, or a decimal of many digits, which Spark may round")
     return Sql(predicate)
+
+
+def _is_long_decimal(kind: DataType) -> bool:
+    digits = kind.decimal if isinstance(kind, PrimitiveType) else None
+    return digits is not None and digits[0] > _MOST_DIGITS
 
 
 def _is_simple(node: ir.Node) -> bool:
