@@ -11,6 +11,7 @@ import time
 import warnings
 
 from tests.gate.campaign import SUITES, Tally, play
+from tests.gate.judges import SETTINGS
 from tests.gate.recorded import record
 
 
@@ -32,7 +33,7 @@ def main() -> int:
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
+        **SETTINGS,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         # The expressions are new in each round, so that compiling them takes longer than evaluating them.

@@ -17,6 +17,9 @@ from lakehouse_lib.engine.quality import Rule
 from lakehouse_lib.ingestion.gate import RowRule, TableRule, broken_rules, judge, violations
 from tests.gate.random_rows import COLUMNS
 
+#: Settings of a session. Spark's filter of Parquet files by their statistics loses rows if a condition has NaN or -0.0.
+SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.parquet.filterPushdown": "false"}
+
 #: The violations of each row of a load that fails, by its position: (column, rule).
 Violations = dict[int, list[tuple[str | None, str]]]
 

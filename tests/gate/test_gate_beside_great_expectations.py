@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_lib.engine.spark.session_settings import session_settings
 from tests.gate.campaign import play
+from tests.gate.judges import SETTINGS
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:module 'sre_constants' is deprecated:DeprecationWarning"),
@@ -29,7 +30,7 @@ def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_suites_have_the_verdicts_of_great_expectations(spark: SparkSession, in_utc: None, seed: int) -> None:
-    with session_settings(spark, {"spark.sql.session.timeZone": "UTC"}):
+    with session_settings(spark, SETTINGS):
         tally = play(spark, seed, 20)
     assert tally.findings == []
     assert tally.translated > tally.rest
