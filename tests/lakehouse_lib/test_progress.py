@@ -62,7 +62,7 @@ def test_rewrites_tell_of_each_task(engine: Engine, table: Path, verb: str) -> N
 
 
 def test_several_commits_have_one_progress(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakehouse_lib.operations.optimize.compact.GROUP_BYTES", 1)
+    monkeypatch.setattr("lakehouse_lib.operations.optimize.commit_groups.GROUP_BYTES", 1)
     calls: list[Progress] = []
     compact(DeltaTable(table).snapshot, ArrowEngine(1), min_commit_interval=0, on_progress=calls.append)
     assert DeltaTable(table).version() > 4

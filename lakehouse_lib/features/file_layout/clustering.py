@@ -71,13 +71,13 @@ def clustering_domain(
             f"the table is partitioned by {', '.join(layout.partition_columns)}; expected a table without partitions, "
             "because a clustered table has none",
             "Z-order the partitions by optimize.z_order(columns), or copy the rows into a table without partitions",
-            "DELTA_CLUSTER_BY_WITH_PARTITIONED_BY",
+            code="DELTA_CLUSTER_BY_WITH_PARTITIONED_BY",
         )
     if len(names) > _MOST_COLUMNS:
         raise wrong(
             f"{len(names)} clustering columns are given; expected at most {_MOST_COLUMNS}, as in delta-spark",
             "Name the columns that queries filter by most often",
-            "DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS",
+            code="DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS",
         )
     fields = [_column(name, layout, table) for name in names]
     if len({field.name for field in fields}) < len(fields):
@@ -90,7 +90,7 @@ def clustering_domain(
             raise wrong(
                 f"the column {field.name!r} has the type {field.type}; expected a number, text, a date or a timestamp",
                 "Cluster by other columns",
-                "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED",
+                code="DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED",
             )
         if (field.name,) not in indexed:
             raise wrong(*_unindexed((field.name,)))

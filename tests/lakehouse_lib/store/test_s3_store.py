@@ -20,8 +20,8 @@ SECRET = "hunter2-secret"
 
 
 @pytest.fixture(autouse=True)
-def _nothing_proved(monkeypatch):
-    monkeypatch.setattr(s3, "_proved", set())
+def _no_bucket_probed(monkeypatch):
+    monkeypatch.setattr(s3, "_probed_buckets", set())
 
 
 @pytest.fixture
