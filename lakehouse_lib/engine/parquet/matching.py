@@ -18,6 +18,8 @@ from lakehouse_lib.protocol.deletion_vector import positions as positions_in
 from lakehouse_lib.snapshot import Snapshot
 
 _TASK_BYTES = 128 << 20
+#: A task of this size is not divided, as long as each processor has one: on Spark, each task costs some time.
+_LEAST_TASK_BYTES = 32 << 20
 
 #: One row for each file with matching rows: its log path, its number of rows, and the positions of the matching rows as
 #: a serialized Roaring bitmap. The number and the positions include rows that a deletion vector hides.
@@ -50,7 +52,7 @@ def match_tasks(snapshot: Snapshot, files: pa.Table, predicate: Predicate, paral
     read = files.select(["path", "partitionValues"])
     return [
         MatchTask(reader, read.take(int64s(rows)), predicate)
-        for rows in shares(numbers_of(files["size"], np.int64), parallelism)
+        for rows in shares(numbers_of(files["size"], np.int64), parallelism, least=_LEAST_TASK_BYTES)
     ]
 
 

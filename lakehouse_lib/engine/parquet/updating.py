@@ -1,23 +1,28 @@
-"""Rows of data files with new values in some columns, written into new files (UPDATE)."""
+"""Rows of data files with new values in some columns, written into new files (UPDATE).
+
+If Arrow can evaluate the predicate and the values, one task matches the rows of its files and writes them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import int64s, numbers_of
+from lakehouse_lib.arrow.values import flags_of, int64s, numbers_of
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.computing import with_computed
-from lakehouse_lib.engine.parquet.matching import rows_at, shares
+from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, matches_table, rows_at, shares
 from lakehouse_lib.engine.parquet.reader import COPIED_COLUMNS, TableReader
 from lakehouse_lib.engine.parquet.task_results import delete_files, result_of, results_of
 from lakehouse_lib.engine.parquet.writer import write_checked
-from lakehouse_lib.expressions import Value, values_of
+from lakehouse_lib.expressions import Predicate, Value, values_of
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
+from lakehouse_lib.protocol.deletion_vector import bitmap_of
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,91 @@ def update_tasks(
     ]
 
 
+@dataclass(frozen=True)
+class MatchingUpdateTask:
+    """A task that writes the rows of files for which a predicate is true with new values.
+
+    Attributes:
+        target: the table.
+        files: COPIED_COLUMNS of the files.
+        values: the new values by column, as the schema spells it.
+    """
+
+    target: WriteTarget
+    files: pa.Table
+    predicate: Predicate
+    values: Mapping[str, Value]
+
+
+def update_matching(
+    engine: Engine, target: WriteTarget, files: pa.Table, predicate: Predicate, values: Mapping[str, Value]
+) -> tuple[pa.Table, pa.Table]:
+    """Write the live rows of files for which a predicate is true, with new values, as new data files.
+
+    Arrow evaluates the predicate, the values and the rules of the target.
+
+    Args:
+        files: a files table.
+
+    Returns:
+        The matches without deleted rows (MATCHES_SCHEMA), and the files table of the new files.
+
+    Raises:
+        DeltaError: the error of a task. The files of all tasks are deleted.
+    """
+    read = files.select([*COPIED_COLUMNS])
+    tasks = [
+        MatchingUpdateTask(target, read.take(int64s(rows)), predicate, values)
+        for rows in shares(numbers_of(files["size"], np.int64), engine.parallelism)
+    ]
+
+    def delete_written(results: Iterable[tuple[pa.Table, pa.Table]]) -> None:
+        delete_files((files for _, files in results), target.store)
+
+    results = results_of(engine.run(match_and_update_rows, tasks), delete_written)
+    matches = [pa.Table.from_batches([], MATCHES_SCHEMA), *(result[0] for result in results)]
+    written = [pa.Table.from_batches([], FILE_SCHEMA), *(result[1] for result in results)]
+    return pa.concat_tables(matches), pa.concat_tables(written)
+
+
+def match_and_update_rows(task: MatchingUpdateTask) -> pa.Table:
+    """Run a task; its result is a pair as that of ``update_matching`` (RESULT_SCHEMA)."""
+
+    def run() -> tuple[pa.Table, pa.Table]:
+        target = task.target
+        matches: list[pa.Table] = [pa.Table.from_batches([], MATCHES_SCHEMA)]
+        recomputed = target.computed.recomputed(task.values)
+        files = write_checked(with_computed(_matched_and_updated(task, matches), recomputed, target), target)
+        return pa.concat_tables(matches), files
+
+    return result_of(run)
+
+
+def _matched_and_updated(task: MatchingUpdateTask, matches: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """The matching rows with new values. Appends the matches of each file to ``matches``.
+
+    A row group without a matching row is read only in the columns of the predicate.
+    """
+    store, layout, predicate = task.target.store, task.target.layout, task.predicate
+    tested = TableReader(store, replace(layout, row_ids=None), layout.columns(sorted(predicate.columns)))
+    reader = TableReader(store, layout, layout.schema)
+    for path, (file, constants) in zip(task.files["path"].to_pylist(), reader.files(task.files), strict=True):
+        places = []
+        for group in tested.candidates(file, predicate):
+            matching = tested.mask(tested.row_group(file, group, constants, deleted_too=True), predicate)
+            live = file.live_mask(group)
+            matching = matching if live is None else pc.and_(matching, live)
+            if matching.true_count:
+                places.append(file.starts[group] + np.flatnonzero(flags_of(matching)))
+                yield from _with_values(
+                    reader.row_group(file, group, constants, mask=matching), task.values, task.target
+                )
+        if places:
+            matches.append(
+                matches_table([path], [file.metadata.num_rows], [bitmap_of(np.concatenate(places)).serialize()])
+            )
+
+
 def updated_files(engine: Engine, tasks: Sequence[UpdateTask], target: WriteTarget) -> pa.Table:
     """Run update tasks on an engine; returns the files table of the files that they wrote.
 
@@ -75,11 +165,14 @@ def update_rows(task: UpdateTask) -> pa.Table:
 
 
 def _updated(task: UpdateTask) -> Iterator[pa.RecordBatch]:
-    target, schema = task.target, task.target.layout.schema
-    reader = TableReader(target.store, target.layout, schema)
+    reader = TableReader(task.target.store, task.target.layout, task.target.layout.schema)
     for rows in rows_at(reader, task.files, task.positions.to_pylist()):
-        columns = dict(zip(rows.column_names, rows.columns, strict=True))
-        columns |= values_of(task.values, rows, schema, table=target.store.root)
-        if target.layout.row_ids is not None:
-            columns[target.layout.row_ids.versions] = pa.nulls(len(rows), pa.int64())
-        yield from pa.table(columns).to_batches()
+        yield from _with_values(rows, task.values, task.target)
+
+
+def _with_values(rows: pa.Table, values: Mapping[str, Value], target: WriteTarget) -> Iterator[pa.RecordBatch]:
+    columns = dict(zip(rows.column_names, rows.columns, strict=True))
+    columns |= values_of(values, rows, target.layout.schema, table=target.store.root)
+    if target.layout.row_ids is not None:
+        columns[target.layout.row_ids.versions] = pa.nulls(len(rows), pa.int64())
+    yield from pa.table(columns).to_batches()

@@ -204,8 +204,9 @@ class SparkEngine:
         workers.make_ready(self.spark)
         payloads = [pickle.dumps((function, task)) for task in tasks]
         rows = pa.table({"position": pa.array(range(len(tasks)), pa.int32()), "task": pa.array(payloads, pa.binary())})
-        # One partition per task, so that Spark gives each task to a free executor.
-        return self.spark.createDataFrame(rows).repartitionById(len(tasks), "position")
+        frame = self.spark.createDataFrame(rows)
+        # One partition per task, so that Spark gives each task to a free executor. One task needs no shuffle.
+        return frame if len(tasks) == 1 else frame.repartitionById(len(tasks), "position")
 
     def _results(self, frame: Any) -> pa.Table:
         rows = frame.collect()

@@ -11,9 +11,12 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.parquet.change_files import changed_rows
+from lakehouse_lib.engine.parquet.matching import positions_of
+from lakehouse_lib.engine.parquet.updating import update_matching
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError
-from lakehouse_lib.expressions import Predicate, Value
+from lakehouse_lib.expressions import EVERY_ROW, Predicate, Value
+from lakehouse_lib.expressions.evaluate_arrow import is_renderable
 from lakehouse_lib.features import check_removal, row_rules, row_tracking
 from lakehouse_lib.features.computed_columns.computed_columns import ComputedColumns
 from lakehouse_lib.features.computed_columns.identity_columns import check_assigned
@@ -86,12 +89,11 @@ class _Update(PredicateOperation):
         return RowChangePlan(files.slice(0, 0), files)
 
     def match(self, snapshot: Snapshot, files: pa.Table, metadata: Metadata | None) -> MatchedRows:
-        matches, count = live_matches(files, self.matches(snapshot, files), snapshot)
+        target = update_target(snapshot, metadata, self.writer_properties)
+        matches, written = self._written(snapshot, files, target)
+        count = sum(map(len, positions_of(matches)))
         if not count:
             return MatchedRows(matches, changed_rows("update_preimage", files, matches))
-        read = files.take(pc.index_in(matches["source"].combine_chunks(), files["path"].combine_chunks()))
-        target = update_target(snapshot, metadata, self.writer_properties)
-        written = self.engine.update(snapshot, read, matches, self.values, target)
         rows = record_count(written)
         if rows is not None and rows != count:
             discard(snapshot.store, written)
@@ -104,6 +106,19 @@ class _Update(PredicateOperation):
             )
         changed = [changed_rows("update_preimage", files, matches), changed_rows("update_postimage", written)]
         return MatchedRows(matches, pa.concat_tables(changed), written, {"numUpdatedRows": count})
+
+    def _written(self, snapshot: Snapshot, files: pa.Table, target: WriteTarget) -> tuple[pa.Table, pa.Table]:
+        """The matches without hidden rows, and the files table of the files with the updated rows."""
+        predicate = self.predicate or EVERY_ROW
+        roots = [predicate.root, *(value.root for value in self.values.values())]
+        if all(map(is_renderable, roots)) and not any(rule.needs_spark for rule in target.rules):
+            # On Spark, one job does both.
+            return update_matching(self.engine, target, files, predicate, self.values)
+        matches, count = live_matches(files, self.matches(snapshot, files), snapshot)
+        if not count:
+            return matches, files.slice(0, 0)
+        read = files.take(pc.index_in(matches["source"].combine_chunks(), files["path"].combine_chunks()))
+        return matches, self.engine.update(snapshot, read, matches, self.values, target)
 
     def spark_metrics(self, metrics: dict[str, Any]) -> dict[str, Any]:
         # The rows that leave their files are not deleted: they are in new files.
