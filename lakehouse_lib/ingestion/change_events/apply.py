@@ -37,7 +37,7 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 #: Application id of the ``txn`` that orders the commits of ``apply_changes``. Two runs at the same time conflict,
 #: because each must see the deletions that the other one records.
 _APPLICATION = "lakehouse.apply_changes"
-_MOST_ATTEMPTS = 10
+_MOST_ATTEMPTS = 100
 #: A clause of a merge: its case, its action, a condition, and the columns that get the values of the source.
 _Clause = tuple[MergeCase, MergeAction, str | None, Sequence[str]]
 
@@ -71,8 +71,8 @@ def apply_changes(
             events of a key have the same sequence (DELTA_AMBIGUOUS_SEQUENCE).
         NotSupportedError: a key or the sequence has a type without an exact order.
         SchemaMismatchError: a value does not fit its column.
-        ConcurrentTransactionError: the table has an application transaction of ``commit_properties`` already, or ten
-            concurrent runs in a row were faster.
+        ConcurrentTransactionError: the table has an application transaction of ``commit_properties`` already, or a
+            hundred concurrent runs in a row were faster.
         DeltaError: as ``merge``. Nothing is committed to the table.
     """
     properties = commit_properties or CommitProperties()
