@@ -15,6 +15,7 @@ from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, Unsup
 from lakehouse_lib.schema import ArrayType, Field, Schema, StructType
 from lakehouse_lib.schema.column_mapping import field_id, physical_name, with_physical_names
 from tests.peers import plain, read_delta_rs, read_duckdb
+from tests.slow_cases import some_slow
 
 MODES = ["name", "id"]
 ROWS = pa.table(
@@ -46,7 +47,7 @@ def field_ids(kind: pa.Schema | pa.DataType) -> list[int]:
     return ids
 
 
-@pytest.mark.parametrize("partition_by", [None, ["p;q"]])
+@pytest.mark.parametrize("partition_by", some_slow([["p;q"], None], 1))
 @pytest.mark.parametrize("mode", MODES)
 def test_every_verb_writes_physical_names(
     tmp_path: Path, engine: Engine, mode: str, partition_by: list[str] | None

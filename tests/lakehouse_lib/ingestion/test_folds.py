@@ -26,6 +26,7 @@ from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.store import open_store
 from tests.fault_store import FaultStore
 from tests.named_files import NamedFiles
+from tests.slow_cases import some_slow
 
 
 class KilledError(Exception):
@@ -150,7 +151,7 @@ def test_runs_that_are_killed_at_any_call_load_each_file_once(tmp_path: Path, wh
     assert len(world.objects()) < 20  # what the killed runs have left is deleted
 
 
-@pytest.mark.parametrize("give_up", [False, True])
+@pytest.mark.parametrize("give_up", some_slow([False, True], 1))
 def test_a_run_beside_a_slow_run_at_any_call_loads_each_file_once(tmp_path: Path, give_up: bool) -> None:
     """The other run, which also lands and loads files until it folds, comes before one call of the slow run."""
     world = NamedFiles(tmp_path)

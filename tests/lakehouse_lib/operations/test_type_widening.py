@@ -50,7 +50,7 @@ def rows(start: int, values: list[Any], kind: str) -> pa.Table:
     return pa.table({"k": pa.array(range(start, start + len(values)), pa.int64()), "v": column})
 
 
-@pytest.mark.parametrize("change", some_slow(CHANGES, 2), ids=lambda change: f"{change[0]} {change[1]}")
+@pytest.mark.parametrize("change", some_slow(CHANGES, 1), ids=lambda change: f"{change[0]} {change[1]}")
 @pytest.mark.parametrize("properties", [{}, {"delta.enableDeletionVectors": "true"}], ids=["copies", "vectors"])
 def test_every_verb_goes_on(tmp_path: Path, engine: Engine, change: Any, properties: dict[str, str]) -> None:
     old, new, old_values, new_values = change

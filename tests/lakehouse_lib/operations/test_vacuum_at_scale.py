@@ -238,6 +238,7 @@ def started_at(root: Path, version: int) -> int:
 STEPS = ("append", "overwrite", "delete", "compact", "full", "lite", "inventory", "checkpoint")
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sampled_from(STEPS), max_size=12),
     st.sampled_from(["interval 1 week", "interval 0 hours"]),

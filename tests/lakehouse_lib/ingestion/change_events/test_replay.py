@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable, apply_changes
+from tests.slow_cases import some_slow
 
 SCHEMA = pa.schema([("id", pa.int64()), ("ts", pa.int64()), ("a", pa.string()), ("b", pa.int32()), ("op", pa.string())])
 VALUES = ("id", "a", "b")
@@ -68,7 +69,7 @@ def apply(table: Path, rows: list[dict[str, Any]], scd_type: int, keeps_nulls: b
 
 
 @pytest.mark.parametrize("keeps_nulls", [False, True], ids=["whole", "partial"])
-@pytest.mark.parametrize("scd_type", [1, 2])
+@pytest.mark.parametrize("scd_type", some_slow([2, 1], 1))
 @given(events=event_sets(), seed=st.integers(0, 1 << 30))
 def test_events_in_any_order_give_the_replayed_table(
     tmp_path_factory: pytest.TempPathFactory,
