@@ -24,7 +24,7 @@ class Progress:
         """Record that a part of the work is done; ``name`` is its last item."""
 
     def observer(self, name: str) -> OnProgress | None:  # noqa: ARG002
-        """An observer of a verb, which shows its progress below until the verb ends; None: nobody watches.
+        """An observer of a verb, which shows its progress below until the verb ends; None: no progress is shown.
 
         Args:
             name: the table, or the verb and the table.

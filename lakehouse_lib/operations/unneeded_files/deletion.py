@@ -39,7 +39,7 @@ class Deletion:
         checks_clock: whether ``moment`` is this machine's clock, which must not be ahead of the store's.
         parameters: of VACUUM START.
         files_per_second: the most files that are deleted in a second; None: no limit.
-        counter: is told of each deletion; None: nobody is.
+        counter: counts each deletion; None: nothing is counted.
         latest: the version of VACUUM START or later; None: nothing was deleted yet.
         recorded: the files that pins and clones needed before the last deletion; None: nothing was deleted yet.
         deleted: how many files were deleted.

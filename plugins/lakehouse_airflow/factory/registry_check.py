@@ -1,4 +1,4 @@
-"""Fails with the mistakes of the registry. The tables that it names have no other DAGs, until they are mended.
+"""Fails with the mistakes of the registry. The tables that it names have no other DAGs, until you correct them.
 
 This DAG exists only while the registry has mistakes. `lakehouse registry check FILE` lists them, too.
 """
