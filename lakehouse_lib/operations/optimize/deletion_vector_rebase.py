@@ -33,7 +33,7 @@ class MarkedGroup:
     All attributes are files tables.
 
     Attributes:
-        copied: the files of the group when their rows were copied.
+        copied: the files of the group when their rows were copied, with the statistics of the latest version.
         removed: the same files in the same order, in the latest version.
         added: the files that were written for them.
     """
@@ -82,7 +82,10 @@ def marked_groups(
         group_now = files.take(places)
         if [before[member] for member in members] != group_now["deletionVector"].to_pylist():
             group_added = written.filter(pa.array(written_groups == group))
-            by_group[group] = MarkedGroup(copied.take(pa.array(members)), group_now, group_added)
+            # A plan may leave out the statistics. A deletion vector does not change a file's ``numRecords``.
+            stats = copied.column_names.index("stats")
+            group_copied = copied.take(pa.array(members)).set_column(stats, "stats", group_now["stats"])
+            by_group[group] = MarkedGroup(group_copied, group_now, group_added)
     return by_group
 
 

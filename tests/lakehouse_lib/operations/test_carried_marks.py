@@ -77,6 +77,18 @@ def test_rows_are_marked_again_and_again(tmp_path: Path) -> None:
     check(tmp_path, {0, 1, 2, ROWS + 3, 2 * ROWS + 4})
 
 
+def test_the_first_vectors_of_a_table_go_on_to_the_merged_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan of a compaction reads no statistics of a table without vectors."""
+    monkeypatch.setattr(rewrite, "_ATTEMPTS", 1)
+    monkeypatch.setattr(rewrite, "_PATIENCE_SECONDS", 0.0)
+    first, second = table(tmp_path, 2, 10)
+    DeltaTable(tmp_path).alter.set_table_properties({"delta.enableDeletionVectors": "true"})
+    before = DeltaTable(tmp_path).snapshot
+    delete_by_vector(tmp_path, {first: inline({0}), second: inline({3})})
+    compact(before, ArrowEngine())
+    check(tmp_path, {0, 13}, 2, 10)
+
+
 def test_a_merged_file_of_which_no_row_is_left_is_neither_added_nor_left_behind(tmp_path: Path) -> None:
     first, second = table(tmp_path, 2, 10)
     delete_by_vector(tmp_path, {first: inline({0})})
