@@ -96,8 +96,8 @@ def _has_lost(name: str, stories: Stories, base: Version, later: list[Version]) 
     Any commit explains that of an overwrite, whole, by a predicate or of partitions, and that of a restore. A change of
     constraints or columns explains every conflict, and a change of any metadata that of another such change. Rows that
     may violate a new constraint explain that of the constraint. For a rewrite, commits must have removed a file of each
-    group; rows that were deleted by vectors are deleted in its files too. For a delete by vectors, another vector of a
-    file is enough.
+    group, or a restore must have brought back rows of the group that a vector has hidden; rows that were deleted by
+    vectors are deleted in its files too. For a delete by vectors, another vector of a file is enough.
     """
     plan = stories.plans[name]
     if plan.verb in ("overwrite", "replace", "replace partitions", "restore"):
@@ -114,7 +114,11 @@ def _has_lost(name: str, stories: Stories, base: Version, later: list[Version]) 
         )
     if plan.verb in ("compact", "z_order"):
         paths = [{path for path, _ in version.files} for version in later]
-        return all(any(not group <= live_paths for live_paths in paths) for group in stories.groups[name])
+        restored = [version.files for version in later if stories.plans[version.name].verb == "restore"]
+        unhidden = {path for path, vector in base.files if vector and any((path, vector) not in f for f in restored)}
+        return all(
+            unhidden & group or any(not group <= live_paths for live_paths in paths) for group in stories.groups[name]
+        )
     return any(not base.files.keys() <= version.files.keys() for version in later)
 
 

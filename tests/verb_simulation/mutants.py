@@ -380,7 +380,7 @@ MUTANTS = (
     Mutant(
         "an update that is planned again follows the constraints of its first plan",
         _rules_skipped_on_retry,
-        ("constrain", "update", "append", "delete"),
+        ("constrain", "update"),
     ),
     Mutant(
         "a new constraint does not conflict with concurrent writes",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from unittest import mock
 
 from lakehouse_lib.errors import DeltaError
+from lakehouse_lib.operations.optimize import rewrite
 from lakehouse_lib.operations.optimize.z_order import deleted_positions
 from lakehouse_lib.operations.write.create import create_table
 from lakehouse_lib.protocol import deletion_vector
@@ -46,6 +47,7 @@ class Plan:
         writes_vectors: deletes use deletion vectors.
         has_vector_files: deletion vectors are in files, even small ones.
         forgets_places: z_order has no memory to keep the places of rows.
+        plans_once: a rewrite that lost each of its groups is not planned again, so that the reason is checked.
         interval: commits between checkpoints.
         founding: the verbs before the actors begin, without faults.
         latest: the same, an hour later, so that actors can restore their versions.
@@ -62,6 +64,7 @@ class Plan:
     writes_vectors: bool
     has_vector_files: bool
     forgets_places: bool
+    plans_once: bool
     interval: int
     founding: tuple[str, ...]
     latest: tuple[str, ...]
@@ -110,6 +113,7 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         writes_vectors=random.Random(f"{seed} vectors").random() < 0.5,
         has_vector_files=dice.random() < 0.5,
         forgets_places=dice.random() < 0.3,
+        plans_once=random.Random(f"{seed} patience").random() < 0.5,
         interval=dice.choice((1, 2, 3, 100, 100)),
         founding=("append",) * dice.randint(1, 3),
         latest=tuple(latest),
@@ -156,7 +160,9 @@ def run(plan: Plan | int) -> Report:
     report = Report(history=world.history)
     bounds = mock.patch.multiple(deletion_vector, _INLINE_BYTES=0 if plan.has_vector_files else 1 << 10)
     memory = mock.patch.multiple(deleted_positions, _REMEMBERED_ROWS=0 if plan.forgets_places else 1 << 24)
-    with hooks_watched(is_explained), remembered(), bounds, memory:
+    patience = mock.patch.multiple(rewrite, _PATIENCE_SECONDS=0.0 if plan.plans_once else 60.0)
+    attempts = mock.patch.multiple(rewrite, _ATTEMPTS=1 if plan.plans_once else 3)
+    with hooks_watched(is_explained), remembered(), bounds, memory, patience, attempts:
         try:
             world.run({"founder": prepare})
             world.sleep_for_hours(1)  # so that no stale listing shows the table without the properties of this plan
