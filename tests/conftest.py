@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.table_copies import CopyOf, TableCopies
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 THIRD_PARTY_WARNINGS = (
     # py4j leaves its sockets to the garbage collector.
     "ignore:unclosed.*socket:ResourceWarning",
+    # Great Expectations imports modules that Python has renamed.
+    "ignore:module 'sre_:DeprecationWarning",
     "ignore:distutils Version classes are deprecated:DeprecationWarning:pyspark",
 )
 
@@ -67,6 +71,12 @@ def listings_that_lag_little() -> Iterator[None]:
         for module in (table_identity, table_state, segment):
             patch.setattr(module, "LISTING_WAITS", tuple(wait / 50 for wait in segment.LISTING_WAITS))
         yield
+
+
+@pytest.fixture(scope="session")
+def copy_of(tmp_path_factory: pytest.TempPathFactory) -> CopyOf:
+    """``copy_of(build, path)`` is a copy of the table that ``build(folder)`` makes, at ``path``; it is built once."""
+    return TableCopies(tmp_path_factory.mktemp("built")).copy
 
 
 @pytest.fixture(scope="session")

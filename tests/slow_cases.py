@@ -9,5 +9,12 @@ import pytest
 
 
 def some_slow(cases: Sequence[Any], quick: int) -> list[Any]:
-    """The cases; all but the first ``quick`` of them run in ``make test-slow``."""
-    return [*cases[:quick], *(pytest.param(case, marks=pytest.mark.slow) for case in cases[quick:])]
+    """The cases; all but the first ``quick`` of them run in ``make test-slow``.
+
+    A case that is a tuple has a value for each argument.
+    """
+    return [*cases[:quick], *(_slow(case) for case in cases[quick:])]
+
+
+def _slow(case: Any) -> Any:
+    return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)

@@ -15,7 +15,7 @@ from tests.peers import duckdb_delta
 from tests.slow_cases import some_slow
 
 
-@pytest.mark.parametrize("seed", some_slow(range(20), 6))
+@pytest.mark.parametrize("seed", some_slow(range(20), 3))
 def test_sequences_beside_delta_rs(tmp_path: Path, seed: int) -> None:
     assert outcome_of(seed, tmp_path).difference == ""
 
@@ -38,7 +38,8 @@ def test_a_lost_row_is_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert any("only in table 1" in outcome_of(seed, tmp_path / str(seed)).difference for seed in range(12))
 
 
-@pytest.mark.parametrize("change", some_slow(["update_preimage", "update_postimage", "insert", "delete"], 1))
+@pytest.mark.slow
+@pytest.mark.parametrize("change", ["update_preimage", "update_postimage", "insert", "delete"])
 def test_a_lost_change_is_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     add = ChangeData.add
     monkeypatch.setattr(

@@ -76,7 +76,7 @@ def test_the_page_is_what_the_record_gives() -> None:
     assert pages.PAGE.read_text(encoding="utf-8") == pages.page(), "run `make docs`"
 
 
-@pytest.mark.parametrize("partition", [None, *PARTITION_COLUMNS])
+@pytest.mark.parametrize("partition", some_slow([None, *PARTITION_COLUMNS], 3))
 def test_every_version_of_a_tables_life(tmp_path: Path, partition: str | None) -> None:
     root = tmp_path / "a table"
     first, second, third = rows(0, 40), rows(40, 30), rows(100, 25)

@@ -24,6 +24,7 @@ from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
 from tests.peers import read_delta_rs
+from tests.table_copies import CopyOf
 
 COLUMNS = [
     ("nope", "DELTA_COLUMN_NOT_FOUND", "the column 'nope' does not exist"),
@@ -35,9 +36,7 @@ COLUMNS = [
 ]
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    """Twelve small files in each of two partitions, and foreign files."""
+def build(root: Path) -> None:
     properties = {"delta.dataSkippingStatsColumns": "id"}
     for number in range(12):
         rows = pa.table(
@@ -49,12 +48,17 @@ def table(tmp_path: Path) -> Path:
                 "late": [1, 2],
             }
         )
-        write_deltalake(tmp_path / "t", rows, partition_by=["day"], mode="append", configuration=properties)
+        write_deltalake(root, rows, partition_by=["day"], mode="append", configuration=properties)
     for name in ("day=a/foreign.parquet", "day=a/notes.txt", "_hidden/x.parquet", "other/file.csv"):
-        (tmp_path / "t" / name).parent.mkdir(exist_ok=True)
-        (tmp_path / "t" / name).write_bytes(b"foreign")
-        os.utime(tmp_path / "t" / name, (0, 0))
-    return tmp_path / "t"
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_bytes(b"foreign")
+        os.utime(root / name, (0, 0))
+
+
+@pytest.fixture
+def table(tmp_path: Path, copy_of: CopyOf) -> Path:
+    """Twelve small files in each of two partitions, and foreign files."""
+    return copy_of(build, tmp_path / "t")
 
 
 def content(folder: Path) -> dict[Path, bytes]:

@@ -15,6 +15,7 @@ import pytest
 
 from lakehouse_lib.cli.main import main
 from tests.peers import read_delta_rs, read_duckdb
+from tests.table_copies import CopyOf
 
 DATA = Path(__file__).parents[2] / "data"
 #: Every command that changes a table with ``--run``; ``TABLE`` is replaced.
@@ -30,14 +31,16 @@ CHANGES: dict[str, list[str]] = {
 }
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    """A table that delta-rs has written, with removed files and without a checkpoint of its last commits."""
-    root = tmp_path / "lake/orders"
+def build(root: Path) -> None:
     append(root, 12)
     deltalake.DeltaTable(root).optimize.compact()
     append(root, 12)
-    return root
+
+
+@pytest.fixture
+def table(tmp_path: Path, copy_of: CopyOf) -> Path:
+    """A table that delta-rs has written, with removed files and without a checkpoint of its last commits."""
+    return copy_of(build, tmp_path / "lake/orders")
 
 
 def append(root: Path, files: int) -> None:

@@ -48,7 +48,7 @@ def field_ids(kind: pa.Schema | pa.DataType) -> list[int]:
 
 
 @pytest.mark.parametrize("partition_by", some_slow([["p;q"], None], 1))
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", some_slow(MODES, 1))
 def test_every_verb_writes_physical_names(
     tmp_path: Path, engine: Engine, mode: str, partition_by: list[str] | None
 ) -> None:

@@ -110,6 +110,7 @@ def test_both_forms_of_a_rule_refuse_the_same_rows(spark: SparkSession, rows: li
     assert sorted(by_spark) == sorted(by_arrow)
 
 
+@pytest.mark.slow
 def test_three_hundred_required_columns_are_written(tmp_path: Path, spark: SparkSession) -> None:
     names = [f"c{number}" for number in range(300)]
     DeltaTable.create(tmp_path, Schema([Field(name, "long", nullable=False) for name in names]))

@@ -127,7 +127,7 @@ def die() -> None:
     raise KilledError
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", some_slow(["before", "after"], 1))
 def test_runs_that_are_killed_at_any_call_load_each_file_once(tmp_path: Path, when: str) -> None:
     world = NamedFiles(tmp_path)
     landed: list[str] = []
@@ -151,7 +151,8 @@ def test_runs_that_are_killed_at_any_call_load_each_file_once(tmp_path: Path, wh
     assert len(world.objects()) < 20  # what the killed runs have left is deleted
 
 
-@pytest.mark.parametrize("give_up", some_slow([False, True], 1))
+@pytest.mark.slow
+@pytest.mark.parametrize("give_up", [False, True])
 def test_a_run_beside_a_slow_run_at_any_call_loads_each_file_once(tmp_path: Path, give_up: bool) -> None:
     """The other run, which also lands and loads files until it folds, comes before one call of the slow run."""
     world = NamedFiles(tmp_path)

@@ -20,6 +20,7 @@ from lakehouse_lib.ingestion.sources import records as records_module
 from lakehouse_lib.ingestion.sources.csv import read_csv
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from tests.landed_files import landed
+from tests.slow_cases import some_slow
 
 SCHEMA = pa.schema([("a", pa.string()), ("b", pa.string())])
 ONE_COLUMN = pa.schema([("a", pa.string())])
@@ -53,7 +54,7 @@ def by_python(text: str) -> list[list[str]] | None:
         return None
 
 
-@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("columns", some_slow([2, 1], 1))
 @given(st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=3), st.sampled_from(["\n", "\r\n"]))
 def test_cut_at_every_character(
     tmp_path_factory: pytest.TempPathFactory, columns: int, pairs: list[tuple[str, str]], end: str

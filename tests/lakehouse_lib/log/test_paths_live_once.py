@@ -26,6 +26,7 @@ from tests.deletion_vector_bytes import inline
 from tests.log_builder import Log, put, remove
 from tests.replayed_log import Log as ReplayedLog
 from tests.replayed_log import in_order
+from tests.slow_cases import some_slow
 
 ORDERS = ("oldest first", "newest first")
 
@@ -218,7 +219,7 @@ ROADS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["classic", "v2"])
+@pytest.mark.parametrize("kind", some_slow(["classic", "v2"], 1))
 @pytest.mark.parametrize("road", ROADS)
 def test_a_checkpoint_with_an_add_twice_is_refused_where_nothing_else_has_the_version(tmp_path, road, kind):
     store = checkpointed(tmp_path, kind)

@@ -22,6 +22,7 @@ from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.fault_store import FaultStore
 from tests.peers import read_by_all, read_delta_rs
+from tests.slow_cases import some_slow
 
 AUTO = {"delta.autoOptimize.autoCompact": "true"}
 FEW = 6
@@ -77,8 +78,12 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto_compact, "MIN_FILES", FEW)
 
 
-@pytest.mark.parametrize("partitioned", [True, False])
-@pytest.mark.parametrize("value", ["true", "auto", "legacy"])
+@pytest.mark.parametrize(
+    ("value", "partitioned"),
+    some_slow(
+        [("true", True), ("auto", False), ("legacy", True), ("true", False), ("auto", True), ("legacy", False)], 2
+    ),
+)
 @pytest.mark.usefixtures("few")
 def test_every_verb_that_adds_files_compacts(tmp_path: Path, value: str, partitioned: bool) -> None:
     small_files(tmp_path, FEW, partitioned=partitioned, **{"delta.autoOptimize.autoCompact": value})

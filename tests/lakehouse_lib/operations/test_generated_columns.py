@@ -27,6 +27,7 @@ from lakehouse_lib.expressions import parse
 from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.schema import TableLayout
 from tests.peers import parquet_files, plain, read_by_all
+from tests.slow_cases import some_slow
 
 DAY = {"delta.generationExpression": "CAST(at AS DATE)"}
 SCHEMA = Schema(
@@ -210,7 +211,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz", "date"])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", some_slow(range(20), 6))
 def test_conditions_on_sources_prune_partitions_and_lose_no_row(seed: int, kind: str) -> None:
     """Against the values that a session in any time zone computes."""
     chance = random.Random(f"{seed} {kind}")

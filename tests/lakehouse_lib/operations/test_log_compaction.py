@@ -23,6 +23,7 @@ from lakehouse_lib import (
 from lakehouse_lib.log.commits.log_compaction import difference
 from lakehouse_lib.log.segment import list_commits, sort_listing
 from tests.peers import read_by_all
+from tests.slow_cases import some_slow
 
 
 def history_of_changes(root: Path, seed: int, vectors: bool) -> int:
@@ -44,7 +45,7 @@ def history_of_changes(root: Path, seed: int, vectors: bool) -> int:
 
 
 @pytest.mark.parametrize("vectors", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", some_slow(range(4), 2))
 def test_a_compaction_replaces_its_commits(tmp_path: Path, seed: int, vectors: bool) -> None:
     versions = history_of_changes(tmp_path, seed, vectors)
     before = DeltaTable(tmp_path)

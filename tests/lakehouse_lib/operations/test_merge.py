@@ -102,7 +102,7 @@ def run(table: Any, data: pa.Table, condition: str, clauses: list[Clause]) -> di
     return metrics
 
 
-@pytest.mark.parametrize("seed", some_slow(range(16), 5))
+@pytest.mark.parametrize("seed", some_slow(range(16), 3))
 def test_beside_delta_rs(tmp_path: Path, seed: int) -> None:
     """Some merges in a row; after each, both tables have the same rows."""
     chance = random.Random(seed)

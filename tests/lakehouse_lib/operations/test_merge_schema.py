@@ -13,6 +13,7 @@ from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import DeltaError, MetadataChangedError
 from tests.peers import parquet_files, plain, read_by_all, read_delta_rs, read_duckdb
+from tests.slow_cases import some_slow
 
 ON = "target.id = source.id"
 ROWS = pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]})
@@ -45,7 +46,7 @@ def run(table: Any, data: Any, clauses: list[Clause], **arguments: Any) -> dict[
         [("when_matched_update", {"updates": {"name": "source.name"}})],
     ],
 )
-@pytest.mark.parametrize("partition_by", [None, ["name"]], ids=["whole", "partitioned"])
+@pytest.mark.parametrize("partition_by", some_slow([["name"], None], 1))
 def test_beside_delta_rs(tmp_path: Path, clauses: list[Clause], partition_by: list[str] | None) -> None:
     own, peer = tmp_path / "own", tmp_path / "peer"
     for root in (own, peer):

@@ -20,18 +20,22 @@ from lakehouse_lib.store import LocalStore
 from tests.log_builder import Log
 from tests.log_histories import KINDS, PastLog, all_seen, at, clean
 from tests.peers import read_delta_rs, read_duckdb
+from tests.slow_cases import some_slow
 
 
 def rows(start, count=3):
     return pa.table({"id": np.arange(start, start + count)})
 
 
-@pytest.fixture
-def table(tmp_path):
-    """A table with versions 0 to 11 of three rows each, and a checkpoint at 10."""
+def build(root):
     for number in range(12):
-        write_deltalake(tmp_path, rows(3 * number), mode="append")
-    return DeltaTable(tmp_path)
+        write_deltalake(root, rows(3 * number), mode="append")
+
+
+@pytest.fixture
+def table(tmp_path, copy_of):
+    """A table with versions 0 to 11 of three rows each, and a checkpoint at 10."""
+    return DeltaTable(copy_of(build, tmp_path))
 
 
 def ids(table):
@@ -284,7 +288,7 @@ def test_temporary_files_older_than_a_day_go(table):
     assert table.store.head(path) is None
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", some_slow([*KINDS], 2))
 def test_a_checkpoint_that_cannot_be_read_goes_while_the_commits_are_there(tmp_path, kind):
     log = PastLog(tmp_path).commits(12)
     for version in range(12):

@@ -50,10 +50,17 @@ def rows(start: int, values: list[Any], kind: str) -> pa.Table:
     return pa.table({"k": pa.array(range(start, start + len(values)), pa.int64()), "v": column})
 
 
-@pytest.mark.parametrize("change", some_slow(CHANGES, 1), ids=lambda change: f"{change[0]} {change[1]}")
+@pytest.mark.parametrize(("old", "new", "old_values", "new_values"), some_slow(CHANGES, 1))
 @pytest.mark.parametrize("properties", [{}, {"delta.enableDeletionVectors": "true"}], ids=["copies", "vectors"])
-def test_every_verb_goes_on(tmp_path: Path, engine: Engine, change: Any, properties: dict[str, str]) -> None:
-    old, new, old_values, new_values = change
+def test_every_verb_goes_on(
+    tmp_path: Path,
+    engine: Engine,
+    old: str,
+    new: str,
+    old_values: list[Any],
+    new_values: list[Any],
+    properties: dict[str, str],
+) -> None:
     write_deltalake(tmp_path, rows(0, old_values, old), configuration={"delta.checkpointInterval": "3", **properties})
     write_deltalake(tmp_path, rows(10, old_values, old), mode="append")
     table = DeltaTable(tmp_path, engine=engine)

@@ -32,6 +32,7 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.log_builder import add, put
 from tests.peers import plain, read_delta_rs, read_duckdb
 from tests.table_builder import write_files
+from tests.table_copies import CopyOf
 
 ROWS = 40_000
 
@@ -47,10 +48,14 @@ def engine(request: pytest.FixtureRequest) -> Engine:
     return chosen
 
 
+def build(root: Path) -> None:
+    make(root, rows(ROWS), files=20)
+
+
 @pytest.fixture
-def table(tmp_path: Path) -> str:
+def table(tmp_path: Path, copy_of: CopyOf) -> str:
     """A table of 40,000 rows in 20 files, in the order of arrival."""
-    return make(tmp_path / "table", rows(ROWS), files=20)
+    return str(copy_of(build, tmp_path / "table"))
 
 
 def rows(count: int, seed: int = 0) -> pa.Table:

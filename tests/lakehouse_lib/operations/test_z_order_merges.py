@@ -27,6 +27,7 @@ from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 from lakehouse_lib.store import open_store
 from tests.deletion_vector_bytes import delete_by_vector, inline
 from tests.peers import files_delta_rs, read_by_all, read_delta_rs, read_duckdb
+from tests.slow_cases import some_slow
 
 BY = ["x", "y"]
 SLOW = pytest.mark.slow
@@ -175,7 +176,9 @@ def test_a_table_that_has_doubled_gets_a_new_tree(tmp_path: Path) -> None:
     table.check()
 
 
-@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "other columns", "no JSON", "bounds", "numbers"])
+@pytest.mark.parametrize(
+    "damage", some_slow(["missing", "cut", "bounds", "empty", "other columns", "no JSON", "numbers"], 3)
+)
 def test_without_its_tree_the_partition_is_z_ordered_as_a_whole(tmp_path: Path, damage: str) -> None:
     table = Growing(tmp_path)
     (first,) = table.runs
@@ -315,7 +318,8 @@ def test_the_plan_of_a_merge_is_what_the_run_does(tmp_path: Path) -> None:
     assert step.predicted.query_bytes == pytest.approx(done.measured.query_bytes, rel=0.3)
 
 
-@pytest.mark.parametrize("kind", ["uniform", *(pytest.param(kind, marks=SLOW) for kind in ("skewed", "correlated"))])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["uniform", "skewed", "correlated"])
 def test_after_ten_rounds_as_many_files_are_skipped_as_after_a_full_run(tmp_path: Path, kind: str) -> None:
     random = np.random.default_rng(3)
     rows, files = 20_000, 50

@@ -23,6 +23,7 @@ from lakehouse_lib.store import open_store
 from tests.deletion_vector_bytes import delete_by_vector, inline
 from tests.peers import files_delta_rs, read_delta_rs, read_duckdb
 from tests.table_builder import write_files
+from tests.table_copies import CopyOf
 
 BY = ["customer", "item"]
 
@@ -46,11 +47,14 @@ def target(path: Path, files: int) -> int:
     return math.ceil(size_of(path) / files)
 
 
+def build(root: Path) -> None:
+    write_files(root, rows(40_000), files=20, writer=write_deltalake)
+
+
 @pytest.fixture
-def table(tmp_path: Path) -> Path:
+def table(tmp_path: Path, copy_of: CopyOf) -> Path:
     """A table of 40,000 rows in 20 files, in the order of arrival."""
-    write_files(tmp_path / "t", rows(40_000), files=20, writer=write_deltalake)
-    return tmp_path / "t"
+    return copy_of(build, tmp_path / "t")
 
 
 @pytest.fixture(params=["arrow", "spark"])

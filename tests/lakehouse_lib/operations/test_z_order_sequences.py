@@ -16,7 +16,8 @@ from lakehouse_lib.operations.optimize.z_order import tags
 from tests.peers import duckdb_delta, read_duckdb
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
 def test_no_row_is_lost_or_doubled_in_any_order_of_verbs(tmp_path: Path, seed: int) -> None:
     random = np.random.default_rng(seed)
     columns = {0: ["text", "amount"], 1: ["at", "number"], 2: ["number", "text", "amount"]}[seed]

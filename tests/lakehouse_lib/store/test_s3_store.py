@@ -192,7 +192,7 @@ def test_what_lasts_is_given_up_at_the_deadline(s3_server, location):
     ):
         store.read("x")
     assert time.monotonic() - started < 20
-    assert 2 <= s3_server.counted()["GET"] < 12
+    assert s3_server.counted()["GET"] < 12
 
 
 @pytest.mark.parametrize("times", [1, 9])

@@ -21,6 +21,7 @@ import pytest
 
 import lakehouse_lib
 import lakehouse_lib.fs
+from tests.table_copies import CopyOf
 
 Package = Any
 ROWS = pa.table(
@@ -35,16 +36,18 @@ ROWS = pa.table(
 TIMES = ["2000-01-01T00:00:00Z", "2100-01-01T00:00:00+02:00", "2024-01-01t00:00:00.123456789z"]
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> str:
-    path = str(tmp_path / "t")
+def build(path: Path) -> None:
     deltalake.write_deltalake(path, ROWS, partition_by=["part"])
     deltalake.write_deltalake(path, ROWS, mode="append")
     deltalake.DeltaTable(path).delete("id = 1")
     for version in range(3):
         moment = dt.datetime(2024, 1, 10 * version + 1, tzinfo=dt.UTC).timestamp()
-        os.utime(Path(path) / f"_delta_log/{version:020}.json", (moment, moment))
-    return path
+        os.utime(path / f"_delta_log/{version:020}.json", (moment, moment))
+
+
+@pytest.fixture
+def root(tmp_path: Path, copy_of: CopyOf) -> str:
+    return str(copy_of(build, tmp_path / "t"))
 
 
 def plain(value: Any) -> Any:

@@ -68,8 +68,7 @@ def apply(table: Path, rows: list[dict[str, Any]], scd_type: int, keeps_nulls: b
     )
 
 
-@pytest.mark.parametrize("keeps_nulls", [False, True], ids=["whole", "partial"])
-@pytest.mark.parametrize("scd_type", some_slow([2, 1], 1))
+@pytest.mark.parametrize(("scd_type", "keeps_nulls"), some_slow([(2, True), (2, False), (1, True), (1, False)], 1))
 @given(events=event_sets(), seed=st.integers(0, 1 << 30))
 def test_events_in_any_order_give_the_replayed_table(
     tmp_path_factory: pytest.TempPathFactory,
