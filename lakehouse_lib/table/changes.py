@@ -9,7 +9,6 @@ from typing import Any
 
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
-from lakehouse_lib.operations.alter.feature_drop import REWRITING_FEATURES
 from lakehouse_lib.protocol.table_properties import COLUMN_MAPPING_MODE
 from lakehouse_lib.schema import Field
 
@@ -52,6 +51,8 @@ def check_changes(changes: Any, alterer: type, *, table: str) -> None:
 
 def _rewrites_files(verb: str, arguments: Mapping[str, Any]) -> bool:
     if verb == "drop_feature":
+        from lakehouse_lib.operations.alter.feature_drop import REWRITING_FEATURES
+
         return arguments["feature"] in REWRITING_FEATURES
     key = COLUMN_MAPPING_MODE.key
     if verb == "unset_table_properties":

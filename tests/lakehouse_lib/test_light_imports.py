@@ -100,3 +100,9 @@ def test_the_library_alone_loads_nothing_of_others() -> None:
 def test_a_table_loads_no_parser_and_no_model_of_others() -> None:
     code = "import json, sys; from lakehouse_lib import DeltaTable, write_deltalake; print(json.dumps([*sys.modules]))"
     assert not {"pandas", "sqlglot", "pydantic", "boto3", "pyspark", "asyncio"} & set(run(code))
+
+
+def test_opening_a_table_imports_no_verb() -> None:
+    code = "import json, sys; from lakehouse_lib import DeltaTable; print(json.dumps([*sys.modules]))"
+    verbs = "lakehouse_lib.operations."
+    assert [name for name in run(code) if name.startswith(verbs)] == [verbs + "results"]
