@@ -356,8 +356,8 @@ def copy_reader(target: WriteTarget) -> TableReader:
 def _columns_of(file: DataFile, group: int, columns: list[int], mask: pa.BooleanArray | None) -> pa.Table:
     """The rows of a row group for which a mask is true, with these Parquet columns.
 
-    Rows are decoded in batches. Each batch is filtered before the next batch is decoded, so that its memory is used
-    again.
+    Rows are decoded in batches, up to the last row of the mask. Each batch is filtered before the next batch is
+    decoded, so that its memory is used again.
     """
     count = file.metadata.row_group(group).num_rows
     if mask is None or not columns or not count:
@@ -373,6 +373,8 @@ def _columns_of(file: DataFile, group: int, columns: list[int], mask: pa.Boolean
             if own.true_count or not parts:
                 plain = pa.schema([field.with_type(without_views(field.type)) for field in batch.schema])
                 parts.append(as_types(pa.Table.from_batches([batch]), plain).filter(own))
+            if not mask.slice(read).true_count and read < count:
+                return pa.concat_tables(parts)
     if columns and read != count:
         raise pa.ArrowInvalid(f"row group {group} has {read} rows; expected the number in the footer")
     return pa.concat_tables(parts)
