@@ -1,8 +1,10 @@
-"""Hints for errors of local file systems, by errno."""
+"""Causes of errors of local file systems: hints by errno, and what is in the place of a folder."""
 
 from __future__ import annotations
 
 import errno
+import os
+from pathlib import Path
 
 _PERMISSION = "Let this user write to the table's folder"
 _SPACE = "Free some space: nothing was committed, and vacuum deletes the files that were written"
@@ -20,3 +22,13 @@ REFUSAL_HINTS = {
     errno.ENAMETOOLONG: "Use shorter names",
     **dict.fromkeys(NO_FOLDER, NO_FOLDER_HINT),
 }
+
+
+def obstacle_of(file: Path) -> str | None:
+    """A description of what has the name of a folder above ``file``; None: all of them are folders."""
+    for parent in reversed(file.parents):
+        if os.path.lexists(parent) and not parent.is_dir():
+            if parent.is_symlink():
+                return f"{parent} is a link to {str(parent.readlink())!r}, which is not a folder"
+            return f"{parent} is a file"
+    return None

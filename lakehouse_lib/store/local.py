@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import time
 import uuid
@@ -20,7 +19,8 @@ from typing import TYPE_CHECKING
 
 from lakehouse_lib.errors import ObjectNotFoundError, PathOutsideTableError, StoreError, StoreRefusedError
 from lakehouse_lib.store.base import ObjectMeta, PathLimits, SparkAccess
-from lakehouse_lib.store.file_errors import NO_FOLDER, NO_FOLDER_HINT, REFUSAL_HINTS
+from lakehouse_lib.store.file_errors import NO_FOLDER, NO_FOLDER_HINT, REFUSAL_HINTS, obstacle_of
+from lakehouse_lib.store.folder_lock import folder_lock
 from lakehouse_lib.store.regular_files import HINT, NotARegularFileError, open_arrow, open_regular, read_regular
 from lakehouse_lib.threads import in_order
 
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 _SYNC_THREADS = 8
 _LOG = "_delta_log"
-_LOCK = ".lock"
-_LOCK_PATIENCE_SECONDS = 10.0
-_LOCK_WAIT_SECONDS = 0.005
 _TICK_NANOSECONDS = 20_000_000  # kernels tick every 1 to 10 ms
 # Bytes of a data file's name and of the temporary folders that Spark's own writer puts around it.
 _BYTES_OF_ATTEMPT = 256
@@ -134,7 +131,7 @@ class LocalStore:
         with self._failures(path):
             folder = self._full_path(path).parent
             folder.mkdir(parents=True, exist_ok=True)
-            with self._folder_lock(folder):
+            with folder_lock(folder, table=self._root):
                 current = read_regular(self._full_path(path)) if self._full_path(path).exists() else None
                 if current != expected:
                     return False
@@ -254,38 +251,6 @@ class LocalStore:
         with self._failures(""):
             self._make_folder(Path(self._root))
 
-    @contextlib.contextmanager
-    def _folder_lock(self, folder: Path) -> Iterator[None]:
-        """Hold the folder's lock, for which other processes wait; the kernel releases it if the process dies."""
-        lock = os.open(folder, os.O_RDONLY)
-        try:
-            try:
-                is_ours = _locked(lock)
-            except OSError as error:
-                if error.errno != errno.EBADF:
-                    raise
-                # NFS locks only files that are open for writing (flock(2)), and a folder cannot be opened for writing.
-                lock_file = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-                os.close(lock)
-                lock = lock_file
-                is_ours = _locked(lock)
-            deadline = time.monotonic() + _LOCK_PATIENCE_SECONDS
-            while not is_ours:
-                if time.monotonic() > deadline:
-                    raise StoreError(
-                        f"another process has kept {folder} locked for {_LOCK_PATIENCE_SECONDS:g} s",
-                        table=self._root,
-                        hint="Find the process that holds it (lslocks); a stopped process keeps its locks",
-                    )
-                time.sleep(_LOCK_WAIT_SECONDS)
-                is_ours = _locked(lock)
-            try:
-                yield
-            finally:
-                fcntl.flock(lock, fcntl.LOCK_UN)  # explicitly, because a forked process may have it open, too
-        finally:
-            os.close(lock)
-
     def _full_path(self, path: str) -> Path:
         return Path(self._full_name(path))
 
@@ -367,15 +332,10 @@ class LocalStore:
             kind = StoreRefusedError if storing and error.errno in REFUSAL_HINTS else StoreError
             hint = REFUSAL_HINTS.get(error.errno or 0) if storing else None
             text = f"{path or 'the folder'}: {error.strerror or error}"
-            obstacle = self._obstacle(path) if error.errno in NO_FOLDER else None
+            obstacle = obstacle_of(Path(self._root, path or "object")) if error.errno in NO_FOLDER else None
             if obstacle is not None:
-                text, hint = f"{obstacle} is {_description(obstacle)}; expected a folder", NO_FOLDER_HINT
+                text, hint = f"{obstacle}; expected a folder", NO_FOLDER_HINT
             raise kind(text, table=self._root, hint=hint) from error
-
-    def _obstacle(self, path: str) -> Path | None:
-        """The file that has the name of a folder above the object at ``path``; None: all of them are folders."""
-        above = reversed(Path(self._root, path or "object").parents)
-        return next((parent for parent in above if os.path.lexists(parent) and not parent.is_dir()), None)
 
 
 def _delete_hadoop_checksum(target: Path) -> None:
@@ -402,22 +362,8 @@ def _tag(status: os.stat_result) -> str:
     return f"{status.st_ino}.{status.st_mtime_ns}" if is_fine and has_ticked else ""
 
 
-def _description(path: Path) -> str:
-    """A description of a file, or of a link that does not lead to a folder."""
-    return f"a link to {str(path.readlink())!r}, which is not a folder" if path.is_symlink() else "a file"
-
-
 def _is_folder(status: os.stat_result) -> bool:
     return status.st_mode & 0o170000 == 0o040000
-
-
-def _locked(handle: int) -> bool:
-    """Take a file's lock; False if another process holds it."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _sync(path: Path) -> None:

@@ -17,6 +17,7 @@ from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import StoreError, StoreRefusedError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.store import open_store
+from lakehouse_lib.store.s3 import conditional_puts
 from lakehouse_lib.store.s3 import s3_store as s3
 from tests.faults.storm import Place, storm
 from tests.interop.commits.interleave import interleave
@@ -221,7 +222,7 @@ def test_writers_that_are_killed_lose_nothing(server, location, tmp_path, spoil)
 
 
 def test_a_server_behind_which_conditions_get_lost_is_refused(server, location, monkeypatch):
-    monkeypatch.setattr(s3, "_probed_buckets", set())
+    monkeypatch.setattr(conditional_puts, "_probed_buckets", set())
     with Proxy(server.port, strip=("if-none-match",)) as proxy:
         options = options_of(proxy.url)
         with pytest.raises(StoreRefusedError, match=r"ignores the condition of a put.*single_writer=true"):

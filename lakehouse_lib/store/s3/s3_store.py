@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import random
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -22,12 +21,14 @@ from botocore.exceptions import ClientError
 
 from lakehouse_lib.errors import ObjectNotFoundError, PathOutsideTableError, StoreError, StoreRefusedError
 from lakehouse_lib.store.base import ObjectMeta, PathLimits, SparkAccess
+from lakehouse_lib.store.s3 import requests
 from lakehouse_lib.store.s3.client import S3Client
-from lakehouse_lib.store.s3.errors import code_of, is_absent, is_transient, status_of
+from lakehouse_lib.store.s3.conditional_puts import check_conditional_puts
+from lakehouse_lib.store.s3.errors import is_transient
 from lakehouse_lib.store.s3.hadoop import spark_access
 from lakehouse_lib.store.s3.hints import hint_for_arrow
 from lakehouse_lib.store.s3.options import SCHEMES, S3Options, location
-from lakehouse_lib.threads import ProcessLock, in_order
+from lakehouse_lib.threads import in_order
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,13 +41,6 @@ _MOST_BYTES_OF_KEY, _BYTES_OF_FILE = 1024, 128
 _MOST_KEYS_A_DELETE = 1000
 _DELETES_AT_ONCE = 8
 _TRIES_OF_A_KEY = 5
-# Smaller objects are read completely with the first request, which also returns their size.
-_WHOLE_BELOW = 512 << 10
-_FOLDER_OF_PROBES = "_delta_log"
-
-# Buckets that have refused a conditional put in this process, by endpoint and name.
-_probed_buckets: set[tuple[str | None, str]] = set()
-_probe_lock = ProcessLock()
 
 
 class S3Store:
@@ -130,13 +124,13 @@ class S3Store:
     def put(self, path: str, data: bytes) -> None:
         place = self._own_key(path)
         self._check_size(path, data)
-        self._client.ask(path, lambda client: client.put_object(**place, Body=data), storing=True)
+        self._client.ask(path, lambda client: requests.put(client, place, data), storing=True)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         place = self._own_key(path)
         self._check_size(path, data)
-        self._check_conditions()
-        return self._client.ask(path, lambda client: _put(client, **place, Body=data, IfNoneMatch="*"), storing=True)
+        check_conditional_puts(self._client, self._bucket, self._prefix, table=self._root)
+        return self._client.ask(path, lambda client: requests.put(client, place, data, IfNoneMatch="*"), storing=True)
 
     def put_if_match(self, path: str, data: bytes, expected: bytes | None) -> bool:
         if expected is None:
@@ -144,12 +138,12 @@ class S3Store:
         place = self._own_key(path)
         self._check_size(path, data)
         try:
-            tag, current = self._client.ask(path, lambda client: _tag_and_body(client.get_object(**place)))
+            tag, current = self._client.ask(path, lambda client: requests.get(client, place))
         except ObjectNotFoundError:
             return False
         if current != expected:
             return False
-        return self._client.ask(path, lambda client: _put(client, **place, Body=data, IfMatch=tag), storing=True)
+        return self._client.ask(path, lambda client: requests.put(client, place, data, IfMatch=tag), storing=True)
 
     def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
         last = ""
@@ -199,10 +193,12 @@ class S3Store:
         """Does nothing: S3 answers a put only when the object is durable."""
 
     def read_range(self, path: str, start: int, length: int, tag: str) -> bytes | None:
-        place = {**self._readable_key(path), "Range": f"bytes={start}-{start + length - 1}", "IfMatch": tag}
+        place = self._readable_key(path)
         try:
             # As for a put: an error that is certain to come again is a refusal.
-            return self._client.ask(path, lambda client: _range(client, place), storing=True)
+            return self._client.ask(
+                path, lambda client: requests.get_range(client, place, start, length, tag), storing=True
+            )
         except ObjectNotFoundError:
             return None
 
@@ -210,7 +206,7 @@ class S3Store:
         import pyarrow as pa
 
         place = self._readable_key(path)
-        data, size = self._client.ask(path, lambda client: _tail(client, place))
+        data, size = self._client.ask(path, lambda client: requests.get_end(client, place))
         if len(data) == size:
             return pa.BufferReader(data)
         try:
@@ -269,7 +265,7 @@ class S3Store:
         what = f"the listing of {folder or 'the table'}"
         while True:
             self._list_calls += 1
-            page = self._client.ask(what, partial(_page, Bucket=self._bucket, Prefix=prefix, **more))
+            page = self._client.ask(what, partial(requests.list_page, Bucket=self._bucket, Prefix=prefix, **more))
             yield page
             if not page.get("IsTruncated"):
                 return
@@ -293,10 +289,8 @@ class S3Store:
 
     def _delete(self, keys: list[str]) -> None:
         for tries in range(_TRIES_OF_A_KEY):
-            named = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
             what = f"the deletion of {len(keys)} objects"
-            answer = self._client.ask(what, partial(_delete_objects, Bucket=self._bucket, Delete=named))
-            failed = [failure for failure in answer.get("Errors", ()) if failure.get("Code") != "NoSuchKey"]
+            failed = self._client.ask(what, partial(requests.delete, bucket=self._bucket, keys=keys))
             if not failed:
                 return
             lasting = [failure for failure in failed if not is_transient(_as_error(failure))]
@@ -319,39 +313,6 @@ class S3Store:
                 hint="Commit fewer files at once",
             )
 
-    def _check_conditions(self) -> None:
-        """Check once in a process that the bucket refuses a put whose condition does not hold."""
-        bucket = self._options.endpoint_url, self._bucket
-        if bucket in _probed_buckets:
-            return
-        with _probe_lock:
-            if bucket not in _probed_buckets:
-                self._probe()
-                _probed_buckets.add(bucket)
-
-    def _probe(self) -> None:
-        # Readers of the log ignore this name. It sorts before the names that they list.
-        path = f"{_FOLDER_OF_PROBES}/.conditional-put-{uuid.uuid4()}"
-        place = self._own_key(path)
-        is_refused = self._client.ask(
-            "the test of conditional puts", lambda client: _is_second_refused(client, place), storing=True
-        )
-        self._delete_probe(path)
-        if not is_refused:
-            raise StoreRefusedError(
-                f"the server {self._options.endpoint_url or 'of the bucket'} ignores the condition of a put "
-                "(If-None-Match), so two writers could commit the same version and rows would be lost",
-                table=self._root,
-                hint="Use an endpoint that checks it (Amazon S3, MinIO, R2, Ceph, versitygw do in current releases); "
-                "or, if no other process ever writes to the table, set the storage option single_writer=true",
-            )
-
-    def _delete_probe(self, path: str) -> None:
-        try:
-            self.delete_many([path])
-        except StoreError:  # without the permission to delete, an empty object stays, which is never read
-            return
-
     def _store_error(self, path: str, error: OSError) -> StoreError:
         text = str(error).partition("\n")[0]
         return StoreError(f"{path}: {text}", table=self._root, hint=self.explain(error))
@@ -359,73 +320,6 @@ class S3Store:
 
 def _leads_out(path: str) -> bool:
     return path.startswith(("/", "s3://")) or ".." in path.split("/")
-
-
-def _put(client: Any, **parameters: Any) -> bool:
-    """Put an object; False if the condition did not hold."""
-    try:
-        client.put_object(**parameters)
-    except ClientError as error:
-        # 404: the object that was to be replaced is gone.
-        if status_of(error) == 412 or (is_absent(error) and "IfMatch" in parameters):
-            return False
-        raise
-    return True
-
-
-def _is_second_refused(client: Any, place: Mapping[str, str]) -> bool:
-    """Whether the server refuses the second of two puts of one object.
-
-    It refuses the first one only if an earlier attempt stored the object and its answer was lost.
-    """
-    try:
-        return not all(_put(client, **place, Body=b"", IfNoneMatch="*") for _ in range(2))
-    except ClientError as error:
-        if status_of(error) == 501:
-            return False
-        raise
-
-
-def _page(client: Any, **parameters: Any) -> Any:
-    return client.list_objects_v2(**parameters)
-
-
-def _delete_objects(client: Any, **parameters: Any) -> Any:
-    return client.delete_objects(**parameters)
-
-
-def _tag_and_body(answer: Mapping[str, Any]) -> tuple[str, bytes]:
-    return str(answer["ETag"]), answer["Body"].read()
-
-
-def _range(client: Any, place: Mapping[str, str]) -> bytes | None:
-    """Bytes of an object; None if it has another tag. Not every server checks the condition, so this checks, too."""
-    try:
-        answer = client.get_object(**place)
-    except ClientError as error:
-        if status_of(error) == 412:
-            return None
-        if status_of(error) != 416 and code_of(error) != "InvalidRange":
-            raise
-        answer = client.head_object(Bucket=place["Bucket"], Key=place["Key"])  # an empty object has no ranges
-        return b"" if answer["ETag"].strip('"') == place["IfMatch"].strip('"') else None
-    if answer["ETag"].strip('"') != place["IfMatch"].strip('"'):
-        return None
-    data: bytes = answer["Body"].read()
-    return data
-
-
-def _tail(client: Any, place: Mapping[str, str]) -> tuple[bytes, int]:
-    """The end of an object, or all of it if it is small, and its size."""
-    try:
-        answer = client.get_object(**place, Range=f"bytes=-{_WHOLE_BELOW}")
-    except ClientError as error:
-        if status_of(error) != 416 and code_of(error) != "InvalidRange":
-            raise
-        answer = client.get_object(**place)  # an empty object has no ranges
-    data: bytes = answer["Body"].read()
-    _, _, size = str(answer.get("ContentRange", "")).rpartition("/")
-    return data, int(size) if size.isdigit() else len(data)
 
 
 def _just_before(start: str) -> str:

@@ -17,7 +17,7 @@ from lakehouse_lib.errors import (
     StoreError,
     StoreRefusedError,
 )
-from lakehouse_lib.store import LocalStore, local, open_store
+from lakehouse_lib.store import LocalStore, folder_lock, local, open_store
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_who_is_forked_meanwhile_keeps_no_lock(store, monkeypatch):
 
 def test_a_lock_that_somebody_keeps_is_not_waited_for_for_ever(store, monkeypatch):
     store.put("log/a", b"1")
-    monkeypatch.setattr(local, "_LOCK_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(folder_lock, "_PATIENCE_SECONDS", 0.1)
     descriptor = os.open(f"{store.root}/log", os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     with pytest.raises(StoreError, match=r"kept .*/log locked for 0.1 s.*lslocks"):

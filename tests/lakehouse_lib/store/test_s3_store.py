@@ -13,6 +13,7 @@ from lakehouse_lib.errors import DeltaError, ObjectNotFoundError, PathOutsideTab
 from lakehouse_lib.log import file_names as names
 from lakehouse_lib.store import open_store
 from lakehouse_lib.store.s3 import client as s3_client
+from lakehouse_lib.store.s3 import conditional_puts
 from lakehouse_lib.store.s3 import s3_store as s3
 from tests.s3_server import Answer, LostAnswer
 
@@ -21,7 +22,7 @@ SECRET = "hunter2-secret"
 
 @pytest.fixture(autouse=True)
 def _no_bucket_probed(monkeypatch):
-    monkeypatch.setattr(s3, "_probed_buckets", set())
+    monkeypatch.setattr(conditional_puts, "_probed_buckets", set())
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from lakehouse_lib.errors import StoreError, StoreRefusedError
 from lakehouse_lib.store import open_store
-from lakehouse_lib.store.s3 import s3_store as s3
+from lakehouse_lib.store.s3 import conditional_puts
 from lakehouse_lib.store.s3.deadline import SLOWEST_BYTES_A_SECOND
 
 pytestmark = pytest.mark.slow  # each answer takes seconds
@@ -108,7 +108,7 @@ def test_a_large_answer_over_a_slow_line_is_read_to_its_end(location, s3_server)
 def test_a_put_whose_answer_trickles_may_have_been_stored(location, s3_server, monkeypatch):
     with dripping(WHOLE, 9, 0.2) as url:
         store = at(url, location, s3_server)
-        monkeypatch.setattr(s3, "_probed_buckets", {(url, "bucket")})
+        monkeypatch.setattr(conditional_puts, "_probed_buckets", {(url, "bucket")})
         with pytest.raises(StoreError) as caught:
             store.put_if_absent("_delta_log/0.json", b"0")
         assert not isinstance(caught.value, StoreRefusedError)
