@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -20,10 +19,9 @@ from lakehouse_lib.features import column_mapping, row_tracking
 from lakehouse_lib.features.file_layout import clustering, materialize_partition_columns
 from lakehouse_lib.features.in_commit_timestamp import effective_properties
 from lakehouse_lib.log import file_names as names
-from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checkpoint.part import UnreadableCheckpointError
 from lakehouse_lib.log.checkpoint.read import forget_checkpoint
-from lakehouse_lib.log.checksum import contradictions, read_checksum
+from lakehouse_lib.log.checksum import warn_of_contradictions
 from lakehouse_lib.log.history import commit_time, version_at
 from lakehouse_lib.log.replay.live_files import FileSet, PathTwiceError
 from lakehouse_lib.log.replay.replay import TableState
@@ -34,8 +32,6 @@ from lakehouse_lib.protocol.actions import FILE_SCHEMA, DomainMetadata, Metadata
 from lakehouse_lib.schema import Field, Schema, TableLayout
 from lakehouse_lib.statistics import ColumnPath, WrittenStatistics
 from lakehouse_lib.store import ObjectMeta, ObjectStore
-
-logger = logging.getLogger(__name__)
 
 _Answer = TypeVar("_Answer")
 
@@ -304,24 +300,8 @@ class Snapshot:
 
     def compare_checksum(self) -> None:
         """Warn if the checksum file disagrees with the log. The log wins. Only files in memory are compared."""
-        meta = self._loaded.checksum
-        if meta is None:
-            return
-        try:
-            recorded = CACHE.get(
-                self.store, [meta], lambda: read_checksum(self.store, self.version), lambda _: meta.size
-            )
-            wrong = contradictions(recorded, self.state, counting=False) if recorded is not None else []
-        except DeltaError as error:
-            wrong = [error.message]
-        if wrong:
-            logger.warning(
-                "the checksum %s of %s disagrees with the log, which wins: %s. Other engines may refuse the table; "
-                "repair(dry_run=False) deletes it",
-                meta.path,
-                self.store.root,
-                "; ".join(wrong),
-            )
+        if self._loaded.checksum is not None:
+            warn_of_contradictions(self.store, self.version, self._loaded.checksum, self.state)
 
     def ask(self, question: Callable[[TableState], _Answer]) -> _Answer:
         """The result of ``question`` on this version's state.

@@ -8,6 +8,7 @@ checksum is written only if all of its numbers are certain. If a checksum and th
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,15 +17,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import literal, whole
-from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError
+from lakehouse_lib.errors import DeltaError, LogCorruptedError, ObjectNotFoundError
 from lakehouse_lib.features import domain_metadata, in_commit_timestamp
 from lakehouse_lib.json_text import excerpt, parse_json
 from lakehouse_lib.log import file_names
+from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS
 from lakehouse_lib.log.replay.replay import TableState
 from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction
-from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.store import ObjectMeta, ObjectStore
+
+logger = logging.getLogger(__name__)
 
 #: Larger lists are left out, as in delta-spark, because a checksum is read at every commit.
 _MOST_TRANSACTIONS = 100
@@ -220,6 +224,23 @@ def contradictions(checksum: Checksum, state: TableState, *, counting: bool) -> 
         if entries is not None and any(log_entries.get(key) != entry for key, entry in entries.items()):
             phrases.append(f"{name} differ")
     return phrases
+
+
+def warn_of_contradictions(store: ObjectStore, version: int, meta: ObjectMeta, state: TableState) -> None:
+    """Log a warning if the checksum file ``meta`` disagrees with the state of its version in memory."""
+    try:
+        recorded = CACHE.get(store, [meta], lambda: read_checksum(store, version), lambda _: meta.size)
+        phrases = contradictions(recorded, state, counting=False) if recorded is not None else []
+    except DeltaError as error:
+        phrases = [error.message]
+    if phrases:
+        logger.warning(
+            "the checksum %s of %s disagrees with the log, which wins: %s. Other engines may refuse the table; "
+            "repair(dry_run=False) deletes it",
+            meta.path,
+            store.root,
+            "; ".join(phrases),
+        )
 
 
 def _sum(sizes: Any) -> int:
