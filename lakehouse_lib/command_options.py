@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lakehouse_lib.catalogue import Kind, Operation, Parameter
+from lakehouse_lib.catalogue.operation import Kind, Operation, Parameter
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.protocol.property_values import size
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from lakehouse_lib import command_options
-from lakehouse_lib.catalogue import Parameter
+from lakehouse_lib.catalogue.operation import Parameter
 from lakehouse_lib.command_options import (
     LONG_KINDS,
     STORAGE_OPTIONS,

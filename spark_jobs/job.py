@@ -23,7 +23,7 @@ from spark_jobs.process.parent import die_with_parent
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakehouse_lib.catalogue import TableOperation
+    from lakehouse_lib.catalogue.operation import TableOperation
 
 Result = Mapping[str, Any]
 #: A function that checks the arguments without Spark. It returns the part of the job that needs Spark, or the result if

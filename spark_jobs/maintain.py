@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from lakehouse_lib.catalogue import Parameter
+from lakehouse_lib.catalogue.operation import Parameter
 from spark_jobs.command_line import Arguments, read_json_file
 from spark_jobs.job import Result, run_job
 

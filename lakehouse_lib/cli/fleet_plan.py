@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_lib.catalogue import COMPACT, VACUUM, Parameter
+from lakehouse_lib.catalogue import COMPACT, VACUUM
+from lakehouse_lib.catalogue.operation import Parameter
 from lakehouse_lib.cli.command import Report, UsageError
 from lakehouse_lib.cli.steps import show_steps
 from lakehouse_lib.cli.storage_options import options_for

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_lib.catalogue import TableOperation
+from lakehouse_lib.catalogue.operation import TableOperation
 from lakehouse_lib.cli.command import Report
 from lakehouse_lib.cli.engines import engine_of
 from lakehouse_lib.cli.progress import progress

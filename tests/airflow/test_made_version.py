@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from lakehouse_airflow.operators.checkpoint import LakehouseCheckpointOperator
 from lakehouse_airflow.operators.repair import LakehouseRepairOperator
 from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
-from lakehouse_lib.catalogue import TableOperation
+from lakehouse_lib.catalogue.operation import TableOperation
 from lakehouse_lib.ingestion.load import Load
 from spark_jobs import aggregate, compact
 from tests.spark_jobs.loading import Shop

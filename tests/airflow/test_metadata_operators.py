@@ -18,7 +18,7 @@ from lakehouse_airflow.operators.metadata.alter import LakehouseAlterOperator
 from lakehouse_airflow.operators.metadata.generate import LakehouseGenerateOperator
 from lakehouse_airflow.operators.metadata.pins import LakehousePinVersionOperator, LakehouseReleaseVersionOperator
 from lakehouse_airflow.operators.metadata.restore import LakehouseRestoreOperator
-from lakehouse_lib.catalogue import TableOperation
+from lakehouse_lib.catalogue.operation import TableOperation
 from tests.table_builder import longs
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp()

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import ArrowEngine, DeltaTable, write_deltalake
-from lakehouse_lib.catalogue import OPERATIONS, Operation, Parameter, TableOperation
+from lakehouse_lib.catalogue import OPERATIONS
+from lakehouse_lib.catalogue.operation import Kind, Operation, Parameter, TableOperation
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.ingestion.load_result import LoadResult
 from lakehouse_lib.operations.results import OperationResult
@@ -157,9 +158,7 @@ def test_a_name_that_a_job_does_not_have_is_refused() -> None:
 
 
 def test_every_kind_of_a_parameter_has_a_value_here() -> None:
-    from lakehouse_lib import catalogue
-
-    assert {*VALUES, "flag"} == set(typing.get_args(catalogue.Kind))
+    assert {*VALUES, "flag"} == set(typing.get_args(Kind))
 
 
 def test_the_catalogue_loads_no_verb() -> None:

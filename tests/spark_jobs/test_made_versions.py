@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import write_deltalake
-from lakehouse_lib.catalogue import TableOperation
+from lakehouse_lib.catalogue.operation import TableOperation
 
 LINES = {
     "compact": [],

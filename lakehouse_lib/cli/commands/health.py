@@ -5,7 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_lib.catalogue import COMPACT, Z_ORDER, Parameter
+from lakehouse_lib.catalogue import COMPACT, Z_ORDER
+from lakehouse_lib.catalogue.operation import Parameter
 from lakehouse_lib.cli.command import Command, Report, UsageError, add_exit_code
 from lakehouse_lib.cli.fleet_plan import RECORDS
 from lakehouse_lib.cli.storage_options import options_for

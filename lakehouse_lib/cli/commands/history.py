@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_lib.catalogue import Parameter
+from lakehouse_lib.catalogue.operation import Parameter
 from lakehouse_lib.cli.command import Command, Report
 from lakehouse_lib.cli.tables import add_tables, on_tables
 from lakehouse_lib.command_options import add_parameter

@@ -5,7 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_lib.catalogue import REPAIR, Parameter
+from lakehouse_lib.catalogue import REPAIR
+from lakehouse_lib.catalogue.operation import Parameter
 from lakehouse_lib.cli.command import Command, Report, add_exit_code, add_run
 from lakehouse_lib.cli.tables import add_tables, on_tables
 from lakehouse_lib.command_options import add_parameter

@@ -17,7 +17,8 @@ from lakehouse_airflow.jobs.submission import JobSubmission
 from lakehouse_airflow.links import TableVersionLink, made_version
 from lakehouse_airflow.registry import require_registered
 from lakehouse_airflow.task_metadata import task_application, task_metadata
-from lakehouse_lib.catalogue import APP_TRANSACTION, Parameter
+from lakehouse_lib.catalogue import APP_TRANSACTION
+from lakehouse_lib.catalogue.operation import Parameter
 from spark_jobs.command_line import command_line, file_option
 
 if TYPE_CHECKING:

@@ -5,11 +5,7 @@ Importing this module imports no verb: an operation has the name of its function
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
-
+from lakehouse_lib.catalogue.operation import Operation, Parameter, TableOperation
 from lakehouse_lib.ingestion.load_result import LoadResult
 from lakehouse_lib.operations.results import (
     ChangeResult,
@@ -20,125 +16,6 @@ from lakehouse_lib.operations.results import (
     RestoreResult,
     VacuumResult,
 )
-
-if TYPE_CHECKING:
-    from lakehouse_lib.engine.base import Engine
-    from lakehouse_lib.snapshot import Snapshot
-
-#: The kind of a parameter's value: ``application`` is the id of an application whose transaction 1 the commit has,
-#: ``condition`` is SQL text, ``assignments`` a mapping of columns to SQL, ``clauses``
-#: a list of mappings of a method to its arguments, ``file`` and ``folder`` are paths, ``inputs`` are
-#: pairs of a name and a location, ``locations`` a list of locations, ``names`` is a tuple of columns, ``texts`` a
-#: mapping of names to texts, ``version`` a version or a time, ``versions`` a tuple of versions, ``bytes`` and ``count``
-#: are at least 1.
-Kind = Literal[
-    "application",
-    "assignments",
-    "bytes",
-    "clauses",
-    "condition",
-    "count",
-    "file",
-    "flag",
-    "hours",
-    "inputs",
-    "integer",
-    "location",
-    "locations",
-    "names",
-    "seconds",
-    "text",
-    "texts",
-    "version",
-    "versions",
-]
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter of an operation.
-
-    Attributes:
-        help: its text in ``--help``.
-        default: its value if it is not given.
-        choices: the valid texts; empty: all.
-        keyword: the name of the function's argument; empty: the same name.
-        opposite: of a flag that is on by default, the name of the option that turns it off; empty: ``no_NAME``.
-    """
-
-    name: str
-    kind: Kind
-    help: str
-    default: Any = None
-    required: bool = False
-    choices: tuple[str, ...] = ()
-    keyword: str = ""
-    opposite: str = ""
-
-
-@dataclass(frozen=True)
-class Operation:
-    """A verb that jobs and operators run.
-
-    Attributes:
-        name: a Python name; the job of an operation that needs an engine is ``spark_jobs.NAME``.
-        description: its text in ``--help``.
-        function: its function, as ``module:name`` below ``lakehouse_lib``.
-        result: the type of the function's result; ``erase`` returns one result for each delete.
-        moves_bytes: whether it reads or writes data files and needs an engine; Airflow submits it as a job.
-        has_progress: whether its function takes ``on_progress``.
-    """
-
-    name: str
-    description: str
-    parameters: tuple[Parameter, ...]
-    function: str
-    result: type[OperationResult]
-    moves_bytes: bool
-    has_progress: bool = False
-
-    def load(self) -> Callable[..., Any]:
-        """Import the function and return it."""
-        module, _, name = self.function.partition(":")
-        value: Any = import_module(f"lakehouse_lib.{module}")
-        for part in name.split("."):
-            value = getattr(value, part)
-        function: Callable[..., Any] = value
-        return function
-
-
-class TableOperation(Operation):
-    """An operation on one table, the parameter ``table``."""
-
-    def run(self, snapshot: Snapshot, engine: Engine | None = None, **arguments: Any) -> Any:
-        """Run the operation on the table of a snapshot, and return its ``result``.
-
-        Args:
-            engine: the engine of an operation that needs one.
-            arguments: values of the parameters except ``table``, and other arguments of the function. A condition is
-                SQL text, assignments have SQL texts, and a version may be text of digits.
-        """
-        from lakehouse_lib.expressions import parse
-        from lakehouse_lib.table.arguments.assignments import parsed_assignments
-        from lakehouse_lib.transaction.commit_properties import single_commit
-
-        for parameter in self.parameters:
-            if parameter.name not in arguments:
-                continue
-            value = arguments.pop(parameter.name)
-            if parameter.kind == "application":
-                value = single_commit(value)
-            if parameter.kind == "assignments":
-                value = parsed_assignments(value, snapshot)
-            if parameter.kind == "condition" and value is not None:
-                value = parse(value, snapshot.schema, table=snapshot.store.root)
-            if parameter.kind == "version" and isinstance(value, str) and value.isdecimal():
-                value = int(value)  # a template or a command line gives text
-            arguments[parameter.keyword or parameter.name] = value
-        if self.moves_bytes:
-            arguments["engine"] = engine
-        return self.load()(snapshot=snapshot, **arguments)
-
 
 _TABLE = Parameter("table", "location", "the table's location", required=True)
 _TARGET_FILE_SIZE = Parameter(
