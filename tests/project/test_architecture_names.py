@@ -1,4 +1,4 @@
-"""The classes and files that the architecture pages name exist."""
+"""The classes and files that the architecture pages name exist, and files and folders have a limited size."""
 
 import re
 from pathlib import Path
@@ -25,6 +25,13 @@ def test_the_files_it_names_are_there():
     assert len(names) > 50
     paths = [f"/{path.relative_to(ROOT)}" for path in FILES]
     assert {name for name in names if not any(path.endswith(f"/{name}") for path in paths)} == set()
+
+
+def test_no_file_has_more_than_four_hundred_lines():
+    files = [path for folder in ("lakehouse_lib", "plugins", "spark_jobs") for path in (ROOT / folder).rglob("*.py")]
+    assert len(files) > 400
+    lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in files}
+    assert {path: count for path, count in lines.items() if count > 400} == {}
 
 
 def test_no_folder_has_more_than_fifteen_modules():
