@@ -66,22 +66,15 @@ def play(spark: Any, seed: int, suites: int = SUITES) -> Tally:
         tally.findings.append(f"seed {seed}: {what}")
 
     step = random.choice([1, 7, ROWS])
-    unique_rules = [rest.whole_batch for translation in translations for rest in translation.rest if rest.whole_batch]
     with tempfile.TemporaryDirectory() as folder:
         frame = judges.spark_rows(spark, rows, Path(folder))
         expected = _each(judges.by_great_expectations, row_rules, frame, report)
-        expected_unique = _each(judges.by_great_expectations, unique_rules, frame, report)
         expected_tables = _each(judges.tables_by_great_expectations, table_rules, frame, report)
     for rule, is_broken, is_broken_here in zip(
         table_rules, expected_tables, judges.tables_by_arrow(table_rules, rows, step), strict=True
     ):
         if is_broken is not None and is_broken != is_broken_here:
             report(f"{rule.rule} is {'broken' if is_broken else 'kept'} by Great Expectations only")
-    for rule, verdict, whole_verdict in zip(
-        unique_rules, expected_unique, judges.by_arrow(unique_rules, rows, ROWS)[0], strict=True
-    ):
-        if verdict is not None and verdict != whole_verdict:
-            report(f"{rule.rule}: Great Expectations {verdict}, the gate on Arrow {whole_verdict}")
     at = 0
     for translation in translations:
         rules_of_suite = translation.row_rules

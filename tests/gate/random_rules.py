@@ -95,16 +95,6 @@ def _nulls(random: Random) -> tuple[str, dict[str, Any]]:
     return name, {"column": random.choice(list(COLUMNS))}
 
 
-def _unique(random: Random) -> tuple[str, dict[str, Any]]:
-    columns = [*_NUMBERS, *_TIMES, *_TEXTS, "flag", "raw"]
-    if random.random() < 0.5:
-        return "expect_column_values_to_be_unique", {"column": random.choice(columns)}
-    arguments: dict[str, Any] = {"column_list": random.sample(columns, random.randint(2, 3))}
-    if random.random() < 0.6:
-        arguments["ignore_row_if"] = random.choice(["all_values_are_missing", "any_value_is_missing", "never"])
-    return "expect_compound_columns_to_be_unique", arguments
-
-
 def _between(random: Random) -> tuple[str, dict[str, Any]]:
     column = random.choice([*_NUMBERS, *_TIMES])
     return "expect_column_values_to_be_between", {"column": column, **_bounds(random, column)}
@@ -269,7 +259,6 @@ def _condition(random: Random, depth: int = 0) -> dict[str, Any]:
 
 
 _KINDS: list[Callable[[Random], tuple[str, dict[str, Any]]]] = [
-    _unique,
     _nulls, _between, _between, _sets, _sets, _patterns, _patterns, _lengths, _parsed, _pairs, _pairs, _several,
     _several,
 ]  # fmt: skip

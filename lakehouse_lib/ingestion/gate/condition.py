@@ -13,11 +13,10 @@ from datetime import datetime
 from functools import reduce
 from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import bools, numbers_of, whole
+from lakehouse_lib.arrow.values import bools, whole
 from lakehouse_lib.expressions import Predicate, matches
 
 #: What Java's ``$`` ignores at the end of a text.
@@ -185,21 +184,6 @@ class Pair:
         if not pa.types.is_floating(self.kind):
             return equal
         return pc.or_(equal, pc.and_(pc.is_nan(left), pc.is_nan(right)))
-
-
-@dataclass(frozen=True)
-class Unique:
-    """Whether no other row of the batch has the same values in some columns; nulls are the same value."""
-
-    columns: tuple[str, ...]
-
-    def mask(self, batch: pa.RecordBatch) -> pa.Array:
-        groups = np.zeros(batch.num_rows, np.int64)
-        for name in self.columns:
-            values = pc.dictionary_encode(batch.column(name), null_encoding="encode")
-            groups = groups * (len(values.dictionary) + 1) + numbers_of(values.indices, np.int32)
-            _, groups = np.unique(groups, return_inverse=True)
-        return bools(np.bincount(groups)[groups] == 1)
 
 
 @dataclass(frozen=True)

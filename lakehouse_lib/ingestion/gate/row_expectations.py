@@ -45,24 +45,6 @@ def _on_values(read: Callable[[Arguments, Column], Condition], *names: str) -> R
     return reader
 
 
-def _unique(arguments: Arguments) -> tuple[Condition, list[Condition]]:
-    arguments.allow("column", "mostly")
-    column = arguments.column()
-    return _unique_in([column]), [HasValue(column.name)]
-
-
-def _unique_together(arguments: Arguments, columns: list[Column]) -> Condition:
-    if arguments.get("row_condition") is not None:
-        raise NotTranslatedError("uniqueness is judged among all rows, without a row_condition")
-    return _unique_in(columns)
-
-
-def _unique_in(columns: Sequence[Column]) -> Condition:
-    if any(pa.types.is_nested(column.kind) or pa.types.is_floating(column.kind) for column in columns):
-        raise NotTranslatedError("the uniqueness of floats and of nested values is not translated")
-    return conditions.Unique(tuple(column.name for column in columns))
-
-
 def _on_nulls(inverted: bool) -> Reader:
     def reader(arguments: Arguments) -> tuple[Condition, list[Condition]]:
         arguments.allow("column", *COMMON)
@@ -355,10 +337,4 @@ EXPECTATIONS: dict[str, Reader] = {
     "expect_multicolumn_sum_to_equal": _several(_sum, "sum_total"),
     "expect_multicolumn_values_to_be_equal": _several(_all_equal),
     "expect_select_column_values_to_be_unique_within_record": _several(_all_different),
-}
-
-#: The readers of expectations whose condition needs all rows of a load in one record batch.
-WHOLE_EXPECTATIONS: dict[str, Reader] = {
-    "expect_column_values_to_be_unique": _unique,
-    "expect_compound_columns_to_be_unique": _several(_unique_together),
 }

@@ -30,13 +30,10 @@ class RestRule:
 
     Attributes:
         reason: why it is not translated.
-        whole_batch: the rule for a record batch that has all rows of a load, in the rule's columns at least; None: only
-            Great Expectations can judge it.
     """
 
     rule: Rule
     reason: str
-    whole_batch: RowRule | None = None
 
 
 @dataclass(frozen=True)
@@ -69,9 +66,6 @@ def translate(rules: Sequence[Rule], schema: Schema) -> Translation:
         try:
             if rule.type in row_expectations.EXPECTATIONS:
                 row_rules.append(_row_rule(arguments, row_expectations.EXPECTATIONS[rule.type], schema))
-            elif rule.type in row_expectations.WHOLE_EXPECTATIONS:
-                whole = _row_rule(arguments, row_expectations.WHOLE_EXPECTATIONS[rule.type], schema)
-                rest.append(RestRule(rule, _REASONS[rule.type], whole))
             elif rule.type in table_expectations.EXPECTATIONS:
                 measure = table_expectations.EXPECTATIONS[rule.type](arguments)
                 table_rules.append(TableRule(rule, row_condition(arguments, schema), measure))

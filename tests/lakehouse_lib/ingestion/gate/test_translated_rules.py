@@ -14,8 +14,6 @@ from lakehouse_lib.engine.quality import Rule
 from lakehouse_lib.ingestion.gate import Translation, translate
 from lakehouse_lib.ingestion.gate.row_expectations import EXPECTATIONS as ROW_EXPECTATIONS
 from lakehouse_lib.ingestion.gate.table_expectations import EXPECTATIONS as TABLE_EXPECTATIONS
-from lakehouse_lib.ingestion.quality import read_rules
-from lakehouse_lib.schema import Schema
 from tests.gate import judges
 from tests.gate.random_rows import COLUMNS, SCHEMA
 from tests.gate.recorded import recorded_rows, recorded_rules, rules_of
@@ -98,22 +96,6 @@ def test_a_translation_can_be_pickled_and_has_the_order_of_the_columns() -> None
     assert [rule.rule.id for rule in translation.row_rules] == ["1", "2", "0"]
     assert [rule.rule.id for rule in translation.table_rules] == ["3"]
     assert [rest.rule.id for rest in translation.rest] == ["4"]
-
-
-def test_unique_rules_are_judged_if_one_record_batch_has_all_rows() -> None:
-    entries: list[dict[str, Any]] = [
-        {"type": "expect_column_values_to_be_unique", "kwargs": {"column": "id", "mostly": 0.5}},
-        {"type": "expect_compound_columns_to_be_unique", "kwargs": {"column_list": ["id", "name"]}},
-        {"type": "expect_column_values_to_be_unique", "kwargs": {"column": "share"}},
-    ]
-    rows = pa.table({"id": [1, 1, 2, None, None, None], "name": ["a", "b", None, "a", None, "a"], "share": [0.0] * 6})
-    expectations = [{**entry, "meta": {"rule_id": str(number)}} for number, entry in enumerate(entries)]
-    rest = translate(read_rules({"expectations": expectations}, rows.column_names), Schema.from_arrow(rows.schema)).rest
-    assert [each.rule.id for each in rest] == ["0", "1", "2"]
-    assert rest[2].whole_batch is None
-    verdicts, violations = judges.by_arrow([each.whole_batch for each in rest[:2] if each.whole_batch], rows, 6)
-    assert verdicts == [judges.RowVerdict((0, 1), 3), judges.RowVerdict((3, 5), 5)]
-    assert violations == {0: [("id", "0")], 1: [("id", "0")], 3: [("id", "1")], 5: [("id", "1")]}
 
 
 _JSON = st.recursive(
