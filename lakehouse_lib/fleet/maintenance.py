@@ -22,7 +22,6 @@ from lakehouse_lib.log import clock
 from lakehouse_lib.progress import OnProgress
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.threads import in_order
-from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 _LOOKS_AT_ONCE = 8
 
@@ -110,7 +109,6 @@ def maintain(
     engine: Callable[[], Engine],
     record: RunRecord | None = None,
     *,
-    commit_properties: CommitProperties | None = None,
     on_plan: Callable[[FleetPlan], None] | None = None,
     on_step: Callable[[StepRecord], None] | None = None,
     observer: Callable[[Step], OnProgress | None] | None = None,
@@ -141,7 +139,6 @@ def maintain(
         tables,
         engine,
         record,
-        commit_properties=commit_properties,
         on_step=on_step,
         observer=observer,
     )
@@ -153,7 +150,6 @@ def carry_out(
     engine: Callable[[], Engine],
     record: RunRecord | None = None,
     *,
-    commit_properties: CommitProperties | None = None,
     on_step: Callable[[StepRecord], None] | None = None,
     observer: Callable[[Step], OnProgress | None] | None = None,
 ) -> list[StepRecord]:
@@ -181,7 +177,6 @@ def carry_out(
             the_engine,
             record,
             corrections=corrections,
-            commit_properties=commit_properties,
             on_step=on_step,
             observer=observer,
         )

@@ -21,7 +21,6 @@ from lakehouse_lib.operations.results import ChangeResult, CleanupResult, Operat
 from lakehouse_lib.progress import OnProgress
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +33,6 @@ def run_step(
     step: Step,
     store: ObjectStore,
     engine: Callable[[], Engine],
-    commit_properties: CommitProperties | None = None,
     on_deleted: Callable[[pa.Table], None] | None = None,
     on_progress: OnProgress | None = None,
 ) -> StepRecord:
@@ -47,7 +45,7 @@ def run_step(
     """
     started = time.monotonic()
     try:
-        result, effect = _run(step, store, engine, commit_properties, on_deleted, on_progress)
+        result, effect = _run(step, store, engine, on_deleted, on_progress)
     except DeltaError as error:
         logger.info("%s of %s failed: %s", step.verb, step.table, error)  # the caller reports the record
         return replace(
@@ -66,13 +64,11 @@ def _run(
     step: Step,
     store: ObjectStore,
     engine: Callable[[], Engine],
-    properties: CommitProperties | None,
     on_deleted: Callable[[pa.Table], None] | None,
     on_progress: OnProgress | None,
 ) -> tuple[OperationResult, Effect]:
     snapshot = load_snapshot(store)
     result: Any
-    interval = None if properties is not None and properties.app_transactions else _COMMIT_SECONDS
     if step.verb == "optimize":
         from lakehouse_lib.operations.optimize.compact import compact
 
@@ -80,8 +76,7 @@ def _run(
             snapshot,
             engine(),
             **step.arguments,
-            min_commit_interval=interval,
-            commit_properties=properties,
+            min_commit_interval=_COMMIT_SECONDS,
             on_progress=on_progress,
         )
         return result, _rewritten(result.metrics)
@@ -92,15 +87,14 @@ def _run(
             snapshot,
             engine(),
             **step.arguments,
-            min_commit_interval=interval,
-            commit_properties=properties,
+            min_commit_interval=_COMMIT_SECONDS,
             on_progress=on_progress,
         )
         return result, _z_ordered(store, result, step.arguments["columns"])
     if step.verb == "compute_statistics":
         from lakehouse_lib.operations.optimize.statistics import compute_statistics
 
-        result = compute_statistics(snapshot, engine(), commit_properties=properties)
+        result = compute_statistics(snapshot, engine())
         updated = int(result.metrics["numUpdatedFiles"])
         share = updated / max(step.predicted.files_removed, 1)
         saved = int(step.predicted.query_bytes * share)
@@ -117,7 +111,6 @@ def _run(
             snapshot,
             dry_run=False,
             **step.arguments,
-            commit_properties=properties,
             on_deleted=on_deleted,
             on_progress=on_progress,
         )

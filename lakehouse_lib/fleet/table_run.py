@@ -19,14 +19,13 @@ from lakehouse_lib.fleet.planner.plan import part_within
 from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.planner.step import Effect, Step
 from lakehouse_lib.fleet.planner.verbs import Verb
-from lakehouse_lib.fleet.runs import RunRecord, Status, StepRecord
+from lakehouse_lib.fleet.runs import RunRecord, StepRecord
 from lakehouse_lib.fleet.step_run import run_step
 from lakehouse_lib.fleet.work_order import WorkOrder
 from lakehouse_lib.log import clock
 from lakehouse_lib.progress import OnProgress
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import ObjectStore, open_store
-from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 if TYPE_CHECKING:
     from lakehouse_lib.fleet.registry import Table
@@ -62,7 +61,6 @@ def maintain_table(
     record: RunRecord | None = None,
     *,
     corrections: Corrections | None = None,
-    commit_properties: CommitProperties | None = None,
     on_step: Callable[[StepRecord], None] | None = None,
     observer: Callable[[Step], OnProgress | None] | None = None,
 ) -> list[StepRecord]:
@@ -101,7 +99,7 @@ def maintain_table(
     def run(step: Step) -> StepRecord:
         entry = step_record(order.run, order.planned_at, step)
         on_progress = None if observer is None else observer(step)
-        return run_step(entry, step, table.store, engine, commit_properties, note_deleted, on_progress)
+        return run_step(entry, step, table.store, engine, note_deleted, on_progress)
 
     with ExitStack() as stack:
         try:
@@ -121,13 +119,13 @@ def maintain_table(
     return entries
 
 
-def step_record(run: str, planned_at: int, step: Step, status: Status = "deferred") -> StepRecord:
+def step_record(run: str, planned_at: int, step: Step) -> StepRecord:
     """The record of a step that has not been run."""
     return StepRecord(
         run,
         step.table,
         step.verb,
-        status,
+        "deferred",
         step.reason,
         planned_at,
         step.read_version,
