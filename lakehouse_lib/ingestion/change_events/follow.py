@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -58,7 +57,6 @@ def follow_events(
     *,
     deleted_keys: ObjectStore,
     merges_schema: bool = False,
-    commit_properties: CommitProperties | None = None,
 ) -> ChangeResult:
     """Apply the events that were added to a Delta table since the last run, in one commit or several.
 
@@ -85,10 +83,7 @@ def follow_events(
     version: int | None = None
     for batch in new_events(end, applied_version(store, end)):
         rows = ArrowEngine().read(end.with_files(batch.files, end.metadata), None, None).read_all()
-        properties = commit_properties or CommitProperties()
-        if batch.version is not None:
-            done = Transaction(_application(end), batch.version)
-            properties = replace(properties, app_transactions=(*(properties.app_transactions or ()), done))
+        done = [] if batch.version is None else [Transaction(_application(end), batch.version)]
         result = apply_changes(
             store,
             rows,
@@ -96,7 +91,7 @@ def follow_events(
             engine,
             deleted_keys=deleted_keys,
             merges_schema=merges_schema,
-            commit_properties=properties,
+            commit_properties=CommitProperties(app_transactions=done),
         )
         version = result.version if result.version is not None else version
         metrics.update({name: value for name, value in result.metrics.items() if isinstance(value, int)})
