@@ -19,7 +19,6 @@ from lakehouse_lib.arrow.values import literal, strings, whole
 from lakehouse_lib.engine.spark.write import WRITE_KEY
 from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.log.tombstones import are_expired
-from lakehouse_lib.operations.listing import SymbolicLinks
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.store import ObjectStore
 
@@ -156,19 +155,6 @@ def file_needs(
         cutoff,
         tuple(partition_columns),
     )
-
-
-def plan_vacuum(objects: pa.Table, needs: FileNeeds, links: SymbolicLinks = SymbolicLinks()) -> pa.Table:  # noqa: B008
-    """The objects to delete: rows of ``objects``, sorted by path. Reads nothing.
-
-    Args:
-        objects: the stored objects (OBJECT_SCHEMA).
-        links: the table's symbolic links; a file to which the log refers through a link is kept.
-    """
-    facts = FolderFacts()
-    facts.add(objects)
-    data, checksums = split_checksums(needs.unneeded(objects))
-    return with_checksums(facts.own(data, links.targets(needs.needed)), checksums).sort_by("path")
 
 
 def with_checksums(objects: pa.Table, checksums: pa.Table) -> pa.Table:

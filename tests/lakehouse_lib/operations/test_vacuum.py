@@ -21,7 +21,8 @@ from lakehouse_lib.log.history import history
 from lakehouse_lib.log.last_vacuum import last_vacuumed
 from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.listing import OBJECT_SCHEMA
-from lakehouse_lib.operations.unneeded_files.plan import file_needs, plan_vacuum
+from lakehouse_lib.operations.unneeded_files.plan import file_needs
+from lakehouse_lib.operations.unneeded_files.scan import scan_batches
 from lakehouse_lib.operations.vacuum import vacuum
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA
 from lakehouse_lib.snapshot import load_snapshot
@@ -49,7 +50,8 @@ def removed(*rows: tuple[str, int | None]) -> pa.Table:
 
 def planned(stored: pa.Table, files: pa.Table, tombstones: pa.Table, *partition_columns: str) -> list[str]:
     needs = file_needs(files, tombstones, CUTOFF, store=STORE, partition_columns=partition_columns)
-    return plan_vacuum(stored, needs)["path"].to_pylist()
+    unneeded = scan_batches(stored.to_batches(), needs).unneeded()
+    return sorted(path for table in unneeded for path in table["path"].to_pylist())
 
 
 def test_a_file_goes_when_its_removal_is_past_the_retention_or_nobody_knows_it_and_it_is_old() -> None:
