@@ -35,13 +35,13 @@ class Progress:
 class _Bar(Progress):
     """A row for the whole work, and below it a row for the verb that runs."""
 
-    def __init__(self, bar: rich.progress.Progress, what: str, total: int | None, *, in_bytes: bool) -> None:
+    def __init__(self, bar: rich.progress.Progress, what: str, *, in_bytes: bool) -> None:
         self._bar = bar
         self._what = what
         self._in_bytes = in_bytes
         self._done = 0
-        self._total = total
-        self._task = bar.add_task(self._text(), total=total)
+        self._total: int | None = None
+        self._task = bar.add_task(self._text(), total=None)
         self._verb: rich.progress.TaskID | None = None
 
     def expect(self, total: int) -> None:
@@ -86,12 +86,11 @@ class _Bar(Progress):
 
 
 @contextmanager
-def progress(what: str, total: int | None = None, *, in_bytes: bool = False) -> Iterator[Progress]:
+def progress(what: str, *, in_bytes: bool = False) -> Iterator[Progress]:
     """Show the progress, the time and the remaining time of a block.
 
     Args:
         what: what the items are, such as ``tables``.
-        total: the amount of the work; None: it is not known yet.
         in_bytes: the amount is a number of bytes.
     """
     if not sys.stderr.isatty():
@@ -108,4 +107,4 @@ def progress(what: str, total: int | None = None, *, in_bytes: bool = False) -> 
         console=Console(stderr=True, markup=False, emoji=False),
         transient=True,
     ) as bar:
-        yield _Bar(bar, what, total, in_bytes=in_bytes)
+        yield _Bar(bar, what, in_bytes=in_bytes)

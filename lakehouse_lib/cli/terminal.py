@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -22,22 +22,20 @@ _MOST_ITEMS = 10
 class Terminal:
     """Prints results for people."""
 
-    def __init__(self, file: IO[str] | None = None) -> None:
-        stream = file or sys.stdout
-        width = None if stream.isatty() or "COLUMNS" in os.environ else _WIDTH
-        self._stream = stream
-        self._console = Console(file=stream, markup=False, emoji=False, highlight=False, width=width)
+    def __init__(self) -> None:
+        width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDTH
+        self._console = Console(markup=False, emoji=False, highlight=False, width=width)
 
     def line(self, text: str = "") -> None:
         """Print a line. A long line is not wrapped."""
         self._console.print(printable(text), soft_wrap=True)
 
-    def lines(self, items: Sequence[str], indent: str = "  ") -> None:
+    def lines(self, items: Sequence[str]) -> None:
         """Print the first items of a list, and how many more there are."""
         for item in items[:_MOST_ITEMS]:
-            self.line(f"{indent}{item}")
+            self.line(f"  {item}")
         if len(items) > _MOST_ITEMS:
-            self.line(f"{indent}and {len(items) - _MOST_ITEMS:,} more; --json lists all")
+            self.line(f"  and {len(items) - _MOST_ITEMS:,} more; --json lists all")
 
     def rows(self, titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Print a table. Numbers are aligned to the right."""
@@ -68,7 +66,7 @@ class Terminal:
         with self._console.capture() as capture:
             self._console.print(table)
         for line in capture.get().splitlines():
-            print(line.rstrip(), file=self._stream)
+            sys.stdout.write(f"{line.rstrip()}\n")
 
 
 class Size(int):
