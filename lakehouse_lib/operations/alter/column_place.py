@@ -50,20 +50,19 @@ class ColumnPlace:
         return self.with_siblings([changed if field is self.field else field for field in self.siblings])
 
 
-def place_of(snapshot: Snapshot, name: str, schema: Schema | None = None) -> ColumnPlace:
+def place_of(snapshot: Snapshot, name: str) -> ColumnPlace:
     """The column or member of this name.
 
     Args:
         name: the name of a column, or the dotted path of a member, such as ``address.city``,
             ``items.element.price`` or ```a.b`.c``. If a column has exactly this name, it is the column.
-        schema: the columns to search. Default: those of the snapshot.
 
     Raises:
         InvalidArgumentError: the column or member does not exist.
     """
-    columns = schema or snapshot.schema
+    columns = snapshot.schema
     if not isinstance(name, str) or name in columns:
-        field = snapshot.field(name) if schema is None else schema.field(name)
+        field = snapshot.field(name)
         return ColumnPlace(columns, (field.name,), field)
     try:
         paths = column_names(name)
