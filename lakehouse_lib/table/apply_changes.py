@@ -58,8 +58,10 @@ def apply_changes(
         InvalidArgumentError: the rules do not fit the events or the table, or a sequence is not unique.
         DeltaError: as ``DeltaTable.merge``; nothing is committed.
     """
-    table = table_or_uri if isinstance(table_or_uri, DeltaTable) else None
-    store = table.store if table is not None else open_store(_location(table_or_uri), storage_options)
+    if isinstance(table_or_uri, DeltaTable):
+        table, store = table_or_uri, table_or_uri.store
+    else:
+        table, store = None, open_store(table_or_uri, storage_options)
     rules = ChangeRules(
         tuple(keys), sequence_by, apply_as_deletes, tuple(except_columns), ignore_null_updates, stored_as_scd_type
     )
@@ -78,8 +80,3 @@ def apply_changes(
     if table is not None:
         table._move_on(result.version)
     return result
-
-
-def _location(table_or_uri: str | os.PathLike[str] | DeltaTable) -> str | os.PathLike[str]:
-    assert not isinstance(table_or_uri, DeltaTable)
-    return table_or_uri

@@ -79,8 +79,10 @@ def write_deltalake(
         ConstraintViolatedError: rows violate a rule of the table, or the predicate is not true for them.
         CommitFailedError: a concurrent commit conflicts with this one.
     """
-    table = table_or_uri if isinstance(table_or_uri, DeltaTable) else None
-    store = table.store if table is not None else open_store(_location(table_or_uri), storage_options)
+    if isinstance(table_or_uri, DeltaTable):
+        table, store = table_or_uri, table_or_uri.store
+    else:
+        table, store = None, open_store(table_or_uri, storage_options)
     check_writer_properties(writer_properties, table=store.root)
     properties = commit_properties_of(commit_properties, post_commithook_properties, table=store.root)
     check_engine(engine, table=store.root)
@@ -103,11 +105,6 @@ def write_deltalake(
     )
     if table is not None:
         table._move_on(result.version)
-
-
-def _location(table_or_uri: str | os.PathLike[str] | DeltaTable) -> str | os.PathLike[str]:
-    assert not isinstance(table_or_uri, DeltaTable)
-    return table_or_uri
 
 
 def _engine(rows: Incoming, table: DeltaTable | None) -> Engine:
