@@ -234,3 +234,21 @@ class StoreContract:
         assert copy.root == store.root
         copy.put("x", b"1")
         assert store.read("x") == b"1"
+
+
+def check_read_only(store, path, content):
+    """Check that a store reads an object of an allowed root, and refuses to write or delete there."""
+    assert store.read(path) == content
+    assert store.head(path).size == len(content)
+    with store.open_input(path) as source:
+        assert source.read() == content
+    store.sync([path])
+    for write in (
+        lambda: store.put(path, b"ours"),
+        lambda: store.put_if_absent(f"{path}2", b"ours"),
+        lambda: store.put_if_match(path, b"ours", content),
+        lambda: store.open_output(path),
+        lambda: store.delete_many([path]),
+    ):
+        with pytest.raises(PathOutsideTableError):
+            write()

@@ -21,7 +21,7 @@ from lakehouse_lib.ledger import Ledger
 from lakehouse_lib.store import LocalStore
 from tests.airflow.api_runs import ApiRun
 from tests.airflow.dag_runs import DagRunResult, api_client, let_run
-from tests.airflow.erasure_runs import JobInThisProcess
+from tests.airflow.erasure_runs import JobInThisProcess, edit
 from tests.peers import parquet_files
 
 pytestmark = [pytest.mark.usefixtures("airflow_db"), pytest.mark.slow]  # a real API server and whole runs
@@ -114,13 +114,6 @@ def erasable(registry_file: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest
 
 def assert_nothing_done(result: DagRunResult) -> None:
     assert "success" not in {result.states[task] for task in ("delete", "purge", "report")}, result.states
-
-
-def edit(file: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Change a sealed document of the ledger, as a user who can write to the folder and does not know the key."""
-    body = json.loads(file.read_text())
-    change(body["document"])
-    file.write_text(json.dumps(body))
 
 
 def test_without_an_attack_the_person_is_erased_and_no_one_else(erasable: Shop) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.errors import LedgerError
 from lakehouse_lib.ledger import digest
 from tests.airflow.conftest import LEDGER_KEY
-from tests.airflow.erasure_runs import ANN, Run, append, asked_by, ledger, on_disk, versions
+from tests.airflow.erasure_runs import ANN, Run, append, asked_by, edit, ledger, on_disk, versions
 from tests.peers import parquet_files
 
 FORGED = {
@@ -40,13 +39,6 @@ def refuses(tables: Path, run: Run, reason: str) -> None:
         with pytest.raises(AirflowFailException, match=reason):
             task()
     assert (versions(tables), parquet_files(tables)) == before
-
-
-def edit(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Edit a document of the ledger without a new seal."""
-    body = json.loads(file.read_text())
-    change(body["document"])
-    file.write_text(json.dumps(body))
 
 
 def test_a_forged_answer_is_refused(tables: Path) -> None:

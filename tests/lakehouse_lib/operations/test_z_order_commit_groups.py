@@ -15,7 +15,6 @@ import pytest
 
 from lakehouse_lib import ArrowEngine, CommitProperties, DeltaTable, Transaction, write_deltalake
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.errors import DataFileMissingError, InvalidArgumentError, StoreRefusedError
 from lakehouse_lib.operations.optimize.z_order.tags import places_of
 from lakehouse_lib.operations.optimize.z_order.z_order import z_order
@@ -45,11 +44,6 @@ def table(tmp_path: Path) -> Path:
     for _ in range(2):
         write_deltalake(tmp_path, pa.concat_tables(map(rows, range(PARTS))), mode="append", partition_by=["part"])
     return tmp_path
-
-
-@pytest.fixture(params=["arrow", "spark"])
-def engine(request: pytest.FixtureRequest) -> Engine:
-    return ENGINE if request.param == "arrow" else SparkEngine(request.getfixturevalue("spark"))
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,6 @@ from benchmarks.checks import skipped
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.fleet.maintenance import maintain, plan_fleet
 from lakehouse_lib.fleet.planner.budget import Budget
 from lakehouse_lib.fleet.planner.policy import Policy
@@ -33,11 +32,6 @@ BY = ["x", "y"]
 SLOW = pytest.mark.slow
 ROWS = 24_000
 FILES = 24
-
-
-@pytest.fixture(params=["arrow", "spark"])
-def engine(request: pytest.FixtureRequest) -> Engine | None:
-    return None if request.param == "arrow" else SparkEngine(request.getfixturevalue("spark"))
 
 
 class Growing:
@@ -101,7 +95,7 @@ def tags_of(root: Path) -> list[dict[str, str]]:
     return [dict(tag) for tag in DeltaTable(root).snapshot.files["tags"].to_pylist() if tag]
 
 
-def test_the_fourth_run_joins_the_cells_of_the_first(tmp_path: Path, engine: Engine | None) -> None:
+def test_the_fourth_run_joins_the_cells_of_the_first(tmp_path: Path, engine: Engine) -> None:
     table = Growing(tmp_path)
     (first,) = table.runs
     before = {column: skipped(tmp_path, column) for column in BY}
@@ -242,7 +236,7 @@ def test_an_attempt_that_loses_leaves_no_tree(tmp_path: Path) -> None:
     assert len(table.trees - trees) == 1
 
 
-def test_rows_deleted_meanwhile_are_deleted_in_their_cells(tmp_path: Path, engine: Engine | None) -> None:
+def test_rows_deleted_meanwhile_are_deleted_in_their_cells(tmp_path: Path, engine: Engine) -> None:
     table = Growing(tmp_path)
     delete_by_vector(tmp_path, {sorted(files_delta_rs(tmp_path))[0].name: inline({0})})
     table.two_runs()
@@ -251,7 +245,7 @@ def test_rows_deleted_meanwhile_are_deleted_in_their_cells(tmp_path: Path, engin
     clean = [entry["path"] for entry in entries if entry["deletionVector"] is None]
     delete_by_vector(tmp_path, {clean[0]: inline({1, 5}), clean[-1]: inline({0, 7, 9})})
     expected = read_duckdb(tmp_path)
-    result = z_order(snapshot, engine or ArrowEngine(), BY, target_size=table.size)
+    result = z_order(snapshot, engine, BY, target_size=table.size)
     assert result.metrics["numRemovedFiles"] == FILES + 5
     assert read_by_all(tmp_path).equals(expected)
 

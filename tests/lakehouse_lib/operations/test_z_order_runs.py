@@ -15,7 +15,6 @@ from benchmarks.checks import skipped
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.operations.optimize.z_order import tags
 from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 from lakehouse_lib.snapshot import load_snapshot
@@ -57,12 +56,7 @@ def table(tmp_path: Path, copy_of: CopyOf) -> Path:
     return copy_of(build, tmp_path / "t")
 
 
-@pytest.fixture(params=["arrow", "spark"])
-def engine(request: pytest.FixtureRequest) -> Engine | None:
-    return None if request.param == "arrow" else SparkEngine(request.getfixturevalue("spark"))
-
-
-def test_the_second_run_over_an_unchanged_table_writes_nothing(table: Path, engine: Engine | None) -> None:
+def test_the_second_run_over_an_unchanged_table_writes_nothing(table: Path, engine: Engine) -> None:
     size = target(table, 8)
     first = DeltaTable(table, engine=engine).optimize.z_order(BY, target_size=size)
     assert (first["numFilesRemoved"], first["numFilesAlreadyClustered"]) == (20, 0)

@@ -18,6 +18,7 @@ from lakehouse_lib.errors import (
     StoreRefusedError,
 )
 from lakehouse_lib.store import LocalStore, folder_lock, local, open_store
+from tests.store_contract import check_read_only
 
 
 @pytest.fixture
@@ -289,20 +290,7 @@ def test_files_of_allowed_folders_are_read_and_never_touched(tmp_path):
     store = open_store(tmp_path / "table", {"allowed_roots": os.pathsep.join([str(other), str(tmp_path / "none")])})
     store = pickle.loads(pickle.dumps(store))
     path = str(other / "file")
-    assert store.read(path) == b"theirs"
-    assert store.head(path).size == 6
-    with store.open_input(path) as source:
-        assert source.read() == b"theirs"
-    store.sync([path])
-    for touch in (
-        lambda: store.put(path, b"ours"),
-        lambda: store.put_if_absent(f"{path}2", b"ours"),
-        lambda: store.put_if_match(path, b"ours", b"theirs"),
-        lambda: store.open_output(path),
-        lambda: store.delete_many([path]),
-    ):
-        with pytest.raises(PathOutsideTableError):
-            touch()
+    check_read_only(store, path, b"theirs")
     for outside in (str(tmp_path / "secret"), f"{other}/../secret", f"{other}2/file", str(other)):
         with pytest.raises(PathOutsideTableError):
             store.read(outside)
