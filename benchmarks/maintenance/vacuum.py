@@ -96,7 +96,7 @@ def run(kind: str, location: str, options: dict[str, str]) -> dict[str, float]:
     who, _, mode = kind.partition(" ")
     list_calls = 0
     if who == "ours":
-        from lakehouse_lib.operations.vacuum import vacuum
+        from lakehouse_lib.operations.upkeep.vacuum import vacuum
         from lakehouse_lib.snapshot import load_snapshot
         from lakehouse_lib.store import open_store
 

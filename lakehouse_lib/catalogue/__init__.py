@@ -240,7 +240,7 @@ CHECKPOINT = TableOperation(
     "checkpoint",
     "Write a checkpoint of the latest version, so that readers need not replay the log before it.",
     (_TABLE,),
-    "operations.checkpoint:checkpoint",
+    "operations.upkeep.checkpoint:checkpoint",
     OperationResult,
     moves_bytes=False,
 )
@@ -269,7 +269,7 @@ VACUUM = TableOperation(
         Parameter("files_per_second", "count", "the most files that are deleted in a second; default: no limit"),
         Parameter("keep_versions", "versions", "keep all files of these versions", default=()),
     ),
-    "operations.vacuum:vacuum",
+    "operations.upkeep.vacuum:vacuum",
     VacuumResult,
     moves_bytes=False,
     has_progress=True,
@@ -283,7 +283,7 @@ PIN_VERSION = TableOperation(
         _PIN,
         Parameter("version", "version", "the version, or a time in ISO 8601; default: the latest version"),
     ),
-    "operations.pins:pin_version",
+    "operations.upkeep.pins:pin_version",
     PinResult,
     moves_bytes=False,
 )
@@ -291,7 +291,7 @@ RELEASE_VERSION = TableOperation(
     "release_version",
     "Delete the pin of a version of a Delta table, so that vacuum and log cleanup may delete its files.",
     (_TABLE, _PIN),
-    "operations.pins:release_version",
+    "operations.upkeep.pins:release_version",
     PinResult,
     moves_bytes=False,
 )
@@ -299,7 +299,7 @@ CLEANUP = TableOperation(
     "cleanup",
     "Delete log files that are older than delta.logRetentionDuration and that no remaining version needs.",
     (_TABLE, _DRY_RUN, Parameter("enforce_retention_duration", "flag", _ENFORCE_RETENTION, default=True)),
-    "operations.cleanup:cleanup",
+    "operations.upkeep.cleanup:cleanup",
     CleanupResult,
     moves_bytes=False,
 )
@@ -307,7 +307,7 @@ REPAIR = TableOperation(
     "repair",
     "Find damage in a table's log and files, and repair what can be repaired.",
     (_TABLE, _DRY_RUN),
-    "operations.repair:repair",
+    "operations.upkeep.repair:repair",
     RepairResult,
     moves_bytes=False,
 )
@@ -328,7 +328,7 @@ GENERATE = TableOperation(
     "generate",
     "Write manifests of the latest version, for programs that read Parquet and not the Delta log.",
     (_TABLE,),
-    "operations.generate:generate",
+    "operations.upkeep.generate:generate",
     OperationResult,
     moves_bytes=False,
 )

@@ -38,7 +38,7 @@ class DeletedFilesRecord:
         self.store = open_store(f"{records.rstrip('/')}/deleted_files", dict(storage_options or {}))
 
     def writer(self, table: str, run: str) -> Callable[[pa.Table], None]:
-        """A function that writes the deleted files of a table, for ``on_deleted`` of ``operations.vacuum``.
+        """A function that writes the deleted files of a table, for ``on_deleted`` of ``operations.upkeep.vacuum``.
 
         Each call is one commit.
 

@@ -41,7 +41,7 @@ def run_step(
     Args:
         entry: the record of the step before it is run.
         engine: makes the engine; called only for a step that reads data files.
-        on_deleted, on_progress: see ``operations.vacuum``.
+        on_deleted, on_progress: see ``operations.upkeep.vacuum``.
     """
     started = time.monotonic()
     try:
@@ -100,12 +100,12 @@ def _run(
         saved = int(step.predicted.query_bytes * share)
         return result, Effect(files_removed=updated, files_added=updated, query_bytes=saved)
     if step.verb == "checkpoint":
-        from lakehouse_lib.operations.checkpoint import checkpoint
+        from lakehouse_lib.operations.upkeep.checkpoint import checkpoint
 
         result = checkpoint(snapshot)
         return result, _checkpointed(store, result.read_version, step.predicted)
     if step.verb == "vacuum":
-        from lakehouse_lib.operations.vacuum import vacuum
+        from lakehouse_lib.operations.upkeep.vacuum import vacuum
 
         result = vacuum(
             snapshot,
@@ -117,7 +117,7 @@ def _run(
         return result, Effect(
             files_removed=int(result.metrics["numDeletedFiles"]), bytes_freed=int(result.metrics["sizeOfDataToDelete"])
         )
-    from lakehouse_lib.operations.cleanup import cleanup
+    from lakehouse_lib.operations.upkeep.cleanup import cleanup
 
     sizes = {meta.path: meta.size for meta in store.list_from(file_names.LOG)}
     cleaned: CleanupResult = cleanup(snapshot, dry_run=False, **step.arguments)

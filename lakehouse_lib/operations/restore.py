@@ -28,7 +28,7 @@ from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.operations.missing_files import missing_files_error, unavailable
 from lakehouse_lib.operations.results import RestoreResult
 from lakehouse_lib.operations.table_change import TableChange
-from lakehouse_lib.operations.vacuum import newest
+from lakehouse_lib.operations.upkeep.vacuum import newest
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
 from lakehouse_lib.protocol.table_properties import MAX_COLUMN_ID
 from lakehouse_lib.snapshot import Snapshot, load_snapshot

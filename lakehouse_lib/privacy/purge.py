@@ -26,8 +26,8 @@ from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.operations.listing import list_objects
 from lakehouse_lib.operations.optimize.z_order import saved_trees
 from lakehouse_lib.operations.results import OperationResult
-from lakehouse_lib.operations.unneeded_files.plan import nested_tables, shares_name
-from lakehouse_lib.operations.vacuum import newest
+from lakehouse_lib.operations.upkeep.unneeded_files.plan import nested_tables, shares_name
+from lakehouse_lib.operations.upkeep.vacuum import newest
 from lakehouse_lib.privacy.matches import GONE, count_live, count_stored, matching_rows
 from lakehouse_lib.privacy.stored_files import stored_files
 from lakehouse_lib.protocol import file_paths

@@ -32,13 +32,13 @@ class UpkeepTable(VersionedTable):
     ) -> list[str]:
         """Delete files that neither the latest version nor a reader within the retention needs, and return their paths.
 
-        See ``operations.vacuum``. At most the first 100,000 paths are returned.
+        See ``operations.upkeep.vacuum``. At most the first 100,000 paths are returned.
 
         Args:
             full: list the table, and delete old files without a log entry, too, such as those of killed writers.
             keep_versions: keep all files of these versions.
         """
-        from lakehouse_lib.operations.vacuum import vacuum
+        from lakehouse_lib.operations.upkeep.vacuum import vacuum
 
         properties = commit_properties_of(commit_properties, post_commithook_properties, table=self.table_uri)
         result = vacuum(
@@ -54,7 +54,7 @@ class UpkeepTable(VersionedTable):
         return list(result.files)
 
     def pin(self, name: str, version: int | str | datetime | None = None) -> int:
-        """Keep a version by name, and return the version; see ``operations.pins``.
+        """Keep a version by name, and return the version; see ``operations.upkeep.pins``.
 
         Vacuum and log cleanup of this library keep the version until ``release(name)``. Nothing is committed.
 
@@ -62,34 +62,34 @@ class UpkeepTable(VersionedTable):
             version: a version, or a time (a datetime or ISO 8601 text; UTC if it has no zone). A time selects the
                 latest version that was committed at or before it. Default: the open version.
         """
-        from lakehouse_lib.operations.pins import pin_version
+        from lakehouse_lib.operations.upkeep.pins import pin_version
 
         return pin_version(self._snapshot, name, version).pinned_version
 
     def release(self, name: str) -> int:
         """Delete a pin, so that vacuum and log cleanup no longer keep its version. Return the version."""
-        from lakehouse_lib.operations.pins import release_version
+        from lakehouse_lib.operations.upkeep.pins import release_version
 
         return release_version(self._snapshot, name).pinned_version
 
     def generate(self, *, mode: str = "symlink_format_manifest") -> None:
-        """Write manifests of the latest version, for programs that read Parquet only; see ``operations.generate``."""
-        from lakehouse_lib.operations.generate import generate
+        """Write manifests of the latest version, for programs that read Parquet; see ``operations.upkeep.generate``."""
+        from lakehouse_lib.operations.upkeep.generate import generate
 
         generate(self._latest(), mode)
 
     def create_checkpoint(self) -> None:
-        """Write a checkpoint of the open version; see ``operations.checkpoint``.
+        """Write a checkpoint of the open version; see ``operations.upkeep.checkpoint``.
 
         Commits also write a checkpoint every ``delta.checkpointInterval`` versions (default 10).
         """
-        from lakehouse_lib.operations.checkpoint import checkpoint
+        from lakehouse_lib.operations.upkeep.checkpoint import checkpoint
 
         checkpoint(self._snapshot)
 
     def compact_logs(self, starting_version: int, ending_version: int) -> None:
-        """Write the actions of some commits into one object of the log; see ``operations.log_compaction``."""
-        from lakehouse_lib.operations.log_compaction import compact_logs
+        """Write the actions of some commits into one object of the log; see ``operations.upkeep.log_compaction``."""
+        from lakehouse_lib.operations.upkeep.log_compaction import compact_logs
 
         self._snapshot.check_same_table()
         compact_logs(self._snapshot, starting_version, ending_version)
@@ -97,9 +97,9 @@ class UpkeepTable(VersionedTable):
     def cleanup_metadata(self, *, dry_run: bool = False, enforce_retention_duration: bool = True) -> list[str]:
         """Delete log files older than ``delta.logRetentionDuration`` that no remaining version needs.
 
-        Returns their paths; see ``operations.cleanup``.
+        Returns their paths; see ``operations.upkeep.cleanup``.
         """
-        from lakehouse_lib.operations.cleanup import cleanup
+        from lakehouse_lib.operations.upkeep.cleanup import cleanup
 
         result = cleanup(self._latest(), dry_run=dry_run, enforce_retention_duration=enforce_retention_duration)
         return list(result.files)
@@ -113,7 +113,7 @@ class UpkeepTable(VersionedTable):
         post_commithook_properties: PostCommitHookProperties | None = None,
         before_repair: Callable[[dict[str, Any]], None] | None = None,
     ) -> dict[str, Any]:
-        """Find problems of the table and, unless ``dry_run``, repair them; see ``operations.repair``.
+        """Find problems of the table and, unless ``dry_run``, repair them; see ``operations.upkeep.repair``.
 
         A dry run requires only that the open version can be read. The latest version may be damaged.
 
@@ -126,7 +126,7 @@ class UpkeepTable(VersionedTable):
             ``files_removed`` and ``dry_run`` as in ``deltalake`` (whose default is not a dry run), and the other
             findings of ``operations.results.RepairResult``.
         """
-        from lakehouse_lib.operations.repair import repair
+        from lakehouse_lib.operations.upkeep.repair import repair
 
         properties = commit_properties_of(commit_properties, post_commithook_properties, table=self.table_uri)
         result = repair(

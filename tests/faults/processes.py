@@ -14,7 +14,7 @@ _PRELOADED = [
     "duckdb",
     "lakehouse_lib.operations.optimize.compact",
     "lakehouse_lib.operations.dml.delete",
-    "lakehouse_lib.operations.vacuum",
+    "lakehouse_lib.operations.upkeep.vacuum",
     "lakehouse_lib.table.write",
     "tests.faults.scenes",
     "tests.faults.writer",

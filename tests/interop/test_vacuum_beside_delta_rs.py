@@ -7,7 +7,7 @@ from pathlib import Path
 import deltalake
 import pytest
 
-from lakehouse_lib.operations.vacuum import vacuum
+from lakehouse_lib.operations.upkeep.vacuum import vacuum
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
 from tests.interop.rows import rows

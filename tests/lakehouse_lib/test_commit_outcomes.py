@@ -18,7 +18,7 @@ from lakehouse_lib.errors import (
     TableNotFoundError,
 )
 from lakehouse_lib.log import file_names
-from lakehouse_lib.operations.checkpoint import checkpoint
+from lakehouse_lib.operations.upkeep.checkpoint import checkpoint
 from lakehouse_lib.operations.write.write import Write, write
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import LocalStore, local

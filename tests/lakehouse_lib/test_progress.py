@@ -18,7 +18,7 @@ from lakehouse_lib import progress as progress_module
 from lakehouse_lib.catalogue import COMPACT, VACUUM, Z_ORDER
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.operations.optimize.compact import compact
-from lakehouse_lib.operations.unneeded_files import deletion
+from lakehouse_lib.operations.upkeep.unneeded_files import deletion
 from lakehouse_lib.progress import Counter, Progress, logged
 
 

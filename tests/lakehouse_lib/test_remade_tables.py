@@ -11,7 +11,7 @@ from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.cache import CACHE
-from lakehouse_lib.operations.checkpoint import checkpoint
+from lakehouse_lib.operations.upkeep.checkpoint import checkpoint
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, local
 from lakehouse_lib.transaction import Committed

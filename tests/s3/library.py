@@ -13,7 +13,7 @@ from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.log.segment import oldest_version
-from lakehouse_lib.operations.cleanup import cleanup
+from lakehouse_lib.operations.upkeep.cleanup import cleanup
 from lakehouse_lib.privacy.erasure import locate
 from lakehouse_lib.privacy.purge import prove, purge
 from lakehouse_lib.privacy.subject import subject_from_config

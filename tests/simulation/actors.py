@@ -25,9 +25,9 @@ from lakehouse_lib.errors import (
 )
 from lakehouse_lib.expressions import Predicate, parse
 from lakehouse_lib.log.checkpoint.part import UnreadableCheckpointError
-from lakehouse_lib.operations.checkpoint import checkpoint
-from lakehouse_lib.operations.cleanup import cleanup
-from lakehouse_lib.operations.vacuum import vacuum
+from lakehouse_lib.operations.upkeep.checkpoint import checkpoint
+from lakehouse_lib.operations.upkeep.cleanup import cleanup
+from lakehouse_lib.operations.upkeep.vacuum import vacuum
 from lakehouse_lib.operations.write.create import create_table
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, Transaction
 from lakehouse_lib.schema import Schema

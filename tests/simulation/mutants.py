@@ -17,8 +17,8 @@ from lakehouse_lib.log.history import newest_at
 from lakehouse_lib.log.replay.replay import replay
 from lakehouse_lib.log.replay.table_state import VersionState
 from lakehouse_lib.log.table_identity import Landmark
-from lakehouse_lib.operations import vacuum
-from lakehouse_lib.operations.unneeded_files.plan import file_needs
+from lakehouse_lib.operations.upkeep import vacuum
+from lakehouse_lib.operations.upkeep.unneeded_files.plan import file_needs
 from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore

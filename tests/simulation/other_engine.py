@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakehouse_lib.log import file_names
-from lakehouse_lib.operations.checkpoint import checkpoint
+from lakehouse_lib.operations.upkeep.checkpoint import checkpoint
 from lakehouse_lib.snapshot import load_snapshot
 from tests.simulation.actors import Actor
 from tests.simulation.choosers import CALM, Seeded

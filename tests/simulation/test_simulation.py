@@ -79,7 +79,7 @@ def test_a_record_counts_worlds_of_the_same_code_together_and_what_they_load_is_
     assert {
         "log/commits/commit_file.py",
         "transaction/optimistic_transaction.py",
-        "operations/vacuum.py",
+        "operations/upkeep/vacuum.py",
         "protocol/table_properties.py",
     } <= names
     assert names.isdisjoint({"store/s3/s3_store.py", "engine/spark/engine.py", "operations/optimize/rewrite.py"})

@@ -20,7 +20,7 @@ from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.log import cleanup, file_records
 from lakehouse_lib.log.file_records import FileRecord
 from lakehouse_lib.log.pins import KIND
-from lakehouse_lib.operations import pins, replanning, restore
+from lakehouse_lib.operations import replanning, restore
 from lakehouse_lib.operations.alter import constraints
 from lakehouse_lib.operations.deletion_vector_writer import with_vectors
 from lakehouse_lib.operations.dml import apply, merge, row_change, update
@@ -35,7 +35,8 @@ from lakehouse_lib.operations.optimize.rewrite import Rewrite
 from lakehouse_lib.operations.optimize.z_order import deleted_positions
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.operations.table_change import TableChange
-from lakehouse_lib.operations.unneeded_files import recorded_files
+from lakehouse_lib.operations.upkeep import pins
+from lakehouse_lib.operations.upkeep.unneeded_files import recorded_files
 from lakehouse_lib.operations.write import identity_values, write
 from lakehouse_lib.operations.write.overwrite import ReplaceWhere
 from lakehouse_lib.protocol.actions import Metadata

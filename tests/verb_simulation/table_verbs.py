@@ -8,15 +8,15 @@ from lakehouse_lib.errors import CommitFailedError, ObjectNotFoundError, Retenti
 from lakehouse_lib.log import file_names
 from lakehouse_lib.operations import restore as restoring
 from lakehouse_lib.operations.alter import columns, constraints, properties
-from lakehouse_lib.operations.checkpoint import checkpoint as write_checkpoint
-from lakehouse_lib.operations.cleanup import cleanup as clean_up_log
 from lakehouse_lib.operations.optimize.compact import compact as compact_files
 from lakehouse_lib.operations.optimize.compact import plan_compact
 from lakehouse_lib.operations.optimize.z_order.selection import files_to_z_order
 from lakehouse_lib.operations.optimize.z_order.z_order import z_order as z_order_files
-from lakehouse_lib.operations.pins import pin_version, release_version
 from lakehouse_lib.operations.results import ChangeResult
-from lakehouse_lib.operations.vacuum import vacuum as vacuum_files
+from lakehouse_lib.operations.upkeep.checkpoint import checkpoint as write_checkpoint
+from lakehouse_lib.operations.upkeep.cleanup import cleanup as clean_up_log
+from lakehouse_lib.operations.upkeep.pins import pin_version, release_version
+from lakehouse_lib.operations.upkeep.vacuum import vacuum as vacuum_files
 from lakehouse_lib.protocol.table_properties import TARGET_FILE_SIZE
 from lakehouse_lib.schema import Field
 from lakehouse_lib.snapshot import Snapshot, load_snapshot

@@ -22,9 +22,9 @@ from lakehouse_lib.features.constraints import invariants
 from lakehouse_lib.operations.alter.feature_traces import TRACES, Traces
 from lakehouse_lib.operations.alter.history_truncation import truncate_history as truncate
 from lakehouse_lib.operations.alter.metadata_change import commit_change
-from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.operations.table_change import TableChange
+from lakehouse_lib.operations.upkeep.checkpoint import checkpoint
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.schema import not_null_rules
 from lakehouse_lib.snapshot import Snapshot

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.operations.listing import list_objects
-from lakehouse_lib.operations.unneeded_files.plan import are_hidden
+from lakehouse_lib.operations.upkeep.unneeded_files.plan import are_hidden
 from lakehouse_lib.protocol import partition_values
 from lakehouse_lib.store import ObjectStore
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from lakehouse_lib import write_deltalake
 from lakehouse_lib.fleet.deleted_files import DeletedFilesRecord
-from lakehouse_lib.operations.unneeded_files import deletion
-from lakehouse_lib.operations.vacuum import vacuum
+from lakehouse_lib.operations.upkeep.unneeded_files import deletion
+from lakehouse_lib.operations.upkeep.vacuum import vacuum
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
 

@@ -8,7 +8,7 @@ from lakehouse_lib.change_data import commit_range
 from lakehouse_lib.errors import VersionNotFoundError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.history import history, version_at
-from lakehouse_lib.operations.checkpoint import checkpoint
+from lakehouse_lib.operations.upkeep.checkpoint import checkpoint
 from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore

@@ -20,7 +20,7 @@ from lakehouse_lib.errors import (
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.segment import list_commits
-from lakehouse_lib.operations.repair import repair
+from lakehouse_lib.operations.upkeep.repair import repair
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import optimistic_transaction, post_commit
 from tests.log_builder import put

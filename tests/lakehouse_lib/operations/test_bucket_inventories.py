@@ -16,7 +16,7 @@ import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.operations.vacuum import vacuum
+from lakehouse_lib.operations.upkeep.vacuum import vacuum
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.peers import files_delta_rs, parquet_files

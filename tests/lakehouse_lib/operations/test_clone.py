@@ -19,7 +19,7 @@ from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidArgumentError, ObjectNotFoundError, PathOutsideTableError, StoreError
 from lakehouse_lib.operations.clone.clone import clone
-from lakehouse_lib.operations.vacuum import vacuum
+from lakehouse_lib.operations.upkeep.vacuum import vacuum
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
 from tests.fault_store import FaultStore

@@ -22,12 +22,12 @@ from lakehouse_lib.errors import (
 )
 from lakehouse_lib.log import cleanup as log_cleanup
 from lakehouse_lib.log import pins
-from lakehouse_lib.operations import pins as verbs
-from lakehouse_lib.operations import vacuum as vacuums
-from lakehouse_lib.operations.cleanup import cleanup
-from lakehouse_lib.operations.pins import pin_version
-from lakehouse_lib.operations.unneeded_files import deletion
-from lakehouse_lib.operations.vacuum import vacuum
+from lakehouse_lib.operations.upkeep import pins as verbs
+from lakehouse_lib.operations.upkeep import vacuum as vacuums
+from lakehouse_lib.operations.upkeep.cleanup import cleanup
+from lakehouse_lib.operations.upkeep.pins import pin_version
+from lakehouse_lib.operations.upkeep.unneeded_files import deletion
+from lakehouse_lib.operations.upkeep.vacuum import vacuum
 from lakehouse_lib.store import LocalStore
 from tests.peers import read_delta_rs
 from tests.table_builder import longs

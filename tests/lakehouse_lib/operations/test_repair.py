@@ -13,8 +13,8 @@ from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import CommitFailedError, DeltaProtocolError, LogCorruptedError
 from lakehouse_lib.log import file_names, segment
 from lakehouse_lib.log.last_checkpoint_hint import read_hint
-from lakehouse_lib.operations import repair as module
-from lakehouse_lib.operations.repair import repair
+from lakehouse_lib.operations.upkeep import repair as module
+from lakehouse_lib.operations.upkeep.repair import repair
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from tests.log_builder import Log

@@ -29,7 +29,7 @@ from lakehouse_lib.errors import (
 )
 from lakehouse_lib.operations import missing_files as module
 from lakehouse_lib.operations.restore import restore
-from lakehouse_lib.operations.vacuum import vacuum
+from lakehouse_lib.operations.upkeep.vacuum import vacuum
 from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore

@@ -19,11 +19,11 @@ from lakehouse_lib import DeltaTable as OurTable
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.log.history import history
 from lakehouse_lib.log.last_vacuum import last_vacuumed
-from lakehouse_lib.operations.checkpoint import checkpoint
 from lakehouse_lib.operations.listing import OBJECT_SCHEMA
-from lakehouse_lib.operations.unneeded_files.plan import file_needs
-from lakehouse_lib.operations.unneeded_files.scan import scan_batches
-from lakehouse_lib.operations.vacuum import vacuum
+from lakehouse_lib.operations.upkeep.checkpoint import checkpoint
+from lakehouse_lib.operations.upkeep.unneeded_files.plan import file_needs
+from lakehouse_lib.operations.upkeep.unneeded_files.scan import scan_batches
+from lakehouse_lib.operations.upkeep.vacuum import vacuum
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, open_store

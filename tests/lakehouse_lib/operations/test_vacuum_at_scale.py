@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.log.history import history
-from lakehouse_lib.operations.unneeded_files import deletion, scan
-from lakehouse_lib.operations.vacuum import vacuum
+from lakehouse_lib.operations.upkeep.unneeded_files import deletion, scan
+from lakehouse_lib.operations.upkeep.vacuum import vacuum
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, ObjectMeta
 from tests.peers import files_delta_rs, parquet_files

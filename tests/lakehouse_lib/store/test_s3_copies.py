@@ -12,8 +12,8 @@ import pytest
 
 from lakehouse_lib import DeltaTable, convert_to_deltalake, write_deltalake
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.operations.unneeded_files import scan
-from lakehouse_lib.operations.vacuum import vacuum
+from lakehouse_lib.operations.upkeep.unneeded_files import scan
+from lakehouse_lib.operations.upkeep.vacuum import vacuum
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.store import open_store
 from tests.lakehouse_lib.operations.test_bucket_inventories import csv_of, manifest_of, parquet_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.operations.results import OperationResult
-from lakehouse_lib.operations.vacuum import newest
+from lakehouse_lib.operations.upkeep.vacuum import newest
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.symlink_manifests import write_manifests
 

@@ -15,8 +15,8 @@ from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.log.last_vacuum import last_vacuumed
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.operations.listing import SymbolicLinks, object_batches
-from lakehouse_lib.operations.unneeded_files.plan import FileNeeds
-from lakehouse_lib.operations.unneeded_files.scan import ScannedFolder, scan_batches
+from lakehouse_lib.operations.upkeep.unneeded_files.plan import FileNeeds
+from lakehouse_lib.operations.upkeep.unneeded_files.scan import ScannedFolder, scan_batches
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore

@@ -8,7 +8,7 @@ from lakehouse_lib.log import file_names
 from lakehouse_lib.log.commits.commit_file import read_commit, serialize
 from lakehouse_lib.log.commits.log_compaction import reconciled
 from lakehouse_lib.operations.results import OperationResult
-from lakehouse_lib.operations.vacuum import newest
+from lakehouse_lib.operations.upkeep.vacuum import newest
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store.concurrent import at_once
 

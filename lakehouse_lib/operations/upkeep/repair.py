@@ -31,7 +31,7 @@ from lakehouse_lib.log.segment import Commit, sort_listing
 from lakehouse_lib.operations.listing import list_objects
 from lakehouse_lib.operations.missing_files import missing_files, without_object, without_vector
 from lakehouse_lib.operations.results import RepairResult
-from lakehouse_lib.operations.vacuum import newest
+from lakehouse_lib.operations.upkeep.vacuum import newest
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import Snapshot

@@ -15,7 +15,7 @@ from lakehouse_lib.log import file_records, latest_version, pins
 from lakehouse_lib.log.file_records import FileRecord
 from lakehouse_lib.log.tombstones import retention, unexpired
 from lakehouse_lib.operations.clone import records as clones
-from lakehouse_lib.operations.unneeded_files.plan import referenced_paths, shares_name
+from lakehouse_lib.operations.upkeep.unneeded_files.plan import referenced_paths, shares_name
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 

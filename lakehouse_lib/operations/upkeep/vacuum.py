@@ -22,18 +22,18 @@ from lakehouse_lib.log.last_vacuum import last_vacuumed, write_last_vacuumed
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.log.tombstones import retention, unexpired
 from lakehouse_lib.operations.results import VacuumResult
-from lakehouse_lib.operations.unneeded_files.deletion import Deletion, Outcome
-from lakehouse_lib.operations.unneeded_files.inventory import Inventory, inventory_objects
-from lakehouse_lib.operations.unneeded_files.plan import FileNeeds, file_needs
-from lakehouse_lib.operations.unneeded_files.recorded_files import recorded_files
-from lakehouse_lib.operations.unneeded_files.removed_objects import (
+from lakehouse_lib.operations.upkeep.unneeded_files.deletion import Deletion, Outcome
+from lakehouse_lib.operations.upkeep.unneeded_files.inventory import Inventory, inventory_objects
+from lakehouse_lib.operations.upkeep.unneeded_files.plan import FileNeeds, file_needs
+from lakehouse_lib.operations.upkeep.unneeded_files.recorded_files import recorded_files
+from lakehouse_lib.operations.upkeep.unneeded_files.removed_objects import (
     change_file_paths,
     first_version_to_read,
     is_listing_cheaper,
     removed_objects,
     removes_below_checkpoint,
 )
-from lakehouse_lib.operations.unneeded_files.scan import ScannedFolder, scan_table
+from lakehouse_lib.operations.upkeep.unneeded_files.scan import ScannedFolder, scan_table
 from lakehouse_lib.progress import Counter, OnProgress
 from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION, SET_BY
 from lakehouse_lib.snapshot import Snapshot, load_snapshot

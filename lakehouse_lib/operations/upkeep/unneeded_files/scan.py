@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.operations.listing import OBJECT_SCHEMA, SymbolicLinks, object_batches
-from lakehouse_lib.operations.unneeded_files.plan import FileNeeds, FolderFacts, split_checksums, with_checksums
+from lakehouse_lib.operations.upkeep.unneeded_files.plan import FileNeeds, FolderFacts, split_checksums, with_checksums
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 from lakehouse_lib.threads import in_order
 

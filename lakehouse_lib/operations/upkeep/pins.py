@@ -17,7 +17,7 @@ from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.operations.missing_files import missing_files_error, unavailable
 from lakehouse_lib.operations.results import PinResult
-from lakehouse_lib.operations.vacuum import newest
+from lakehouse_lib.operations.upkeep.vacuum import newest
 from lakehouse_lib.protocol.table_properties import LOG_RETENTION
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore

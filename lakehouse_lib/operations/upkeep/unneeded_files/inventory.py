@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import literal, strings
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.operations.listing import OBJECT_SCHEMA, SymbolicLinks, object_batches
-from lakehouse_lib.operations.unneeded_files.inventory_files import bucket_of, inventory_files, refusal
-from lakehouse_lib.operations.unneeded_files.plan import FileNeeds, iceberg_folders
-from lakehouse_lib.operations.unneeded_files.removed_objects import folders_of, links_to, nested_tables_below
-from lakehouse_lib.operations.unneeded_files.scan import ScannedFolder, scan_batches
+from lakehouse_lib.operations.upkeep.unneeded_files.inventory_files import bucket_of, inventory_files, refusal
+from lakehouse_lib.operations.upkeep.unneeded_files.plan import FileNeeds, iceberg_folders
+from lakehouse_lib.operations.upkeep.unneeded_files.removed_objects import folders_of, links_to, nested_tables_below
+from lakehouse_lib.operations.upkeep.unneeded_files.scan import ScannedFolder, scan_batches
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import at_once

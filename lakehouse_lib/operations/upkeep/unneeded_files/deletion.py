@@ -14,9 +14,9 @@ from lakehouse_lib.errors import RetentionError
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.tombstones import unexpired
 from lakehouse_lib.operations.files import total_size
-from lakehouse_lib.operations.unneeded_files.plan import referenced_paths
-from lakehouse_lib.operations.unneeded_files.recorded_files import RecordedFiles, recorded_files
-from lakehouse_lib.operations.unneeded_files.scan import ScannedFolder
+from lakehouse_lib.operations.upkeep.unneeded_files.plan import referenced_paths
+from lakehouse_lib.operations.upkeep.unneeded_files.recorded_files import RecordedFiles, recorded_files
+from lakehouse_lib.operations.upkeep.unneeded_files.scan import ScannedFolder
 from lakehouse_lib.progress import Counter
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore

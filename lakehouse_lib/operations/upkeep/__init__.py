@@ -1,0 +1,1 @@
+"""Verbs that maintain a table: checkpoints, vacuum, log cleanup, pins, manifests and repair."""
