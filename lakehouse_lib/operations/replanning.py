@@ -11,7 +11,7 @@ from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction import Conflict, OptimisticTransaction, version_of
 from lakehouse_lib.transaction.application_transactions import check_transactions
 from lakehouse_lib.transaction.commit_properties import CommitProperties
-from lakehouse_lib.transaction.conflict_checker import find_change
+from lakehouse_lib.transaction.conflicts.checker import find_change
 
 
 class Change(Protocol):

@@ -1,5 +1,5 @@
 """Application transactions: the ``txn`` actions that make a write idempotent (PROTOCOL.md, section Transaction
-Identifiers). A concurrent commit of the same application is a conflict (``conflict_checker``)."""
+Identifiers). A concurrent commit of the same application is a conflict (``conflicts.checker``)."""
 
 from __future__ import annotations
 

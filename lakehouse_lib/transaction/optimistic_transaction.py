@@ -52,14 +52,14 @@ from lakehouse_lib.transaction.application_transactions import add_transaction, 
 from lakehouse_lib.transaction.commit_base import Predecessor
 from lakehouse_lib.transaction.commit_info import commit_info
 from lakehouse_lib.transaction.commit_properties import CommitProperties
-from lakehouse_lib.transaction.conflict_checker import Attempt, find_conflict
+from lakehouse_lib.transaction.conflicts.checker import Attempt, find_conflict
+from lakehouse_lib.transaction.conflicts.isolation_level import level_of
+from lakehouse_lib.transaction.conflicts.winning_commits import read_winners
 from lakehouse_lib.transaction.freed_names import check_name
-from lakehouse_lib.transaction.isolation_level import level_of
 from lakehouse_lib.transaction.outcome import Committed, Conflict, Outcome, Unknown
 from lakehouse_lib.transaction.post_commit import run_hooks
 from lakehouse_lib.transaction.put_commit import put_commit
 from lakehouse_lib.transaction.read_version import check_read_version, cleaned_up_error, may_follow_a_cleanup
-from lakehouse_lib.transaction.winning_commits import read_winners
 
 _DEFAULT_RETRIES = 50
 _FIRST_WAIT_SECONDS = 0.01

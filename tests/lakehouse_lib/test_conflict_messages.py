@@ -17,7 +17,7 @@ from lakehouse_lib.expressions import parse
 from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import optimistic_transaction
-from lakehouse_lib.transaction.conflict_messages import metadata_change
+from lakehouse_lib.transaction.conflicts.messages import metadata_change
 from tests.log_builder import METADATA, SCHEMA, add, field, put, struct
 from tests.table_builder import append, begin, create, files
 

@@ -25,7 +25,8 @@ from lakehouse_lib.operations.optimize.compact import compact
 from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction, conflict_checker
+from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
+from lakehouse_lib.transaction.conflicts import checker as conflict_checker
 from tests.log_builder import put, statistics
 from tests.table_builder import append, begin, create, files, paths_of
 

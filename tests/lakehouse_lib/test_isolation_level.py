@@ -5,7 +5,7 @@ import pytest
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.table_properties import IsolationLevel
-from lakehouse_lib.transaction.isolation_level import allows_append, level_of
+from lakehouse_lib.transaction.conflicts.isolation_level import allows_append, level_of
 
 SERIALIZABLE, WRITE_SERIALIZABLE, SNAPSHOT_ISOLATION = IsolationLevel
 

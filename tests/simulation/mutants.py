@@ -24,12 +24,12 @@ from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import (
     OptimisticTransaction,
-    conflict_checker,
     optimistic_transaction,
     post_commit,
     read_version,
 )
-from lakehouse_lib.transaction.conflict_checker import Attempt, find_conflict
+from lakehouse_lib.transaction.conflicts import checker as conflict_checker
+from lakehouse_lib.transaction.conflicts.checker import Attempt, find_conflict
 from lakehouse_lib.transaction.put_commit import put_commit
 from tests.simulation.hunting import Mutant, Patch, instead
 from tests.simulation.runs import plan_of, run

@@ -43,7 +43,8 @@ from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.deletion_vector import load
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.transaction import Committed, OptimisticTransaction, Outcome, conflict_checker
+from lakehouse_lib.transaction import Committed, OptimisticTransaction, Outcome
+from lakehouse_lib.transaction.conflicts import checker as conflict_checker
 from tests.simulation.hunting import Mutant, Patch, instead
 from tests.verb_simulation.runs import plan_of, run
 

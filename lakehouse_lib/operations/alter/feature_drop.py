@@ -30,7 +30,7 @@ from lakehouse_lib.schema import not_null_rules
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction import version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
-from lakehouse_lib.transaction.conflict_checker import find_change
+from lakehouse_lib.transaction.conflicts.checker import find_change
 
 logger = logging.getLogger(__name__)
 

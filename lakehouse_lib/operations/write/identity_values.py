@@ -19,7 +19,7 @@ from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.schema import PrimitiveType
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import num_records
-from lakehouse_lib.transaction.conflict_checker import find_change
+from lakehouse_lib.transaction.conflicts.checker import find_change
 
 #: The most attempts to commit: a first one, and one after each lost race.
 _ROUNDS = 100

@@ -38,14 +38,14 @@ from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import PROPERTIES, IsolationLevel
 from lakehouse_lib.schema import Schema, TableLayout
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.transaction.conflict_messages import (
+from lakehouse_lib.transaction.conflicts.isolation_level import allows_append
+from lakehouse_lib.transaction.conflicts.messages import (
     commit_in_words,
     files_in_words,
     metadata_change,
     protocol_change,
     read_in_words,
 )
-from lakehouse_lib.transaction.isolation_level import allows_append
 
 _NOTHING = "Nothing was changed"
 _AGAIN = f"{_NOTHING}; run it again on the new version"
