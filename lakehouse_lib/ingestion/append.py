@@ -25,7 +25,7 @@ def snapshot_if_any(store: ObjectStore) -> Snapshot | None:
         return None
 
 
-def committed(snapshot: Snapshot | None, app_id: str) -> int | None:
+def last_batch(snapshot: Snapshot | None, app_id: str) -> int | None:
     """The last batch that the table has committed under ``app_id``, by its ``txn``; None without one."""
     if snapshot is None or app_id not in snapshot.transactions:
         return None

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.errors import ConcurrentTransactionError, QualityError, SourceChangedError, SourceRefusedError
-from lakehouse_lib.ingestion.append import commit_once, committed, plan_append, snapshot_if_any
+from lakehouse_lib.ingestion.append import commit_once, last_batch, plan_append, snapshot_if_any
 from lakehouse_lib.ingestion.batch_files import BatchFiles, BatchWriter
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint
@@ -99,7 +99,7 @@ class Batch:
             raise
         except Exception as error:
             # Another run that commits the batch also deletes its staged files, those of this run included.
-            if committed(snapshot_if_any(self.store), self.source.name) == self.intent.number:
+            if last_batch(snapshot_if_any(self.store), self.source.name) == self.intent.number:
                 raise self._concurrent_run_error("has loaded") from error
             raise
         finally:
@@ -181,7 +181,7 @@ class Batch:
         except BaseException:
             discard(self.quarantine, files)
             raise
-        last = committed(latest.snapshot, app_id)
+        last = last_batch(latest.snapshot, app_id)
         if last is not None and last >= self.intent.number:
             discard(self.quarantine, files)
             return

@@ -21,11 +21,11 @@ from lakehouse_lib.ingestion.tasks.apart_task import ApartTask, settle_rows
 from lakehouse_lib.ingestion.tasks.file_task import FileTask, TaskResult, discard_results, load_files
 from lakehouse_lib.ingestion.tasks.parse import Parser
 from lakehouse_lib.ingestion.tasks.suite_findings import (
-    added,
     broken_row_rules,
     broken_table_rules,
     is_complete,
     is_strict,
+    sum_of,
 )
 from lakehouse_lib.operations.write.planned_write import PlannedWrite
 from lakehouse_lib.protocol.table_properties import target_file_size
@@ -93,7 +93,7 @@ class BatchFiles:
 
 
 def suite_on_arrow(suite: Any, schema: Schema) -> Translation | None:
-    """The suite as functions of record batches; None: there is no suite, or only Great Expectations can judge it all.
+    """The suite as functions of record batches; None: there is no suite, or it has rules for Great Expectations.
 
     Raises:
         QualityError: the suite is malformed, or names an unknown column.
@@ -198,7 +198,7 @@ class BatchWriter:
         suite = written.task.parser.suite
         if suite is None:
             return written
-        findings = added(suite, [result.findings for result in written.results if result.findings is not None])
+        findings = sum_of(suite, [result.findings for result in written.results if result.findings is not None])
         failures = broken_table_rules(suite, findings)
         if failures:
             raise QualityError(

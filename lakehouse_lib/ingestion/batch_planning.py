@@ -118,7 +118,7 @@ def _settled_rows(batches: list[tuple[Intent, Outcome]]) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class Sorted:
+class FileStates:
     """The landing folder's files by state; each file has one state.
 
     Attributes:
@@ -141,7 +141,7 @@ def sort_files(
     now: int,
     settle: int,
     digest: Callable[[SourceFile], Fingerprint | None],
-) -> Sorted:
+) -> FileStates:
     """Sort files of the landing folder by state.
 
     Args:
@@ -161,7 +161,7 @@ def sort_files(
     is_ready = pc.invert(is_waiting)
     changed = pc.and_(is_ready, pc.and_(pc.invert(is_new), pc.invert(is_same)))
     still_refused = pc.and_(is_ready, pc.and_(is_refused, is_same))
-    return Sorted(
+    return FileStates(
         files.filter(pc.and_(is_ready, is_new)),
         tuple(files["name"].filter(is_waiting).to_pylist()),
         _by_name(settled, "batch", changed),
@@ -216,7 +216,7 @@ def _by_name(settled: pa.Table, value: str, mask: Any) -> dict[str, Any]:
     return dict(zip(rows["name"].to_pylist(), rows[value].to_pylist(), strict=True))
 
 
-def without_growing(first: Sorted, second: Sorted) -> Sorted:
+def without_growing(first: FileStates, second: FileStates) -> FileStates:
     """The second of two looks; new files that are not new in the first one, or had another size, wait."""
     places = pc.index_in(second.new["name"], first.new["name"].combine_chunks())
     is_settled = is_true(pc.equal(second.new["size"], first.new["size"].take(places)))
@@ -243,9 +243,9 @@ def cut(files: pa.Table, files_per_batch: int, bytes_per_batch: int | None = Non
         start = stop
 
 
-def together(parts: list[Sorted]) -> Sorted:
-    """The states of several parts of a listing as those of one."""
-    return Sorted(
+def union(parts: list[FileStates]) -> FileStates:
+    """The states of the files of all parts of a listing."""
+    return FileStates(
         pa.concat_tables([NO_FILES, *(part.new for part in parts)]),
         tuple(name for part in parts for name in part.waiting),
         {name: batch for part in parts for name, batch in part.changed.items()},

@@ -7,7 +7,7 @@ Beside the table, under ``_ingest/SOURCE/``:
 - ``N.outcome.json``: the decision to load the batch, with the rejected files, or the reason why it is given up. It is
   put before the commit; only the table's ``txn(SOURCE, N)`` says that the batch is committed.
 - ``identity.json``: the unique id of this log.
-- ``staging/N-*``: the parsed rows of batch N, deleted when the batch ends.
+- ``staging/N-*``: rows of batch N that are judged after they are parsed; deleted when the batch ends.
 - ``folds/`` and ``settled/``: the files of older batches, whose intents and outcomes are deleted (``folds``).
 
 All JSON objects are put if absent, so two processes cannot decide differently. The table's log keeps one ``txn`` for a

@@ -35,7 +35,7 @@ from lakehouse_lib.errors import (
 from lakehouse_lib.ingestion.append import plan_append, snapshot_if_any
 from lakehouse_lib.ingestion.batch import IN_PROCESS_BYTES, Batch
 from lakehouse_lib.ingestion.batch_files import needs_spark, suite_on_arrow
-from lakehouse_lib.ingestion.batch_planning import History, Sorted, cut, without_growing
+from lakehouse_lib.ingestion.batch_planning import FileStates, History, cut, without_growing
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile
 from lakehouse_lib.ingestion.load_result import LoadResult
@@ -111,7 +111,7 @@ class Load:
         self.files = self.state.look()
 
     def needs_spark(self) -> bool:
-        """Whether the run should have a Spark session: for a suite, a rule that only Spark can evaluate, or many bytes.
+        """Whether the run should have a Spark session: for rows that only Spark can judge or write, or a large batch.
 
         A run over fewer bytes is faster in this process than the start of a session.
         """
@@ -125,7 +125,8 @@ class Load:
         """Load the unsettled batch and all new files. A batch that fails ends the run; earlier batches stay loaded.
 
         Args:
-            spark: judges the rows of a suite, and runs the tasks of large batches; None: this process does everything.
+            spark: judges and writes the rows that need Spark, and runs the tasks of large batches; None: this process
+                does everything.
 
         Raises:
             UnsupportedFeatureError: the rows need Spark, and there is no session.
@@ -193,7 +194,7 @@ class Load:
             refused={**result.refused, **refused},
         )
 
-    def _result(self, files: Sorted) -> LoadResult:
+    def _result(self, files: FileStates) -> LoadResult:
         """The result of a run that loads nothing."""
         return LoadResult(
             table=self.source.table,

@@ -173,8 +173,8 @@ def broken_rows(schema: pa.Schema, source: str, batch: int, rows: pa.RecordBatch
     )
 
 
-def later(rows: pa.Table, lines: int) -> pa.Table:
-    """Rows of the quarantine with greater line numbers."""
+def shift_lines(rows: pa.Table, lines: int) -> pa.Table:
+    """Add a number of lines to the line numbers of rows of the quarantine."""
     if not len(rows):
         return rows
     place = rows.column_names.index("_line")

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import strings
-from lakehouse_lib.ingestion.append import committed, snapshot_if_any
-from lakehouse_lib.ingestion.batch_planning import History, Sorted, history, sort_files, together
+from lakehouse_lib.ingestion.append import last_batch, snapshot_if_any
+from lakehouse_lib.ingestion.batch_planning import FileStates, History, history, sort_files, union
 from lakehouse_lib.ingestion.folds import Watermark
 from lakehouse_lib.ingestion.intent_log import IntentLog
 from lakehouse_lib.ingestion.landing import Landing
@@ -47,7 +47,7 @@ class SourceState:
         while True:
             # Read the intents before the table: else batches that another run commits in between would look unsettled.
             fold, intents, outcomes = self._intents.read_after_fold()
-            newest = committed(snapshot_if_any(self._intents.store), self._source.name)
+            newest = last_batch(snapshot_if_any(self._intents.store), self._source.name)
             # Another run may have put an intent and committed its batch in between.
             if newest is None or newest <= fold.through or newest in intents or (fold, intents) == before:
                 break
@@ -56,7 +56,7 @@ class SourceState:
         self._settled_since = (0, 0)
         return self.past
 
-    def look(self) -> Sorted:
+    def look(self) -> FileStates:
         """The files of the landing folder by state. Only files that are not settled need memory.
 
         Raises:
@@ -78,7 +78,7 @@ class SourceState:
                     digest=self._landing.fingerprint,
                 )
             )
-        files = together(parts)
+        files = union(parts)
         self._listed = pa.concat_arrays([files.new["name"].combine_chunks(), strings(files.waiting)])
         return files
 

@@ -1,7 +1,7 @@
 """Rows that only Spark can judge or write: file tasks stage them, Great Expectations judges and Spark writes them.
 
-This is the way of batches with a suite, and of tables with a constraint or a generated column that only Spark can
-evaluate. The module imports Spark, so a load imports it only if it has such rows.
+A batch needs Spark if its suite has a rule that is not translated (``gate``), or if its table has a constraint or a
+generated column that only Spark can evaluate. The module imports Spark, so a load imports it only with a session.
 """
 
 from __future__ import annotations

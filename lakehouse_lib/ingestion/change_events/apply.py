@@ -1,4 +1,4 @@
-"""Apply change events to a table, each once, whatever their order and however often they are delivered."""
+"""Apply change events to a table, each once, in any order and after any number of deliveries."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ class NewEvents(NamedTuple):
 
     Attributes:
         files: a files table.
-        version: the version of the table of events whose events are all applied after the batch; None: a part of a
-            version.
+        version: the version of the table of events that is completely applied after this batch; None: the batch is a
+            part of a version.
     """
 
     files: pa.Table

@@ -1,8 +1,8 @@
 """Comparisons of a column with literals, as conditions with the semantics of Spark in ANSI mode.
 
-Spark casts both sides to a common type. If that type is double, an integer or decimal column may lose digits. Instead
-of casting each value, the literal is moved once: integers, decimals, dates and times are whole numbers, and a double
-splits them into those that are smaller, equal and greater as doubles.
+Spark casts both sides to a common type. If that type is double, an integer or decimal column may lose digits. Here, no
+value of the column is cast: integers, decimals, dates and times are whole numbers, and ``cut`` finds the whole numbers
+whose casts are less than the literal, equal to it, and greater.
 
 Literals are int, Decimal (both exact), float (a double), str, bool, date and datetime.
 """
@@ -146,7 +146,7 @@ def _cut_double(value: float, scale: int) -> tuple[int, int]:
 
 
 def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """The first number above ``low`` for which a monotone condition holds; it does for ``high``, not for ``low``."""
+    """The first number for which a monotone condition holds. It holds for ``high``, and not for ``low``."""
     while low + 1 < high:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
@@ -202,7 +202,7 @@ def _moment(value: Any, kind: pa.DataType) -> int:
 
 
 def _single(value: Any, kind: pa.DataType) -> pa.Array:
-    """A literal in the type in which it is compared with a column that is no whole number."""
+    """A literal in the type in which it is compared with a column whose values are not whole numbers."""
     if pa.types.is_floating(kind):
         return array_of([_double(value)], pa.float64())
     if (pa.types.is_string(kind) and isinstance(value, str)) or (pa.types.is_boolean(kind) and isinstance(value, bool)):

@@ -1,7 +1,7 @@
-"""Judge the rows of a record batch by row rules, and decide at the end of a load's batch which rules are broken.
+"""Judge the rows of a record batch by row rules, and decide at the end of a batch of a load which rules are broken.
 
-A rule with ``mostly`` tolerates some rows, and only the counts of the whole load decide whether it does. Until then, a
-row that breaks only such rules is doubtful.
+A rule with ``mostly`` tolerates a share of faulty rows, and only the counts of the whole batch show whether it is
+broken. Until then, a row that breaks only such rules is doubtful.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RuleCounts:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the row rules say about a record batch.
+    """The judgement of the row rules about a record batch.
 
     Attributes:
         passing: the mask of the rows that break no rule; None: all rows.
@@ -86,7 +86,7 @@ def judge(rules: Sequence[RowRule], batch: pa.RecordBatch) -> Judgement:
 
 
 def broken_rules(rules: Sequence[RowRule], counts: RuleCounts) -> tuple[int, ...]:
-    """The positions of the rules that are broken, by the counts of the whole load.
+    """The positions of the rules that are broken, by the counts of the whole batch.
 
     A doubtful row passes after all if none of its rules is among them.
     """

@@ -1,4 +1,4 @@
-"""What table rules measure: states of record batches that can be merged.
+"""The measures of table rules: states of record batches that can be merged.
 
 Observed values and limits are compared as Great Expectations does: a decimal becomes a double, and an integer is
 compared with a double exactly.
@@ -115,7 +115,10 @@ class PresentShare:
 
 @dataclass(frozen=True)
 class Extreme:
-    """The least or the greatest value of a column of numbers or dates; NaN is the greatest. A state is it, or None."""
+    """The least or the greatest value of a column of numbers or dates; NaN is the greatest.
+
+    A state is this value, or None.
+    """
 
     column: str
     limits: Limits
@@ -226,7 +229,10 @@ class SetDifference:
 
 @dataclass(frozen=True)
 class DistinctCount:
-    """The number of distinct values of a column, counted as far as the limits need. A state is an array of them."""
+    """The number of distinct values of a column, counted as far as the limits need.
+
+    A state is an array of the values.
+    """
 
     column: str
     kind: pa.DataType

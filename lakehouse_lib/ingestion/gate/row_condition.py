@@ -1,4 +1,4 @@
-"""The ``row_condition`` of a rule: which rows it is about."""
+"""The ``row_condition`` of a rule: a condition of the rows that the rule is about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The expectations about a load's batch as a whole that are translated.
+"""The expectations about a batch as a whole that are translated.
 
 Each function returns what the rule measures. It raises NotTranslatedError for arguments that Great Expectations
 converts or refuses, and if its observed value on Spark is not exact.

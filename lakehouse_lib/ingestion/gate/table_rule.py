@@ -1,4 +1,4 @@
-"""A rule about a load's batch as a whole, whose measurements of record batches can be merged."""
+"""A rule about a batch as a whole, whose measurements of record batches can be merged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakehouse_lib.ingestion.gate.condition import Condition
 
 
 class Measure(Protocol):
-    """What a rule measures. A state is a plain value of bounded size, which can be pickled."""
+    """The measure of a table rule. A state is a plain value of bounded size, which can be pickled."""
 
     def empty(self) -> Any:
         """The state without rows."""
@@ -31,7 +31,7 @@ class Measure(Protocol):
 
 @dataclass(frozen=True)
 class TableRule:
-    """A rule about a load's batch as a whole. It can be pickled.
+    """A rule about a batch as a whole. It can be pickled.
 
     ``measure`` each record batch, with the rows that break row rules. Then ``merge`` the states, and ask for the
     ``verdict``.

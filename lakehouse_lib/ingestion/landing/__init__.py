@@ -1,4 +1,4 @@
-"""Where source files land: a local folder, or a folder of an object store. ``open_landing`` chooses by the location."""
+"""Landing folders of source files, on a disk or in an object store. ``open_landing`` chooses by the location."""
 
 from __future__ import annotations
 

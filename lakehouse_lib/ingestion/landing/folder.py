@@ -123,7 +123,9 @@ class LandingFolder:
             os.close(handle)
 
     def _entries(self, handle: int, prefix: str) -> tuple[Any, set[str]]:
-        """The names in a folder that are not hidden, with the prefix; those of folders end with ``/``. And the links.
+        """The names in a folder that are not hidden, and the names of its links, all with the prefix.
+
+        The name of a folder ends with ``/``.
 
         Raises:
             LandingError: a name is not UTF-8; the intent log and the quarantine cannot store such a name.

@@ -1,4 +1,4 @@
-"""A landing folder in an object store. Its files are objects, read where they are, in ranges.
+"""A landing folder in an object store. Its files are objects, which are read in ranges and not copied.
 
 Each range is read on the condition that the object has the ETag of its fingerprint. So no reader sees bytes of two
 contents if an object is replaced while it is read.

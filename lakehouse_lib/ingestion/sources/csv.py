@@ -2,7 +2,7 @@
 
 The file is cut into blocks of whole records (``records``), and pyarrow splits each of them into fields. The lines of
 its output are counted, including quoted line breaks, blank lines and records with a wrong number of fields, but only if
-somebody asks for them. A record without any value is a blank line.
+rows are rejected or staged. A record without any value is a blank line.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def typed_columns(data: bytes, schema: pa.Schema) -> list[Any] | None:
 
 
 def _read_as(kind: pa.DataType) -> pa.DataType | None:
-    """The type as which pyarrow reads a column; None: its numbers may overflow without an error."""
+    """The type in which pyarrow reads a column; None: its numbers may overflow without an error."""
     if pa.types.is_decimal(kind):
         return kind if kind.precision + kind.scale <= _MOST_DIGITS else None
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):

@@ -1,6 +1,7 @@
 """The task that decides about rows that were set apart, when the whole batch is judged.
 
-A row that breaks a broken rule goes to the quarantine; all others are written to data files.
+The counts of the batch decide which rules are broken. Rows that break such a rule go to the quarantine, and all others
+are written to data files.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _settle(task: ApartTask) -> TaskResult:
 
 
 def _passing(task: ApartTask, rejected: RejectedRows) -> Iterator[pa.RecordBatch]:
-    """The rows that break no broken rule; the others are added to ``rejected``."""
+    """The rows that break none of the rules ``task.broken``; the others are added to ``rejected``."""
     of_file, suite = task.task, task.task.parser.suite
     assert suite is not None
     schema = of_file.parser.schema

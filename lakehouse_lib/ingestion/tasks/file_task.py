@@ -21,7 +21,7 @@ from lakehouse_lib.ingestion.quarantine import Origin, quarantine_schema
 from lakehouse_lib.ingestion.tasks.parse import ParsedBlock, Parser, with_origin
 from lakehouse_lib.ingestion.tasks.rejected_rows import RejectedRows
 from lakehouse_lib.ingestion.tasks.staged_file import StagedFile
-from lakehouse_lib.ingestion.tasks.suite_findings import Findings, added
+from lakehouse_lib.ingestion.tasks.suite_findings import Findings, sum_of
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.threads import in_order
 
@@ -73,7 +73,7 @@ class TaskResult:
         changed: files that differ from their fingerprint; if there are any, nothing was written.
         staged: the path of the staged rows; None: there are none.
         apart: the path of the rows that are set apart (``suite_findings``); None: there are none.
-        findings: what the suite says about the rows; None: it was not asked.
+        findings: of the suite about the rows; None: it was not applied.
     """
 
     files: pa.Table = field(default_factory=no_files)
@@ -155,7 +155,7 @@ class _Run:
             self._refused,
             staged=staged.path,
             apart=apart.path,
-            findings=None if task.parser.suite is None else added(task.parser.suite, self._findings),
+            findings=None if task.parser.suite is None else sum_of(task.parser.suite, self._findings),
         )
 
     def _blocks(self, rejected: RejectedRows, apart: StagedFile) -> Iterator[tuple[str, ParsedBlock]]:
@@ -195,7 +195,7 @@ class _Run:
 
 
 def _whole(task: FileTask, file: Fingerprint) -> list[ParsedBlock] | SourceRefusedError | None:
-    """All blocks of a file, or the error that refuses it; None if its rows take too much memory, as of an archive."""
+    """All blocks of a file, or the error that refuses it; None: its rows take too much memory."""
     blocks, size = [], 0
     try:
         for block in _read(task, file, 0):
@@ -209,7 +209,7 @@ def _whole(task: FileTask, file: Fingerprint) -> list[ParsedBlock] | SourceRefus
 
 
 def _read(task: FileTask, file: Fingerprint, threads: int) -> Iterator[ParsedBlock]:
-    """The blocks of a file that is what its fingerprint says before and after they are read."""
+    """The blocks of a file, which is compared with its fingerprint before and after it is read."""
     source_file = LandedFile(task.landing, file)
     _check_unchanged(source_file)
     try:

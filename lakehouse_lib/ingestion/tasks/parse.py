@@ -27,8 +27,8 @@ from lakehouse_lib.ingestion.quarantine import (
     broken_rows,
     faulty_cells,
     faulty_records,
-    later,
     quarantine_schema,
+    shift_lines,
 )
 from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock
 from lakehouse_lib.ingestion.sources.casts import from_text, mask, type_name
@@ -155,7 +155,7 @@ class ParsedBlock:
         rejected: the other rows, in the quarantine's schema.
         lines: returns the line where each valid row starts.
         line_count: the number of lines of the block.
-        findings: what the suite says about the valid rows; None without a suite.
+        findings: of the suite about the valid rows; None without a suite.
         apart: valid rows that break a rule and are neither in ``rows`` nor in ``rejected``, because the whole batch
             decides about them: with file, line and ``RULES_COLUMN``; None: there are none.
     """
@@ -174,7 +174,7 @@ class ParsedBlock:
         if apart is not None:
             place = apart.schema.get_field_index(LINE_COLUMN)
             apart = apart.set_column(place, apart.schema.field(place), pc.add(apart.column(place), first))
-        rejected = later(self.rejected, line)
+        rejected = shift_lines(self.rejected, line)
         return replace(self, rejected=rejected, lines=lambda: pc.add(self.lines(), first), apart=apart)
 
     @property

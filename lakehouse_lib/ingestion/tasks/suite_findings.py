@@ -1,4 +1,4 @@
-"""What the rules of a suite say about rows of a batch, on Arrow: ``gate`` judges blocks, and the findings are added.
+"""The findings of a suite about rows of a batch, on Arrow: ``gate`` judges each block, and the findings are added up.
 
 A row that breaks a rule goes to the quarantine. If a rule has ``mostly``, only the counts of the whole batch decide
 which rules are broken; until then, all rows that break a rule are *set apart*.
@@ -34,13 +34,13 @@ class Findings:
 
 @dataclass(frozen=True)
 class JudgedRows:
-    """Rows of a block, judged.
+    """The judgement of a suite about the rows of a block.
 
     Attributes:
         passing: the numbers of the rows that break no rule; None: all rows.
         failing: the numbers of the other rows.
         positions: the rules that each of them breaks (``POSITIONS``).
-        findings: what the suite says about all rows.
+        findings: about all rows.
     """
 
     passing: pa.Array | None
@@ -65,7 +65,7 @@ def no_findings(suite: Translation) -> Findings:
     return Findings(RuleCounts(zeros, zeros), tuple(rule.merge([]) for rule in suite.table_rules))
 
 
-def added(suite: Translation, findings: Sequence[Findings]) -> Findings:
+def sum_of(suite: Translation, findings: Sequence[Findings]) -> Findings:
     """The findings about the rows of all ``findings``."""
     counts = no_findings(suite).counts
     for part in findings:

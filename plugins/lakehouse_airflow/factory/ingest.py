@@ -1,6 +1,6 @@
 """Loads new files from the landing folders, with a task for each table.
 
-Trigger it with `{"tables": ["orders"]}` to load some tables only. Each file is loaded once, in however many runs. A
+Trigger it with `{"tables": ["orders"]}` to load some tables only. Each file is loaded once, and later runs skip it. A
 table that fails does not stop the others. Each table with new rows gets an asset event, which starts the DAGs that are
 scheduled on it.
 """

@@ -26,7 +26,7 @@ _APP_ID = "lakehouse_report"
 
 
 def report_dags(registry: Registry) -> Iterator[tuple[str, Callable[[], DAG]]]:
-    """The DAG of the report; none without a report."""
+    """The DAG of the report, if the registry has a report."""
     if registry.report is not None:
         yield _APP_ID, partial(_report_dag, registry.report)
 

@@ -19,7 +19,7 @@ def dag_id_of(kind: str, share: DagShare) -> str:
 
 
 def dag_arguments(settings: DagSettings) -> dict[str, Any]:
-    """Arguments of a DAG whose runs do not run beside each other."""
+    """Arguments of a DAG that has one active run at a time."""
     own = {} if settings.owner is None else {"owner": settings.owner}
     return {
         "catchup": False,

@@ -8,8 +8,8 @@ import pytest
 from lakehouse_lib.errors import IngestError
 from lakehouse_lib.ingestion.batch_planning import (
     MOST_FILES,
+    FileStates,
     History,
-    Sorted,
     cut,
     history,
     sort_files,
@@ -46,7 +46,9 @@ def listing(*files: SourceFile) -> pa.Table:
     return pa.Table.from_pylist([vars(file) for file in files], schema=LISTING)
 
 
-def states(state: History, *files: SourceFile, now: int = 10**12, settle: int = 0, digest: str | None = None) -> Sorted:
+def states(
+    state: History, *files: SourceFile, now: int = 10**12, settle: int = 0, digest: str | None = None
+) -> FileStates:
     """The states of files whose content has a digest; None: no file needs to be read."""
 
     def fingerprint(file: SourceFile) -> Fingerprint | None:
@@ -158,8 +160,8 @@ def test_young_file_waits_whatever_it_was(modified: int, waits: bool) -> None:
     ids=["unchanged", "grown", "new at the second look"],
 )
 def test_file_that_grows_between_two_looks_waits(first: SourceFile | None, second: SourceFile, waits: bool) -> None:
-    before = Sorted(listing(SourceFile("0", 5, 0), *([first] if first else [])))
-    files = without_growing(before, Sorted(listing(second), waiting=("b",)))
+    before = FileStates(listing(SourceFile("0", 5, 0), *([first] if first else [])))
+    files = without_growing(before, FileStates(listing(second), waiting=("b",)))
     assert (names(files.new), files.waiting) == (([], ("b", "a")) if waits else (["a"], ("b",)))
 
 
