@@ -150,8 +150,8 @@ class Ledger:
 
     def delete_steps(self, request: str, kind: str) -> None:
         """Delete the documents of that kind from ``put_step``, and temporary files of them from killed writers."""
-        torn = self._temporary_files(f"{check_request(request)}/steps", f"{kind}-")
-        self._store.delete_many([*torn, *(_path(request, name) for name in self._step_names(request, kind))])
+        temporary_files = self._temporary_files(f"{check_request(request)}/steps", f"{kind}-")
+        self._store.delete_many([*temporary_files, *(_path(request, name) for name in self._step_names(request, kind))])
 
     def claim(self, question: Sequence[str | int], request: str) -> str:
         """Assign a question to ``request``, unless an earlier call has assigned it; returns the question's request.

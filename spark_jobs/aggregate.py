@@ -98,8 +98,8 @@ def _version_of(output: DeltaTable, inputs: Mapping[str, int]) -> int:
 
     It may differ from the latest version, because other writers may have committed after it.
     """
-    made = (commit["version"] for commit in output.history(_COMMITS) if commit.get("inputVersions") == inputs)
-    return int(next(made, output.version()))
+    versions = (commit["version"] for commit in output.history(_COMMITS) if commit.get("inputVersions") == inputs)
+    return int(next(versions, output.version()))
 
 
 if __name__ == "__main__":

@@ -37,10 +37,10 @@ def feed_schema(end: Snapshot) -> Schema:
         Field(COMMIT_VERSION, "long"),
         Field(COMMIT_TIMESTAMP, "timestamp"),
     ]
-    taken = [column.name for column in own if end.schema.get(column.name) is not None]
-    if taken:
+    conflicts = [column.name for column in own if end.schema.get(column.name) is not None]
+    if conflicts:
         raise InvalidArgumentError(
-            f"the table has a column {taken[0]}, which is also a column of the change data feed",
+            f"the table has a column {conflicts[0]}, which is also a column of the change data feed",
             table=end.store.root,
             version=end.version,
             hint="Rename the column",

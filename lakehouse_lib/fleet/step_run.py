@@ -120,9 +120,9 @@ def _run(
     from lakehouse_lib.operations.upkeep.cleanup import cleanup
 
     sizes = {meta.path: meta.size for meta in store.list_from(file_names.LOG)}
-    cleaned: CleanupResult = cleanup(snapshot, dry_run=False, **step.arguments)
-    freed = sum(sizes.get(path, 0) for path in cleaned.files)
-    return cleaned, Effect(files_removed=len(cleaned.files), bytes_freed=freed)
+    deletion: CleanupResult = cleanup(snapshot, dry_run=False, **step.arguments)
+    freed = sum(sizes.get(path, 0) for path in deletion.files)
+    return deletion, Effect(files_removed=len(deletion.files), bytes_freed=freed)
 
 
 def _rewritten(metrics: Mapping[str, Any]) -> Effect:

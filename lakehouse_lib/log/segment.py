@@ -158,7 +158,7 @@ def sort_listing(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[C
     """
     commits: list[Commit] = []
     compactions: list[Compaction] = []
-    ranked: list[tuple[int, Checkpoint]] = []
+    with_costs: list[tuple[int, Checkpoint]] = []
     parts: dict[tuple[int, int], dict[int, ObjectMeta]] = defaultdict(dict)
     for meta in listed:
         name = file_names.parse(meta.path)
@@ -171,12 +171,12 @@ def sort_listing(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[C
         elif name.kind == "part":
             parts[name.version, name.parts][name.part] = meta
         elif name.kind in _BY_COST and meta.size > 0:
-            ranked.append((_BY_COST.index(name.kind), Checkpoint(name.version, (meta,))))
+            with_costs.append((_BY_COST.index(name.kind), Checkpoint(name.version, (meta,))))
     for (version, count), by_number in parts.items():
         if len(by_number) == count and set(by_number) == set(range(1, count + 1)):
             ordered = tuple(by_number[part] for part in range(1, count + 1))
-            ranked.append((_BY_COST.index("part"), Checkpoint(version, ordered)))
-    checkpoints = [checkpoint for _, checkpoint in sorted(ranked, key=lambda ranking: ranking[0])]
+            with_costs.append((_BY_COST.index("part"), Checkpoint(version, ordered)))
+    checkpoints = [checkpoint for _, checkpoint in sorted(with_costs, key=lambda ranking: ranking[0])]
     return checkpoints, commits, compactions
 
 

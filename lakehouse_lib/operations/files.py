@@ -45,8 +45,8 @@ def has_many_deleted_rows(files: pa.Table) -> NDArray[np.bool_]:
     if len(marked):
         chosen = files.select(["stats", "deletionVector"]).take(int64s(marked))
         deleted = numbers_of(pc.struct_field(chosen["deletionVector"], "cardinality"), np.int64)
-        held = numbers_of(pc.fill_null(num_records(chosen), literal(0, pa.int64())), np.int64)
-        many[marked] = deleted > MOST_DELETED * held
+        records = numbers_of(pc.fill_null(num_records(chosen), literal(0, pa.int64())), np.int64)
+        many[marked] = deleted > MOST_DELETED * records
     return many
 
 

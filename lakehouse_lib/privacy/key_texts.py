@@ -124,10 +124,10 @@ def spellings(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> s
 def find_spellings(task: SpellingTask) -> pa.Table:
     """The texts in the task's files that are one of the keys (_FOUND_SCHEMA)."""
     matching_texts: set[str] = set()
-    for path, noted in zip(*(task.files[name].to_pylist() for name in ("path", "partitionValues")), strict=True):
+    for path, pairs in zip(*(task.files[name].to_pylist() for name in ("path", "partitionValues")), strict=True):
         try:
             with task.reader.open(path, None) as file:
-                values = constants_of(file, noted, task.reader)
+                values = constants_of(file, pairs, task.reader)
                 for group in range(file.num_row_groups):
                     texts = pc.unique(pc.drop_null(task.reader.row_group(file, group, values).column(0)))
                     matching_texts.update(texts.filter(task.keys.among(texts)).to_pylist())

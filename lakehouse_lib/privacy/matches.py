@@ -137,21 +137,21 @@ def _count_live(task: CountTask, index: int, path: str, constants: dict[str, pa.
 def _count_stored(task: CountTask, index: int, path: str) -> tuple[int | None, str | None]:
     reader, predicate = task.reader, task.predicate
     with reader.open(path, None) as file:
-        noted = task.files["partitionValues"][index].as_py() or ()
-        constants = constants_of(file, noted, reader)
+        pairs = task.files["partitionValues"][index].as_py() or ()
+        constants = constants_of(file, pairs, reader)
         lacking = [field.name for field in reader.schema if not reader.holds(file, field)]
         missing = [name for name in lacking if name not in constants]
         # With column mapping a dropped column stays in the files, and a column added later may have the same name.
-        strangers = reader.strangers(file, task.table_schema) if lacking else []
+        other_columns = reader.other_columns(file, task.table_schema) if lacking else []
         current_keys = {reader.layout.physical_name(field) for field in task.table_schema}
-        strangers += [key for key, _ in noted if key not in current_keys] if missing else []
-        generated = [name for name in strangers if is_generated(name)]
+        other_columns += [key for key, _ in pairs if key not in current_keys] if missing else []
+        generated = [name for name in other_columns if is_generated(name)]
         if missing and generated:
             return None, (
                 f"the file has columns of an older schema under the generated names {', '.join(generated)}, and no "
                 f"column {', '.join(missing)}; look at the file, and rewrite it or delete it by hand"
             )
-        dropped = reader.strangers(file, task.table_schema) if lacking and reader.layout.mapping != "none" else []
+        dropped = reader.other_columns(file, task.table_schema) if lacking and reader.layout.mapping != "none" else []
         again = [name for name in lacking if name.lower() in {field.lower() for field in dropped}]
         if again:
             return None, (

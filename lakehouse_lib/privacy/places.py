@@ -105,7 +105,7 @@ def _in_one(located: list[Located], *, erase_mentions: bool) -> Place:
     unknown = tuple(
         part.unattributed for part in located if part.unattributed is not None and part.unattributed.records
     )
-    taken = unknown if erase_mentions else ()
+    erased_records = unknown if erase_mentions else ()
     first = located[0]
     return Place(
         table=first.table,
@@ -113,9 +113,9 @@ def _in_one(located: list[Located], *, erase_mentions: bool) -> Place:
         table_id=first.table_id,
         version=first.version,
         keys=PersonKeys(
-            tuple(part.keys for part in located), tuple(lines for part in taken for lines in part.mentioned)
+            tuple(part.keys for part in located), tuple(lines for part in erased_records for lines in part.mentioned)
         ),
-        rows=sum(part.rows for part in located) + sum(part.mentions for part in taken),
+        rows=sum(part.rows for part in located) + sum(part.mentions for part in erased_records),
         files=sum(part.files for part in located),
         unattributed=unknown,
         erase_mentions=erase_mentions,

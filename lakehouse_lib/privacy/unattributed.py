@@ -206,10 +206,10 @@ def _runs(lines: Iterable[int]) -> tuple[tuple[int, int], ...]:
     return tuple((int(run[0]), int(run[-1])) for run in runs)
 
 
-def _check_length(snapshot: Snapshot, condition: str, which: str) -> None:
+def _check_length(snapshot: Snapshot, condition: str, name: str) -> None:
     if len(condition) > _MOST_CHARACTERS:
         raise InvalidPredicateError(
-            f"the condition on {which} has {len(condition)} characters; expected at most {_MOST_CHARACTERS}",
+            f"the condition on {name} has {len(condition)} characters; expected at most {_MOST_CHARACTERS}",
             table=snapshot.store.root,
             version=snapshot.version,
             hint="Nothing was changed. Delete settled records from the quarantine, then locate the person again",

@@ -81,9 +81,9 @@ def find_mismatches(schema: Schema, incoming: pa.Schema) -> list[Mismatch]:
 
     If names occur more than once in ``incoming``, the result has only these names.
     """
-    doubled = doubled_names(incoming)
-    if doubled:
-        return doubled
+    repeated_names = doubled_names(incoming)
+    if repeated_names:
+        return repeated_names
     return list(_struct_mismatches(schema, Schema.from_arrow(incoming), ""))
 
 

@@ -19,9 +19,9 @@ def merge(schema: Schema, incoming: pa.Schema, *, table: str | None = None) -> S
     Raises:
         SchemaMismatchError: lists every column whose type does not fit.
     """
-    doubled = doubled_names(incoming)
-    if doubled:
-        raise refusal(doubled, table)
+    repeated_names = doubled_names(incoming)
+    if repeated_names:
+        raise refusal(repeated_names, table)
     mismatches: list[Mismatch] = []
     merged = _merge_struct(schema, Schema.from_arrow(incoming), "", mismatches)
     if mismatches:

@@ -77,10 +77,10 @@ class TableLayout:
     def data_columns(self) -> Schema:
         """The table's columns that data files hold: all except partition columns and void columns."""
         void = PrimitiveType("void")
-        held = [
+        fields = [
             field for field in self.schema.fields if field.type != void and not self.is_partition_column(field.name)
         ]
-        return Schema(held)
+        return Schema(fields)
 
     @property
     def copied_partition_columns(self) -> Schema:

@@ -52,12 +52,12 @@ def check_feed_names(schema: StructType, *, table: str | None = None) -> None:
     Raises:
         InvalidSchemaError: lists every such name.
     """
-    taken = [
+    conflicts = [
         field.name for field in schema.fields if field.name.lower() in (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
     ]
-    if taken:
+    if conflicts:
         raise InvalidSchemaError(
-            f"columns are named {', '.join(map(repr, taken))}; expected none of the change data feed's names",
+            f"columns are named {', '.join(map(repr, conflicts))}; expected none of the change data feed's names",
             table=table,
             hint="Rename the columns, or the change data feed cannot be read",
             code="DELTA_INVALID_COLUMN_NAME",

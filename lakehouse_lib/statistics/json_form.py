@@ -101,7 +101,7 @@ def json_type(kind: PrimitiveType) -> pa.DataType:
 
 def from_text(text: pa.Array, kind: PrimitiveType) -> pa.Array:
     """Dates and timestamps from their text in JSON; null if the text is not valid."""
-    return _or_null(text, lambda some: to_typed(some, kind), kind.to_arrow())
+    return _or_null(text, lambda texts: to_typed(texts, kind), kind.to_arrow())
 
 
 def _blocks(stats: pa.ChunkedArray) -> Iterator[pa.Array]:

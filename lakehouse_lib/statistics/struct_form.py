@@ -92,8 +92,8 @@ def _between(values: pa.Array, ticks_a_second: int, *, a_tick: int = 1) -> pa.Ar
     kind = pa.int32() if values.type.bit_width == 32 else pa.int64()
     numbers = values.cast(kind)
     least, behind = (literal(seconds * ticks_a_second // a_tick, kind) for seconds in _YEARS)
-    held = pc.and_(pc.greater_equal(numbers, least), pc.less(numbers, behind))
-    return pc.if_else(held, values, null(values.type))
+    is_within = pc.and_(pc.greater_equal(numbers, least), pc.less(numbers, behind))
+    return pc.if_else(is_within, values, null(values.type))
 
 
 def _without_nulls(value: Any) -> Any:

@@ -34,7 +34,7 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
         TableNotFoundError: the version existed, and now neither it nor the version before it does.
     """
     failure: StoreError | None = None
-    taken = in_doubt = False
+    is_taken = in_doubt = False
     deadline = time.monotonic() + _PATIENCE_SECONDS
     for attempt in range(_ATTEMPTS):
         if attempt:
@@ -44,8 +44,8 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
         failure = None
         try:
             # Do not put a version again that was taken: if it is missing now, a cleanup or a deletion removed it.
-            taken = taken or not store.put_if_absent(file_names.commit(version), data)
-            if not taken:
+            is_taken = is_taken or not store.put_if_absent(file_names.commit(version), data)
+            if not is_taken:
                 return True
         except StoreError as error:
             if isinstance(error, StoreRefusedError) and not attempt:
@@ -62,7 +62,7 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
         except StoreError as error:
             failure = error
             continue
-        if not taken:
+        if not is_taken:
             continue
         try:
             newest = latest_version(store)

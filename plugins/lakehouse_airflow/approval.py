@@ -221,8 +221,8 @@ def _require_same_run(document: Document, run: Run, what: str) -> None:
             raise NotApprovedError(f"{what} has the {name} {document.get(name)!r}; expected this run's {value!r}")
 
 
-def _is_later(answered: str, made: str) -> bool:
+def _is_later(answered: str, requested: str) -> bool:
     try:
-        return datetime.fromisoformat(answered) >= datetime.fromisoformat(made)
+        return datetime.fromisoformat(answered) >= datetime.fromisoformat(requested)
     except (TypeError, ValueError):  # not a time, or a time without a zone
         return False

@@ -55,9 +55,9 @@ class TableVersionLink(BaseOperatorLink):
     name = "Table version"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002
-        made = getattr(operator, "made_version", None)
-        if made is None or registered(made[0]) is None:  # only registered tables have pages
+        version = getattr(operator, "made_version", None)
+        if version is None or registered(version[0]) is None:  # only registered tables have pages
             return ""
         base = conf.get("api", "base_url", fallback="") or ""
         connection = getattr(operator, "lakehouse_conn_id", LakehouseHook.default_conn_name)
-        return base.rstrip("/") + version_path(*made, connection)
+        return base.rstrip("/") + version_path(*version, connection)

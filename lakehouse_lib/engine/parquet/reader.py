@@ -261,7 +261,7 @@ class TableReader:
         """Whether the file has the column; a missing column is read as nulls."""
         return Members(file.columns, self._mode(file)).index(column) is not None
 
-    def strangers(self, file: DataFile, schema: Schema) -> list[str]:
+    def other_columns(self, file: DataFile, schema: Schema) -> list[str]:
         """The columns of the file that are not in ``schema``, by their names in the file."""
         members = Members(file.columns, self._mode(file))
         places = {members.index(field) for field in schema.fields}

@@ -36,14 +36,14 @@ def ask(tree: Any, condition: Callable[[Any], Node], question: Callable[[Any], N
     parts: list[Node] = []
     before: list[Node] = []
     for when, then in branches:
-        taken = condition(when)
-        if not _never_null(taken):
-            taken = compare("<=>", taken, TRUE)
+        is_true = condition(when)
+        if not _never_null(is_true):
+            is_true = compare("<=>", is_true, TRUE)
         answer = question(then)
         if answer is None:
             return None
-        parts.append(conjunction([*before, taken, answer]))
-        before.append(Not(taken))
+        parts.append(conjunction([*before, is_true, answer]))
+        before.append(Not(is_true))
     answer = question(default)
     return None if answer is None else disjunction([*parts, conjunction([*before, answer])])
 

@@ -222,8 +222,8 @@ def _compare_as(operator: str, tree: Any, schema: Schema) -> Node | None:
 
 
 def _distinct_from(tree: Any, schema: Schema) -> Node | None:
-    same = _compare_as("<=>", tree, schema)
-    return Not(same) if same is not None else None
+    is_equal = _compare_as("<=>", tree, schema)
+    return Not(is_equal) if is_equal is not None else None
 
 
 def _between(tree: Any, schema: Schema) -> Node | None:

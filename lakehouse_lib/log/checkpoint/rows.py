@@ -140,8 +140,8 @@ class CheckpointRows:
     def repeats(self) -> NDArray[np.int64]:
         """The positions, ascending, of rows that share their path with another row; empty if the checkpoint is valid.
         Nothing is read if its writer noted that it has compared all paths (``columns.DISTINCT_PATHS``)."""
-        noted = any(isinstance(part, ParquetPart) and part.has_distinct_paths for part in self.parts)
-        return np.zeros(0, np.int64) if noted else self.find_all_repeats()
+        are_distinct = any(isinstance(part, ParquetPart) and part.has_distinct_paths for part in self.parts)
+        return np.zeros(0, np.int64) if are_distinct else self.find_all_repeats()
 
     def find_all_repeats(self) -> NDArray[np.int64]:
         """Like ``repeats``, but reads every path whatever the writer noted."""

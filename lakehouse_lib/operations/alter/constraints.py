@@ -67,16 +67,16 @@ def plan_constraints(snapshot: Snapshot, constraints: Mapping[str, str]) -> Cons
         key = name.lower()
         rule = check_constraints.rule_of(key, condition, snapshot.schema, table=table)
         in_spark = check_constraints.spark_condition(key, condition, snapshot.schema, table=table)
-        taken = existing[key][1] if key in existing else added.get(key)
-        if taken not in (None, condition, in_spark):
+        earlier_condition = existing[key][1] if key in existing else added.get(key)
+        if earlier_condition not in (None, condition, in_spark):
             raise InvalidArgumentError(
-                f"the constraint {name!r} exists already, with the condition {excerpt(taken)}",
+                f"the constraint {name!r} exists already, with the condition {excerpt(earlier_condition)}",
                 table=table,
                 version=version,
                 hint=f"Use another name, or drop it first with alter.drop_constraint({name!r})",
                 code="DELTA_CONSTRAINT_ALREADY_EXISTS",
             )
-        if taken is None:
+        if earlier_condition is None:
             added[key] = in_spark
             rules.append(rule)
     properties = {check_constraints.PREFIX + key: condition for key, condition in added.items()}

@@ -162,7 +162,7 @@ def drop_feature(
         latest = latest.update()
         checkpoint(latest)
     _check_clean(clean, latest, name, rewritten)
-    protected = checkpoint_protection.with_protection(traces.cleaned(latest.metadata), latest.version + 1)
+    protected = checkpoint_protection.with_protection(traces.without_traces(latest.metadata), latest.version + 1)
     features = [checkpoint_protection.FEATURE.name]
     result = _dropped(snapshot, latest, name, parameters, commit_properties, metadata=protected, features=features)
     try:
@@ -202,7 +202,7 @@ def _without_transactions(properties: CommitProperties | None) -> CommitProperti
 
 def _cleaned(snapshot: Snapshot, name: str, traces: Traces, properties: CommitProperties | None) -> Snapshot:
     """The version whose metadata has no traces of the feature."""
-    metadata = traces.cleaned(snapshot.metadata)
+    metadata = traces.without_traces(snapshot.metadata)
     if metadata == snapshot.metadata:
         return snapshot
     change = TableChange("CHANGE COLUMNS", {"droppedFeature": name}, metadata=metadata, is_exclusive=True)

@@ -50,7 +50,7 @@ class Traces:
         rewrite: rewrites the files that need the feature, and returns their paths; None: no file needs it.
         are_in_files: whether a file of a version needs the feature, as far as the log shows it.
         are_in_commit: whether a file action of a commit needs the feature.
-        cleaned: the metadata without the traces of the feature.
+        without_traces: the metadata without the traces of the feature.
     """
 
     properties: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Traces:
     rewrite: Callable[[Snapshot, Engine, CommitProperties | None], pa.ChunkedArray] | None = None
     are_in_files: Callable[[Snapshot], bool] = _none
     are_in_commit: Callable[[CommitActions], bool] = _none
-    cleaned: Callable[[Metadata], Metadata] = _unchanged
+    without_traces: Callable[[Metadata], Metadata] = _unchanged
 
 
 def _unmap(snapshot: Snapshot, engine: Engine, properties: CommitProperties | None) -> None:
@@ -106,7 +106,7 @@ TRACES: Mapping[str, Traces] = {
         (DELETION_VECTORS.key,), rewrite=_purge, are_in_files=_have_vectors, are_in_commit=_name_vectors
     ),
     "materializePartitionColumns": Traces((MATERIALIZE_PARTITION_COLUMNS.key,)),
-    "typeWidening": Traces((TYPE_WIDENING.key,), rewrite=_rewrite_all, cleaned=_without_type_changes),
+    "typeWidening": Traces((TYPE_WIDENING.key,), rewrite=_rewrite_all, without_traces=_without_type_changes),
     "v2Checkpoint": Traces((CHECKPOINT_POLICY.key,)),
     "vacuumProtocolCheck": Traces(),
     "timestampNtz": Traces(are_removable=False),

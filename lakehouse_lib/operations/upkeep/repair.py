@@ -169,7 +169,7 @@ def _torn_commits(store: ObjectStore, listing: Iterable[ObjectMeta]) -> dict[str
 
     commits = sort_listing(list(listing))[1]
     reasons = at_once(store, lambda commit: why(commit) and why(commit), commits)
-    return {commit.path: torn for commit, torn in zip(commits, reasons, strict=True) if torn is not None}
+    return {commit.path: reason for commit, reason in zip(commits, reasons, strict=True) if reason is not None}
 
 
 def _wrong_sizes(files: pa.Table, objects: pa.Table, store: ObjectStore) -> dict[str, str]:

@@ -155,7 +155,7 @@ def vacuum(
         cutoff,
         store=store,
         change_files=change_files,
-        spared=records.paths,
+        kept_paths=records.paths,
         partition_columns=list(latest.layout.partition_keys.values()),
     )
     deletion = Deletion(

@@ -87,8 +87,10 @@ def explained(
     """
     if is_absent(error):
         return ObjectNotFoundError(f"{what} is missing", table=table)
-    tried = "tried once, because it did not answer before" if asked_once else f"tried for {options.retry_timeout:g} s"
-    message, hint = _message(error, options, tried)
+    attempts = (
+        "tried once, because it did not answer before" if asked_once else f"tried for {options.retry_timeout:g} s"
+    )
+    message, hint = _message(error, options, attempts)
     kind = StoreRefusedError if refused else StoreError
     return kind(f"{what}: {without_secrets(message, options.secrets)}", table=table, hint=hint)
 
@@ -99,7 +101,7 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-def _message(error: Exception, options: S3Options, tried: str) -> tuple[str, str | None]:
+def _message(error: Exception, options: S3Options, attempts: str) -> tuple[str, str | None]:
     if isinstance(error, botocore.NoCredentialsError):
         return "no credentials for S3 were found", CREDENTIALS
     for kind, hint in _SETTINGS.items():
@@ -108,13 +110,13 @@ def _message(error: Exception, options: S3Options, tried: str) -> tuple[str, str
     if isinstance(error, botocore.CredentialRetrievalError | botocore.TokenRetrievalError):
         return f"the credentials could not be fetched: {error}", "Log in again, or give them as storage options"
     if isinstance(error, botocore.ClientError):
-        return _answered(error, tried)
+        return _answered(error, attempts)
     where = options.endpoint_url or "AWS"
     if isinstance(error, botocore.SSLError):
         return f"{where} has no TLS certificate that is trusted: {error}", "Check endpoint_url and the certificates"
     if is_transient(error):
         return (
-            f"{where} does not answer ({type(error).__name__}), {tried}",
+            f"{where} does not answer ({type(error).__name__}), {attempts}",
             "Check endpoint_url, region and the network; retry_timeout limits the time of retries",
         )
     if isinstance(error, ResponseParserError):
@@ -122,13 +124,13 @@ def _message(error: Exception, options: S3Options, tried: str) -> tuple[str, str
     return str(error), "Check the storage options, the variables AWS_... and the files in ~/.aws"
 
 
-def _answered(error: Any, tried: str) -> tuple[str, str | None]:
+def _answered(error: Any, attempts: str) -> tuple[str, str | None]:
     status, code = status_of(error), code_of(error)
     message = str(_answer(error).get("Message", ""))
     named = code if not code.isdigit() else BY_STATUS.get(status, code)
     answer = f"S3 answered {named}{f': {message}' if message and message != named else ''}"
     if is_transient(error):
-        return f"{answer}, {tried}", "Try again later; retry_timeout limits the time of retries"
+        return f"{answer}, {attempts}", "Try again later; retry_timeout limits the time of retries"
     hint = HINTS.get(named) or HINTS.get(BY_STATUS.get(status, ""))
     region = _answer(error).get("Region") or _headers(error).get("x-amz-bucket-region")
     if hint == REGION and region:

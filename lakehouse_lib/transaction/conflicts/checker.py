@@ -153,8 +153,8 @@ def find_change(
     else:
         return None
     first, last = commits[0], commits[-1]
-    who = f"a commit of version {last}" if first == last else f"a commit of the versions {first} to {last}"
-    return kind(f"{who} {what}", table=store.root, version=last, hint=_AS_IT_IS_NOW)
+    subject = f"a commit of version {last}" if first == last else f"a commit of the versions {first} to {last}"
+    return kind(f"{subject} {what}", table=store.root, version=last, hint=_AS_IT_IS_NOW)
 
 
 def _appended(attempt: Attempt, winners: Sequence[CommitActions]) -> dict[int, Predicate | None]:

@@ -29,9 +29,8 @@ def metadata_change(before: Metadata, after: Metadata) -> str:
     if before.schema_string != after.schema_string:
         parts += _schema_change(before.schema_string, after.schema_string)
     if before.partition_columns != after.partition_columns:
-        parts.append(
-            f"changed the partitioning from ({_some(before.partition_columns)}) to ({_some(after.partition_columns)})"
-        )
+        columns, new_columns = _first_names(before.partition_columns), _first_names(after.partition_columns)
+        parts.append(f"changed the partitioning from ({columns}) to ({new_columns})")
     parts += _property_change(before.configuration, after.configuration)
     for what in ("name", "description"):
         if getattr(before, what) != getattr(after, what):
@@ -72,7 +71,7 @@ def _schema_change(before: str, after: str) -> list[str]:
     dropped = [name for name in gone if name not in renamed]
     changed = [name for name in old if name in new and old[name] != new[name]]
     changes = [
-        f"{verb} the column{'s' * (len(names) != 1)} {_some(names)}"
+        f"{verb} the column{'s' * (len(names) != 1)} {_first_names(names)}"
         for verb, names in (("added", added), ("dropped", dropped), ("changed", changed))
         if names
     ]
@@ -88,18 +87,18 @@ def _columns(schema_string: str) -> Mapping[str, Field]:
 def _property_change(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     changed = [key for key in after if before.get(key) != after[key]]
     unset = [key for key in before if key not in after]
-    return [f"{verb} {_some(sorted(keys))}" for verb, keys in (("set", changed), ("unset", unset)) if keys]
+    return [f"{verb} {_first_names(sorted(keys))}" for verb, keys in (("set", changed), ("unset", unset)) if keys]
 
 
 def _protocol(protocol: Protocol) -> str:
     def side(name: str, version: int, listed: Iterable[str] | None) -> str:
-        return f"{name} {version}" + (f" ({_some(sorted(listed))})" if listed else "")
+        return f"{name} {version}" + (f" ({_first_names(sorted(listed))})" if listed else "")
 
     reader = side("reader", protocol.min_reader_version, protocol.reader_features)
     return f"{reader}, {side('writer', protocol.min_writer_version, protocol.writer_features)}"
 
 
-def _some(names: Iterable[str]) -> str:
+def _first_names(names: Iterable[str]) -> str:
     return _listed([excerpt(name) for name in names])
 
 

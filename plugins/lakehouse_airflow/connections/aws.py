@@ -72,10 +72,10 @@ def aws_options(connection: Connection) -> dict[str, str]:
     endpoint = s3.get("endpoint_url") or extra.get("endpoint_url")
     extra.pop("endpoint_url", None)
     if profile or role:
-        asking = {**keys, "profile_name": profile, "region_name": region}
+        session_options = {**keys, "profile_name": profile, "region_name": region}
         assumed_role = {"RoleArn": role, "RoleSessionName": _SESSION_NAME, **role_options} if role else None
-        ask = partial(_from_session, name, asking, assumed_role, sts)
-        session = shared_keys([name, asking, assumed_role, sts], ask) if role else ask()
+        ask = partial(_from_session, name, session_options, assumed_role, sts)
+        session = shared_keys([name, session_options, assumed_role, sts], ask) if role else ask()
         keys, region = session.keys, session.region
     options = {**extra, **keys, "aws_region": region, "aws_endpoint_url": endpoint}
     return {key: _text(value) for key, value in options.items() if value not in (None, "")}
@@ -104,15 +104,15 @@ def _from_session(
 
     own = {key: session[key] for key in _KEYS if key in session}
     try:
-        asking = boto3.Session(**{key: value for key, value in session.items() if value})
-        credentials = asking.get_credentials()
+        boto_session = boto3.Session(**{key: value for key, value in session.items() if value})
+        credentials = boto_session.get_credentials()
         if credentials is not None:
             own = _checked(
                 connection, credentials.get_frozen_credentials()[:3], f" that boto3 found ({credentials.method})"
             )
         if role is None:
-            return SessionKeys(own, asking.region_name)
-        role_keys = asking.client("sts", endpoint_url=sts).assume_role(**role)["Credentials"]
+            return SessionKeys(own, boto_session.region_name)
+        role_keys = boto_session.client("sts", endpoint_url=sts).assume_role(**role)["Credentials"]
     except (ConnectionError, HTTPClientError) as error:
         raise AirflowException(f"the connection {connection!r}: {error_text(error)}") from None
     except (BotoCoreError, ClientError) as error:
@@ -121,8 +121,8 @@ def _from_session(
         connection, (role_keys["AccessKeyId"], role_keys["SecretAccessKey"], role_keys["SessionToken"]), " of the role"
     )
     if "Expiration" not in role_keys:  # other servers than Amazon's may omit it; such keys are not cached
-        return SessionKeys(keys, asking.region_name)
-    return SessionKeys.until(role_keys["Expiration"].timestamp(), keys, asking.region_name)
+        return SessionKeys(keys, boto_session.region_name)
+    return SessionKeys.until(role_keys["Expiration"].timestamp(), keys, boto_session.region_name)
 
 
 def _checked(connection: str, keys: Iterable[Any], origin: str = "") -> dict[str, str]:

@@ -45,26 +45,26 @@ def branches(
     parts = pc.extract_regex(pc.binary_join_element_wise(store.root, paths, "/"), _FOLDERS)
     base, spelled = pc.struct_field(parts, "base"), pc.struct_field(parts, "keys")
     keys = pc.replace_substring_regex(spelled, "=[^/]*", "").dictionary_encode()
-    taken = {name.lower() for name in columns}
-    fine = [_fits(folder_keys, partition_types, taken) for folder_keys in keys.dictionary.to_pylist()]
+    column_names = {name.lower() for name in columns}
+    fine = [_fits(folder_keys, partition_types, column_names) for folder_keys in keys.dictionary.to_pylist()]
     agrees = pc.and_(inside, is_true(pa.array(fine, pa.bool_()).take(keys.indices)))
     for name in partition_types:
         folder = pc.struct_field(pc.extract_regex(spelled, f"/{re.escape(name)}=(?P<value>[^/]*)"), "value")
         logged = pc.map_lookup(files["partitionValues"].combine_chunks(), pa.scalar(name), "first")
         logged = pc.if_else(pc.equal(logged, ""), pa.scalar(None, pa.string()), logged)
         value = _unescaped(folder)
-        same = pc.or_(is_true(pc.equal(value, logged)), pc.and_(pc.is_null(value), pc.is_null(logged)))
-        agrees = pc.and_(agrees, pc.and_(pc.is_valid(folder), same))
+        is_equal = pc.or_(is_true(pc.equal(value, logged)), pc.and_(pc.is_null(value), pc.is_null(logged)))
+        agrees = pc.and_(agrees, pc.and_(pc.is_valid(folder), is_equal))
     shared = pc.binary_join_element_wise(base, keys.dictionary.take(keys.indices), "//")
     return pc.if_else(agrees, shared, none).dictionary_encode()
 
 
-def _fits(keys: str | None, partition_types: Mapping[str, DataType], taken: set[str]) -> bool:
+def _fits(keys: str | None, partition_types: Mapping[str, DataType], column_names: set[str]) -> bool:
     if keys is None:
         return False
     names = keys[1:].split("/")
     others = {key.lower() for key in names if key not in partition_types}
-    return len(set(names)) == len(names) and set(partition_types) <= set(names) and not others & taken
+    return len(set(names)) == len(names) and set(partition_types) <= set(names) and not others & column_names
 
 
 def _unescaped(folders: pa.Array) -> pa.Array:

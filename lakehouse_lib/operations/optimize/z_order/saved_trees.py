@@ -128,9 +128,9 @@ def delete_old(store: ObjectStore, needed: Collection[str], cutoff: int) -> None
     A failure is not reported, because the next run tries again.
     """
     with suppress(DeltaError):
-        spared = {tree_path(run) for run in needed}
+        needed_paths = {tree_path(run) for run in needed}
         store.delete_many(
-            [meta.path for meta in store.list_from(_FOLDER) if meta.path not in spared and meta.modified < cutoff]
+            [meta.path for meta in store.list_from(_FOLDER) if meta.path not in needed_paths and meta.modified < cutoff]
         )
 
 

@@ -145,10 +145,10 @@ def files_to_z_order(
     parts = []
     for rows in np.split(order, np.flatnonzero(np.diff(own[order])) + 1):
         count = _with_tail(sizes[rows], stays[rows], target_size)
-        taken, rest = rows[:count], rows[count:]
-        part = None if places is None else _merge(snapshot, files, columns, sizes, places, taken, rest, target_size)
-        if part is None and (count > 1 or sizes[taken].sum() > target_size or is_worn[taken].any()):
-            part = new_run(taken, sizes, target_size)
+        new_files, rest = rows[:count], rows[count:]
+        part = None if places is None else _merge(snapshot, files, columns, sizes, places, new_files, rest, target_size)
+        if part is None and (count > 1 or sizes[new_files].sum() > target_size or is_worn[new_files].any()):
+            part = new_run(new_files, sizes, target_size)
         if part is not None:
             parts.append(part)
     return Selection(int(is_z_ordered.sum()), tuple(parts), own)
@@ -183,36 +183,36 @@ def _merge(
     columns: list[str],
     sizes: Rows,
     places: Places,
-    taken: Rows,
+    new_files: Rows,
     rest: Rows,
     target_size: int,
 ) -> Part | None:
     """The merge of a partition's runs; None: the runs are too few, or no run is small enough to join the new files.
 
     Args:
-        taken: the rows of a new run, and ``rest``: of the other files.
+        new_files: the rows of the new files and of the small files that join them; ``rest``: of the other files.
     """
     run_of = places.runs[rest]
     large = np.unique(run_of[~is_small(sizes[rest], target_size)])
-    if len(large) + (sizes[taken].sum() * 2 >= target_size) < _MOST_RUNS:
+    if len(large) + (sizes[new_files].sum() * 2 >= target_size) < _MOST_RUNS:
         return None
     runs, inverse = np.unique(run_of, return_inverse=True)
     bytes_of = np.bincount(inverse, sizes[rest]).astype(np.int64)
     largest = int(np.argmax(bytes_of))
-    moved_bytes = int(sizes[taken].sum() + bytes_of.sum() - bytes_of[largest])
-    everything = np.concatenate([taken, rest])
-    joining = _join_runs(int(sizes[taken].sum()), bytes_of)
-    joined = np.concatenate([taken, rest[np.isin(inverse, joining)]])
+    moved_bytes = int(sizes[new_files].sum() + bytes_of.sum() - bytes_of[largest])
+    all_files = np.concatenate([new_files, rest])
+    joining = _join_runs(int(sizes[new_files].sum()), bytes_of)
+    joined = np.concatenate([new_files, rest[np.isin(inverse, joining)]])
     larger_run = new_run(joined, sizes, target_size) if len(joining) else None
     if moved_bytes < _NEW_SHARE * bytes_of[largest]:
         return larger_run
     in_cells = (inverse == largest) & (places.cells[rest] >= 0)
     if runs[largest] < 0 or not in_cells.any():
-        return new_run(everything, sizes, target_size)
+        return new_run(all_files, sizes, target_size)
     tree = int(places.trees[rest[in_cells]].max())
     in_cells &= places.trees[rest] == tree
     cell_files = rest[in_cells]
-    moved = np.concatenate([taken, rest[~in_cells]])
+    moved = np.concatenate([new_files, rest[~in_cells]])
 
     cells, cell_of = np.unique(places.cells[cell_files], return_inverse=True)
     cell_bytes = np.bincount(cell_of, sizes[cell_files])
@@ -224,7 +224,7 @@ def _merge(
         np.bincount(cell_of),
     )
     if file_counts.sum() >= _FILES_A_CELL * len(cells):
-        return new_run(everything, sizes, target_size)
+        return new_run(all_files, sizes, target_size)
     merged = new_bytes[is_rewritten].sum()
     total = sizes[moved].sum()
     if merged < _LEAST_MERGED * total:
@@ -236,11 +236,11 @@ def _merge(
     return Part(np.sort(np.concatenate([moved, rewritten])), count, run, tree, cells[is_rewritten], rewritten)
 
 
-def _join_runs(taken: int, bytes_of: Rows) -> Rows:
+def _join_runs(new_bytes: int, bytes_of: Rows) -> Rows:
     """The runs that join a new run, smallest first: each has at most twice the bytes of the files before it."""
     order = np.argsort(bytes_of, kind="stable")
     ascending = bytes_of[order]
-    stays = ascending > _JOINING * (taken + np.cumsum(ascending) - ascending)
+    stays = ascending > _JOINING * (new_bytes + np.cumsum(ascending) - ascending)
     return order[: int(np.argmax(stays))] if stays.any() else order
 
 

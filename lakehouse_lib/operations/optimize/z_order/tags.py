@@ -101,9 +101,9 @@ def copy_tags(file: Mapping[str, Any], files: pa.Table) -> pa.Table:
     if not run_tags:
         return files
     tags = column([run_tags], STRING_MAP).take(int64s(np.zeros(len(files), np.int64)))
-    tagged = _with(files, tags, file["clusteringProvider"])
-    small = is_small(numbers_of(files["size"], np.int64), int(target_sizes(tagged).max(initial=0)))
-    return pa.concat_tables([tagged.filter(bools(~small)), files.filter(bools(small))])
+    with_run_tags = _with(files, tags, file["clusteringProvider"])
+    small = is_small(numbers_of(files["size"], np.int64), int(target_sizes(with_run_tags).max(initial=0)))
+    return pa.concat_tables([with_run_tags.filter(bools(~small)), files.filter(bools(small))])
 
 
 def z_ordered_by(

@@ -322,10 +322,10 @@ def _check_rows(snapshot: Snapshot, removed: pa.Table, added: pa.Table) -> None:
     before, after = live_records(removed), live_records(added)
     if before.null_count or after.null_count:
         return
-    expected, got = pc.sum(before).as_py() or 0, pc.sum(after, min_count=0).as_py()
-    if expected != got:
+    expected, written_rows = pc.sum(before).as_py() or 0, pc.sum(after, min_count=0).as_py()
+    if expected != written_rows:
         raise LogCorruptedError(
-            f"the files have {got} rows; expected {expected} rows by numRecords",
+            f"the files have {written_rows} rows; expected {expected} rows by numRecords",
             table=snapshot.store.root,
             version=snapshot.version,
             hint="Nothing was committed. Find the add action whose numRecords differs from its file's footer",

@@ -124,7 +124,7 @@ def file_needs(
     *,
     store: ObjectStore,
     change_files: pa.Array | None = None,
-    spared: pa.ChunkedArray | None = None,
+    kept_paths: pa.ChunkedArray | None = None,
     partition_columns: Sequence[str] = (),
 ) -> FileNeeds:
     """Which files a table needs. Reads nothing.
@@ -137,11 +137,11 @@ def file_needs(
         store: gives the log's paths their canonical form.
         change_files: store paths of the change files of old commits; None: objects without an entry in the log are
             unneeded, too.
-        spared: store paths of files that clones and pins keep; None: no file.
+        kept_paths: store paths of files that clones and pins keep; None: no file.
     """
     expired = are_expired(tombstones, cutoff)
     recent = tombstones.filter(pc.invert(expired))
-    kept_by_records = [] if spared is None else spared.chunks
+    kept_by_records = [] if kept_paths is None else kept_paths.chunks
     needed = pa.chunked_array(
         [*referenced_paths(files, store), *referenced_paths(recent, store), *kept_by_records], type=pa.string()
     )

@@ -141,11 +141,11 @@ def _notifier(reference: str) -> BaseNotifier:
     """The notifier that a factory makes. Only the registry names factories, and it is trusted like a DAG file."""
     module, _, name = reference.partition(":")
     try:
-        made = getattr(importlib.import_module(module), name)()
+        notifier = getattr(importlib.import_module(module), name)()
     except (ImportError, AttributeError) as error:
         raise AirflowFailException(f"the registry's notifier {reference!r} cannot be imported: {error}") from None
-    if not isinstance(made, BaseNotifier):
+    if not isinstance(notifier, BaseNotifier):
         raise AirflowFailException(
-            f"the registry's notifier {reference!r} made a {type(made).__name__}; expected an Airflow notifier"
+            f"the registry's notifier {reference!r} made a {type(notifier).__name__}; expected an Airflow notifier"
         )
-    return made
+    return notifier

@@ -106,10 +106,10 @@ def _record(
     from lakehouse_lib.privacy.traces import find_traces
 
     plan, decision = erasure.plan, erasure.decision
-    noted: defaultdict[str, dict[int | None, int]] = defaultdict(dict)
+    recorded_rows: defaultdict[str, dict[int | None, int]] = defaultdict(dict)
     for step in erasure.ledger.steps(erasure.request, "delete"):
         for each in step["tables"]:
-            noted[each["table"]][each["version"]] = each["rows"]
+            recorded_rows[each["table"]][each["version"]] = each["rows"]
     now = timezone.utcnow()
     tables, left = [], []
     for entry in plan["tables"]:
@@ -117,7 +117,7 @@ def _record(
         options = hook.storage_options(table)
         traces = find_traces(place.uri, erasure.request, entry["version"] + 1, storage_options=options)
         # A killed try has put nothing into the ledger; a try whose commits were cleaned up is only in the ledger.
-        deleted = noted[table] | traces.deleted
+        deleted = recorded_rows[table] | traces.deleted
         tables.append(
             {
                 **{name: entry[name] for name in ("table", "uri", "table_id")},
@@ -156,13 +156,13 @@ def _removed(erasure: Erasure, table: str) -> list[Document]:
     """
     from lakehouse_lib.privacy.partition_values import without_partition_values
 
-    noted = {
+    files = {
         (file["path"], file["sha256"]): file
         for step in erasure.ledger.steps(erasure.request, "purge")
         if step["table"] == table
         for file in step["files"]
     }
-    return [{**noted[key], "path": without_partition_values(key[0])} for key in sorted(noted)]
+    return [{**files[key], "path": without_partition_values(key[0])} for key in sorted(files)]
 
 
 def _expires(retention: timedelta | None, now: datetime) -> str | None:
