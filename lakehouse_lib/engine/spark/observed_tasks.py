@@ -58,12 +58,12 @@ def observed(spark: Any, function: Batches, on_task: OnTask | None) -> Iterator[
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tasks: set[int] = set()
 
-        def noted() -> Iterator[pa.RecordBatch]:
+        def recorder() -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 tasks.update(batch.column(0).to_pylist())
                 yield batch
 
-        yield from function(noted())
+        yield from function(recorder())
         ended.add(sorted(tasks))
 
     try:
