@@ -17,9 +17,11 @@ from lakehouse_lib.store import ObjectStore
 if TYPE_CHECKING:
     from lakehouse_lib.log.commits.commit_file import CommitActions
 
-__all__ = ["changed_rows", "commit_info", "latest_version", "log_retention", "oldest_version"]
+__all__ = ["changed_rows", "commit_info", "latest_version", "log_retention", "newest_change", "oldest_version"]
 
 log = logging.getLogger(__name__)
+
+_COMMITS_A_LISTING = 1000
 
 
 def changed_rows(store: ObjectStore, since: int) -> tuple[int, int] | None:
@@ -52,6 +54,38 @@ def changed_rows(store: ObjectStore, since: int) -> tuple[int, int] | None:
         log.warning("%s; its rows count as changed", error)
         changed = True
     return (since, latest) if changed else None
+
+
+def newest_change(store: ObjectStore, latest: int, since: int) -> tuple[int, int] | None:
+    """The newest commit that has changed rows, and its time in ms since the epoch; None: it is older than ``since``.
+
+    Only commits that are as young as ``since`` are read, newest first. A corrupted commit counts as a change.
+
+    Args:
+        latest: the latest version.
+        since: ms since the epoch.
+    """
+    from lakehouse_lib.errors import LogCorruptedError, VersionNotFoundError
+    from lakehouse_lib.log import segment
+    from lakehouse_lib.log.commits.commit_file import read_listed
+
+    end = latest + 1
+    while end > 0:
+        start = max(0, end - _COMMITS_A_LISTING)
+        for commit in reversed([commit for commit in segment.list_commits(store, start) if commit.version < end]):
+            if commit.modified < since:
+                return None
+            try:
+                actions = read_listed(store, commit.version, commit.object)
+            except VersionNotFoundError:  # log cleanup deleted it after it was listed
+                return None
+            except LogCorruptedError as error:
+                log.warning("%s; its rows count as changed", error)
+                return commit.version, commit.modified
+            if _changes_rows(actions):
+                return commit.version, commit.modified
+        end = start
+    return None
 
 
 def oldest_version(store: ObjectStore) -> int | None:

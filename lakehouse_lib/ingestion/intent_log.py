@@ -182,6 +182,16 @@ class IntentLog:
         """
         path = f"{self.folder}/identity.json"
         self.store.put_if_absent(path, _dump({"id": str(uuid.uuid4())}))
+        return self._read_identity(path)
+
+    def known_identity(self) -> str | None:
+        """The unique id of this log; None: it has none yet, so no row of the source is in a quarantine."""
+        try:
+            return self._read_identity(f"{self.folder}/identity.json")
+        except ObjectNotFoundError:
+            return None
+
+    def _read_identity(self, path: str) -> str:
         value = _load(self.store.read(path), path)
         try:
             return str(value["id"])

@@ -10,11 +10,15 @@ from lakehouse_lib.store import ObjectStore
 _PROOFS = ("commit", "classic", "uuid-json", "uuid-parquet")
 
 
-def latest_version(store: ObjectStore) -> int | None:
-    """The latest version of the table, or None if the log has no version."""
-    hint = read_hint(store)
-    latest = _newest(store, hint or 0)
-    return latest if latest is not None or not hint else _newest(store, 0)
+def latest_version(store: ObjectStore, known: int | None = None) -> int | None:
+    """The latest version of the table, or None if the log has no version.
+
+    Args:
+        known: a version that the table had before. The listing starts there, and the checkpoint hint is not read.
+    """
+    start = known if known is not None else read_hint(store) or 0
+    latest = _newest(store, start)
+    return latest if latest is not None or not start else _newest(store, 0)
 
 
 def _newest(store: ObjectStore, start: int) -> int | None:

@@ -1,0 +1,60 @@
+"""The verdict on the last batch of a source: whether its rows passed the checks of the load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.ingestion.append import committed, snapshot_if_any
+from lakehouse_lib.ingestion.intent_log import IntentLog
+from lakehouse_lib.ingestion.settled_files import read_segment
+from lakehouse_lib.store import ObjectStore
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on a batch.
+
+    Attributes:
+        batch: its number.
+        loaded: False: a rule about the whole batch is broken, or each file is refused.
+        refused: the number of files that were refused.
+        has_rejected_rows: whether rows of the batch are in the quarantine.
+    """
+
+    batch: int
+    loaded: bool
+    refused: int
+    has_rejected_rows: bool
+
+
+def last_verdict(store: ObjectStore, source: str, quarantine: ObjectStore) -> Verdict | None:
+    """The verdict on the last batch of a source; None: there is no batch, or the last one is still being loaded.
+
+    Args:
+        store, quarantine: of the table, and of the table with its rejected rows.
+    """
+    intents = IntentLog(store, source)
+    fold, recent, outcomes = intents.read_after_fold()
+    number = max(recent, default=fold.through)
+    if number < 0:
+        return None
+    if number in outcomes:
+        loaded, refused = outcomes[number].given_up is None, len(outcomes[number].refused)
+        table = committed(snapshot_if_any(store), source) if loaded else None
+        if loaded and (table is None or table < number):
+            return None  # decided, but not committed yet
+    elif number in recent:
+        return None
+    else:  # the batch is folded; the newest segment has its files
+        loaded = fold.loaded == number
+        refused = _refused(read_segment(store, fold.segments[-1]), number) if fold.segments else 0
+    identity = intents.known_identity()
+    newest = None if identity is None else committed(snapshot_if_any(quarantine), f"{source}@{identity}")
+    return Verdict(number, loaded, refused, newest is not None and newest >= number)
+
+
+def _refused(files: pa.Table, batch: int) -> int:
+    return int(pc.sum(pc.and_(pc.equal(files["batch"], batch), pc.is_valid(files["refused"]))).as_py() or 0)
