@@ -10,13 +10,13 @@ from lakehouse_lib.store import ObjectStore
 _PROOFS = ("commit", "classic", "uuid-json", "uuid-parquet")
 
 
-def latest_version(store: ObjectStore, known: int | None = None) -> int | None:
+def latest_version(store: ObjectStore, start: int | None = None) -> int | None:
     """The latest version of the table, or None if the log has no version.
 
     Args:
-        known: a version that the table had before. The listing starts there, and the checkpoint hint is not read.
+        start: a version that the table had before. The listing starts there, and the checkpoint hint is not read.
     """
-    start = known if known is not None else read_hint(store) or 0
+    start = read_hint(store) or 0 if start is None else start
     latest = _newest(store, start)
     return latest if latest is not None or not start else _newest(store, 0)
 

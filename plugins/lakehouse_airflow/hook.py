@@ -12,12 +12,14 @@ from airflow.sdk import BaseHook
 from lakehouse_airflow.connections.aws import aws_options
 from lakehouse_airflow.connections.extra import extra_of
 from lakehouse_airflow.connections.store_options import account_type, store_options
-from lakehouse_airflow.registry import load_registry, registered
+from lakehouse_airflow.registry import is_configured, load_registry, registered
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
     from lakehouse_lib import DeltaTable
+    from lakehouse_lib.fleet.registry import Registry
+    from lakehouse_lib.store import ObjectStore
 
 
 class LakehouseHook(BaseHook):
@@ -107,17 +109,27 @@ class LakehouseHook(BaseHook):
         if "://" in table or table.startswith("/"):
             return table
         root = (self._own.host if self._own is not None else None) or self._extra.get("root")
-        entry = registered(table)
+        # No name of a registered table has a slash.
+        entry = self._registry.find(table) if "/" not in table and is_configured() else None
         if entry is None and root and ".." not in table.split("/"):
             return posixpath.join(str(root), table)
-        return load_registry().table(table).uri if entry is None else entry.uri
+        return self._registry.table(table).uri if entry is None else entry.uri
+
+    @cached_property
+    def _registry(self) -> Registry:
+        return load_registry()
+
+    def store(self, table: str) -> ObjectStore:
+        """The store of a table. Nothing is read from it."""
+        from lakehouse_lib.store import open_store
+
+        return open_store(self.uri(table), self.storage_options(table))
 
     def version(self, table: str) -> int | None:
         """The latest version, from a listing of the log; None without a table."""
         from lakehouse_lib.fleet.versions import latest_version
-        from lakehouse_lib.store import open_store
 
-        return latest_version(open_store(self.uri(table), self.storage_options(table)))
+        return latest_version(self.store(table))
 
     def changed_rows(self, table: str, since: int) -> tuple[int, int] | None:
         """The versions ``(since, latest)`` if a commit after ``since`` has changed rows, else None.
@@ -129,9 +141,8 @@ class LakehouseHook(BaseHook):
             since: a version; -1: before the first version.
         """
         from lakehouse_lib.fleet.versions import changed_rows
-        from lakehouse_lib.store import open_store
 
-        return changed_rows(open_store(self.uri(table), self.storage_options(table)), since)
+        return changed_rows(self.store(table), since)
 
     def table(self, table: str, version: int | None = None) -> DeltaTable:
         """The table, opened at a version; None: the latest. Raises the library's errors."""

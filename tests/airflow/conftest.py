@@ -4,6 +4,7 @@ import atexit
 import json
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -52,6 +53,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.is_relative_to(here):
             for warning in THIRD_PARTIES:
                 item.add_marker(pytest.mark.filterwarnings(f"ignore:{warning}"))
+
+
+@pytest.fixture(autouse=True)
+def no_polls() -> Iterator[None]:
+    """Close the polls of a test, which keep its connections and its registry for a minute."""
+    yield
+    polling = sys.modules.get("lakehouse_airflow.polling")
+    if polling is not None:
+        polling._polls.clear()
+        polling._hooks.clear()
 
 
 @pytest.fixture(scope="session")

@@ -17,11 +17,12 @@ from airflow.providers.standard.operators import hitl
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 
+from lakehouse_airflow import polling
 from lakehouse_airflow.connections.aws import aws_options
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.history import LakehouseHistoryOperator
 from lakehouse_airflow.sensors import LakehouseTableVersionSensor
-from lakehouse_airflow.triggers import TableVersionTrigger
+from lakehouse_airflow.triggers import TableTrigger
 from lakehouse_lib import DeltaTable, write_deltalake
 from tests.airflow.conftest import HOME, LEDGER_KEY
 from tests.airflow.dag_runs import run_dag
@@ -160,9 +161,24 @@ def test_a_secret_that_the_roles_service_repeats_is_not_shown(connection: Any, s
     assert SECRET not in str(error.value)
 
 
+@pytest.mark.usefixtures("connection")
+def test_a_poke_is_one_request(s3: S3Server) -> None:
+    write_deltalake("s3://lake/poked", pa.table({"a": [1]}), storage_options=LakehouseHook().storage_options("t"))
+
+    async def looks() -> list[polling.Look]:
+        poll = polling.TablePoll.of("lakehouse_default", "s3://lake/poked")
+        first = await poll.look(time.monotonic())
+        s3.requests.clear()
+        return [first, *[await poll.look(time.monotonic()) for _ in range(3)]]
+
+    assert [look.version for look in asyncio.run(looks())] == [0] * 4
+    assert [request.verb for request in s3.requests] == ["LIST"] * 3
+
+
 def test_a_role_is_assumed_once_for_all_looks_of_a_process(
     connection: Any, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(polling, "_KEPT_SECONDS", 0.0)
     write_deltalake("s3://lake/looked_at", pa.table({"a": [1]}), storage_options=LakehouseHook().storage_options("t"))
 
     def look(**change: Any) -> tuple[int, set[str]]:
@@ -172,11 +188,8 @@ def test_a_role_is_assumed_once_for_all_looks_of_a_process(
         monkeypatch.setenv("AIRFLOW_CONN_SHOP_S3", json.dumps(changed))
         s3.requests.clear()
         for _ in range(2):
-            waiting = {"baseline_version": None, "target_version": 1, "allow_recreation": False}
-            trigger = TableVersionTrigger(
-                table="s3://lake/looked_at", lakehouse_conn_id="shop_s3", poke_interval=60, **waiting
-            )
-            assert trigger._version() == 0
+            look = asyncio.run(polling.TablePoll.of("shop_s3", "s3://lake/looked_at").look(time.monotonic()))
+            assert (look.version, look.error) == (0, None)
         by = {request.headers["authorization"].partition("Credential=")[2].partition("/")[0] for request in s3.requests}
         return [request.verb for request in s3.requests].count("POST"), {key for key in by if key.startswith("ASIA")}
 
@@ -238,7 +251,7 @@ def test_a_sensor_that_waits_keeps_the_connections_name_alone(connection: Any, s
     write_deltalake(table, pa.table({"a": [1]}), storage_options=LakehouseHook("shop_s3").storage_options(table))
 
     async def first_event() -> Any:
-        return await asyncio.wait_for(anext(TableVersionTrigger(**arguments).run()), 20)
+        return await asyncio.wait_for(anext(TableTrigger(**arguments).run()), 20)
 
     assert asyncio.run(first_event()).payload == {"version": 0, "baseline_version": -1}
 

@@ -19,8 +19,9 @@ from airflow.sdk.exceptions import (
 from airflow.triggers.base import TriggerEvent
 
 from lakehouse_airflow.sensors import LakehouseTableVersionSensor
-from lakehouse_airflow.triggers import TableVersionTrigger, reached
+from lakehouse_airflow.triggers import TableTrigger
 from lakehouse_lib.errors import InvalidArgumentError, StoreError
+from lakehouse_lib.fleet.conditions import VersionReached, to_dict
 from lakehouse_lib.store import LocalStore
 
 
@@ -33,34 +34,6 @@ def commit(table: Path, *versions: int) -> None:
 
 def sensor(table: Path, **arguments: Any) -> LakehouseTableVersionSensor:
     return LakehouseTableVersionSensor(task_id="wait", table=str(table), poke_interval=0.05, timeout=0.3, **arguments)
-
-
-@pytest.mark.parametrize(
-    ("version", "baseline", "target", "expected"),
-    [
-        (None, None, None, False),
-        (None, -1, None, False),
-        (None, 3, 4, False),
-        (0, -1, None, True),
-        (3, 3, None, False),
-        (4, 3, None, True),
-        (4, None, 5, False),
-        (5, None, 5, True),
-        (6, 3, 8, False),
-        (8, 3, 8, True),
-        (8, 8, 8, False),
-    ],
-)
-def test_what_is_waited_for(version: int | None, baseline: int | None, target: int | None, expected: bool) -> None:
-    arguments = {"baseline_version": baseline, "target_version": target}
-    assert reached(version, allow_recreation=False, **arguments) is expected
-    assert reached(version, allow_recreation=True, **arguments) is expected
-
-
-def test_a_table_made_anew_is_an_error_or_a_change() -> None:
-    assert reached(0, baseline_version=7, target_version=None, allow_recreation=True)
-    with pytest.raises(ValueError, match=r"0.*baseline 7.*allow_recreation"):
-        reached(0, baseline_version=7, target_version=None, allow_recreation=False)
 
 
 def test_it_waits_while_the_table_is_missing(tmp_path: Path) -> None:
@@ -83,7 +56,7 @@ def test_without_a_baseline_it_waits_for_the_next_version(tmp_path: Path) -> Non
         sensor(tmp_path / "t", deferrable=False).execute({})
     with pytest.raises(TaskDeferred) as deferred:
         sensor(tmp_path / "t", deferrable=True).execute({})
-    assert deferred.value.trigger.baseline_version == 1
+    assert deferred.value.trigger.condition["baseline_version"] == 1
 
 
 def test_a_version_that_is_there_is_not_deferred(tmp_path: Path) -> None:
@@ -98,11 +71,11 @@ def test_deferring_and_coming_back(tmp_path: Path) -> None:
         waiting.execute({})
     assert deferred.value.timeout == timedelta(seconds=0.3)
     path, arguments = deferred.value.trigger.serialize()
-    assert path == "lakehouse_airflow.triggers.TableVersionTrigger"
+    assert path == "lakehouse_airflow.triggers.TableTrigger"
     assert arguments["table"] == str(table)
 
     async def first_event() -> TriggerEvent:
-        events = TableVersionTrigger(**arguments).run()
+        events = TableTrigger(**arguments).run()
         event = asyncio.ensure_future(anext(events))
         await asyncio.sleep(0.2)
         assert not event.done()
@@ -122,10 +95,7 @@ def test_a_table_made_anew_fails_the_task(tmp_path: Path) -> None:
         assert again.execute({})["version"] == 0
 
     async def first_event() -> TriggerEvent:
-        trigger = TableVersionTrigger(
-            table=str(tmp_path / "t"), baseline_version=7, target_version=None, allow_recreation=False, poke_interval=1
-        )
-        return await anext(trigger.run())
+        return await anext(trigger(str(tmp_path / "t"), baseline_version=7).run())
 
     event = asyncio.run(first_event())
     with pytest.raises(AirflowFailException, match="recreated"):
@@ -144,7 +114,7 @@ def test_looking_imports_neither_arrow_nor_spark(tmp_path: Path) -> None:
     code = f"""
 import sys
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.triggers import TableVersionTrigger
+from lakehouse_airflow.triggers import TableTrigger
 assert LakehouseHook().version({str(tmp_path / "t")!r}) == 1
 assert LakehouseHook().version({str(tmp_path / "none")!r}) is None
 heavy = {{"pyarrow", "pyspark", "pandas", "numpy"}} & set(sys.modules)
@@ -173,10 +143,8 @@ def failing_store(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def trigger(table: str) -> TableVersionTrigger:
-    return TableVersionTrigger(
-        table=table, baseline_version=0, target_version=None, allow_recreation=False, poke_interval=0.05
-    )
+def trigger(table: str, baseline_version: int = 0) -> TableTrigger:
+    return TableTrigger(table=table, condition=to_dict(VersionReached(baseline_version)), poke_interval=0.05)
 
 
 def test_a_store_that_fails_is_looked_at_again_from_the_same_baseline(

@@ -1,8 +1,7 @@
-"""Conditions that a table meets or does not: what a sensor waits for.
+"""Conditions. A condition is checked at a version of the table.
 
-A condition is checked at a version of the table. A condition that a version does not meet is not met until the table
-has another version, so a caller lists the log in a loop and checks again only after a commit. Importing this module
-imports no pyarrow.
+A condition that a version does not meet is not met until the table has another version. So a caller lists the log in a
+loop, and checks again only after a commit.
 """
 
 from __future__ import annotations
@@ -170,7 +169,7 @@ class QualityPassed:
     allow_rejected_rows: bool = False
 
     def check(self, store: ObjectStore, version: int) -> dict[str, Any] | None:
-        from lakehouse_lib.ingestion.verdict import last_verdict
+        from lakehouse_lib.fleet.conditions.load_verdict import last_verdict
 
         verdict = last_verdict(store, self.source, store.open_location(self.quarantine))
         if verdict is None or not verdict.loaded or verdict.refused:

@@ -1,0 +1,153 @@
+"""One poll of a table for all triggers of a process, however many wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from threading import Lock
+from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakValueDictionary
+
+from airflow.providers.common.compat.sdk import AirflowException
+
+from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.hook import LakehouseHook
+
+if TYPE_CHECKING:
+    from lakehouse_lib.store import ObjectStore
+
+_Answer = TypeVar("_Answer")
+
+#: Not the threads of the event loop, which other triggers need: a store that does not answer holds a thread.
+_THREADS = 16
+#: After so many seconds the connection and the registry are read again.
+_KEPT_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Look:
+    """The answer of a listing.
+
+    Attributes:
+        at: when it began (``time.monotonic``).
+        version: the latest version; None: there is no table, or the listing failed.
+        error: AirflowFailException if a repetition cannot help (``failures.failure``).
+    """
+
+    at: float
+    version: int | None
+    error: AirflowException | None = None
+
+
+class TablePoll:
+    """The listings of a table's log in this process. Listings do not overlap, and their answers are shared.
+
+    A listing is one request to the store. The store is kept open for a minute, so a change of the connection or of the
+    registry takes effect within a minute. The poll exists as long as a trigger holds it.
+    """
+
+    def __init__(self, conn_id: str, table: str) -> None:
+        self._conn_id, self._table = conn_id, table
+        self._hook: _SharedHook | None = None
+        self._store: ObjectStore | None = None
+        self._open_until = 0.0
+        self._running: Future[Look] | None = None
+        self._last: Look | None = None
+        self._version: int | None = None
+
+    @classmethod
+    def of(cls, conn_id: str, table: str) -> TablePoll:
+        """The poll of a table, shared by all callers that hold it."""
+        with _lock:
+            poll = _polls.get((conn_id, table))
+            if poll is None:
+                poll = _polls[conn_id, table] = cls(conn_id, table)
+            return poll
+
+    async def look(self, not_before: float) -> Look:
+        """The answer of a listing that began at ``not_before`` or later (``time.monotonic``).
+
+        An older listing may lack a version that the caller has seen.
+        """
+        while self._last is None or self._last.at < not_before:
+            if self._running is None or self._running.done():
+                self._running = _pool().submit(self._list)
+            # The caller may be cancelled, the listing is not, because others wait for it.
+            await asyncio.shield(asyncio.wrap_future(self._running))
+        return self._last
+
+    async def run(self, work: Callable[[ObjectStore], _Answer]) -> _Answer:
+        """The result of ``work`` on the table's store, in a thread. Errors are those of ``as_task_failure``."""
+
+        def in_thread() -> _Answer:
+            with as_task_failure():
+                return work(self._open())
+
+        return await asyncio.shield(asyncio.wrap_future(_pool().submit(in_thread)))
+
+    def _list(self) -> Look:
+        from lakehouse_lib.fleet.versions import latest_version
+
+        at = time.monotonic()
+        try:
+            with as_task_failure():
+                self._version = latest_version(self._open(), self._version)
+            self._last = Look(at, self._version)
+        except AirflowException as error:
+            self._last = Look(at, None, type(error)(str(error)))  # without the frames of its traceback
+        return self._last
+
+    def _open(self) -> ObjectStore:
+        store = self._store
+        if store is not None and time.monotonic() < self._open_until:
+            return store
+        self._hook, self._store = _SharedHook.of(self._conn_id), None
+        try:
+            store = self._hook.store(self._table)
+        except Exception:
+            if self._hook.is_new:
+                raise
+            # The table may be newer than the registry that the hook has read.
+            self._hook = _SharedHook.of(self._conn_id, again=True)
+            store = self._hook.store(self._table)
+        self._store, self._open_until = store, self._hook.until
+        return store
+
+
+class _SharedHook:
+    """A hook that reads its connection and the registry once for many tables."""
+
+    def __init__(self, conn_id: str) -> None:
+        self._hook = LakehouseHook(conn_id)
+        self._lock = Lock()
+        self.until = time.monotonic() + _KEPT_SECONDS
+        self.is_new = True
+
+    @classmethod
+    def of(cls, conn_id: str, *, again: bool = False) -> _SharedHook:
+        """The hook of a connection; a new one after a minute, or with ``again``."""
+        with _lock:
+            hook = _hooks.get(conn_id)
+            if hook is None or again or time.monotonic() >= hook.until:
+                hook = _hooks[conn_id] = cls(conn_id)
+            return hook
+
+    def store(self, table: str) -> ObjectStore:
+        with self._lock:
+            store = self._hook.store(table)
+            self.is_new = False
+            return store
+
+
+_lock = Lock()
+_polls: WeakValueDictionary[tuple[str, str], TablePoll] = WeakValueDictionary()
+_hooks: WeakValueDictionary[str, _SharedHook] = WeakValueDictionary()
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_THREADS, thread_name_prefix="lakehouse-poll")

@@ -1,0 +1,47 @@
+"""The sensor that waits for a load that has passed the quality checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from lakehouse_airflow.registry import load_registry
+from lakehouse_airflow.sensors.base import LakehouseTableSensor
+
+if TYPE_CHECKING:
+    from lakehouse_lib.fleet.conditions import QualityPassed
+
+
+class LakehouseQualitySensor(LakehouseTableSensor):
+    """Waits until the last batch that was loaded into a registered table has passed: no file refused, no row rejected.
+
+    A batch that is still being loaded has not passed yet.
+
+    Returns ``{"table", "version", "batch", "has_rejected_rows"}``.
+
+    Args:
+        table: a name in the registry; the table needs a source (templated).
+        allow_rejected_rows: accept a batch of which rows are in the quarantine (templated).
+
+    Raises:
+        AirflowFailException: the table is not in the registry, or has no source.
+    """
+
+    template_fields: Sequence[str] = (*LakehouseTableSensor.template_fields, "allow_rejected_rows")
+
+    def __init__(self, *, allow_rejected_rows: bool | str = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.allow_rejected_rows = allow_rejected_rows
+
+    def condition(self) -> QualityPassed:
+        from lakehouse_lib.fleet.conditions import QualityPassed
+
+        entry = load_registry().table(self.table)
+        if entry.source is None or entry.quarantine is None:
+            raise AirflowFailException(f"the table {self.table!r} has no source in the registry; add a source")
+        allowed = str(self.allow_rejected_rows).lower()
+        if allowed not in ("true", "false"):
+            raise AirflowFailException(f"allow_rejected_rows is {self.allow_rejected_rows!r}; expected True or False")
+        return QualityPassed(entry.source.name, entry.quarantine, allowed == "true")
