@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.polling import TablePoll
+
+#: The key in the state of the watched asset.
+_VERSION_KEY = "lakehouse_version"
 
 
 class TableTrigger(BaseTrigger):
@@ -85,3 +89,97 @@ class TableTrigger(BaseTrigger):
 
         condition = condition_of(self.condition)
         return await poll.run(lambda store: condition.check(store, version))
+
+
+class TableVersionEventTrigger(BaseEventTrigger):
+    """Fires whenever the rows of a table have changed, for an ``AssetWatcher``.
+
+    The event is ``{"table", "from_version", "to_version"}``. It covers all commits since the last event; compaction and
+    Z-order change no rows and fire nothing. If the table is created or recreated, ``from_version`` is -1. Errors are
+    logged, and the trigger continues to poll.
+
+    At its first start, the trigger waits for the next version. It stores the version of the last event in the state of
+    the watched asset (Airflow 3.3.2 or newer), from which it continues after a restart of the triggerer. On older
+    versions, and if several assets have this trigger, it then waits for the next version again.
+
+    An event is repeated if the triggerer is killed right after it.
+
+    Args:
+        table: a table's name in the registry, or its location.
+        lakehouse_conn_id: the table's connection.
+        poke_interval: seconds between two listings, which all triggers of a table share.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        poke_interval: float = 60.0,
+        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+    ) -> None:
+        super().__init__()
+        self.table = table
+        self.poke_interval = poke_interval
+        self.lakehouse_conn_id = lakehouse_conn_id
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "table": self.table,
+                "poke_interval": self.poke_interval,
+                "lakehouse_conn_id": self.lakehouse_conn_id,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        poll = TablePoll.of(self.lakehouse_conn_id, self.table)
+        stored = cursor = await self._stored_version()
+        not_before = time.monotonic()
+        while True:
+            look = await poll.look(not_before)
+            error, latest = look.error, -1 if look.version is None else look.version
+            if error is None and cursor is None:
+                cursor = latest
+            if error is None and latest != cursor:
+                try:
+                    changed = await self._changed_rows(poll, cursor)
+                except AirflowException as caught:
+                    error = caught
+                else:
+                    cursor = latest
+                    if changed is not None:
+                        first, cursor = changed
+                        yield TriggerEvent({"table": self.table, "from_version": first, "to_version": cursor})
+            if error is not None:
+                self.log.warning("table %s: %s; the next poke is in %s s", self.table, error, self.poke_interval)
+            not_before = look.at + self.poke_interval / 2
+            await asyncio.sleep(look.at + self.poke_interval - time.monotonic())
+            # Only now, because Airflow stores the event a moment after it is fired.
+            if cursor is not None and cursor != stored:
+                await self._store_version(cursor)
+                stored = cursor
+
+    async def _changed_rows(self, poll: TablePoll, since: int) -> tuple[int, int] | None:
+        from lakehouse_lib.fleet.versions import changed_rows
+
+        return await poll.run(lambda store: changed_rows(store, since))
+
+    @property
+    def _state(self) -> Any:
+        """The state of the watched asset; None before Airflow 3.3.2."""
+        state = getattr(self, "asset_state_store", None)
+        return state if hasattr(state, "aget") else None
+
+    async def _stored_version(self) -> int | None:
+        if self._state is None:
+            return None
+        with suppress(ValueError):  # several assets have this trigger
+            value = await self._state.aget(_VERSION_KEY)
+            return value if isinstance(value, int) else None
+        return None
+
+    async def _store_version(self, version: int) -> None:
+        if self._state is not None:
+            with suppress(ValueError):  # as above
+                await self._state.aset(_VERSION_KEY, version)
