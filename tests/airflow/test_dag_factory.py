@@ -58,6 +58,14 @@ def test_a_table_and_a_group_have_dags_of_their_own(registry_file: Path) -> None
         "lakehouse_maintenance_events": ("lineitem",),
         "lakehouse_maintenance_orders": ("orders", "orders_quarantine"),
     }
+    folder = registry_file.parent / "tables"
+    read = {name: [asset.uri for asset in dags[name].get_task("plan").inlets] for name in planned}
+    assert read["lakehouse_maintenance_orders"] == [f"file://{folder}/orders", f"file://{folder}/orders_quarantine"]
+    aggregate = dags["lakehouse_report"].get_task("aggregate")
+    assert [asset.uri for asset in (*aggregate.inlets, *aggregate.outlets)] == [
+        f"file://{folder}/orders",
+        f"file://{folder}/orders_by_customer",
+    ]
     events = dags["lakehouse_maintenance_events"]
     assert (events.timetable.expression, events.owner) == ("0 * * * *", "web")
     assert events.dagrun_timeout == timedelta(minutes=5)

@@ -96,7 +96,8 @@ def test_rows_go_from_the_far_end_after_the_approval(registry_file: Path) -> Non
 
 def test_the_report_is_released_by_its_tables_asset(registry_file: Path) -> None:
     timetable = load_dag("lakehouse_report").timetable
-    assert [asset.uri for asset in timetable.asset_condition.objects] == ["lakehouse://tables/orders"]
+    orders = f"file://{registry_file.parent}/tables/orders"
+    assert [asset.uri for asset in timetable.asset_condition.objects] == [orders]
 
 
 @pytest.mark.parametrize("dag_id", ["lakehouse_ingest", "lakehouse_maintenance"])

@@ -71,7 +71,7 @@ def test_a_refused_file_fails_its_task_and_the_rest_is_published(registry_file: 
     assert loaded.states["all_loaded"] == "upstream_failed"
     assert loaded.states["publish"] == "success"
     assert column(registry_file.parent / "tables" / "orders", "o_orderkey") == [1]
-    assert list(loaded.asset_events()) == ["lakehouse://tables/orders"]
+    assert list(loaded.asset_events()) == [f"file://{registry_file.parent}/tables/orders"]
     assert loaded.xcom("ingest", 0)["table"].endswith("tables/orders")
 
 
@@ -119,7 +119,7 @@ def test_an_approved_erasure_leaves_no_row_on_disk(registry_file: Path) -> None:
         "lineitem": 2,
     }
     assert {counts["after"]["rows"] for counts in report["tables"].values()} == {0}
-    assert set(run.asset_events()) == {f"lakehouse://tables/{table}" for table in ("customer", "orders", "lineitem")}
+    assert set(run.asset_events()) == {f"file://{tables}/{table}" for table in ("customer", "orders", "lineitem")}
 
 
 def write_refused(registry_file: Path) -> None:

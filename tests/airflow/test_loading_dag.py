@@ -28,7 +28,7 @@ def load_orders(registry_file: Path) -> int:
     latest: int = DeltaTable(str(tables / "orders")).version()
     assert loaded.xcom("ingest", 0)["version"] == latest
     change = {"table": "orders", "from_version": -1, "to_version": latest}
-    assert loaded.asset_events() == {"lakehouse://tables/orders": change}
+    assert loaded.asset_events() == {f"file://{tables / 'orders'}": change}
     link = loaded.xcom("ingest", 0, key="_link_TableVersionLink")
     assert link.endswith(f"/lakehouse/tables/orders/versions/{latest}")
     return latest

@@ -17,7 +17,7 @@ from functools import partial
 
 from airflow.sdk import DAG, Param, TriggerRule, chain
 
-from lakehouse_airflow.factory.settings import RETRIES, TAG
+from lakehouse_airflow.factory.settings import RETRIES, TAG, table_assets
 from lakehouse_airflow.operators.change_events import LakehousePublishOperator
 from lakehouse_airflow.operators.erasure.approval import LakehouseErasureApprovalOperator
 from lakehouse_airflow.operators.erasure.erase import LakehouseEraseOperator, LakehousePurgeOperator
@@ -34,10 +34,10 @@ from lakehouse_lib.fleet.registry import Registry
 def erasure_dags(registry: Registry) -> Iterator[tuple[str, Callable[[], DAG]]]:
     """A DAG for each subject."""
     for subject in registry.subjects:
-        yield f"lakehouse_erasure_{subject}", partial(_erasure_dag, subject)
+        yield f"lakehouse_erasure_{subject}", partial(_erasure_dag, registry, subject)
 
 
-def _erasure_dag(subject: str) -> DAG:
+def _erasure_dag(registry: Registry, subject: str) -> DAG:
     with DAG(
         f"lakehouse_erasure_{subject}",
         schedule=None,
@@ -53,7 +53,10 @@ def _erasure_dag(subject: str) -> DAG:
         doc_md=__doc__,
         tags=[TAG],
     ) as dag:
-        locate = LakehouseLocateSubjectOperator(task_id="locate", subject=subject)
+        tables = dict.fromkeys(rows.table for rows in registry.subjects[subject].rows)
+        locate = LakehouseLocateSubjectOperator(
+            task_id="locate", subject=subject, inlets=table_assets(registry, tables)
+        )
         approve = LakehouseErasureApprovalOperator(task_id="approve", subject=subject, located_by="locate")
         approved = {"subject": subject, "located_by": "locate", "approved_by": "approve"}
         # Two concurrent deletes would rewrite the same files, and one of the two would conflict.

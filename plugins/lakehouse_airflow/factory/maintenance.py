@@ -17,7 +17,7 @@ from functools import partial
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, TriggerRule
 
-from lakehouse_airflow.factory.settings import dag_arguments, dag_id_of, job_arguments, store_arguments
+from lakehouse_airflow.factory.settings import dag_arguments, dag_id_of, job_arguments, store_arguments, table_assets
 from lakehouse_airflow.operators.maintenance.maintain import LakehouseMaintainOperator
 from lakehouse_airflow.operators.maintenance.plan import LakehousePlanOperator
 from lakehouse_airflow.operators.maintenance.summary import LakehouseSummaryOperator
@@ -27,10 +27,10 @@ from lakehouse_lib.fleet.registry import DagShare, Registry, dag_shares
 def maintenance_dags(registry: Registry) -> Iterator[tuple[str, Callable[[], DAG]]]:
     """A DAG for each share of the fleet; the DAG of all other tables always exists."""
     for share in dag_shares(registry, registry.fleet()):
-        yield dag_id_of("maintenance", share), partial(_maintenance_dag, share)
+        yield dag_id_of("maintenance", share), partial(_maintenance_dag, registry, share)
 
 
-def _maintenance_dag(share: DagShare) -> DAG:
+def _maintenance_dag(registry: Registry, share: DagShare) -> DAG:
     settings = share.settings
     with DAG(
         dag_id_of("maintenance", share),
@@ -47,6 +47,7 @@ def _maintenance_dag(share: DagShare) -> DAG:
             tables=share.tables,
             only=dag.param("tables"),
             plan_only=dag.param("plan_only"),
+            inlets=table_assets(registry, share.tables),
             **store_arguments(settings),
         )
         maintained = LakehouseMaintainOperator.partial(

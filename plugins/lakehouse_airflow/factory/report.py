@@ -16,7 +16,7 @@ from functools import partial
 from airflow.sdk import DAG
 
 from lakehouse_airflow.assets import lakehouse_asset
-from lakehouse_airflow.factory.settings import RETRIES, TAG
+from lakehouse_airflow.factory.settings import RETRIES, TAG, table_assets
 from lakehouse_airflow.operators.report import LakehouseAggregateOperator, LakehouseReadCursorOperator
 from lakehouse_airflow.sensors import LakehouseTableVersionSensor
 from lakehouse_lib.fleet.registry import Registry, Report
@@ -28,13 +28,14 @@ _APP_ID = "lakehouse_report"
 def report_dags(registry: Registry) -> Iterator[tuple[str, Callable[[], DAG]]]:
     """The DAG of the report, if the registry has a report."""
     if registry.report is not None:
-        yield _APP_ID, partial(_report_dag, registry.report)
+        yield _APP_ID, partial(_report_dag, registry, registry.report)
 
 
-def _report_dag(report: Report) -> DAG:
+def _report_dag(registry: Registry, report: Report) -> DAG:
+    inputs = table_assets(registry, report.tables)
     with DAG(
         _APP_ID,
-        schedule=[lakehouse_asset(report.tables[0])],
+        schedule=inputs[:1],
         catchup=False,
         default_args=RETRIES,
         max_active_runs=1,
@@ -60,5 +61,7 @@ def _report_dag(report: Report) -> DAG:
             sql_file=report.sql,
             app_id=_APP_ID,
             app_version="{{ ti.xcom_pull('new_version')['version'] }}",
+            inlets=inputs,
+            outlets=[lakehouse_asset(report.output)],
         )
     return dag

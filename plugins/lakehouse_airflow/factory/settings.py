@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
-from lakehouse_lib.fleet.registry import DagSettings, DagShare
+from airflow.sdk import Asset
+
+from lakehouse_airflow.assets import lakehouse_asset
+from lakehouse_lib.fleet.registry import DagSettings, DagShare, Registry
 
 #: A retry helps after a lost race or a lost executor; an error in the input fails the task at once.
 RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
@@ -29,6 +33,11 @@ def dag_arguments(settings: DagSettings) -> dict[str, Any]:
         "dagrun_timeout": None if settings.timeout_minutes is None else timedelta(minutes=settings.timeout_minutes),
         "is_paused_upon_creation": settings.paused,
     }
+
+
+def table_assets(registry: Registry, tables: Iterable[str]) -> list[Asset]:
+    """The assets of registered tables, as inlets or outlets of a task."""
+    return [lakehouse_asset(registry.table(name).uri) for name in tables]
 
 
 def store_arguments(settings: DagSettings) -> dict[str, Any]:

@@ -111,9 +111,10 @@ class LakehousePublishOperator(BaseOperator):
         *,
         versions: Any,
         lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        outlets: Sequence[Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(outlets=[LAKEHOUSE_ALIAS], **kwargs)
+        super().__init__(outlets=[LAKEHOUSE_ALIAS, *(outlets or ())], **kwargs)
         self.versions = versions
         self.lakehouse_conn_id = lakehouse_conn_id
 
@@ -143,7 +144,7 @@ class LakehousePublishOperator(BaseOperator):
             self.log.warning("%s: no event, because its changes are unknown: %s", table, error)
         for table, (first, last) in published.items():
             context["outlet_events"][LAKEHOUSE_ALIAS].add(
-                lakehouse_asset(table), extra={"table": table, "from_version": first, "to_version": last}
+                lakehouse_asset(hook.uri(table)), extra={"table": table, "from_version": first, "to_version": last}
             )
             self.log.info("%s: versions %d to %d", table, first, last)
         return published

@@ -11,6 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow.sdk import BaseOperator
 from airflow.sdk.bases.xcom import BaseXCom
 
+from lakehouse_airflow.assets import describe_events
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.jobs.submission import JobSubmission
@@ -151,4 +152,5 @@ class LakehouseJobOperator(SubmitOperator):
                 require_registered(self.table)
         result = super().execute(context)
         self.made_version = made_version(self.table, result)
+        describe_events(context, self, self.table, LakehouseHook(self.lakehouse_conn_id).uri(self.table), result)
         return result

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from lakehouse_airflow.assets import describe_events
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.links import TableVersionLink, made_version
@@ -65,5 +66,7 @@ class LakehouseTableOperator(BaseOperator):
             hook = LakehouseHook(self.lakehouse_conn_id)
             result = self.run(hook)
         # Not the latest version, because other writers may have committed since.
-        self.made_version = made_version(self.table, result) if isinstance(result, Mapping) else None
+        if isinstance(result, Mapping):
+            self.made_version = made_version(self.table, result)
+            describe_events(context, self, self.table, hook.uri(self.table), result)
         return result
