@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import posixpath
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException, AirflowNotFoundException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowNotFoundException
 from airflow.sdk import BaseHook
 
 from lakehouse_airflow.connections.aws import aws_options
 from lakehouse_airflow.connections.extra import extra_of
 from lakehouse_airflow.connections.store_options import account_type, store_options
+from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.registry import is_configured, load_registry, registered
 
 if TYPE_CHECKING:
@@ -42,14 +44,6 @@ class LakehouseHook(BaseHook):
     def __init__(self, conn_id: str = default_conn_name, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.conn_id = conn_id
-
-    @classmethod
-    def get_ui_field_behaviour(cls) -> dict[str, Any]:
-        return {
-            "hidden_fields": ["schema", "login", "port"],
-            "relabeling": {"host": "Root folder or URI", "password": "Key (of lakehouse_ledger alone)"},
-            "placeholders": {"extra": '{"aws_conn_id": "aws_default", "store option": "value"}'},
-        }
 
     def get_conn(self) -> Connection | None:
         """The connection; None if it is the default one and not defined."""
@@ -108,16 +102,43 @@ class LakehouseHook(BaseHook):
         """
         if "://" in table or table.startswith("/"):
             return table
-        root = (self._own.host if self._own is not None else None) or self._extra.get("root")
+        root = self._root
         # No name of a registered table has a slash.
         entry = self._registry.find(table) if "/" not in table and is_configured() else None
         if entry is None and root and ".." not in table.split("/"):
-            return posixpath.join(str(root), table)
+            return posixpath.join(root, table)
         return self._registry.table(table).uri if entry is None else entry.uri
 
     @cached_property
     def _registry(self) -> Registry:
         return load_registry()
+
+    @property
+    def _root(self) -> str | None:
+        """The folder of tables that are not in the registry."""
+        root = (self._own.host if self._own is not None else None) or self._extra.get("root")
+        return str(root) if root else None
+
+    def test_connection(self) -> tuple[bool, str]:
+        """List the connection's folder, or the log of the first registered table. Returns success and a text."""
+        try:
+            with as_task_failure():
+                return True, self._listed()
+        except (AirflowException, AirflowNotFoundException) as error:
+            return False, str(error)
+
+    def _listed(self) -> str:
+        if self._root is None:
+            names = sorted(self._registry.tables) if is_configured() else []
+            if not names:
+                return "the connection is valid; nothing was listed, because there is no root folder and no registry"
+            version = self.version(names[0])
+            found = "no table is there yet" if version is None else f"its latest version is {version}"
+            return f"the log of {names[0]} at {self.uri(names[0])} can be listed; {found}"
+        if self._root.startswith("/") and not Path(self._root).is_dir():
+            raise AirflowFailException(f"the folder {self._root} does not exist on this machine")
+        count = len(self.store(self._root).folders())
+        return f"{self._root} can be listed; it has {count} folders"
 
     def store(self, table: str) -> ObjectStore:
         """The store of a table. Nothing is read from it."""
