@@ -24,6 +24,10 @@ from lakehouse_lib.command_options import (
 from lakehouse_lib.errors import InvalidArgumentError
 from spark_jobs.process.private_files import is_private, read_private
 
+#: Where the job puts its outcome and its pulse (``process.job_objects``), and the name of these objects.
+JOB_FOLDER = Parameter("job_folder", "location", "the folder of a store for the job's outcome; default: none")
+JOB_NAME = Parameter("job_name", "text", "the name of the job's objects in --job-folder")
+
 _COMMIT_METADATA = "commit_metadata_file"
 
 
@@ -31,7 +35,7 @@ class Arguments(argparse.ArgumentParser):
     """The parser of a job. It raises the job's errors.
 
     ``lakehouse_lib.command_options`` makes the options of the parameters. Every job also has the options
-    ``--storage-options-file`` and ``--commit-metadata-file``.
+    ``--storage-options-file``, ``--commit-metadata-file``, ``--job-folder`` and ``--job-name``.
     """
 
     def __init__(self, job: str, description: str, parameters: Sequence[Parameter]) -> None:
@@ -46,7 +50,7 @@ class Arguments(argparse.ArgumentParser):
             metavar="FILE",
             help="fields for the commitInfo of every commit of the job as JSON, such as who has started it",
         )
-        for parameter in parameters:
+        for parameter in (*parameters, JOB_FOLDER, JOB_NAME):
             add_parameter(self, parameter, read_text_file)
 
     def error(self, message: str) -> NoReturn:

@@ -16,14 +16,16 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lakehouse_lib.command_options import option
 from lakehouse_lib.errors import DeltaError, InvalidPredicateError
-from spark_jobs.command_line import Arguments
+from spark_jobs.command_line import JOB_FOLDER, Arguments
 from spark_jobs.process.parent import die_with_parent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakehouse_lib.catalogue.operation import TableOperation
+    from spark_jobs.process.job_objects import JobObjects
 
 Result = Mapping[str, Any]
 #: A function that checks the arguments without Spark. It returns the part of the job that needs Spark, or the result if
@@ -45,6 +47,8 @@ class FailedAfterWork(Exception):
 def run_job(arguments: Arguments, prepare: Prepare, argv: Sequence[str] | None = None) -> int:
     """Run a job and print its line: ``{"lakehouse": "result" | "error", "job": ...}``.
 
+    With ``--job-folder``, the line is also an object in this folder (``process.job_objects``).
+
     Returns:
         The exit code, 0 or 1. The traceback of an error that is not a DeltaError is printed on standard error.
     """
@@ -55,13 +59,17 @@ def run_job(arguments: Arguments, prepare: Prepare, argv: Sequence[str] | None =
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("lakehouse_lib.progress").setLevel(logging.INFO)
     # Libraries may print, but standard output must have only the line.
+    objects: JobObjects | None = None
     with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as stack:
         try:
+            objects = _job_objects(arguments.job, sys.argv[1:] if argv is None else argv)
             # --help prints to the real standard output and exits here.
             with contextlib.redirect_stdout(sys.__stdout__):
                 parsed = arguments.parse_args(argv)
             from lakehouse_lib import commit_metadata  # after --help, because it imports pyarrow
 
+            if objects is not None:
+                stack.enter_context(objects.beating())
             stack.enter_context(commit_metadata(parsed.commit_metadata))
             todo = prepare(parsed)
             result = todo(stack.enter_context(_session(arguments.job))) if callable(todo) else todo
@@ -73,6 +81,8 @@ def run_job(arguments: Arguments, prepare: Prepare, argv: Sequence[str] | None =
         except Exception as error:
             traceback.print_exc()
             line = _error_line(arguments.job, error)
+        if objects is not None:
+            objects.put_outcome(line)
     # JSON in ASCII, because standard output may not support all characters of names and paths.
     print(json.dumps(line), flush=True)  # noqa: T201
     return 0 if line["lakehouse"] == "result" else 1
@@ -124,6 +134,18 @@ def _session(job: str) -> contextlib.AbstractContextManager[SparkSession]:
     from lakehouse_lib.engine.spark.session import spark_session
 
     return spark_session(f"lakehouse-{job}")
+
+
+def _job_objects(job: str, argv: Sequence[str]) -> JobObjects | None:
+    """The objects of the job, before all of its arguments are parsed, so that errors of the others have an outcome."""
+    if not any(argument.startswith(option(JOB_FOLDER.name)) for argument in argv):
+        return None
+    from lakehouse_lib.store import open_store
+    from spark_jobs.process.job_objects import JobObjects
+
+    options, _ = Arguments(job, "", ()).parse_known_args(argv)
+    store = open_store(options.job_folder, options.storage_options.get(options.job_folder))
+    return JobObjects(store, options.job_name or "")
 
 
 def _error_line(job: str, error: Exception) -> dict[str, Any]:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
+#: The folder in a table's folder for the outcomes of jobs. Its objects are not files of the table.
+JOBS_FOLDER = "_jobs"
+
 
 @dataclass(frozen=True)
 class OperationResult:

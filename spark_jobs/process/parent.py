@@ -2,10 +2,13 @@
 
 As a program, it sets its parent death signal and then executes another program::
 
-    python -I -S parent.py PARENT_PID PROGRAM [ARGUMENT ...]
+    python -I -S parent.py PARENT_PID GATE PROGRAM [ARGUMENT ...]
 
 The setting survives ``exec``, but not ``fork``. spark-submit becomes a JVM by ``exec``, so the JVM dies with the task.
 The JVM starts the driver's Python, which makes its own setting and dies with the JVM.
+
+With a GATE, the number of a pipe's descriptor, the program waits for a byte in the pipe and then outlives its parent.
+If the parent dies before, the program is not executed. ``-`` is no gate.
 """
 
 from __future__ import annotations
@@ -43,9 +46,14 @@ def dying_with_parent() -> Iterator[None]:
         _prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(before.value))
 
 
-def tied_to_this_process(command: Sequence[str]) -> list[str]:
-    """The command line that runs ``command`` so that it is killed as soon as the thread that started it ends."""
-    return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
+def tied_to_this_process(command: Sequence[str], gate: int | None = None) -> list[str]:
+    """The command line that runs ``command`` so that it is killed as soon as the thread that started it ends.
+
+    Args:
+        gate: the reading end of a pipe that the command inherits. It is not executed before this process writes a byte
+            into the pipe, and nothing kills it afterwards. None: it is executed at once.
+    """
+    return [sys.executable, "-I", "-S", __file__, str(os.getpid()), "-" if gate is None else str(gate), *command]
 
 
 def _prctl(option: int, argument: object) -> None:
@@ -54,10 +62,16 @@ def _prctl(option: int, argument: object) -> None:
         raise OSError(ctypes.get_errno(), "prctl failed")
 
 
-def _become(parent: int, command: Sequence[str]) -> None:
+def _become(parent: int, gate: str, command: Sequence[str]) -> None:
     die_with_parent()
-    if os.getppid() != parent:  # the parent died before the setting took effect
+    is_orphan = os.getppid() != parent  # the parent died before the setting took effect
+    if gate != "-":
+        is_orphan = is_orphan or os.read(int(gate), 1) == b""
+        os.close(int(gate))
+    if is_orphan:
         sys.exit(f"{command[0]} is not started, because the parent process is gone")
+    if gate != "-":
+        _prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(0))
     try:
         os.execvp(command[0], command)  # noqa: S606 - a list, and no shell
     except OSError as error:
@@ -65,4 +79,4 @@ def _become(parent: int, command: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    _become(int(sys.argv[1]), sys.argv[2:])
+    _become(int(sys.argv[1]), sys.argv[2], sys.argv[3:])

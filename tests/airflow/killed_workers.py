@@ -36,7 +36,12 @@ from airflow.sdk import DAG
 from lakehouse_airflow.operators.change_rows import LakehouseDeleteRowsOperator
 
 with DAG("killed"):
-    LakehouseDeleteRowsOperator(task_id="delete", table=os.environ["TABLE"], predicate=os.environ["PREDICATE"])
+    LakehouseDeleteRowsOperator(
+        task_id="delete",
+        table=os.environ["TABLE"],
+        predicate=os.environ["PREDICATE"],
+        durable=os.environ["DURABLE"] == "1",
+    )
 """
 
 _WORKER = """
@@ -112,9 +117,13 @@ MOMENTS = (
 
 
 class Scene:
-    """A table of people in S3, and the folders in which its jobs may leave files."""
+    """A table of people in S3, and the folders in which its jobs may leave files.
 
-    def __init__(self, folder: Path, s3: S3Server) -> None:
+    Args:
+        durable: whether the job outlives its worker.
+    """
+
+    def __init__(self, folder: Path, s3: S3Server, *, durable: bool = False) -> None:
         self.folder, self._copy = folder / "left", folder / "copy"
         self.s3 = s3
         self.uri = f"s3://lake/{folder.name}"
@@ -131,6 +140,7 @@ class Scene:
             "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
             "AIRFLOW_CONN_LAKEHOUSE_DEFAULT": json.dumps(connection),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(spark),
+            "DURABLE": str(int(durable)),
             "PREDICATE": f"name = '{PERSON}'",
             "SCENE": str(folder),
             "SPARK_CONF_DIR": str(conf),
@@ -149,6 +159,8 @@ class Scene:
 
     def kill_at(self, moment: Moment) -> None:
         """Start a worker, kill it at that moment, and wait until none of its processes is left.
+
+        A durable job goes on for a while.
 
         Raises:
             AssertionError: the moment did not come, or a process is still alive.

@@ -18,12 +18,28 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lakehouse_airflow.failures import failure
+from lakehouse_airflow.jobs.job_folder import JobFolder
 from lakehouse_airflow.jobs.submission import JobSubmission
 from lakehouse_airflow.operators.ingest import LakehouseIngestOperator
 from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
 from lakehouse_airflow.operators.report import LakehouseAggregateOperator
 from lakehouse_airflow.operators.statistics import LakehouseComputeStatisticsOperator
 from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
+
+#: The beginning of a script that replaces spark-submit: ``end`` puts the job's outcome.
+PRELUDE = """
+import json, os, sys, time
+def end(line):
+    options = dict(word[2:].split("=", 1) for word in sys.argv if word.startswith("--job-"))
+    os.makedirs(options["job-folder"], exist_ok=True)
+    path = os.path.join(options["job-folder"], options["job-name"] + ".outcome.json")
+    open(path, "w").write(json.dumps({"job": "compact"} | line))
+"""
+
+
+@pytest.fixture(autouse=True)
+def jobs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JOBS", str(tmp_path / "jobs"))
 
 
 @pytest.fixture
@@ -34,7 +50,7 @@ def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark_connecti
         folder = tmp_path / "bin"
         folder.mkdir(exist_ok=True)
         script = folder / "spark-submit"
-        script.write_text(f"#!{sys.executable}\nimport json, os, sys, time\n{code}\n")
+        script.write_text(f"#!{sys.executable}\n{PRELUDE}\n{code}\n")
         script.chmod(0o755)
         monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
 
@@ -42,13 +58,14 @@ def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark_connecti
 
 
 def submission(**options: Any) -> JobSubmission:
-    return JobSubmission("compact", ["--table", "t"], conn_id="spark_default", **options)
+    folder = JobFolder(os.environ["JOBS"], None, "airflow:upkeep:manual__1:t:-1")
+    return JobSubmission("compact", ["--table", "t"], folder=folder, conn_id="spark_default", **options)
 
 
 def test_a_missing_connection_is_said_and_yarn_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT", raising=False)
     with pytest.raises(AirflowFailException, match=r"'nothing_here' is not defined.*local\[\*\]"):
-        JobSubmission("compact", [], conn_id="nothing_here")
+        JobSubmission("compact", [], folder=JobFolder("jobs", None, None), conn_id="nothing_here")
 
 
 def test_cluster_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,11 +102,11 @@ def test_the_providers_own_names_of_spark_submit_are_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
     script = tmp_path / name
-    script.write_text('#!/bin/sh\necho \'{"lakehouse": "result", "version": 1}\'\n')
+    script.write_text(f"#!{sys.executable}\n{PRELUDE}\nend({{'lakehouse': 'result', 'version': 1}})\n")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     with_extra(monkeypatch, **{"spark-binary": name})
-    assert submission().run() == {"version": 1}
+    assert submission().run() == {"job": "compact", "version": 1}
 
 
 @pytest.mark.parametrize(("key", "value"), [("spark-home", "/opt/theirs"), ("keytab", "aHVudGVyMg==")])
@@ -130,28 +147,28 @@ def test_a_torn_extra_is_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> 
         submission()
 
 
-def test_the_result_line_is_found_among_sparks_own_output(spark_submit: Any) -> None:
+def test_the_outcome_is_the_object_and_not_the_output(spark_submit: Any, tmp_path: Path) -> None:
     spark_submit(
         """
-print("26/11/21 WARN Utils: something", file=sys.stderr, flush=True)
-print('a log line without an end {"lakehouse": "result", "job": "compact", "version": 7}', flush=True)
-print("26/11/21 WARN ShutdownHookManager: late", flush=True)
+end({"lakehouse": "result", "version": 7})
+print('{"lakehouse": "result", "job": "compact", "version": 8}', flush=True)
 """
     )
     assert submission().run() == {"job": "compact", "version": 7}
+    assert list((tmp_path / "jobs").iterdir()) == []
 
 
 def test_it_runs_this_python_on_this_machines_own_address(spark_submit: Any) -> None:
     spark_submit(
         """
-print(json.dumps({"lakehouse": "result", "argv": sys.argv[1:], "python": os.environ["PYSPARK_PYTHON"],
-                  "driver": os.environ["PYSPARK_DRIVER_PYTHON"]}))
+end({"lakehouse": "result", "argv": sys.argv[1:], "python": os.environ["PYSPARK_PYTHON"],
+     "driver": os.environ["PYSPARK_DRIVER_PYTHON"]})
 """
     )
     result = submission(driver_memory="1g", conf={"spark.x": "y"}).run()
     assert result["python"] == result["driver"] == sys.executable
-    assert result["argv"][-2:] == ["--table", "t"]
-    assert result["argv"][-3].endswith("/spark_jobs/compact.py")
+    assert result["argv"][-4:-2] == ["--table", "t"]
+    assert result["argv"][-5].endswith("/spark_jobs/compact.py")
     line = " ".join(result["argv"])
     for part in ("--master local[2]", "--conf spark.driver.host=127.0.0.1", "--conf spark.x=y", "--driver-memory 1g"):
         assert part in line
@@ -170,7 +187,7 @@ def test_this_pythons_own_spark_is_told_where_it_is(monkeypatch: pytest.MonkeyPa
 
 def test_another_spark_is_not_told_where_ours_is(spark_submit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_HOME", raising=False)
-    spark_submit('print(json.dumps({"lakehouse": "result", "home": os.environ.get("SPARK_HOME")}))')
+    spark_submit('end({"lakehouse": "result", "home": os.environ.get("SPARK_HOME")})')
     assert submission().run()["home"] is None
 
 
@@ -188,7 +205,7 @@ def test_another_spark_is_not_told_where_ours_is(spark_submit: Any, monkeypatch:
 )
 def test_the_jobs_error_is_the_tasks_error(spark_submit: Any, kind: str, expected: type[Exception]) -> None:
     line = {"lakehouse": "error", "job": "compact", "type": kind, "message": "the message, with “quotes” and 'more'"}
-    spark_submit(f"print({json.dumps(line)!r}); sys.exit(1)")
+    spark_submit(f"end({line!r}); sys.exit(1)")
     with pytest.raises(expected) as error:
         submission().run()
     assert type(error.value) is expected
@@ -200,11 +217,12 @@ def test_the_jobs_error_is_the_tasks_error(spark_submit: Any, kind: str, expecte
 def test_what_was_done_before_failing_is_kept(spark_submit: Any, registry_file: Path) -> None:
     line = {
         "lakehouse": "error",
+        "job": "ingest",
         "type": "SourceRefusedError",
         "message": "orders.csv has no column o_custkey",
         "result": {"files": 3},
     }
-    spark_submit(f"print({json.dumps(line)!r}); sys.exit(1)")
+    spark_submit(f"end({line!r}); sys.exit(1)")
     pushed = {}
 
     class TaskInstance:
@@ -227,7 +245,7 @@ def test_spark_dying_without_a_word_shows_the_end_of_its_output(spark_submit: An
 
 def test_a_job_that_says_nothing_has_not_succeeded(spark_submit: Any) -> None:
     spark_submit("print('done')")
-    with pytest.raises(AirflowException, match="without a result line"):
+    with pytest.raises(AirflowException, match="without an outcome"):
         submission().run()
 
 
@@ -305,7 +323,7 @@ def test_output_that_is_no_text_stops_nothing(spark_submit: Any) -> None:
     spark_submit(
         r"""
 os.write(1, b"a file \xe9\xff\n")
-print(json.dumps({"lakehouse": "result", "job": "compact", "version": 3}))
+end({"lakehouse": "result", "version": 3})
 """
     )
     assert submission().run()["version"] == 3

@@ -124,6 +124,8 @@ def test_a_job_reads_what_an_operator_writes(name: str) -> None:
         **values,
         "storage_options": {},
         "commit_metadata": {},
+        "job_folder": None,
+        "job_name": None,
     }
     required = {parameter.name: value_of(parameter) for parameter in parameters if parameter.required}
     defaults = {parameter.name: parameter.default for parameter in parameters} | required
@@ -132,6 +134,8 @@ def test_a_job_reads_what_an_operator_writes(name: str) -> None:
             **defaults,
             "storage_options": {},
             "commit_metadata": {},
+            "job_folder": None,
+            "job_name": None,
         }
     for parameter in required:
         with pytest.raises(InvalidArgumentError, match="required"):

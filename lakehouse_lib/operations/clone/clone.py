@@ -26,7 +26,7 @@ from lakehouse_lib.log import clock, latest_version
 from lakehouse_lib.operations.clone.records import put_record
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.operations.missing_files import missing_files_error, unavailable
-from lakehouse_lib.operations.results import ChangeResult
+from lakehouse_lib.operations.results import JOBS_FOLDER, ChangeResult
 from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.operations.write.create import table_exists
 from lakehouse_lib.protocol import deletion_vector, file_paths
@@ -177,7 +177,8 @@ def _put_record(snapshot: Snapshot, files: pa.Table, target: ObjectStore) -> lis
 def _check_target(target: ObjectStore) -> None:
     if latest_version(target) is not None:
         raise _exists(target)
-    stored = next(iter(target.walk()), None)
+    # The job of a clone has its own objects there already.
+    stored = next((meta for meta in target.walk() if not meta.path.startswith(f"{JOBS_FOLDER}/")), None)
     if stored is not None:
         raise _refusal(f"the target has the file {stored.path}; expected an empty folder", target, "Use another folder")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +18,12 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 import spark_jobs
 from lakehouse_airflow.connections.extra import extra_of
 from lakehouse_airflow.failures import failure
+from lakehouse_airflow.jobs.job_folder import Handle, JobFolder, digest
+from lakehouse_airflow.jobs.machine import start_time, this_machine
 from lakehouse_airflow.jobs.supervisor import dying_with_supervisor
+from lakehouse_lib.errors import DeltaError
+from spark_jobs.command_line import JOB_FOLDER, JOB_NAME, command_line
+from spark_jobs.process.job_objects import PULSE_SECONDS, JobObjects
 from spark_jobs.process.parent import tied_to_this_process
 from spark_jobs.process.private_files import in_memory, private_path
 
@@ -34,22 +39,27 @@ except ModuleNotFoundError as error:
         "pip install --no-deps apache-airflow-providers-apache-spark"
     ) from error
 
-_MARK = '{"lakehouse":'
+#: Seconds between two looks at the process of an earlier try's job.
+_POLL_SECONDS = 1.0
+#: A job on another machine is dead if its pulse has not changed for so long, or has not begun.
+_SECONDS_WITHOUT_PULSE, _SECONDS_TO_BEGIN = 90.0, 600.0
 
 #: Properties of a local driver, so that no other machine can connect to the driver.
 _LOCAL_CONF = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
 
 
 class JobSubmission(SparkSubmitHook):
-    """A single run of a job.
-
-    The job's last line on standard output is a JSON object, its result or its error (docs/architecture-platform.md).
+    """The job of a task: submitted once, and found again by the next try if its worker has died.
 
     Args:
         job: the module's name in ``spark_jobs``.
         arguments: the job's command line. It is logged, so it must hold no secret.
+        folder: the folder of the task's jobs, where the job puts its outcome.
+        durable: the job outlives its task if the task's process or its supervisor is killed. False: the kernel kills
+            the job, too.
         private_files: the texts of private files, by the option that names the file. They are in memory only.
-        conn_id: a Spark connection with deploy mode ``client``, because the result is read from the driver's output.
+        conn_id: a Spark connection with deploy mode ``client``, because the driver reads private files from the memory
+            of this machine.
         conf: Spark properties.
         driver_memory: such as ``2g``; default: Spark's.
 
@@ -63,6 +73,8 @@ class JobSubmission(SparkSubmitHook):
         job: str,
         arguments: Sequence[str],
         *,
+        folder: JobFolder,
+        durable: bool = True,
         private_files: Mapping[str, str] | None = None,
         conn_id: str,
         conf: dict[str, str] | None = None,
@@ -80,11 +92,13 @@ class JobSubmission(SparkSubmitHook):
         _check_kinds(conn_id, connection.extra_dejson)
         local = (connection.host or "").startswith("local")
         spark_submit = _spark_submit(extra.get("spark-binary", DEFAULT_SPARK_BINARY))
+        submission_name = folder.new_name()
         super().__init__(
             conn_id=conn_id,
             name=f"lakehouse-{job}",
             application_args=[
                 *arguments,
+                *command_line((JOB_FOLDER, JOB_NAME), {"job_folder": folder.location, "job_name": submission_name}),
                 *(word for option in private_files or {} for word in (option, private_path(option.lstrip("-")))),
             ],
             conf={"spark.ui.showConsoleProgress": "false", **(_LOCAL_CONF if local else {}), **(conf or {})},
@@ -97,44 +111,116 @@ class JobSubmission(SparkSubmitHook):
             spark_binary=spark_submit,
         )
         self._job = job
+        self._command = digest(job, arguments)
+        self._folder = folder
+        self._durable = durable
+        self._submission_name = submission_name
         self._private_files = {option.lstrip("-"): text for option, text in (private_files or {}).items()}
+        self._gate: int | None = None
+        self._earlier: Handle | None = None
         self._outcome: dict[str, Any] | None = None
         self._is_killed = False
 
     def run(self) -> dict[str, Any]:
-        """Run the job to its end and return its result.
-
-        The kernel kills the job when this process dies. If Airflow supervises the task, it also kills the job when the
-        supervisor dies.
+        """Run the job to its end, or wait for the end of the job of an earlier try, and return its result.
 
         Raises:
             AirflowFailException: the job's error, if a retry cannot help (``failures.failure``).
-            AirflowException: any other error of the job; Spark ended without a result; or the task was killed before
+            AirflowException: any other error of the job; Spark ended without an outcome; or the task was killed before
                 the job started.
+            DeltaError: the store of the folder fails.
         """
-        if self._is_killed:
-            raise AirflowException(f"the job {self._job} was not started, because its task was killed")
-        application = Path(spark_jobs.__path__[0], f"{self._job}.py")
-        submit_error: AirflowException | None = None
+        self._check_not_killed()
+        with dying_with_supervisor():
+            earlier = self._folder.handle() if self._durable else None
+            if earlier is not None and self._wait(earlier):
+                return self._result_of(earlier.name)
+            submit_error = self._submit()
         try:
-            with dying_with_supervisor(), in_memory(self._private_files) as memory:
+            self._read_outcome(self._submission_name)
+            if self._outcome is None and submit_error is not None:
+                raise submit_error
+        except AirflowException:
+            self._folder.forget(self._submission_name)
+            raise
+        return self._result_of(self._submission_name)
+
+    def _result_of(self, name: str) -> dict[str, Any]:
+        """The result in the outcome that was read, or the error in it."""
+        outcome = self._outcome
+        self._folder.forget(name)
+        if outcome is None:
+            raise AirflowException(f"the job {self._job} ended without an outcome")
+        if outcome["lakehouse"] == "error":
+            raise failure(outcome["type"], outcome["message"])
+        return {key: value for key, value in outcome.items() if key != "lakehouse"}
+
+    def _read_outcome(self, name: str) -> None:
+        try:
+            self._outcome = self._folder.objects(name).outcome(self._job)
+        except ValueError as error:
+            self._folder.forget(name)
+            raise AirflowException(f"the outcome of the job {self._job} cannot be used: {error}") from None
+
+    def _submit(self) -> AirflowException | None:
+        """Run the job to its end. Returns the error of spark-submit."""
+        self._folder.delete_old()
+        application = Path(spark_jobs.__path__[0], f"{self._job}.py")
+        reading, self._gate = os.pipe() if self._durable else (None, None)
+        self._reading = reading
+        try:
+            with in_memory(self._private_files) as memory:
                 # The output of Spark and its libraries may not be UTF-8.
-                self.submit(str(application), stdin=memory, start_new_session=True, encoding="utf-8", errors="replace")
+                self.submit(
+                    str(application),
+                    stdin=memory,
+                    start_new_session=True,
+                    encoding="utf-8",
+                    errors="replace",
+                    pass_fds=() if reading is None else (reading,),
+                )
         except AirflowException as error:
-            submit_error = error
+            return error
         finally:
             self._kill()  # a timeout of the task is an exception here, and the job would still run
+            for descriptor in (reading, self._gate):
+                if descriptor is not None:
+                    os.close(descriptor)
             if self._submit_sp is not None and self._submit_sp.stdout is not None:
                 self._submit_sp.wait()
                 self._submit_sp.stdout.close()
-        outcome = self._outcome or {}
-        if outcome.get("lakehouse") == "error":
-            raise failure(outcome["type"], outcome["message"])
-        if submit_error is not None:
-            raise submit_error
-        if outcome.get("lakehouse") != "result":
-            raise AirflowException(f"the job {self._job} ended without a result line on its standard output")
-        return {key: value for key, value in outcome.items() if key != "lakehouse"}
+        return None
+
+    def _wait(self, earlier: Handle) -> bool:
+        """Wait for the job of an earlier try. False: it ended without an outcome, so it has to be submitted again."""
+        self._earlier = earlier
+        objects = self._folder.objects(earlier.name)
+        if earlier.command != self._command:
+            self.log.info("the job %s of an earlier try has other arguments; it is cancelled", earlier.name)
+            self._kill_earlier()
+            return False
+        self.log.info(
+            "an earlier try has submitted the job %s (process %d of %s); this try waits for it",
+            *(earlier.name, earlier.process, "this machine" if earlier.is_here else "another machine"),
+        )
+        lives = earlier.lives if earlier.is_here else _Pulse(objects).lives
+        try:
+            self._read_outcome(earlier.name)
+            while self._outcome is None and lives():
+                self._check_not_killed()
+                time.sleep(_POLL_SECONDS)
+            self._check_not_killed()
+            self._read_outcome(earlier.name)
+        except DeltaError:
+            raise  # the next try waits again
+        except BaseException:  # such as a timeout of the task
+            self._kill_earlier()
+            raise
+        if self._outcome is None:
+            self.log.info("the job %s has died; it is submitted again", earlier.name)
+            objects.stop()  # if it is only out of reach, it commits nothing from now on
+        self._earlier = None
+        return self._outcome is not None
 
     @property
     def done_before_failing(self) -> dict[str, Any] | None:
@@ -149,29 +235,67 @@ class JobSubmission(SparkSubmitHook):
         """
         self._is_killed = True
         self._kill()
+        self._kill_earlier()
         super().on_kill()
+
+    def _check_not_killed(self) -> None:
+        if self._is_killed:
+            raise AirflowException(f"the job {self._job} was not started, because its task was killed")
 
     def _kill(self) -> None:
         if self._submit_sp is not None and self._submit_sp.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._submit_sp.pid, signal.SIGKILL)
 
+    def _kill_earlier(self) -> None:
+        """End the job of the earlier try: at once on this machine, else at its next pulse."""
+        if self._earlier is None:
+            return
+        if self._earlier.is_here:
+            self._earlier.kill()
+        with suppress(DeltaError):
+            self._folder.objects(self._earlier.name).stop()
+
     def _get_spark_binary_path(self) -> list[str]:
-        return tied_to_this_process(super()._get_spark_binary_path())
+        return tied_to_this_process(super()._get_spark_binary_path(), self._reading)
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
         if self._is_killed:  # on_kill was called before the process id was known
             self._kill()
-        super()._process_spark_submit_log(self._keep_outcome(itr))
+        elif self._gate is not None:
+            self._open_gate(self._submit_sp.pid)
+        super()._process_spark_submit_log(itr)
 
-    def _keep_outcome(self, lines: Iterator[str]) -> Iterator[str]:
-        for line in lines:
-            # Standard error uses the same pipe, so its text may be on the same line.
-            start = line.find(_MARK)
-            if start >= 0:
-                with suppress(json.JSONDecodeError):
-                    self._outcome, _ = json.JSONDecoder().raw_decode(line, start)
-            yield line
+    def _open_gate(self, process: int) -> None:
+        """Let the job begin, after its handle is in the store: no job outlives its task without a handle."""
+        started = start_time(process)
+        if started is None:
+            return  # it has ended; its output says why
+        self._folder.put_handle(Handle(self._submission_name, self._command, this_machine(), process, started))
+        os.write(self._gate, b"1")
+
+
+class _Pulse:
+    """Whether a job of another machine runs, by the changes of its pulse. Clocks are not compared."""
+
+    def __init__(self, objects: JobObjects) -> None:
+        self._objects = objects
+        self._last = objects.pulse()
+        # A job that has not begun may still fetch its packages.
+        self._seconds = _SECONDS_WITHOUT_PULSE if self._last else _SECONDS_TO_BEGIN
+        self._change = self._look = time.monotonic()
+
+    def lives(self) -> bool:
+        now = time.monotonic()
+        if now - self._look < PULSE_SECONDS:
+            return True
+        self._look = now
+        pulse = self._objects.pulse()
+        if pulse is None and self._last is not None:
+            return False  # a job deletes its pulse when it ends
+        if pulse != self._last:
+            self._last, self._change, self._seconds = pulse, now, _SECONDS_WITHOUT_PULSE
+        return now - self._change < self._seconds
 
 
 def _check_extra(conn_id: str, extra: Mapping[str, Any]) -> None:
@@ -186,7 +310,7 @@ def _check_extra(conn_id: str, extra: Mapping[str, Any]) -> None:
     if extra.get("deploy-mode", "client") != "client":
         raise AirflowFailException(
             f"the Spark connection {conn_id!r} has deploy-mode {extra['deploy-mode']!r}; expected client, because the "
-            "job's result is read from the driver's output"
+            "driver reads secrets from the memory of the task's machine"
         )
     binary = extra.get("spark-binary", DEFAULT_SPARK_BINARY)
     if binary not in ALLOWED_SPARK_BINARIES:

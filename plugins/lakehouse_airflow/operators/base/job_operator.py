@@ -14,13 +14,15 @@ from airflow.sdk.bases.xcom import BaseXCom
 from lakehouse_airflow.assets import describe_events
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.jobs.job_folder import JobFolder
 from lakehouse_airflow.jobs.submission import JobSubmission
 from lakehouse_airflow.links import TableVersionLink, made_version
-from lakehouse_airflow.registry import require_registered
+from lakehouse_airflow.registry import is_configured, load_registry, require_registered
 from lakehouse_airflow.task_metadata import task_application, task_metadata
 from lakehouse_lib.catalogue import APP_TRANSACTION
 from lakehouse_lib.catalogue.operation import Parameter
 from spark_jobs.command_line import command_line, file_option
+from spark_jobs.process.job_objects import JOBS_FOLDER
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -36,6 +38,7 @@ class SubmitOperator(BaseOperator):
         spark_conn_id: Spark connection with deploy mode ``client``.
         spark_conf: Spark properties of this job.
         driver_memory: such as ``2g``.
+        durable: if the worker dies, the job goes on, and the next try waits for it. False: it dies with its worker.
 
     Raises:
         AirflowFailException: an error that a retry cannot help; the text is the library's.
@@ -53,6 +56,7 @@ class SubmitOperator(BaseOperator):
         spark_conn_id: str = "spark_default",
         spark_conf: dict[str, str] | None = None,
         driver_memory: str | None = None,
+        durable: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -60,6 +64,7 @@ class SubmitOperator(BaseOperator):
         self.spark_conn_id = spark_conn_id
         self.spark_conf = spark_conf
         self.driver_memory = driver_memory
+        self.durable = durable
         self._submission: JobSubmission | None = None
         self._is_killed = False
 
@@ -87,12 +92,23 @@ class SubmitOperator(BaseOperator):
         """The storage options of each location that the job opens."""
         return {location: hook.storage_options(location) for location in self.locations(hook)}
 
+    def job_folder(self, hook: LakehouseHook) -> str:
+        """The location of the outcomes of jobs: ``jobs`` beside the registry's records, else ``_jobs`` in a table."""
+        records = load_registry().records if is_configured() else None
+        return f"{self.changed_table(hook)}/{JOBS_FOLDER}" if records is None else f"{records.rstrip('/')}/jobs"
+
+    def changed_table(self, hook: LakehouseHook) -> str:
+        """The location of the table that the job changes, or of one of them."""
+        return self.locations(hook)[0].rstrip("/")
+
     def execute(self, context: Context) -> dict[str, Any]:
         with as_task_failure():
             hook = LakehouseHook(self.lakehouse_conn_id)
             arguments = [*self.arguments(hook), *self._app_transaction(context)]
             files = self.private_files(hook)
             options = self.storage_options(hook)
+            location = self.job_folder(hook)
+            options[location] = hook.storage_options(location)
             if any(options.values()):
                 files["storage_options_file"] = json.dumps(options)
             files["commit_metadata_file"] = json.dumps(task_metadata(context))
@@ -100,6 +116,8 @@ class SubmitOperator(BaseOperator):
             self._submission = JobSubmission(
                 self.job,
                 arguments,
+                folder=JobFolder(location, options[location], task_application(context)),
+                durable=self.durable,
                 private_files=private_files,
                 conn_id=self.spark_conn_id,
                 conf=self.spark_conf,

@@ -48,6 +48,9 @@ class LakehouseCloneOperator(LakehouseJobOperator):
     def locations(self, hook: LakehouseHook) -> list[str]:
         return [*super().locations(hook), hook.uri(self.target)]
 
+    def changed_table(self, hook: LakehouseHook) -> str:
+        return hook.uri(self.target).rstrip("/")
+
     def execute(self, context: Context) -> dict[str, Any]:
         result = super().execute(context)
         self.made_version = made_version(self.target, result)

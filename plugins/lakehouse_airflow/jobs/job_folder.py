@@ -1,0 +1,136 @@
+"""The folder in a store where a task's jobs have their objects, and the handle by which a later try finds the job."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from airflow.providers.common.compat.sdk import AirflowException
+
+from lakehouse_airflow.jobs.machine import kill_group, start_time, this_machine
+from spark_jobs.process.job_objects import JobObjects, delete_old
+
+if TYPE_CHECKING:
+    from lakehouse_lib.store import ObjectStore
+
+
+@dataclass(frozen=True)
+class Handle:
+    """Where a job of a task runs.
+
+    Attributes:
+        name: the name of its objects.
+        command: a digest of its command line; a try with another command line does not wait for it.
+        machine, process, started: its process (``machine``); it leads a process group.
+    """
+
+    name: str
+    command: str
+    machine: str
+    process: int
+    started: int
+
+    def __post_init__(self) -> None:
+        texts, numbers = (self.name, self.command, self.machine), (self.process, self.started)
+        if not all(isinstance(text, str) for text in texts) or not all(type(number) is int for number in numbers):
+            raise TypeError("a field of the handle has the wrong type")
+        if self.process <= 1:
+            raise ValueError("the handle has no process of a job")
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the job was started on this machine."""
+        return self.machine == this_machine()
+
+    def lives(self) -> bool:
+        """Whether the process of a job of this machine has not ended."""
+        return start_time(self.process) == self.started
+
+    def kill(self) -> None:
+        """Kill the process of a job of this machine."""
+        kill_group(self.process, self.started)
+
+
+class JobFolder:
+    """The folder of the jobs of one task.
+
+    The handle is in the store and not in Airflow's task state, because users may edit task states, and Airflow 3.1 and
+    3.2 have none.
+
+    Args:
+        location: a location in a store. Jobs of other tasks may use it, too.
+        options: the options of the store.
+        task: the id of the task in its run (``task_application``); None: no other try finds the job.
+    """
+
+    def __init__(self, location: str, options: Mapping[str, str] | None, task: str | None) -> None:
+        self.location = location
+        self._options = options
+        self._task = hashlib.sha256((task or uuid.uuid4().hex).encode()).hexdigest()[:32]
+        self._handle = f"{self._task}.handle.json"
+        self._bytes: bytes | None = None
+
+    def store(self) -> ObjectStore:
+        from lakehouse_lib.store import open_store
+
+        return open_store(self.location, None if self._options is None else dict(self._options))
+
+    def objects(self, name: str) -> JobObjects:
+        """The objects of a submission."""
+        return JobObjects(self.store(), name)
+
+    def new_name(self) -> str:
+        """The name of another submission of the task."""
+        return f"{self._task}-{uuid.uuid4().hex[:12]}"
+
+    def handle(self) -> Handle | None:
+        """The handle of the task's last submission; None without one."""
+        from lakehouse_lib.errors import ObjectNotFoundError
+
+        self._bytes = None
+        try:
+            self._bytes = self.store().read(self._handle)
+            return Handle(**json.loads(self._bytes))
+        except ObjectNotFoundError:
+            return None
+        except (TypeError, ValueError):  # of another release; it is replaced
+            return None
+
+    def put_handle(self, handle: Handle) -> None:
+        """Replace the handle that ``handle`` has returned.
+
+        Raises:
+            AirflowException: another try of the task has replaced it.
+        """
+        body = json.dumps(asdict(handle)).encode()
+        store = self.store()
+        if not store.put_if_match(self._handle, body, self._bytes) and store.read(self._handle) != body:
+            raise AirflowException("another try of this task has started its job, so this try starts none")
+        self._bytes = body
+
+    def forget(self, name: str) -> None:
+        """Delete the objects of a job that has ended and, if it is the task's last one, the handle."""
+        from lakehouse_lib.errors import DeltaError
+
+        with suppress(DeltaError):  # deleted after RETENTION_DAYS
+            self.objects(name).delete()
+            handle = self.handle()
+            if handle is not None and handle.name == name:
+                self.store().delete_many([self._handle])
+
+    def delete_old(self) -> None:
+        """Delete the objects of tasks that were never tried again (``job_objects.delete_old``)."""
+        from lakehouse_lib.errors import DeltaError
+
+        with suppress(DeltaError):  # the next job deletes them
+            delete_old(self.store())
+
+
+def digest(job: str, arguments: Sequence[str]) -> str:
+    """The digest of a job's command line."""
+    return hashlib.sha256(json.dumps([job, *arguments]).encode()).hexdigest()

@@ -1,0 +1,295 @@
+"""The next try of a task finds the job of a try whose worker has died. A script replaces spark-submit."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from airflow.sdk.exceptions import AirflowException
+
+from lakehouse_airflow.jobs import submission as submission_module
+from lakehouse_airflow.jobs.job_folder import Handle, JobFolder
+from lakehouse_airflow.jobs.machine import start_time, this_machine
+from lakehouse_airflow.jobs.submission import JobSubmission
+from spark_jobs.process.job_objects import RETENTION_DAYS
+from tests.airflow.test_job_submission import PRELUDE
+
+TASK = "airflow:upkeep:manual__1:t:-1"
+
+#: A task that runs the job, in a process that a test can kill.
+TRY = """
+import sys
+from tests.airflow.test_durable_jobs import submission
+from pathlib import Path
+print(submission(Path(sys.argv[1]), durable=sys.argv[2] == "durable").run())
+"""
+
+
+@pytest.fixture(autouse=True)
+def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark_connection: None) -> None:
+    """The script notes its start, and ends when the file ``go`` exists."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    script = folder / "spark-submit"
+    script.write_text(
+        f"""#!{sys.executable}
+{PRELUDE}
+with open({str(tmp_path / "starts")!r}, "a") as starts:
+    starts.write(f"{{os.getpid()}}\\n")
+while not os.path.exists({str(tmp_path / "go")!r}):
+    time.sleep(0.02)
+try:  # as a JVM, which ignores that nobody reads its output
+    print("the output of the job, after its task has died", flush=True)
+except BrokenPipeError:
+    sys.stdout = None
+end({{"lakehouse": "result", "version": 5}})
+"""
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    monkeypatch.setattr(submission_module, "_POLL_SECONDS", 0.02)
+
+
+def folder_of(tmp_path: Path) -> JobFolder:
+    return JobFolder(str(tmp_path / "jobs"), None, TASK)
+
+
+def submission(tmp_path: Path, *arguments: str, durable: bool = True) -> JobSubmission:
+    return JobSubmission(
+        "compact", ["--table", "t", *arguments], folder=folder_of(tmp_path), durable=durable, conn_id="spark_default"
+    )
+
+
+def wait_for(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def starts(tmp_path: Path) -> list[int]:
+    file = tmp_path / "starts"
+    return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+
+def orphan(tmp_path: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """A job that runs, with the handle of a try whose process has ended."""
+    folder = folder_of(tmp_path)
+    name = folder.new_name()
+    words = [f"--job-folder={folder.location}", f"--job-name={name}"]
+    process = subprocess.Popen(["spark-submit", *words], start_new_session=True)
+    started = start_time(process.pid)
+    assert started is not None
+    folder.put_handle(Handle(name, submission(tmp_path, *arguments)._command, this_machine(), process.pid, started))
+    wait_for(lambda: starts(tmp_path))
+    return process
+
+
+def in_thread(running: JobSubmission) -> tuple[threading.Thread, list[Any]]:
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.append(running.run())
+        except AirflowException as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, outcome
+
+
+def test_the_job_of_an_earlier_try_is_not_submitted_again(tmp_path: Path) -> None:
+    job = orphan(tmp_path)
+    thread, outcome = in_thread(submission(tmp_path))
+    time.sleep(0.1)
+    assert outcome == []
+    (tmp_path / "go").touch()
+    job.wait()
+    thread.join(60)
+    assert outcome == [{"job": "compact", "version": 5}]
+    assert starts(tmp_path) == [job.pid]
+    assert list((tmp_path / "jobs").iterdir()) == []
+
+
+def test_a_job_that_has_ended_meanwhile_gives_its_result(tmp_path: Path) -> None:
+    (tmp_path / "go").touch()
+    job = orphan(tmp_path)
+    job.wait()
+    assert submission(tmp_path).run() == {"job": "compact", "version": 5}
+    assert starts(tmp_path) == [job.pid]
+    assert submission(tmp_path).run()["version"] == 5  # a cleared task is not answered by the earlier outcome
+    assert len(starts(tmp_path)) == 2
+
+
+def test_a_job_that_has_died_is_submitted_again_and_does_nothing_more(tmp_path: Path) -> None:
+    job = orphan(tmp_path)
+    handle = folder_of(tmp_path).handle()
+    job.kill()
+    job.wait()
+    (tmp_path / "go").touch()
+    assert submission(tmp_path).run()["version"] == 5
+    assert len(starts(tmp_path)) == 2
+    assert handle is not None
+    assert folder_of(tmp_path).objects(handle.name).is_stopped()
+
+
+def test_a_job_with_other_arguments_is_cancelled(tmp_path: Path) -> None:
+    job = orphan(tmp_path, "--target-file-size=1")
+    (tmp_path / "starts").unlink()
+    thread, outcome = in_thread(submission(tmp_path))
+    assert job.wait(60) == -9
+    (tmp_path / "go").touch()
+    thread.join(60)
+    assert outcome == [{"job": "compact", "version": 5}]
+
+
+def test_killing_a_task_that_waits_kills_the_job(tmp_path: Path) -> None:
+    job = orphan(tmp_path)
+    waiting = submission(tmp_path)
+    thread, outcome = in_thread(waiting)
+    wait_for(lambda: waiting._earlier is not None)
+    waiting.on_kill()
+    assert job.wait(60) == -9
+    thread.join(60)
+    assert "its task was killed" in str(outcome[0])
+    assert len(starts(tmp_path)) == 1
+
+
+def elsewhere(tmp_path: Path) -> JobFolder:
+    """Let the handle be that of another machine."""
+    folder = folder_of(tmp_path)
+    handle = folder.handle()
+    assert handle is not None
+    folder.put_handle(replace(handle, machine="another", process=handle.process))
+    return folder
+
+
+def test_a_job_of_another_machine_is_seen_by_its_pulse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submission_module, "PULSE_SECONDS", 0.02)
+    job = orphan(tmp_path)
+    folder = elsewhere(tmp_path)
+    handle = folder.handle()
+    assert handle is not None
+    with folder.objects(handle.name).beating():
+        thread, outcome = in_thread(submission(tmp_path))
+        time.sleep(0.2)
+        assert outcome == []
+        (tmp_path / "go").touch()
+        job.wait()
+    thread.join(60)
+    assert outcome == [{"job": "compact", "version": 5}]
+    assert starts(tmp_path) == [job.pid]
+
+
+def test_a_job_of_another_machine_without_a_pulse_is_stopped_and_submitted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission_module, "PULSE_SECONDS", 0.02)
+    monkeypatch.setattr(submission_module, "_SECONDS_WITHOUT_PULSE", 0.2)
+    job = orphan(tmp_path)
+    folder = elsewhere(tmp_path)
+    handle = folder.handle()
+    assert handle is not None
+    folder.objects(handle.name)._beat()
+    thread, outcome = in_thread(submission(tmp_path))
+    wait_for(lambda: len(starts(tmp_path)) == 2)
+    assert folder.objects(handle.name).is_stopped()
+    assert job.poll() is None  # it cannot be killed from here; it sees the object
+    (tmp_path / "go").touch()
+    thread.join(60)
+    assert outcome == [{"job": "compact", "version": 5}]
+    job.wait()
+
+
+def test_a_cancelled_task_stops_the_job_of_another_machine(tmp_path: Path) -> None:
+    job = orphan(tmp_path)
+    folder = elsewhere(tmp_path)
+    handle = folder.handle()
+    assert handle is not None
+    waiting = submission(tmp_path)
+    thread, outcome = in_thread(waiting)
+    wait_for(lambda: waiting._earlier is not None)
+    waiting.on_kill()
+    thread.join(60)
+    assert folder.objects(handle.name).is_stopped()
+    assert isinstance(outcome[0], AirflowException)
+    job.kill()
+    job.wait()
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"name": 1}', b'{"process": 1}'])
+def test_a_handle_that_is_none_is_replaced(tmp_path: Path, body: bytes) -> None:
+    (tmp_path / "go").touch()
+    folder = folder_of(tmp_path)
+    folder.store().put(folder._handle, body)
+    assert submission(tmp_path).run()["version"] == 5
+
+
+@pytest.mark.parametrize("process", [-1, 0, 1, True, "7"])
+def test_a_handle_names_no_other_processes(process: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        Handle("a-b", "c", this_machine(), process, 1)
+
+
+def test_two_tries_do_not_both_start_a_job(tmp_path: Path) -> None:
+    first, other = folder_of(tmp_path), folder_of(tmp_path)
+    assert first.handle() is None
+    assert other.handle() is None
+    first.put_handle(Handle("a-b", "c", this_machine(), 2, 1))
+    with pytest.raises(AirflowException, match="another try of this task has started its job"):
+        other.put_handle(Handle("a-c", "c", this_machine(), 3, 1))
+
+
+def test_an_outcome_of_another_form_fails_the_task(tmp_path: Path) -> None:
+    (tmp_path / "go").touch()
+    job = orphan(tmp_path)
+    job.wait()
+    (outcome,) = (tmp_path / "jobs").glob("*.outcome.json")
+    outcome.write_text(json.dumps({"lakehouse": "result", "job": "erase"}))
+    with pytest.raises(AirflowException, match="is not the outcome of a job compact"):
+        submission(tmp_path).run()
+
+
+def test_objects_of_forgotten_tasks_are_deleted_after_the_retention(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path)
+    assert folder.handle() is None
+    folder.put_handle(Handle("a-b", "c", this_machine(), 2, 1))
+    (tmp_path / "jobs" / "notes.json").write_text("{}")
+    folder.delete_old()
+    assert len(list((tmp_path / "jobs").glob("*.handle.json"))) == 1
+    old = time.time() - (RETENTION_DAYS + 1) * 86_400
+    for file in (tmp_path / "jobs").iterdir():
+        os.utime(file, (old, old))
+    folder.delete_old()
+    assert [file.name for file in (tmp_path / "jobs").iterdir()] == ["notes.json"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_job_outlives_its_killed_task_if_it_is_durable(tmp_path: Path, durable: bool) -> None:
+    command = [sys.executable, "-c", TRY, str(tmp_path), "durable" if durable else "tied"]
+    task = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(lambda: starts(tmp_path))
+    (process,) = starts(tmp_path)
+    task.kill()
+    task.wait()
+    if not durable:
+        psutil.wait_procs([psutil.Process(process)] if psutil.pid_exists(process) else [], timeout=60)
+        assert start_time(process) is None
+        return
+    thread, outcome = in_thread(submission(tmp_path))
+    time.sleep(1)
+    assert start_time(process) is not None
+    (tmp_path / "go").touch()
+    thread.join(60)
+    assert outcome == [{"job": "compact", "version": 5}]
+    assert starts(tmp_path) == [process]
