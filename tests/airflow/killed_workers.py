@@ -1,4 +1,4 @@
-"""An Airflow worker that runs one real job on a table in S3 and is killed (SIGKILL) at a chosen moment.
+"""An Airflow worker that runs one real job on a table in S3 and is killed (SIGKILL) at a chosen or a random moment.
 
 The worker is Airflow's own supervisor with its task process. Only the API server is a stub.
 """
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import psutil
 import pyarrow as pa
@@ -23,11 +23,13 @@ from deltalake import DeltaTable
 
 from lakehouse_lib import write_deltalake
 from lakehouse_lib.store import open_store
+from spark_jobs.process.job_objects import JOBS_FOLDER
 from tests.s3_server import Answer, Forward, LostAnswer, Request, S3Server
 
 #: These texts are in the storage options, and in the predicate as a person's key.
 SECRET, PERSON = "hunter2/the+secret=of+a+killed+worker", "person-0123456789-of-a-killed-worker"
 FILES = 3
+Victim: TypeAlias = Literal["task", "supervisor", "both", "JVM", "driver"]
 _SECONDS_TO_COME, _SECONDS_TO_DIE = 600, 60  # on a machine that is busy with other tests
 
 _DAG = """
@@ -63,7 +65,8 @@ def answer(request):
     return httpx.Response(200, json={"dag_run": RUN, "max_tries": 0, "should_retry": False} if begins else {"ok": True})
 
 ti = TaskInstance(
-    id=uuid.uuid4(), task_id="delete", dag_id="killed", run_id="r", try_number=1, dag_version_id=uuid.uuid4()
+    id=uuid.uuid4(), task_id="delete", dag_id="killed", run_id="r", try_number=int(sys.argv[1]),
+    dag_version_id=uuid.uuid4(),
 )
 client = Client(base_url=None, token="", dry_run=True, transport=httpx.MockTransport(answer))
 bundle = BundleInfo(name="dags-folder")
@@ -88,7 +91,7 @@ class Moment:
     """
 
     name: str
-    victim: Literal["task", "supervisor", "both"]
+    victim: Victim
     command: str = ""
     request: Callable[[Request], bool] | None = None
     answered: bool = False
@@ -96,6 +99,10 @@ class Moment:
 
 def _is_data(request: Request) -> bool:
     return request.key.endswith(".parquet")
+
+
+def _is_list_of_log(request: Request) -> bool:
+    return request.verb == "LIST" and JOBS_FOLDER not in request.key
 
 
 def _is_commit(request: Request) -> bool:
@@ -108,7 +115,7 @@ MOMENTS = (
     Moment("spark-submit looks for its classes", "both", command="org.apache.spark.launcher.Main"),
     Moment("the JVM starts", "task", command="org.apache.spark.deploy.SparkSubmit"),
     Moment("the driver starts", "supervisor", command="spark_jobs/delete_rows.py"),
-    Moment("the driver opens the table", "task", request=lambda request: request.verb == "LIST"),
+    Moment("the driver opens the table", "task", request=lambda request: _is_list_of_log(request)),
     Moment("a Python worker reads", "supervisor", request=lambda request: request.verb == "GET" and _is_data(request)),
     Moment("a Python worker writes", "both", request=lambda request: request.verb == "PUT" and _is_data(request)),
     Moment("the commit is on its way", "task", request=_is_commit),
@@ -124,6 +131,7 @@ class Scene:
     """
 
     def __init__(self, folder: Path, s3: S3Server, *, durable: bool = False) -> None:
+        self.durable = durable
         self.folder, self._copy = folder / "left", folder / "copy"
         self.s3 = s3
         self.uri = f"s3://lake/{folder.name}"
@@ -148,6 +156,7 @@ class Scene:
             "TABLE": self.uri,
             "TMPDIR": str(temporary),
         }
+        self.tries = 0
         for number in range(FILES):
             rows = pa.table({"name": [PERSON, f"kept {number}"]})
             write_deltalake(self.uri, rows, mode="append", storage_options=self.options)
@@ -157,21 +166,42 @@ class Scene:
         with self._worker() as worker:
             assert worker.wait(_SECONDS_TO_COME) == 0, self._log()
 
+    def kill_after(self, seconds: float, victim: Victim) -> bool:
+        """Start a worker, and kill a process of it after some time. False: it has ended before.
+
+        If the victim does not exist yet, it is killed as soon as it does. What is left of the job goes on.
+        """
+        with self._worker(ends_job=False) as worker:
+            with suppress(subprocess.TimeoutExpired):
+                worker.wait(seconds)
+            while worker.poll() is None:
+                victims = self._find(worker, victim)
+                for process in victims:
+                    with suppress(psutil.NoSuchProcess):
+                        process.kill()
+                if victims:
+                    worker.wait(_SECONDS_TO_COME)
+                    return True
+                time.sleep(0.005)
+            assert worker.returncode == 0, self._log()
+            return False
+
     def kill_at(self, moment: Moment) -> None:
         """Start a worker, kill it at that moment, and wait until none of its processes is left.
 
-        A durable job goes on for a while.
+        A durable job goes on, so only the worker is gone.
 
         Raises:
             AssertionError: the moment did not come, or a process is still alive.
         """
-        with self._worker() as worker:
+        with self._worker(ends_job=not self.durable) as worker:
             killed = threading.Event()
             left: set[psutil.Process] = set()
 
             def kill() -> None:
-                left.update(self._processes(worker))
-                for process in self._victims(worker, moment):
+                victims = self._victims(worker, moment.victim)
+                left.update(victims if self.durable else self._processes(worker))
+                for process in victims:
                     process.kill()
                 killed.set()
 
@@ -211,7 +241,16 @@ class Scene:
 
     def deletes(self) -> int:
         """The number of commits that have deleted rows."""
-        return [commit["operation"] for commit in self._table().history()].count("DELETE")
+        return len(self.tries_of_deletes())
+
+    def tries_of_deletes(self) -> list[int]:
+        """The try of the task that has submitted the job of each commit that has deleted rows."""
+        history = self._table().history()
+        return [commit["airflow"]["try_number"] for commit in history if commit["operation"] == "DELETE"]
+
+    def objects_of_jobs(self) -> list[str]:
+        """The objects of jobs in the folder of the table."""
+        return [meta.path for meta in open_store(self.uri, self.options).walk(JOBS_FOLDER)]
 
     def _table(self) -> DeltaTable:
         """A local copy of the table: delta-rs holds Python's lock while it waits for a server, and the server is in
@@ -223,31 +262,46 @@ class Scene:
             file.write_bytes(store.read(meta.path))
         return DeltaTable(self._copy)
 
+    def end_jobs(self) -> None:
+        """Kill what is left of all workers and their jobs."""
+        for process in self._with_environment():
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+
     @contextmanager
-    def _worker(self) -> Iterator[subprocess.Popen[bytes]]:
+    def _worker(self, *, ends_job: bool = True) -> Iterator[subprocess.Popen[bytes]]:
+        self.tries += 1
         with (self.folder / "log").open("wb") as log:
-            command = [sys.executable, "-c", _WORKER]
+            command = [sys.executable, "-c", _WORKER, str(self.tries)]
             worker = subprocess.Popen(command, env=self._environment, stdout=log, stderr=log, start_new_session=True)
         try:
             yield worker
         finally:
-            for process in self._processes(worker):
-                with suppress(psutil.NoSuchProcess):
-                    process.kill()
+            if ends_job:
+                self.end_jobs()
+            worker.kill()
             worker.wait()
 
-    def _victims(self, worker: subprocess.Popen[bytes], moment: Moment) -> list[psutil.Process]:
-        supervisor = psutil.Process(worker.pid)
-        tasks = supervisor.children()
-        assert len(tasks) == 1, tasks
-        return {"task": tasks, "supervisor": [supervisor], "both": [supervisor, *tasks]}[moment.victim]
+    def _victims(self, worker: subprocess.Popen[bytes], victim: Victim) -> list[psutil.Process]:
+        processes = self._find(worker, victim)
+        assert processes, victim
+        return processes
+
+    def _find(self, worker: subprocess.Popen[bytes], victim: Victim) -> list[psutil.Process]:
+        """The processes of a victim; empty if it does not exist yet."""
+        with suppress(psutil.NoSuchProcess):
+            supervisor = psutil.Process(worker.pid)
+            tasks = supervisor.children()
+            if victim in ("JVM", "driver"):
+                command = {"JVM": "org.apache.spark.deploy.SparkSubmit", "driver": "spark_jobs/delete_rows.py"}[victim]
+                children = [process for process in self._with_environment() if _has(process, command)]
+                name = {"JVM": "java", "driver": "python"}[victim]
+                return [each for each in children if name in each.name() and not _has(each, "process/parent.py")]
+            return {"task": tasks, "supervisor": [supervisor], "both": [supervisor, *tasks]}[victim] if tasks else []
+        return []
 
     def _has_come(self, worker: subprocess.Popen[bytes], command: str) -> bool:
-        for process in psutil.Process(worker.pid).children(recursive=True):
-            with suppress(psutil.NoSuchProcess):
-                if any(command in word for word in process.cmdline()):
-                    return True
-        return False
+        return any(_has(process, command) for process in psutil.Process(worker.pid).children(recursive=True))
 
     def _alive(self, processes: set[psutil.Process], worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
         worker.poll()
@@ -255,10 +309,14 @@ class Scene:
 
     def _processes(self, worker: subprocess.Popen[bytes]) -> set[psutil.Process]:
         """The worker, the processes that it started, and all others with its environment."""
-        processes = set()
+        processes = self._with_environment()
         with suppress(psutil.NoSuchProcess):
             supervisor = psutil.Process(worker.pid)
-            processes = {supervisor, *supervisor.children(recursive=True)}
+            processes |= {supervisor, *supervisor.children(recursive=True)}
+        return processes
+
+    def _with_environment(self) -> set[psutil.Process]:
+        processes = set()
         for process in psutil.process_iter():
             with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
                 if process.environ().get("SCENE") == str(self.folder):
@@ -267,6 +325,12 @@ class Scene:
 
     def _log(self) -> str:
         return (self.folder / "log").read_text(errors="replace")[-3000:]
+
+
+def _has(process: psutil.Process, command: str) -> bool:
+    with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+        return any(command in word for word in process.cmdline())
+    return False
 
 
 def _lives(process: psutil.Process) -> bool:

@@ -1,5 +1,7 @@
-"""``make test-worker-kills``: a worker is killed at each of ten moments of a job, and a rerun finishes the work."""
+"""``make test-worker-kills``: processes of a job are killed, and the next try finishes the work, which is done once."""
 
+import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,10 @@ from tests.s3_server import S3Server, serving
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
 
+#: From this moment on, the next try finds the job of the killed worker.
+_FIRST_WITH_HANDLE = "spark-submit looks for its classes"
+SEED, ROUNDS = int(os.environ.get("SEED", random.randrange(2**32))), int(os.environ.get("ROUNDS", 10))
+
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[S3Server]:
@@ -17,7 +23,19 @@ def s3() -> Iterator[S3Server]:
         yield server
 
 
-@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: f"{moment.name}, {moment.victim}")
+def names(moment: Moment) -> str:
+    return f"{moment.name}, {moment.victim}"
+
+
+def check_done_once(scene: Scene) -> None:
+    assert scene.names() == [f"kept {number}" for number in range(FILES)]
+    assert scene.deletes() == 1
+    assert scene.files_that_tell() == []
+    # The request to stop stays, because a dead job of another machine might come back.
+    assert [path for path in scene.objects_of_jobs() if not path.endswith(".stop")] == []
+
+
+@pytest.mark.parametrize("moment", MOMENTS, ids=names)
 def test_nothing_is_left_of_a_worker_that_is_killed_when(moment: Moment, tmp_path: Path, s3: S3Server) -> None:
     scene = Scene(tmp_path, s3)
     scene.kill_at(moment)
@@ -27,3 +45,35 @@ def test_nothing_is_left_of_a_worker_that_is_killed_when(moment: Moment, tmp_pat
     assert scene.names() == [f"kept {number}" for number in range(FILES)]
     assert scene.deletes() == 1
     assert scene.files_that_tell() == []
+
+
+@pytest.mark.parametrize("moment", MOMENTS, ids=names)
+def test_the_next_try_finds_the_job_of_a_worker_that_is_killed_when(
+    moment: Moment, tmp_path: Path, s3: S3Server
+) -> None:
+    scene = Scene(tmp_path, s3, durable=True)
+    scene.kill_at(moment)
+    scene.run()
+    check_done_once(scene)
+    first = [each.name for each in MOMENTS].index(_FIRST_WITH_HANDLE)
+    assert scene.tries_of_deletes() == [1 if MOMENTS.index(moment) >= first else 2]
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_the_work_is_done_once_whatever_is_killed_at_random_moments(number: int, tmp_path: Path, s3: S3Server) -> None:
+    """Each round kills one process three times: of the task, of its supervisor, of both, the JVM or the driver."""
+    chance = random.Random(f"{SEED}, {number}")
+    scene = Scene(tmp_path, s3, durable=True)
+    kills = []
+    try:
+        for _ in range(3):
+            kills.append((chance.uniform(0, 25), chance.choice(["task", "supervisor", "both", "JVM", "driver"])))
+            if not scene.kill_after(*kills[-1]):
+                break
+        else:
+            scene.run()
+        check_done_once(scene)
+    except AssertionError as error:
+        raise AssertionError(f"SEED={SEED}, round {number}: {kills}") from error
+    finally:
+        scene.end_jobs()
