@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lakehouse_lib.catalogue import APPLY_CHANGES
 from spark_jobs.command_line import Arguments
-from spark_jobs.job import Result, require_predicate, run_job
+from spark_jobs.job import EngineWork, Result, require_predicate, run_job
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lakehouse_lib.engine.base import Engine
 
 
 def arguments() -> Arguments:
     return Arguments(APPLY_CHANGES.name, APPLY_CHANGES.description, APPLY_CHANGES.parameters)
 
 
-def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
+def prepare(options: Namespace) -> EngineWork | Result:
     """The job; its result if there are no new events, without Spark."""
     from lakehouse_lib.ingestion.change_events.follow import applied_version, follow_events
     from lakehouse_lib.ingestion.change_events.rules import ChangeRules
@@ -47,15 +46,13 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
         version = load_snapshot(table).version
         return {**ChangeResult(table.root, version, None, {}).to_dict(), "table": options.table}
 
-    def run(spark: SparkSession) -> Result:
-        from lakehouse_lib.engine.spark.engine import SparkEngine
-
+    def run(engine: Engine) -> Result:
         result = follow_events(
-            table, events, rules, SparkEngine(spark), deleted_keys=deleted_keys, merges_schema=options.merge_schema
+            table, events, rules, engine, deleted_keys=deleted_keys, merges_schema=options.merge_schema
         )
         return {**result.to_dict(), "table": options.table}
 
-    return run
+    return EngineWork(run, latest)
 
 
 if __name__ == "__main__":

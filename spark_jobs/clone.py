@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lakehouse_lib.catalogue import CLONE
 from spark_jobs.command_line import Arguments
-from spark_jobs.job import Result, run_job
+from spark_jobs.job import EngineWork, Result, run_job
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lakehouse_lib.engine.base import Engine
 
 
 def arguments() -> Arguments:
     return Arguments(CLONE.name, CLONE.description, CLONE.parameters)
 
 
-def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
+def prepare(options: Namespace) -> EngineWork:
     from lakehouse_lib.log.history import moment_of
+    from lakehouse_lib.operations.files import total_size
     from lakehouse_lib.snapshot import load_snapshot
     from lakehouse_lib.store import open_store
     from lakehouse_lib.store.schemes import with_allowed_root
@@ -36,14 +36,12 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
         target_options = with_allowed_root(options.target, target_options, source.root)
     target = open_store(options.target, target_options)
 
-    def run(spark: SparkSession) -> Result:
-        from lakehouse_lib.engine.spark.engine import SparkEngine
-
-        result = CLONE.load()(snapshot, target, SparkEngine(spark), is_shallow=options.is_shallow)
+    def run(engine: Engine) -> Result:
+        result = CLONE.load()(snapshot, target, engine, is_shallow=options.is_shallow)
         names = {"table": options.target, "source": options.table, "source_version": snapshot.version}
         return {**result.to_dict(), **names}
 
-    return run
+    return EngineWork(run, snapshot, 0 if options.is_shallow else total_size(snapshot.files))
 
 
 if __name__ == "__main__":

@@ -14,10 +14,11 @@ import sys
 import traceback
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.command_options import option
-from lakehouse_lib.errors import DeltaError, InvalidPredicateError
+from lakehouse_lib.errors import DeltaError, InvalidPredicateError, UnsupportedFeatureError
 from spark_jobs.command_line import JOB_FOLDER, Arguments
 from spark_jobs.process.parent import die_with_parent
 
@@ -25,14 +26,38 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakehouse_lib.catalogue.operation import TableOperation
+    from lakehouse_lib.engine.base import Engine
+    from lakehouse_lib.snapshot import Snapshot
     from spark_jobs.process.job_objects import JobObjects
 
+logger = logging.getLogger(__name__)
+
 Result = Mapping[str, Any]
-#: A function that checks the arguments without Spark. It returns the part of the job that needs Spark, or the result if
-#: nothing is left to do.
+#: A function that checks the arguments without Spark. It returns the part of the job that needs Spark (an EngineWork if
+#: any engine can run it), or the result if nothing is left to do.
 Prepare = Callable[[Namespace], "Callable[[SparkSession], Result] | Result"]
 #: Environment variable of a driver that spark-submit has started: the port of the JVM, which is its parent.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
+
+
+@dataclass(frozen=True)
+class EngineWork:
+    """The part of a job that any engine can run.
+
+    Attributes:
+        run: runs it.
+        snapshot: the version whose files the engine reads.
+        bytes: bytes that are read besides these files.
+    """
+
+    run: Callable[[Engine], Result]
+    snapshot: Snapshot
+    bytes: int = 0
+
+    def __call__(self, spark: SparkSession) -> Result:
+        from lakehouse_lib.engine.spark.engine import SparkEngine
+
+        return self.run(SparkEngine(spark))
 
 
 class FailedAfterWork(Exception):
@@ -88,10 +113,41 @@ def run_job(arguments: Arguments, prepare: Prepare, argv: Sequence[str] | None =
     return 0 if line["lakehouse"] == "result" else 1
 
 
+def run_in_process(arguments: Arguments, prepare: Prepare, argv: Sequence[str], max_bytes: int | None) -> Result | None:
+    """Run a job in this process, without Spark, and return its result; None: the job needs Spark.
+
+    Args:
+        max_bytes: a job that reads more bytes of data files needs Spark; None: only a job that uses Spark itself does.
+
+    Raises:
+        FailedAfterWork: the job failed after part of its work was committed.
+        DeltaError: any other error of the library. With ``max_bytes``, a job that the Arrow engine does not support
+            needs Spark, and raises nothing.
+    """
+    from lakehouse_lib.engine.arrow.bounded import BoundedEngine, WorkTooLargeError
+    from lakehouse_lib.engine.arrow.engine import ArrowEngine
+
+    todo = prepare(arguments.parse_args(argv))
+    if not callable(todo):
+        return {"job": arguments.job, **todo}
+    if not isinstance(todo, EngineWork):
+        return None
+    try:
+        engine = ArrowEngine() if max_bytes is None else BoundedEngine(todo.snapshot, max_bytes, todo.bytes)
+        return {"job": arguments.job, **todo.run(engine)}
+    except WorkTooLargeError:
+        return None
+    except (InvalidPredicateError, UnsupportedFeatureError) as error:
+        if max_bytes is None:
+            raise
+        logger.info("Spark runs the job, because the Arrow engine does not: %s", error.message)
+        return None
+
+
 def on_table(operation: TableOperation) -> Prepare:
     """The ``prepare`` of a job that runs an operation on the table in its arguments."""
 
-    def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
+    def prepare(options: Namespace) -> EngineWork:
         from lakehouse_lib.progress import logged
         from lakehouse_lib.snapshot import load_snapshot
         from lakehouse_lib.store import open_store
@@ -104,15 +160,12 @@ def on_table(operation: TableOperation) -> Prepare:
         # Load the snapshot before Spark starts, so that a missing table is reported at once.
         snapshot = load_snapshot(open_store(table, options.storage_options.get(table)))
 
-        def run(spark: SparkSession) -> Result:
-            from lakehouse_lib.engine.spark.engine import SparkEngine
-
-            if operation.has_progress:
-                arguments["on_progress"] = logged(f"{operation.name} of {table}")
-            result = operation.run(snapshot.update(), SparkEngine(spark), **arguments)
+        def run(engine: Engine) -> Result:
+            progress = {"on_progress": logged(f"{operation.name} of {table}")} if operation.has_progress else {}
+            result = operation.run(snapshot.update(), engine, **arguments, **progress)
             return {**result.to_dict(), "table": table}
 
-        return run
+        return EngineWork(run, snapshot)
 
     return prepare
 

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lakehouse_lib.catalogue import MERGE_ROWS
 from spark_jobs.command_line import Arguments
-from spark_jobs.job import Result, require_predicate, run_job
+from spark_jobs.job import EngineWork, Result, require_predicate, run_job
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from lakehouse_lib.engine.base import Engine
 
 
 def arguments() -> Arguments:
     return Arguments(MERGE_ROWS.name, MERGE_ROWS.description, MERGE_ROWS.parameters)
 
 
-def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
+def prepare(options: Namespace) -> EngineWork:
     from lakehouse_lib import DeltaTable
+    from lakehouse_lib.operations.files import total_size
+    from lakehouse_lib.snapshot import load_snapshot
+    from lakehouse_lib.store import open_store
     from lakehouse_lib.table.merger import check_clauses
     from lakehouse_lib.transaction.commit_properties import single_commit
 
@@ -28,13 +30,11 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
     check_clauses(options.clauses, table=options.table)
     settings = options.storage_options
     # Open both before Spark starts, so that a missing table is reported at once.
-    DeltaTable(options.table, storage_options=settings.get(options.table))
+    snapshot = load_snapshot(open_store(options.table, settings.get(options.table)))
     source = DeltaTable(options.source, storage_options=settings.get(options.source))
+    source_files = load_snapshot(open_store(options.source, settings.get(options.source)), source.version()).files
 
-    def run(spark: SparkSession) -> Result:
-        from lakehouse_lib.engine.spark.engine import SparkEngine
-
-        engine = SparkEngine(spark)
+    def run(engine: Engine) -> Result:
         table = DeltaTable(options.table, storage_options=settings.get(options.table), engine=engine)
         merger = table.merge(
             source,
@@ -46,7 +46,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
         )
         return {**merger.add_clauses(options.clauses).run().to_dict(), "table": options.table}
 
-    return run
+    return EngineWork(run, snapshot, total_size(source_files))
 
 
 if __name__ == "__main__":

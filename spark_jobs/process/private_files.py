@@ -15,10 +15,12 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 _PREFIX = "private:"
 _MEMORY = "lakehouse-private-files"
+_files: ContextVar[Mapping[str, str] | None] = ContextVar("private files of a job in this process", default=None)
 
 
 def private_path(name: str) -> str:
@@ -43,14 +45,26 @@ def in_memory(files: Mapping[str, str]) -> Iterator[int]:
         os.close(descriptor)
 
 
+@contextmanager
+def in_this_process(files: Mapping[str, str]) -> Iterator[None]:
+    """Let a job that runs in this process, in the block, read these files (name -> text)."""
+    token = _files.set(files)
+    try:
+        yield
+    finally:
+        _files.reset(token)
+
+
 def read_private(path: str) -> str:
     """The text of a private file of this job.
 
     Raises:
         OSError: the job was not submitted by a task, the submitting process is gone, or it did not pass this file.
     """
-    memory = Path(f"/proc/{os.getppid()}/fd/0")
-    files: dict[str, str] = json.loads(memory.read_bytes()) if _MEMORY in str(memory.readlink()) else {}
+    files = _files.get()
+    if files is None:
+        memory = Path(f"/proc/{os.getppid()}/fd/0")
+        files = json.loads(memory.read_bytes()) if _MEMORY in str(memory.readlink()) else {}
     name = path.removeprefix(_PREFIX)
     if name not in files:
         raise FileNotFoundError(errno.ENOENT, "the process that submitted this job did not pass this file")

@@ -42,6 +42,7 @@ with DAG("killed"):
         task_id="delete",
         table=os.environ["TABLE"],
         predicate=os.environ["PREDICATE"],
+        engine="spark",
         durable=os.environ["DURABLE"] == "1",
     )
 """

@@ -232,7 +232,7 @@ def test_what_was_done_before_failing_is_kept(spark_submit: Any, registry_file: 
             pushed[key] = value
 
     with pytest.raises(AirflowFailException, match=r"^SourceRefusedError: orders.csv has no column o_custkey$"):
-        LakehouseIngestOperator(task_id="ingest", table="orders").execute({"ti": TaskInstance()})
+        LakehouseIngestOperator(task_id="ingest", table="orders", engine="spark").execute({"ti": TaskInstance()})
     assert pushed == {"return_value": {"files": 3}}
 
 
@@ -287,7 +287,7 @@ def test_a_task_that_is_killed_before_its_job_begins_starts_none(
     spark_submit: Any, registry_file: Path, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spark_submit(f"open({str(tmp_path / 'started')!r}, 'w')")
-    operator = LakehouseOptimizeOperator(task_id="t", table="orders")
+    operator = LakehouseOptimizeOperator(task_id="t", table="orders", engine="spark")
     at_work = getattr(operator, moment)
 
     def terminated(*args: Any) -> Any:  # Airflow's handler of SIGTERM calls on_kill, and the task continues

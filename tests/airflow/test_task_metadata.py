@@ -79,7 +79,7 @@ def test_commits_of_a_job(
             return {"version": None}
 
     monkeypatch.setattr(job_operator, "JobSubmission", Submission)
-    LakehouseOptimizeOperator(task_id="t", table="orders").execute(CONTEXT)
+    LakehouseOptimizeOperator(task_id="t", table="orders", engine="spark").execute(CONTEXT)
     (tmp_path / "metadata.json").write_text(passed["--commit-metadata-file"])
 
     def write_twice(options: Any) -> dict[str, Any]:
@@ -117,8 +117,10 @@ def test_all_tries_of_a_task_have_the_same_application_transaction(
     monkeypatch.setattr(job_operator, "JobSubmission", Submission)
     for changes in ({}, {"try_number": 3}, {"map_index": 4}, {"run_id": "a:b"}):
         task: Any = {"ti": SimpleNamespace(**{**RUN, **changes})}
-        LakehouseUpdateRowsOperator(task_id="t", table="orders", updates={"o_custkey": "1"}).execute(task)
-        LakehouseOptimizeOperator(task_id="t", table="orders").execute(task)
+        LakehouseUpdateRowsOperator(task_id="t", table="orders", engine="spark", updates={"o_custkey": "1"}).execute(
+            task
+        )
+        LakehouseOptimizeOperator(task_id="t", table="orders", engine="spark").execute(task)
     application = "--app-transaction=airflow:upkeep"
     table = f"--table={orders}"
     assert lines[::2] == [

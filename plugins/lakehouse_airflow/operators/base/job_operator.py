@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from airflow.providers.common.compat.sdk import AirflowException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from airflow.sdk import BaseOperator
 from airflow.sdk.bases.xcom import BaseXCom
 
 from lakehouse_airflow.assets import describe_events
-from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.failures import as_task_failure, failure
 from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.jobs.in_process import run_in_process
 from lakehouse_airflow.jobs.job_folder import JobFolder
 from lakehouse_airflow.jobs.submission import JobSubmission
 from lakehouse_airflow.links import TableVersionLink, made_version
@@ -26,6 +27,9 @@ from spark_jobs.process.job_objects import JOBS_FOLDER
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+
+_ENGINES = ("auto", "arrow", "spark")
 
 
 class SubmitOperator(BaseOperator):
@@ -113,10 +117,15 @@ class SubmitOperator(BaseOperator):
                 files["storage_options_file"] = json.dumps(options)
             files["commit_metadata_file"] = json.dumps(task_metadata(context))
             private_files = {file_option(self.job_parameters, name): text for name, text in files.items()}
+            folder = JobFolder(location, options[location], task_application(context))
+            # An earlier try may have submitted the job.
+            result = None if folder.handle() else self.in_process(context, arguments, private_files)
+            if result is not None:
+                return result
             self._submission = JobSubmission(
                 self.job,
                 arguments,
-                folder=JobFolder(location, options[location], task_application(context)),
+                folder=folder,
                 durable=self.durable,
                 private_files=private_files,
                 conn_id=self.spark_conn_id,
@@ -131,6 +140,15 @@ class SubmitOperator(BaseOperator):
                 if self._submission.done_before_failing is not None:
                     context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, self._submission.done_before_failing)
                 raise
+
+    def in_process(
+        self,
+        context: Context,  # noqa: ARG002
+        arguments: Sequence[str],  # noqa: ARG002
+        private_files: Mapping[str, str],  # noqa: ARG002
+    ) -> dict[str, Any] | None:
+        """The result of the job, run in this process; None: it is submitted. Default: it is always submitted."""
+        return None
 
     def _app_transaction(self, context: Context) -> list[str]:
         """The argument by which a retry of the task finds the change of an earlier try."""
@@ -147,7 +165,12 @@ class SubmitOperator(BaseOperator):
 class LakehouseJobOperator(SubmitOperator):
     """Runs a job on a table; the result has at least ``job``, ``table`` (URI) and ``version`` (None: no commit).
 
+    A job that reads few bytes runs in the task's own process, by Arrow.
+
     Args:
+        engine: ``auto``: Arrow if the job reads less than ``spark_from_bytes`` and Arrow supports it, else Spark;
+            ``arrow`` or ``spark``: always this engine.
+        spark_from_bytes: the bytes of data files, as the log has their sizes.
         table: a table's name in the registry, or its location (templated).
         registered_only: accept names only, for a ``table`` from XCom or a param, which users may edit.
     """
@@ -155,14 +178,44 @@ class LakehouseJobOperator(SubmitOperator):
     template_fields: Sequence[str] = ("table",)
     operator_extra_links = (TableVersionLink(),)
 
-    def __init__(self, *, table: str, registered_only: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        table: str,
+        registered_only: bool = False,
+        engine: Literal["auto", "arrow", "spark"] = "auto",
+        spark_from_bytes: int = 2**30,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
+        self.engine = engine
+        self.spark_from_bytes = spark_from_bytes
         self.table = table
         self.registered_only = registered_only
         self.made_version: tuple[str, int] | None = None
 
     def locations(self, hook: LakehouseHook) -> list[str]:
         return [hook.uri(self.table)]
+
+    def in_process(
+        self, context: Context, arguments: Sequence[str], private_files: Mapping[str, str]
+    ) -> dict[str, Any] | None:
+        from lakehouse_lib import commit_metadata
+        from spark_jobs.job import FailedAfterWork
+
+        if self.engine not in _ENGINES:
+            raise AirflowFailException(f"engine is {self.engine!r}; expected one of {', '.join(_ENGINES)}")
+        if self.engine == "spark" or self._is_killed:
+            return None
+        max_bytes = int(self.spark_from_bytes) - 1 if self.engine == "auto" else None
+        try:
+            with commit_metadata(task_metadata(context)):
+                result = run_in_process(self.job, arguments, private_files, max_bytes)
+        except FailedAfterWork as failed:
+            context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, failed.result)
+            raise failure(type(failed.error).__name__, str(failed.error)) from None
+        self.log.info("the job %s %s", self.job, "needs Spark" if result is None else "ran in this process")
+        return result
 
     def execute(self, context: Context) -> dict[str, Any]:
         if self.registered_only:

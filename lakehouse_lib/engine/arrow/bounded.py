@@ -1,0 +1,103 @@
+"""The Arrow engine for small work: it refuses tasks that would read more than a number of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.values import numbers_of
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
+from lakehouse_lib.engine.base import OnTask, Piece, WriteTarget
+from lakehouse_lib.errors import DeltaError
+from lakehouse_lib.expressions import Predicate, Value
+from lakehouse_lib.snapshot import Snapshot
+
+T = TypeVar("T")
+G = TypeVar("G")
+
+
+class WorkTooLargeError(DeltaError):
+    """The work reads more bytes than the engine may read. Nothing is committed, and another engine can do the work."""
+
+
+class BoundedEngine(ArrowEngine):
+    """An Arrow engine of which each call reads at most ``max_bytes`` of data files.
+
+    A call adds up the sizes of its files before it reads them. The first call of most verbs has all files of the work.
+
+    Args:
+        snapshot: the version from which tasks have files.
+        max_bytes: the most bytes of data files, as the log has their sizes.
+        bytes_before: bytes that the caller reads itself.
+
+    Raises:
+        WorkTooLargeError: ``bytes_before`` is more than ``max_bytes``.
+    """
+
+    def __init__(self, snapshot: Snapshot, max_bytes: int, bytes_before: int = 0) -> None:
+        super().__init__()
+        self._snapshot = snapshot
+        self._max_bytes = max_bytes
+        self._bytes_before = bytes_before
+        self._check(0)
+
+    def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T], on_task: OnTask | None = None) -> pa.Table:
+        self._check(self._bytes_of(tasks))
+        return super().run(function, tasks, on_task)
+
+    def exchange(
+        self,
+        scatter: Callable[[T], Iterator[Piece]],
+        gather: Callable[[G, Iterator[Piece]], pa.Table],
+        tasks: Sequence[T],
+        groups: Sequence[G],
+        on_task: OnTask | None = None,
+    ) -> pa.Table:
+        self._check(self._bytes_of(tasks))
+        return super().exchange(scatter, gather, tasks, groups, on_task)
+
+    def match(self, snapshot: Snapshot, files: pa.Table, predicate: Predicate) -> pa.Table:
+        self._check(_bytes(files))
+        return super().match(snapshot, files, predicate)
+
+    def update(
+        self, snapshot: Snapshot, files: pa.Table, matches: pa.Table, values: Mapping[str, Value], target: WriteTarget
+    ) -> pa.Table:
+        self._check(_bytes(files))
+        return super().update(snapshot, files, matches, values, target)
+
+    def read(
+        self,
+        snapshot: Snapshot,
+        columns: Sequence[str] | None,
+        predicate: Predicate | None,
+        *,
+        row_ids: bool = False,
+    ) -> pa.RecordBatchReader:
+        self._check(_bytes(snapshot.prune(predicate, ["size"])))
+        return super().read(snapshot, columns, predicate, row_ids=row_ids)
+
+    def _bytes_of(self, tasks: Sequence[Any]) -> int:
+        """The bytes of the files of tasks."""
+        files = [task.files for task in tasks if isinstance(getattr(task, "files", None), pa.Table)]
+        sized = [table for table in files if "size" in table.column_names]
+        paths = [table["path"].combine_chunks() for table in files if "size" not in table.column_names]
+        parts = [part.path for task in tasks for load in getattr(task, "loads", ()) for part in load.sources]
+        if not paths and not parts:
+            return sum(map(_bytes, sized))
+        live = self._snapshot.files
+        chosen = pa.chunked_array([*paths, pa.array(parts, pa.string())])
+        return sum(map(_bytes, sized)) + _bytes(live.filter(pc.is_in(live["path"], value_set=chosen)))
+
+    def _check(self, read_bytes: int) -> None:
+        read_bytes += self._bytes_before
+        if read_bytes > self._max_bytes:
+            raise WorkTooLargeError(f"the work reads {read_bytes} bytes; expected at most {self._max_bytes}")
+
+
+def _bytes(files: pa.Table) -> int:
+    return int(numbers_of(files["size"], np.int64).sum())
