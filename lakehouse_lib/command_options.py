@@ -42,6 +42,36 @@ def argument_text(parameter: Parameter, value: Any) -> str:
     return _KINDS[parameter.kind].text(value)
 
 
+def value_of_text(parameter: Parameter, text: str) -> Any:
+    """The value of a parameter from a text that a template has made, as on a command line.
+
+    ``True`` and ``False`` are flags. ``None`` and the empty text are the default value of a flag, a number or names.
+    SQL, names of tables and other texts stay as they are.
+
+    Raises:
+        InvalidArgumentError: the text is not a value of this kind. The error does not show values that may be personal.
+    """
+    kind = _KINDS.get(parameter.kind)
+    if kind is not None and kind.parse is str:
+        return text
+    if text.strip() in ("", "None") and parameter.kind not in LONG_KINDS:
+        return parameter.default
+    if kind is None:
+        if text.strip().lower() not in ("true", "false"):
+            raise InvalidArgumentError(
+                f"{parameter.name} is {text!r}; expected True or False", hint="Correct the template"
+            )
+        return text.strip().lower() == "true"
+    if parameter.kind == "inputs":
+        return text
+    try:
+        return kind.parse(text.strip())
+    except argparse.ArgumentTypeError as error:
+        raise InvalidArgumentError(f"{parameter.name}: {error}", hint="Correct the template") from None
+    except ValueError:
+        raise InvalidArgumentError(f"{parameter.name} is {text!r}; expected a number", hint="Correct it") from None
+
+
 def read_text_file(path: str, what: str) -> str:
     """The text of a file on the command line; InvalidArgumentError if it cannot be read."""
     try:

@@ -29,7 +29,19 @@ class LakehouseApplyChangesOperator(LakehouseJobOperator):
 
     job = APPLY_CHANGES.name
     job_parameters = APPLY_CHANGES.parameters
-    template_fields = ("table", "events", "apply_as_deletes", "deleted_keys")
+    template_fields = (
+        *LakehouseJobOperator.template_fields,
+        "events",
+        "keys",
+        "sequence_by",
+        "apply_as_deletes",
+        "except_columns",
+        "ignore_null_updates",
+        "stored_as_scd_type",
+        "merge_schema",
+        "deleted_keys",
+    )
+    template_ext = (".sql",)
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ class LakehouseSelectTablesOperator(BaseOperator):
         AirflowFailException: the registry or the DAG does not have a name, or ``only`` is not a list of names.
     """
 
-    template_fields: Sequence[str] = ("only",)
+    template_fields: Sequence[str] = ("having", "tables", "only", "lakehouse_conn_id")
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class LakehousePublishOperator(BaseOperator):
         AirflowFailException: another error.
     """
 
-    template_fields: Sequence[str] = ("versions",)
+    template_fields: Sequence[str] = ("versions", "lakehouse_conn_id")
 
     def __init__(
         self,

@@ -20,7 +20,8 @@ class LakehouseDeleteRowsOperator(LakehouseJobOperator):
 
     job = DELETE_ROWS.name
     job_parameters = DELETE_ROWS.parameters
-    template_fields = ("table", "predicate")
+    template_fields = (*LakehouseJobOperator.template_fields, "predicate")
+    template_ext = (".sql",)
 
     def __init__(self, *, predicate: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -43,7 +44,8 @@ class LakehouseUpdateRowsOperator(LakehouseJobOperator):
 
     job = UPDATE_ROWS.name
     job_parameters = UPDATE_ROWS.parameters
-    template_fields = ("table", "updates", "predicate")
+    template_fields = (*LakehouseJobOperator.template_fields, "updates", "predicate")
+    template_ext = (".sql",)
 
     def __init__(self, *, updates: dict[str, str], predicate: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -71,7 +73,16 @@ class LakehouseMergeRowsOperator(LakehouseJobOperator):
 
     job = MERGE_ROWS.name
     job_parameters = MERGE_ROWS.parameters
-    template_fields = ("table", "source", "predicate", "clauses")
+    template_fields = (
+        *LakehouseJobOperator.template_fields,
+        "source",
+        "predicate",
+        "clauses",
+        "source_alias",
+        "target_alias",
+        "merge_schema",
+    )
+    template_ext = (".sql",)
 
     def __init__(
         self,

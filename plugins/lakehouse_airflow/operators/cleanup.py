@@ -24,6 +24,9 @@ class LakehouseCleanupOperator(LakehouseTableOperator):
         dry_run: only count the files.
     """
 
+    parameters = CLEANUP.parameters
+    template_fields = (*LakehouseTableOperator.template_fields, "enforce_retention", "dry_run")
+
     def __init__(self, *, enforce_retention: bool | None = None, dry_run: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.enforce_retention = enforce_retention

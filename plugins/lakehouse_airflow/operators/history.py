@@ -7,6 +7,7 @@ from typing import Any
 from lakehouse_airflow.commit_info import shown_infos
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
+from lakehouse_lib.catalogue import Parameter
 
 
 class LakehouseHistoryOperator(LakehouseTableOperator):
@@ -15,6 +16,9 @@ class LakehouseHistoryOperator(LakehouseTableOperator):
     Args:
         limit: the largest number of commits; None: all.
     """
+
+    parameters = (Parameter("limit", "count", "the largest number of commits"),)
+    template_fields = (*LakehouseTableOperator.template_fields, "limit")
 
     def __init__(self, *, limit: int | None = 20, **kwargs: Any) -> None:
         super().__init__(**kwargs)

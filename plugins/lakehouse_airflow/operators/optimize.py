@@ -21,7 +21,8 @@ class LakehouseOptimizeOperator(LakehouseJobOperator):
 
     job = COMPACT.name
     job_parameters = COMPACT.parameters
-    template_fields = ("table", "where")
+    template_fields = (*LakehouseJobOperator.template_fields, "target_file_size", "where")
+    template_ext = (".sql",)
 
     def __init__(self, *, target_file_size: int | None = None, where: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)

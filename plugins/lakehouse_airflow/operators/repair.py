@@ -45,7 +45,7 @@ class LakehouseRepairOperator(LakehouseTableOperator):
             the repair, and the findings must be the approved ones.
     """
 
-    template_fields: Sequence[str] = ("table", "dry_run")
+    template_fields = (*LakehouseTableOperator.template_fields, "dry_run")
 
     def __init__(self, *, dry_run: bool | str = True, approved_by: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -19,6 +19,8 @@ class LakehouseReadCursorOperator(LakehouseTableOperator):
     The cursor is the ``txn`` of ``app_id`` in the table's log, committed with the rows, so the two always agree.
     """
 
+    template_fields = (*LakehouseTableOperator.template_fields, "app_id")
+
     def __init__(self, *, app_id: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.app_id = app_id
@@ -46,7 +48,7 @@ class LakehouseAggregateOperator(LakehouseJobOperator):
 
     job = "aggregate"
     job_parameters = aggregate.PARAMETERS
-    template_fields = ("table", "app_version")
+    template_fields = (*LakehouseJobOperator.template_fields, "inputs", "app_id", "app_version")
 
     def __init__(
         self, *, inputs: Sequence[str], sql_file: str, app_id: str, app_version: int | str, **kwargs: Any

@@ -29,7 +29,17 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
         keep_versions: keep all files of these versions.
     """
 
-    template_fields = ("table", "inventory")
+    parameters = VACUUM.parameters
+    template_fields = (
+        *LakehouseTableOperator.template_fields,
+        "retention_hours",
+        "enforce_retention",
+        "dry_run",
+        "full",
+        "inventory",
+        "files_per_second",
+        "keep_versions",
+    )
 
     def __init__(
         self,

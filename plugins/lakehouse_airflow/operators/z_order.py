@@ -29,7 +29,8 @@ class LakehouseZOrderOperator(LakehouseJobOperator):
 
     job = Z_ORDER.name
     job_parameters = Z_ORDER.parameters
-    template_fields = ("table", "where")
+    template_fields = (*LakehouseJobOperator.template_fields, "columns", "target_file_size", "full", "where")
+    template_ext = (".sql",)
 
     def __init__(
         self,

@@ -18,6 +18,7 @@ from lakehouse_airflow.jobs.in_process import run_in_process
 from lakehouse_airflow.jobs.job_folder import JobFolder
 from lakehouse_airflow.jobs.submission import JobSubmission
 from lakehouse_airflow.links import TableVersionLink, made_version
+from lakehouse_airflow.operators.base.rendered import read_rendered
 from lakehouse_airflow.registry import is_configured, load_registry, require_registered
 from lakehouse_airflow.task_metadata import task_application, task_metadata
 from lakehouse_lib.catalogue import APP_TRANSACTION
@@ -30,10 +31,15 @@ if TYPE_CHECKING:
 
 
 _ENGINES = ("auto", "arrow", "spark")
+#: Parameters of the operators that are not those of a job.
+_PARAMETERS = (
+    Parameter("durable", "flag", "the job outlives its worker", default=True),
+    Parameter("spark_from_bytes", "bytes", "the bytes from which on Spark runs the job", default=2**30),
+)
 
 
 class SubmitOperator(BaseOperator):
-    """Runs a job and returns its result (XCom), a dict.
+    """Runs a job and returns its result (XCom), a dict. All arguments are templated, except ``registered_only``.
 
     If a job fails with a partial result (some files are loaded, others rejected), the partial result is the XCom.
 
@@ -51,6 +57,12 @@ class SubmitOperator(BaseOperator):
 
     job: ClassVar[str]
     job_parameters: ClassVar[tuple[Parameter, ...]]
+    template_fields: Sequence[str] = ("lakehouse_conn_id", "spark_conn_id", "spark_conf", "driver_memory", "durable")
+    #: How Airflow shows rendered arguments, of all operators.
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("apply_as_deletes", "predicate", "where"), "sql"),
+        **dict.fromkeys(("clauses", "constraints", "spark_conf", "updates"), "json"),
+    }
     ui_color = "#e8f0fe"
 
     def __init__(
@@ -107,6 +119,7 @@ class SubmitOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         with as_task_failure():
+            read_rendered(self, (*self.job_parameters, *_PARAMETERS))
             hook = LakehouseHook(self.lakehouse_conn_id)
             arguments = [*self.arguments(hook), *self._app_transaction(context)]
             files = self.private_files(hook)
@@ -175,7 +188,7 @@ class LakehouseJobOperator(SubmitOperator):
         registered_only: accept names only, for a ``table`` from XCom or a param, which users may edit.
     """
 
-    template_fields: Sequence[str] = ("table",)
+    template_fields: Sequence[str] = (*SubmitOperator.template_fields, "table", "engine", "spark_from_bytes")
     operator_extra_links = (TableVersionLink(),)
 
     def __init__(
@@ -207,7 +220,7 @@ class LakehouseJobOperator(SubmitOperator):
             raise AirflowFailException(f"engine is {self.engine!r}; expected one of {', '.join(_ENGINES)}")
         if self.engine == "spark" or self._is_killed:
             return None
-        max_bytes = int(self.spark_from_bytes) - 1 if self.engine == "auto" else None
+        max_bytes = self.spark_from_bytes - 1 if self.engine == "auto" else None
         try:
             with commit_metadata(task_metadata(context)):
                 result = run_in_process(self.job, arguments, private_files, max_bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
@@ -12,8 +12,10 @@ from lakehouse_airflow.assets import describe_events
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.links import TableVersionLink, made_version
+from lakehouse_airflow.operators.base.rendered import read_rendered
 from lakehouse_airflow.registry import require_registered
 from lakehouse_airflow.task_metadata import task_metadata
+from lakehouse_lib.catalogue import Parameter
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -30,12 +32,16 @@ class LakehouseTableOperator(BaseOperator):
         registered_only: accept names only, for a ``table`` from XCom or a param, which users may edit.
         lakehouse_conn_id: connection of type ``lakehouse``; the default one may be missing.
 
+    All arguments are templated, except ``registered_only``.
+
     Raises:
         AirflowFailException: an error that a retry cannot help; the text is the library's.
         AirflowException: an error that may be temporary.
     """
 
-    template_fields: Sequence[str] = ("table",)
+    #: The parameters whose rendered texts are read as on the command line of a job.
+    parameters: ClassVar[tuple[Parameter, ...]] = ()
+    template_fields: Sequence[str] = ("table", "lakehouse_conn_id")
     operator_extra_links = (TableVersionLink(),)
     ui_color = "#e6f4ea"
 
@@ -61,6 +67,7 @@ class LakehouseTableOperator(BaseOperator):
         from lakehouse_lib import commit_metadata
 
         with as_task_failure(), commit_metadata(task_metadata(context)):
+            read_rendered(self, self.parameters)
             if self.registered_only:
                 require_registered(self.table)
             hook = LakehouseHook(self.lakehouse_conn_id)

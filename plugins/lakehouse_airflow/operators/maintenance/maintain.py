@@ -43,7 +43,7 @@ class LakehouseMaintainOperator(SubmitOperator):
 
     job = "maintain"
     job_parameters = maintain.PARAMETERS
-    template_fields: Sequence[str] = ("work",)
+    template_fields: Sequence[str] = (*SubmitOperator.template_fields, "work")
 
     def __init__(self, *, work: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)

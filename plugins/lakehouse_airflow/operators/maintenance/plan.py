@@ -9,9 +9,11 @@ from airflow.sdk import BaseOperator, timezone
 
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.base.rendered import read_rendered
 from lakehouse_airflow.operators.change_events import table_names
 from lakehouse_airflow.operators.maintenance.fleet import fleet_of, health_record_of, record_of
 from lakehouse_airflow.registry import load_registry
+from lakehouse_lib.catalogue import Parameter
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -19,16 +21,23 @@ if TYPE_CHECKING:
     from lakehouse_lib.fleet.maintenance import FleetPlan
 
 
+_PARAMETERS = (
+    Parameter("spark_from_bytes", "bytes", "the bytes from which on Spark maintains a table", default=2**30),
+    Parameter("workers", "count", "the most tasks in workers", default=32),
+    Parameter("spark_jobs", "count", "the most Spark applications", default=2),
+)
+
+
 class LakehousePlanOperator(BaseOperator):
     """Plans a maintenance run of the registry's tables, within the registry's budget. Reads logs only.
 
     The log of the task shows every step with its reason, its predicted gain and its cost. If the registry has
-    ``records``, the health of each table is appended to the history of health.
+    ``records``, the health of each table is appended to the history of health. All arguments are templated.
 
     Args:
         tables: the tables of the DAG; None: all tables of the registry, quarantines included.
-        only: names of tables, quarantines included (templated); empty: all tables of the DAG that exist.
-        plan_only: show the plan and run nothing (templated).
+        only: names of tables, quarantines included; empty: all tables of the DAG that exist.
+        plan_only: show the plan and run nothing.
         spark_from_bytes: a table is maintained by Spark if a run reads and writes at least so many of its bytes,
             otherwise in Airflow's worker. A table's ``engine`` in the registry overrides this.
         workers: the most tasks that maintain tables in Airflow's workers. If there are more tables, a task has several.
@@ -42,7 +51,9 @@ class LakehousePlanOperator(BaseOperator):
         AirflowFailException: the registry or the DAG does not have a name, or the budget is too small for any step.
     """
 
-    template_fields: Sequence[str] = ("only", "plan_only")
+    template_fields: Sequence[str] = (
+        *("tables", "only", "plan_only", "spark_from_bytes", "workers", "spark_jobs", "lakehouse_conn_id"),
+    )
     ui_color = "#e6f4ea"
 
     def __init__(
@@ -75,6 +86,7 @@ class LakehousePlanOperator(BaseOperator):
 
         hook = LakehouseHook(self.lakehouse_conn_id)
         with as_task_failure():
+            read_rendered(self, _PARAMETERS)
             registry = load_registry()
             only = table_names(self.only, self.tables)
             every = registry.fleet() if self.tables is None else self.tables

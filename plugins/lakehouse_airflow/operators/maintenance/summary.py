@@ -32,6 +32,8 @@ class LakehouseSummaryOperator(BaseOperator):
         that has failed.
     """
 
+    template_fields = ("lakehouse_conn_id",)
+
     def __init__(
         self, *, maintained_by: str, lakehouse_conn_id: str = LakehouseHook.default_conn_name, **kwargs: Any
     ) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
@@ -20,7 +19,8 @@ class LakehouseAlterOperator(LakehouseTableOperator):
         changes: a list of changes, such as ``{"drop_columns": {"column_names": ["note"]}}`` (templated).
     """
 
-    template_fields: Sequence[str] = ("table", "changes")
+    template_fields = (*LakehouseTableOperator.template_fields, "changes")
+    template_fields_renderers: ClassVar = {"changes": "json"}
 
     def __init__(self, *, changes: list[dict[str, dict[str, Any]]], **kwargs: Any) -> None:
         kwargs.setdefault("retries", 0)

@@ -25,7 +25,7 @@ class LakehouseCloneOperator(LakehouseJobOperator):
 
     job = CLONE.name
     job_parameters = CLONE.parameters
-    template_fields = ("table", "target", "version")
+    template_fields = (*LakehouseJobOperator.template_fields, "target", "version", "is_shallow")
 
     def __init__(
         self, *, target: str, version: int | str | None = None, is_shallow: bool = False, **kwargs: Any

@@ -19,7 +19,7 @@ class LakehouseAddConstraintOperator(LakehouseJobOperator):
 
     job = ADD_CONSTRAINT.name
     job_parameters = ADD_CONSTRAINT.parameters
-    template_fields = ("table", "constraints")
+    template_fields = (*LakehouseJobOperator.template_fields, "constraints")
 
     def __init__(self, *, constraints: dict[str, str], **kwargs: Any) -> None:
         super().__init__(**kwargs)

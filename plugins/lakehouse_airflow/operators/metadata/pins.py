@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from lakehouse_airflow.hook import LakehouseHook
@@ -18,7 +17,7 @@ class LakehousePinVersionOperator(LakehouseTableOperator):
         version: a version, or a time as ISO 8601 text (templated). Text of digits is a version. None: the latest.
     """
 
-    template_fields: Sequence[str] = ("table", "name", "version")
+    template_fields = (*LakehouseTableOperator.template_fields, "name", "version")
 
     def __init__(self, *, name: str, version: int | str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -37,7 +36,7 @@ class LakehouseReleaseVersionOperator(LakehouseTableOperator):
         name: the name of the pin (templated).
     """
 
-    template_fields: Sequence[str] = ("table", "name")
+    template_fields = (*LakehouseTableOperator.template_fields, "name")
 
     def __init__(self, *, name: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from lakehouse_airflow.hook import LakehouseHook
@@ -22,7 +21,8 @@ class LakehouseRestoreOperator(LakehouseTableOperator):
         dry_run: only count the files.
     """
 
-    template_fields: Sequence[str] = ("table", "target")
+    parameters = RESTORE.parameters
+    template_fields = (*LakehouseTableOperator.template_fields, "target", "ignore_missing_files", "dry_run")
 
     def __init__(
         self, *, target: int | str, ignore_missing_files: bool = False, dry_run: bool = False, **kwargs: Any

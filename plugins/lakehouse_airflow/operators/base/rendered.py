@@ -1,0 +1,25 @@
+"""The arguments of operators after Airflow has rendered their templates, which gives texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from airflow.sdk import BaseOperator
+
+from lakehouse_lib.catalogue import Parameter
+from lakehouse_lib.command_options import value_of_text
+
+
+def read_rendered(operator: BaseOperator, parameters: Sequence[Parameter]) -> None:
+    """Replace the texts of an operator's attributes by the values that they mean, such as ``"24"`` by 24.
+
+    Args:
+        parameters: those of the operator whose names are attributes are read.
+
+    Raises:
+        InvalidArgumentError: a text is not a value of its parameter.
+    """
+    for parameter in parameters:
+        value = getattr(operator, parameter.name, None)
+        if isinstance(value, str):
+            setattr(operator, parameter.name, value_of_text(parameter, value))

@@ -1,0 +1,167 @@
+"""The arguments of operators are templates, and rendered texts are read as the values that they mean."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from airflow.sdk import DAG, BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from lakehouse_airflow import operators
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.base.job_operator import SubmitOperator
+from lakehouse_airflow.operators.base.rendered import read_rendered
+from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
+from lakehouse_airflow.operators.change_rows import LakehouseDeleteRowsOperator, LakehouseUpdateRowsOperator
+from lakehouse_airflow.operators.history import LakehouseHistoryOperator
+from lakehouse_airflow.operators.maintenance.plan import LakehousePlanOperator
+from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
+from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
+from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.catalogue import VACUUM, Parameter
+from lakehouse_lib.command_options import value_of_text
+from lakehouse_lib.errors import InvalidArgumentError
+
+#: A switch against edited values; a path, which would be read as a file of SQL; ids of tasks; arguments of erasures, so
+#: that no rendered field shows a person.
+NOT_TEMPLATED = {"registered_only", "sql_file", "approved_by", "located_by", "subject"}
+
+
+def own_operators() -> list[type[BaseOperator]]:
+    for module in pkgutil.walk_packages(operators.__path__, f"{operators.__name__}."):
+        importlib.import_module(module.name)
+    classes, pending = set(), [SubmitOperator, LakehouseTableOperator, LakehousePlanOperator]
+    while pending:
+        cls: Any = pending.pop()
+        pending += cls.__subclasses__()
+        if cls.__module__.startswith(operators.__name__):
+            classes.add(cls)
+    return sorted(classes, key=lambda each: each.__name__)
+
+
+@pytest.mark.parametrize("operator", own_operators())
+def test_every_argument_is_templated(operator: type[BaseOperator]) -> None:
+    arguments = {
+        name
+        for cls in operator.__mro__
+        if cls.__module__.startswith("lakehouse_airflow.")
+        for name, parameter in inspect.signature(cls.__init__).parameters.items()
+        if parameter.kind == inspect.Parameter.KEYWORD_ONLY
+    }
+    assert arguments - NOT_TEMPLATED <= set(operator.template_fields)
+
+
+def rendered(operator: BaseOperator, **params: Any) -> Any:
+    operator.render_template_fields({"params": params})  # type: ignore
+    return operator
+
+
+def test_rendered_texts_are_values(registry_file: Path) -> None:
+    optimize = rendered(
+        LakehouseOptimizeOperator(
+            task_id="t",
+            table="{{ params.table }}",
+            target_file_size="{{ params.size }}",  # type: ignore
+            where="day = '{{ params.day }}'",
+            spark_conf={"spark.x": "{{ params.day }}"},
+            spark_conn_id="spark_{{ params.day }}",
+        ),
+        table="orders",
+        size="64mb",
+        day="2026-01-31",
+    )
+    read_rendered(optimize, optimize.job_parameters)
+    assert (optimize.table, optimize.target_file_size, optimize.where) == ("orders", 64 << 20, "day = '2026-01-31'")
+    assert (optimize.spark_conf, optimize.spark_conn_id) == ({"spark.x": "2026-01-31"}, "spark_2026-01-31")
+
+    z_order = rendered(
+        LakehouseZOrderOperator(task_id="t", table="orders", columns="{{ params.columns }}", full="{{ params.full }}"),  # type: ignore
+        columns="o_custkey, o_orderkey",
+        full=False,
+    )
+    read_rendered(z_order, z_order.job_parameters)
+    assert z_order.arguments(LakehouseHook())[-1] == "--columns=o_custkey,o_orderkey"
+
+    vacuum = LakehouseVacuumOperator(
+        task_id="t",
+        table="orders",
+        retention_hours="{{ params.hours }}",  # type: ignore
+        dry_run="{{ params.dry_run }}",  # type: ignore
+        keep_versions="{{ params.keep }}",  # type: ignore
+        full="{{ params.full }}",  # type: ignore
+    )
+    rendered(vacuum, hours=240, dry_run=True, keep="3,7", full=None)
+    read_rendered(vacuum, VACUUM.parameters)
+    assert (vacuum.retention_hours, vacuum.dry_run, vacuum.keep_versions) == (240.0, True, (3, 7))
+
+
+def test_operators_read_rendered_texts(registry_file: Path) -> None:
+    table = registry_file.parent / "tables" / "orders"
+    for number in range(3):
+        write_deltalake(table, pa.table({"o_custkey": [number]}), mode="append")
+    history = rendered(
+        LakehouseHistoryOperator(task_id="t", table="orders", limit="{{ params.limit }}"),  # type: ignore
+        limit=2,
+    )
+    assert len(history.execute({})) == 2
+    update = LakehouseUpdateRowsOperator(
+        task_id="t",
+        table="orders",
+        updates="{{ params.updates | tojson }}",
+        predicate="o_custkey = 1",  # type: ignore
+    )
+    assert rendered(update, updates={"o_custkey": "7"}).execute({})["metrics"]["numUpdatedRows"] == 1
+    dry = LakehouseVacuumOperator(task_id="t", table="orders", dry_run="{{ params.dry_run }}")  # type: ignore
+    assert rendered(dry, dry_run=True).execute({})["dry_run"] is True
+    wrong = LakehouseVacuumOperator(task_id="t", table="orders", dry_run="perhaps")  # type: ignore
+    with pytest.raises(AirflowFailException, match="dry_run is 'perhaps'; expected True or False"):
+        wrong.execute({})
+
+
+def test_a_condition_may_be_in_a_file(tmp_path: Path, registry_file: Path) -> None:
+    table = registry_file.parent / "tables" / "orders"
+    write_deltalake(table, pa.table({"o_custkey": [1, 2]}))
+    (tmp_path / "old_orders.sql").write_text("o_custkey = {{ params.customer }}")
+    with DAG("d", template_searchpath=str(tmp_path)):
+        delete = LakehouseDeleteRowsOperator(task_id="t", table="orders", predicate="old_orders.sql")
+    delete.resolve_template_files()
+    rendered(delete, customer=2).execute({})
+    assert DeltaTable(table).to_pyarrow_table()["o_custkey"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        ("flag", "True", True),
+        ("flag", " false ", False),
+        ("flag", "None", None),
+        ("bytes", "1gb", 1 << 30),
+        ("bytes", "", None),
+        ("hours", "0.5", 0.5),
+        ("integer", "-1", -1),
+        ("names", "a,b", ("a", "b")),
+        ("condition", "None", "None"),
+        ("condition", "", ""),
+        ("version", "7", "7"),
+        ("location", " x", " x"),
+        ("texts", '{"a": "b"}', {"a": "b"}),
+    ],
+)
+def test_texts_as_values(kind: Any, text: str, expected: Any) -> None:
+    assert value_of_text(Parameter("p", kind, ""), text) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("flag", "yes"), ("bytes", "many"), ("bytes", "0"), ("hours", "-1"), ("integer", "x"), ("texts", "None")],
+)
+def test_texts_that_are_no_values(kind: Any, text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="p"):
+        value_of_text(Parameter("p", kind, ""), text)
