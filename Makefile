@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo up down test test-slow test-all test-faults test-upkeep test-gate test-worker-kills test-s3 test-spark-s3 test-floor test-install interop interop-commits interop-commits-s3 differential fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-dml bench-large-merge bench-ingest bench-maintenance bench-vacuum bench-log bench-commit bench-checkpoint package lock prerequisites clean
+.PHONY: help demo up down test test-slow test-all test-faults test-upkeep test-gate test-worker-kills test-s3 test-spark-s3 test-floor test-install test-browser interop interop-commits interop-commits-s3 differential fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-dml bench-large-merge bench-ingest bench-maintenance bench-vacuum bench-log bench-commit bench-checkpoint package lock prerequisites clean
 
 # Of the caller's environment only pip's own settings and the choice of Java have an effect.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -24,7 +24,7 @@ in_parallel := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # What `make test-all` runs: at the same time the tests that keep the processors busy, and those that often wait for a
 # server, another process or a download. Each list runs in its order.
 busy_tests := test test-slow simulate simulate-orders simulate-verbs simulate-mutants differential fuzz test-faults test-upkeep test-gate test-floor
-waiting_tests := interop interop-commits interop-commits-s3 test-worker-kills test-s3 test-spark-s3 test-install
+waiting_tests := interop interop-commits interop-commits-s3 test-worker-kills test-s3 test-spark-s3 test-install test-browser
 all_logs := .cache/test-all
 
 # The oldest versions that pyproject.toml allows. Tests that need a newer version are deselected: pyarrow reads fixed-size
@@ -36,6 +36,10 @@ floor_tests := tests/lakehouse_lib tests/spark_jobs \
     --deselect tests/lakehouse_lib/engine/test_conform.py::test_dictionaries_fixed_sizes_and_views \
     --deselect tests/lakehouse_lib/engine/test_data_reader.py::test_rows_of_a_file_with_views_are_left_out \
     -W "ignore:Implicitly cleaning up:ResourceWarning"
+
+# What drives Chromium in the tests of the pages. CHROMIUM=... is another path, PICTURES=docs replaces the pictures of the docs.
+browser := .peers/browser
+chromium := $(or $(CHROMIUM),/usr/bin/chromium)
 
 rounds = $(if $(ROUNDS),--rounds $(ROUNDS))
 
@@ -101,6 +105,10 @@ test-floor: prerequisites $(floor)/.installed ## Test with the oldest versions t
 
 test-install: prerequisites $(installed) ## Install the wheel beside Airflow 3.3, 3.2 and 3.1 and use it there (ten minutes)
 	@$(python) -m pytest -m '' tests/install/beside_airflow.py
+
+test-browser: prerequisites $(installed) $(browser)/.installed ## Use the pages in Chromium, in a real Airflow (needs Chromium; ten minutes; PICTURES=docs replaces the pictures of the docs)
+	@test -x $(chromium) || { echo "the tests of the pages need Chromium, and $(chromium) does not run. Install it (Debian: apt install chromium) or set CHROMIUM" >&2; exit 1; }
+	@CHROMIUM=$(chromium) LAKEHOUSE_PICTURES=$(abspath $(PICTURES)) PYTHONPATH=$(browser) $(python) -m pytest -m '' tests/browser/pages.py
 
 fuzz: $(installed) ## Read 100,000 corrupted tables and predicates (INPUTS=..., SEED=..., FIRST=... to continue)
 	@$(python) -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(FIRST),--first $(FIRST))
@@ -224,6 +232,11 @@ $(floor)/.installed: pyproject.toml requirements.lock | $(installed)
 	    --output-file $(floor)/oldest.txt pyproject.toml $(floor)/judges.txt
 	@$(floor)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(floor)/oldest.txt
 	@$(floor)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(browser)/.installed: tests/browser/requirements.txt | $(installed)
+	@rm -rf $(browser)
+	@$(python) -m pip install --quiet --disable-pip-version-check --no-deps --target $(browser) -r $<
 	@touch $@
 
 $(s3_server):

@@ -1,0 +1,98 @@
+"""``make test-browser``: the pages in Chromium, as people use them, in a real Airflow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from deltalake import DeltaTable
+
+from demo.home import Home
+from demo.rest import AirflowApi, Run
+from demo.users import ADMIN, REQUESTER
+from tests.browser.visitor import Visitor
+
+pytestmark = pytest.mark.timeout(900)
+Visit = Callable[..., Visitor]
+
+
+def wait_until_ended(airflow: AirflowApi, dag_id: str, run_id: str) -> Run:
+    while not (run := airflow.run(dag_id, run_id)).finished:
+        time.sleep(1)
+    return run
+
+
+@pytest.fixture(scope="session")
+def loaded(airflow: AirflowApi) -> str:
+    """The run that has loaded the files in the landing folder. All tables have been looked at since."""
+    for dag_id in ("lakehouse_ingest", "lakehouse_maintenance", "lakehouse_erasure_customer"):
+        while dag_id not in airflow.dag_ids():
+            time.sleep(1)
+        airflow.unpause(dag_id)
+    run = wait_until_ended(airflow, "lakehouse_ingest", airflow.trigger("lakehouse_ingest").run_id)
+    assert run.state == "success"
+    look = airflow.trigger("lakehouse_maintenance", {"plan_only": True})
+    assert wait_until_ended(airflow, "lakehouse_maintenance", look.run_id).state == "success"
+    return run.run_id
+
+
+def test_maintenance_is_started_by_the_button_and_makes_a_version(
+    home: Home, airflow: AirflowApi, loaded: str, visit: Visit
+) -> None:
+    before = DeltaTable(home.tables / "customer").version()
+    ann = visit(ADMIN)
+    ann.open("/lakehouse/tables")
+    assert ann.texts("tbody th") == ["customer", "orders", "orders_quarantine"]
+
+    ann.page.get_by_role("link", name="customer", exact=True).click()
+    assert ann.texts("h1") == ["customer"]
+    ann.page.get_by_role("link", name="Run maintenance").click()
+    assert ann.texts("h1") == ["Run maintenance of customer?"]
+    ann.check()
+    ann.picture("airflow-maintenance")
+    ann.page.get_by_role("button", name="Run maintenance").click()
+    link = ann.page.locator("#status a")
+    link.wait_for()
+    run = wait_until_ended(airflow, "lakehouse_maintenance", link.inner_text().removeprefix("The run "))
+    assert run.state == "success"
+
+    ann.page.get_by_role("link", name="Back to the table").click()
+    after = DeltaTable(home.tables / "customer").version()
+    assert after > before
+    ann.check()
+    ann.picture("airflow-table")
+    ann.page.get_by_role("link", name=str(after), exact=True).first.click()
+    assert ann.texts("h1") == [f"customer, version {after}"]
+    ann.check()
+    ann.page.get_by_role("link", name=run.run_id).click()
+    ann.page.wait_for_url(f"{ann.url}/dags/lakehouse_maintenance/runs/**")
+
+
+def test_tables_are_sorted_and_filtered(loaded: str, visit: Visit) -> None:
+    ann = visit(REQUESTER)
+    ann.open("/lakehouse/tables")
+    ann.page.get_by_role("link", name="Table", exact=True).click()
+    assert ann.texts("tbody th") == ["orders_quarantine", "orders", "customer"]
+    assert ann.page.locator("th[aria-sort=descending]").inner_text().startswith("Table")
+    ann.page.get_by_role("link", name="Table ▼").click()
+    assert ann.texts("tbody th") == ["customer", "orders", "orders_quarantine"]
+    ann.check()
+    ann.picture("airflow-pages")
+    ann.page.get_by_role("searchbox").fill("quarantine")
+    ann.page.get_by_role("button", name="Filter").click()
+    assert ann.texts("tbody th") == ["orders_quarantine"]
+    ann.page.get_by_role("link", name="Show all").click()
+    assert len(ann.texts("tbody th")) == 3
+
+
+def test_airflow_shows_the_pages_in_a_frame(loaded: str, visit: Visit) -> None:
+    ann = visit(ADMIN)
+    ann.open("/lakehouse/tables")
+    ann.page.goto(f"{ann.url}/plugin/lakehouse")
+    frame = ann.page.frame_locator("iframe")
+    frame.get_by_role("link", name="customer", exact=True).click()
+    frame.get_by_role("heading", name="customer", exact=True).wait_for()
+    ann.picture("airflow-table-in-frame", "dark")
+    frame.get_by_role("link", name="lakehouse_maintenance").first.click()
+    ann.page.wait_for_url(f"{ann.url}/dags/lakehouse_maintenance/**")
