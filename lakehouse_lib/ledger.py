@@ -38,13 +38,18 @@ def new_request() -> str:
     return secrets.token_hex(10)
 
 
+def is_request(text: str) -> bool:
+    """Whether a text is a request id."""
+    return _REQUEST.fullmatch(text) is not None
+
+
 def check_request(request: object) -> str:
     """``request`` itself, if it is a valid request id.
 
     Raises:
         LedgerError: it is not 20 hexadecimal digits.
     """
-    if not isinstance(request, str) or not _REQUEST.fullmatch(request):
+    if not isinstance(request, str) or not is_request(request):
         raise LedgerError(
             f"the request id {_short_text(request)} is not valid; expected 20 hexadecimal digits",
             hint="Take the id from the task that made the request",
@@ -134,6 +139,18 @@ class Ledger:
                 and (parts[1] == f"{name}.json" or parts[1].startswith(f".{name}.json."))
             }
         )
+
+    def newest_requests(self, name: str, most: int) -> list[str]:
+        """The requests whose documents of that name were written last, newest first.
+
+        Lists the whole ledger.
+        """
+        written = sorted(
+            (-meta.modified, parts[0])
+            for meta in self._store.walk()
+            if len(parts := meta.path.split("/")) == 2 and _REQUEST.fullmatch(parts[0]) and parts[1] == f"{name}.json"
+        )
+        return [request for _, request in written[:most]]
 
     def put_step(self, request: str, kind: str, document: Document) -> None:
         """Add a document about a step of a task of the request; earlier documents are kept.

@@ -13,11 +13,13 @@ import pytest
 from lakehouse_airflow.links import URL_PREFIX
 from lakehouse_airflow.plugin import LakehousePlugin
 from tests.airflow.dag_runs import api_client, let_run
+from tests.airflow.erasure_runs import ledger
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
-VALUES = {"table": "orders", "version": "0", "name": "lakehouse.js"}
+REQUEST = "0123456789abcdef0123"
+VALUES = {"table": "orders", "version": "0", "name": "lakehouse.js", "subject": "customer", "erasure": REQUEST}
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +45,9 @@ def nobody() -> Any:
 def orders(registry_file: Path) -> Path:
     table = registry_file.parent / "tables" / "orders"
     deltalake.write_deltalake(table, pa.table({"o_custkey": [1]}))
+    plan = {"kind": "erasure", "request": REQUEST, "subject": "customer", "person": "ab" * 32, "requester": "bob"}
+    run = {"dag_id": "lakehouse_erasure_customer", "run_id": "manual__1", "found_at": "2026-11-25T12:00:00+00:00"}
+    ledger().put(REQUEST, "plan", plan | run | {"tables": []})
     return table
 
 
@@ -62,7 +67,7 @@ def reader_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 def test_all_routes_are_walked_and_none_writes(app: Any, paths: list[str]) -> None:
     assert {type(route).__name__ for route in app.routes} == {"APIRoute"}
     assert {method for route in app.routes for method in route.methods} == {"GET"}
-    assert len(paths) >= 6
+    assert len(paths) >= 8
 
 
 def test_nobody_gets_nothing_but_the_way_to_the_login(orders: Path, nobody: Any, paths: list[str]) -> None:
@@ -164,7 +169,8 @@ def test_a_post_of_another_site_starts_nothing(orders: Path, paths: list[str]) -
 @pytest.mark.parametrize("name", ["%2e%2e%2forders", "/etc/passwd", "<b>x</b>", "' OR 1=1 --", "orders_quarantine2"])
 def test_a_name_that_is_not_registered_is_an_error_in_text(orders: Path, name: str) -> None:
     client = api_client()
-    for path in (f"tables/{name}", f"tables/{name}/maintenance", f"tables/{name}/versions/0", f"static/{name}"):
+    tables, erasures = f"tables/{name}", f"erasures/{name}/{REQUEST}"
+    for path in (tables, f"{tables}/maintenance", f"{tables}/versions/0", erasures, f"static/{name}"):
         answer = client.get(f"/lakehouse/{path}", headers=BROWSER)
         assert answer.status_code == 404, path
         assert "<b>x" not in answer.text

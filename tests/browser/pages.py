@@ -8,9 +8,11 @@ from collections.abc import Callable
 import pytest
 from deltalake import DeltaTable
 
+from demo import airflow_process
 from demo.home import Home
 from demo.rest import AirflowApi, Run
-from demo.users import ADMIN, REQUESTER
+from demo.users import ADMIN, OFFICER, REQUESTER
+from tests.browser.lakehouse import CUSTOMER
 from tests.browser.visitor import Visitor
 
 pytestmark = pytest.mark.timeout(900)
@@ -96,3 +98,39 @@ def test_airflow_shows_the_pages_in_a_frame(loaded: str, visit: Visit) -> None:
     ann.picture("airflow-table-in-frame", "dark")
     frame.get_by_role("link", name="lakehouse_maintenance").first.click()
     ann.page.wait_for_url(f"{ann.url}/dags/lakehouse_maintenance/**")
+
+
+def test_an_erasure_is_approved_and_has_a_record(home: Home, airflow: AirflowApi, loaded: str, visit: Visit) -> None:
+    requester = airflow_process.api(home, airflow_process.running(home), REQUESTER)
+    run = requester.trigger("lakehouse_erasure_customer", {"customer_id": CUSTOMER})
+    while not airflow.questions("lakehouse_erasure_customer", run.run_id):
+        time.sleep(1)
+    ann = visit(OFFICER)
+    ann.open("/lakehouse/tables")
+    ann.page.get_by_role("link", name="Erasures").click()
+    row = ann.page.get_by_role("row", name=run.run_id)
+    assert "waits for an answer" in row.inner_text()
+    ann.check()
+    row.get_by_role("rowheader").get_by_role("link").click()
+    assert "waits for an answer" in ann.page.locator(".bar").inner_text()
+    ann.check()
+    erasure = ann.page.url.removeprefix(ann.url)
+    ann.page.get_by_role("link", name="Answer in Airflow").click()
+    ann.page.get_by_text("These rows will be deleted for good").wait_for()
+    ann.picture("airflow-question")
+    ann.page.get_by_role("button", name="Approve").click()
+    assert wait_until_ended(airflow, "lakehouse_erasure_customer", run.run_id).state == "success"
+
+    ann.open(erasure)
+    ann.complaints.clear()  # those of Airflow's own page
+    assert ann.texts("h2")[0] == "Record"
+    rows = ann.page.get_by_role("row")
+    assert rows.filter(has_text="customer").filter(has_text="1 → 0").count() == 1
+    assert rows.filter(has_text="orders").filter(has_text="6 → 0").count() == 1
+    assert str(CUSTOMER) not in ann.page.content()
+    ann.check()
+    ann.picture("airflow-erasure")
+    ann.open("/lakehouse/erasures")
+    assert "erased" in ann.page.get_by_role("row", name=run.run_id).inner_text()
+    ann.page.get_by_role("link", name=run.run_id).click()
+    ann.page.wait_for_url(f"{ann.url}/dags/lakehouse_erasure_customer/runs/**")

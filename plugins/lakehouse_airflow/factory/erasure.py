@@ -17,7 +17,7 @@ from functools import partial
 
 from airflow.sdk import DAG, Param, TriggerRule, chain
 
-from lakehouse_airflow.factory.settings import RETRIES, TAG, table_assets
+from lakehouse_airflow.factory.settings import RETRIES, TAG, erasure_dag_id, table_assets
 from lakehouse_airflow.operators.change_events import LakehousePublishOperator
 from lakehouse_airflow.operators.erasure.approval import LakehouseErasureApprovalOperator
 from lakehouse_airflow.operators.erasure.erase import LakehouseEraseOperator, LakehousePurgeOperator
@@ -34,12 +34,12 @@ from lakehouse_lib.fleet.registry import Registry
 def erasure_dags(registry: Registry) -> Iterator[tuple[str, Callable[[], DAG]]]:
     """A DAG for each subject."""
     for subject in registry.subjects:
-        yield f"lakehouse_erasure_{subject}", partial(_erasure_dag, registry, subject)
+        yield erasure_dag_id(subject), partial(_erasure_dag, registry, subject)
 
 
 def _erasure_dag(registry: Registry, subject: str) -> DAG:
     with DAG(
-        f"lakehouse_erasure_{subject}",
+        erasure_dag_id(subject),
         schedule=None,
         catchup=False,
         max_active_runs=1000,  # a run is active while its question is open

@@ -22,6 +22,11 @@ def dag_id_of(kind: str, share: DagShare) -> str:
     return f"lakehouse_{kind}" if share.name is None else f"lakehouse_{kind}_{share.name}"
 
 
+def erasure_dag_id(subject: str) -> str:
+    """The id of the DAG that erases a person of this subject."""
+    return f"lakehouse_erasure_{subject}"
+
+
 def dag_arguments(settings: DagSettings) -> dict[str, Any]:
     """Arguments of a DAG that has one active run at a time."""
     own = {} if settings.owner is None else {"owner": settings.owner}

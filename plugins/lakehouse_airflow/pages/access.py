@@ -12,21 +12,24 @@ from airflow.configuration import conf
 from airflow.models.dag import DagModel
 from fastapi import Depends, HTTPException, Request
 
+from lakehouse_airflow.factory.settings import erasure_dag_id
 from lakehouse_airflow.pages.live_table import answered_errors, registered_table
 from lakehouse_airflow.pages.table_dags import dags_of
+from lakehouse_airflow.registry import load_registry
 
 
 def require_reader(request: Request, user: GetUserDep) -> None:
-    """If the route has the parameter ``table``: the right to read the DAG that maintains the table.
+    """If the route has the parameter ``table`` or ``subject``: the right to read the DAG of this table or subject.
 
     Raises:
-        HTTPException: 401: there is no login; 403: the user has not the right; 404: the registry has no such table.
+        HTTPException: 401: there is no login; 403: the user has not the right; 404: the registry has no such table or
+            subject.
     """
-    table = request.path_params.get("table")
+    table, subject = (request.path_params.get(name) for name in ("table", "subject"))
     if table is not None:
-        dag_id = _dag_of(table)
-        if not readable_dags([dag_id], user):
-            raise HTTPException(403, f"Your user may not read the DAG {dag_id}, which maintains the table {table}.")
+        _require_readable(_dag_of(table), f"maintains the table {table}", user)
+    if subject is not None:
+        _require_readable(_dag_of_subject(subject), f"erases a {subject}", user)
 
 
 def readable_dags(dag_ids: Iterable[str], user: GetUserDep) -> set[str]:
@@ -61,6 +64,19 @@ def _dag_of(table: str) -> str:
     with answered_errors():
         registry, _ = registered_table(table)
         return dags_of(registry, [table])[table].dag_id
+
+
+def _dag_of_subject(subject: str) -> str:
+    with answered_errors():
+        registry = load_registry()
+    if subject not in registry.subjects:
+        raise HTTPException(404, f"the registry has no subject {subject!r}")
+    return erasure_dag_id(subject)
+
+
+def _require_readable(dag_id: str, work: str, user: GetUserDep) -> None:
+    if not readable_dags([dag_id], user):
+        raise HTTPException(403, f"Your user may not read the DAG {dag_id}, which {work}.")
 
 
 def _details(dag_id: str) -> DagDetails:

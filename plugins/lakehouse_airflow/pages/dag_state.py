@@ -1,15 +1,22 @@
-"""The state of DAGs in Airflow's database."""
+"""The state of DAGs and of their runs in Airflow's database."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select, tuple_
+
+from lakehouse_airflow.pages.views.commit import Task
+
+#: The state of a task that waits for a person. Airflow has it from 3.3 on.
+_ASKING = "awaiting_input"
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,62 @@ class DagState:
     is_paused: bool = False
     next_run: int | None = None
     active_runs: int = 0
+
+
+@dataclass(frozen=True)
+class RunState:
+    """A DAG run.
+
+    Attributes:
+        user: who has triggered it.
+        queued_at: ms since the epoch.
+        asking: the task that waits for an answer of a person.
+    """
+
+    dag_id: str
+    run_id: str
+    state: str
+    user: str | None
+    queued_at: int | None
+    asking: Task | None = None
+
+
+def newest_runs(dag_ids: Iterable[str], most: int) -> list[RunState]:
+    """The newest runs of these DAGs, newest first."""
+    return _runs(DagRun.dag_id.in_(sorted(set(dag_ids))), most)
+
+
+def runs_named(names: Iterable[tuple[str, str]]) -> list[RunState]:
+    """The runs with these ids of DAG and run. Those that Airflow does not have are left out."""
+    ids = sorted(set(names))
+    return _runs(tuple_(DagRun.dag_id, DagRun.run_id).in_(ids), len(ids))
+
+
+def _runs(chosen: ColumnElement[bool], most: int) -> list[RunState]:
+    columns = (DagRun.dag_id, DagRun.run_id, DagRun.state, DagRun.triggering_user_name)
+    with create_session() as session:
+        rows = session.execute(
+            select(*columns, func.coalesce(DagRun.queued_at, DagRun.start_date))
+            .where(chosen)
+            .order_by(DagRun.id.desc())
+            .limit(most)
+        ).all()
+        tasks = session.execute(
+            select(TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.map_index).where(
+                TaskInstance.state == _ASKING,
+                TaskInstance.dag_id.in_({row[0] for row in rows}),
+                TaskInstance.run_id.in_({row[1] for row in rows}),
+            )
+        ).all()
+    asking = {(task[0], task[1]): Task(*task, try_number=None) for task in tasks}
+    return [
+        RunState(*names, str(state), user, _milliseconds(moment), asking.get(tuple(names)))
+        for *names, state, user, moment in rows
+    ]
+
+
+def _milliseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else int(moment.timestamp() * 1000)
 
 
 def dag_states(dag_ids: Iterable[str]) -> dict[str, DagState]:
@@ -46,6 +109,6 @@ def dag_states(dag_ids: Iterable[str]) -> dict[str, DagState]:
         ).all()
     runs = dict(map(tuple, counts))
     for dag_id, paused, moment in rows:
-        next_run = None if moment is None or paused else int(moment.timestamp() * 1000)
+        next_run = None if paused else _milliseconds(moment)
         states[dag_id] = DagState(True, bool(paused), next_run, runs.get(dag_id, 0))
     return states

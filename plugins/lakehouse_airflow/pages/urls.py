@@ -54,6 +54,14 @@ class Urls:
         """The page that asks whether to maintain a table."""
         return f"{self.airflow}{table_path(name)}/maintenance"
 
+    def erasures(self) -> str:
+        """The page of all erasures."""
+        return f"{self.airflow}{URL_PREFIX}/erasures"
+
+    def erasure(self, subject: str, request: str) -> str:
+        """The page of an erasure."""
+        return f"{self.erasures()}/{_segment(subject)}/{_segment(request)}"
+
     def dag(self, dag_id: str) -> str:
         """Airflow's page of a DAG."""
         return f"{self.airflow}/dags/{_segment(dag_id)}"
@@ -66,6 +74,10 @@ class Urls:
         """Airflow's page of a task."""
         path = f"{self.dag_run(task.dag_id, task.run_id)}/tasks/{_segment(task.task_id)}"
         return path if task.map_index < 0 else f"{path}/mapped/{task.map_index}"
+
+    def question(self, task: Task) -> str:
+        """Airflow's page with the question of a task to a person."""
+        return f"{self.task(task)}/required_actions"
 
     def dag_runs_of_api(self, dag_id: str) -> str:
         """The runs of a DAG in Airflow's public API."""

@@ -58,5 +58,6 @@ def tables(request: Request, user: GetUserDep, q: str = "", sort: str = _SORT, o
         days=DAYS,
         invalid=sorted(registry.invalid_tables),
         dag_of=shown,
+        subjects=list(registry.subjects),
         dags=dag_states(shown.values()),
     )

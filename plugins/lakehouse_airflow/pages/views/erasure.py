@@ -1,0 +1,187 @@
+"""Erasures and their records, from the documents of the ledger and the DAG runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_airflow.approval import APPROVE
+
+if TYPE_CHECKING:
+    from lakehouse_airflow.pages.dag_state import RunState
+    from lakehouse_lib.ledger import Document
+
+
+@dataclass(frozen=True)
+class Documents:
+    """What the ledger has about an erasure; None: not yet."""
+
+    plan: Document
+    decision: Document | None = None
+    record: Document | None = None
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far an erasure is.
+
+    Attributes:
+        style: the class of the style sheet.
+        advice: what to do.
+    """
+
+    text: str
+    style: str = ""
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class ErasureRow:
+    """An erasure in the list. Times are ms since the epoch; None: not known.
+
+    Attributes:
+        request: None: the run has made no request yet, or the ledger cannot be read.
+        run: None: the run was deleted.
+        rows: the rows that were deleted, else those that the plan has found.
+    """
+
+    subject: str
+    request: str | None
+    requester: str | None
+    requested_at: int | None
+    status: Status
+    run: RunState | None
+    approver: str | None = None
+    rows: int | None = None
+    files_removed: int | None = None
+    recorded_at: int | None = None
+
+
+@dataclass(frozen=True)
+class ErasedTable:
+    """A table of an erasure, from the record, else from the plan.
+
+    Attributes:
+        before, after: counts on disk; ``after`` is None without a record.
+        removed: the removed files of the record.
+        unattributed: the records without a readable key, in words; empty if there are none.
+    """
+
+    name: str
+    uri: str
+    version_before: int
+    rows_found: int
+    before: Mapping[str, int]
+    version_after: int | None = None
+    rows_deleted: int | None = None
+    after: Mapping[str, int] | None = None
+    removed: tuple[Mapping[str, Any], ...] = ()
+    unattributed: str = ""
+
+
+def status_of(documents: Documents | None, run: RunState | None) -> Status:
+    """How far an erasure is.
+
+    Args:
+        documents: None: the run has made no request, or the ledger cannot be read.
+        run: None: the run was deleted.
+    """
+    decision = None if documents is None else documents.decision
+    if documents is not None and documents.record is not None:
+        return Status("erased", "done")
+    if decision is not None and decision["answer"] != APPROVE:
+        return Status("rejected")
+    if run is None:
+        return Status("not finished", "failed", "Its run was deleted. Trigger the erasure again.")
+    if run.asking is not None:
+        return Status("waits for an answer", "fair")
+    if run.state == "failed":
+        again = "Its run has failed. " + ("Clear it from the task delete on." if decision else "Trigger it again.")
+        return Status("failed", "failed", again)
+    if run.state != "success":
+        return Status("is being erased" if decision else "is being planned")
+    if documents is None:
+        return Status("its run has ended")
+    return Status("not finished", "failed", "Its run has ended without a record. Trigger the erasure again.")
+
+
+def erasure_rows(
+    documents: Iterable[Documents], runs: Iterable[RunState], subject_of: Mapping[str, str]
+) -> list[ErasureRow]:
+    """The erasures, newest first.
+
+    Args:
+        documents: of requests. Those of other subjects than the ones in ``subject_of`` are left out.
+        runs: those of the requests, and those that may have made none.
+        subject_of: the subject of each erasure DAG.
+    """
+    run_of = {(run.dag_id, run.run_id): run for run in runs}
+    rows = []
+    planned = set()
+    for each in documents:
+        plan = each.plan
+        if plan["subject"] in subject_of.values():
+            name = (plan["dag_id"], plan["run_id"])
+            planned.add(name)
+            rows.append(_row(each, run_of.get(name)))
+    for name, run in run_of.items():
+        if name not in planned and run.dag_id in subject_of:
+            subject = subject_of[run.dag_id]
+            rows.append(ErasureRow(subject, None, run.user, run.queued_at, status_of(None, run), run))
+    return sorted(rows, key=lambda row: row.requested_at or 0, reverse=True)
+
+
+def erased_tables(documents: Documents) -> list[ErasedTable]:
+    """The tables of an erasure, in the order of its plan."""
+    record = documents.record
+    entries = {entry["table"]: entry for entry in record["tables"]} if record is not None else {}
+    return [_table(entry, entries.get(entry["table"])) for entry in documents.plan["tables"]]
+
+
+def milliseconds_of(text: str | None) -> int | None:
+    """A time of a document, ISO 8601, as ms since the epoch."""
+    return None if text is None else int(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+def _row(documents: Documents, run: RunState | None) -> ErasureRow:
+    plan, decision, record = documents.plan, documents.decision, documents.record
+    tables: Sequence[Mapping[str, Any]] = plan["tables"] if record is None else record["tables"]
+    return ErasureRow(
+        plan["subject"],
+        plan["request"],
+        plan["requester"],
+        milliseconds_of(plan["found_at"]),
+        status_of(documents, run),
+        run,
+        approver=None if decision is None else decision["approver"]["name"],
+        rows=sum(entry["rows" if record is None else "rows_deleted"] for entry in tables),
+        files_removed=None if record is None else sum(len(entry["files_removed"]) for entry in tables),
+        recorded_at=None if record is None else milliseconds_of(record["recorded_at"]),
+    )
+
+
+def _table(planned: Mapping[str, Any], recorded: Mapping[str, Any] | None) -> ErasedTable:
+    unknown = planned["unattributed"]
+    words = ""
+    if unknown is not None:
+        fate = "erased, too" if unknown["erased"] else "kept"
+        words = f"{unknown['records']:,}, of which {unknown['mentions']:,} mention the person; these are {fate}"
+    table = ErasedTable(
+        planned["table"],
+        planned["uri"],
+        planned["version"],
+        planned["rows"],
+        planned["on_disk"],
+        unattributed=words,
+    )
+    if recorded is None:
+        return table
+    return replace(
+        table,
+        version_after=recorded["version_after"],
+        rows_deleted=recorded["rows_deleted"],
+        after=recorded["on_disk_after"],
+        removed=tuple(recorded["files_removed"]),
+    )
