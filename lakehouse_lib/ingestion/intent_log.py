@@ -180,23 +180,31 @@ class IntentLog:
 
         A copy of the log has the same id. A new log has another id, so batch numbers of two logs are never confused.
         """
-        path = f"{self.folder}/identity.json"
-        self.store.put_if_absent(path, _dump({"id": str(uuid.uuid4())}))
-        return self._read_identity(path)
+        self.store.put_if_absent(self._identity_path, _dump({"id": str(uuid.uuid4())}))
+        return self._read_identity()
 
-    def known_identity(self) -> str | None:
-        """The unique id of this log; None: it has none yet, so no row of the source is in a quarantine."""
+    def find_identity(self) -> str | None:
+        """The unique id of this log; None: ``identity`` was not called yet."""
         try:
-            return self._read_identity(f"{self.folder}/identity.json")
+            return self._read_identity()
         except ObjectNotFoundError:
             return None
 
-    def _read_identity(self, path: str) -> str:
-        value = _load(self.store.read(path), path)
+    def started(self) -> dict[int, int]:
+        """By the number of each batch that is not folded, the time of its intent in ms since the epoch."""
+        entries = ((_ENTRY.match(meta.path.rpartition("/")[2]), meta) for meta in self.store.list_from(self.folder))
+        return {int(match[1]): meta.modified for match, meta in entries if match and not match[2]}
+
+    @property
+    def _identity_path(self) -> str:
+        return f"{self.folder}/identity.json"
+
+    def _read_identity(self) -> str:
+        value = _load(self.store.read(self._identity_path), self._identity_path)
         try:
             return str(value["id"])
         except (KeyError, TypeError) as error:
-            raise _invalid_entry(path) from error
+            raise _invalid_entry(self._identity_path) from error
 
     def staging(self, number: int, run: str) -> str:
         """The path prefix of a batch's staged rows; ``run`` identifies a run, so two runs never write one file."""

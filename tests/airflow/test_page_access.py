@@ -67,7 +67,7 @@ def reader_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 def test_all_routes_are_walked_and_none_writes(app: Any, paths: list[str]) -> None:
     assert {type(route).__name__ for route in app.routes} == {"APIRoute"}
     assert {method for route in app.routes for method in route.methods} == {"GET"}
-    assert len(paths) >= 8
+    assert len(paths) >= 9
 
 
 def test_nobody_gets_nothing_but_the_way_to_the_login(orders: Path, nobody: Any, paths: list[str]) -> None:

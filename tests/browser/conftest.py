@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -21,10 +22,11 @@ PICTURES = os.environ.get("LAKEHOUSE_PICTURES")
 
 
 @pytest.fixture(scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    home = Home(tmp_path_factory.mktemp("lakehouse"))
-    write_lakehouse(home)
-    return home
+def home() -> Iterator[Home]:
+    with TemporaryDirectory(prefix="lakehouse-") as folder:  # a short path, because pictures show it
+        home = Home(Path(folder))
+        write_lakehouse(home)
+        yield home
 
 
 @pytest.fixture(scope="session")

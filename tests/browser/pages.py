@@ -88,6 +88,22 @@ def test_tables_are_sorted_and_filtered(loaded: str, visit: Visit) -> None:
     assert len(ann.texts("tbody th")) == 3
 
 
+def test_loads_have_rows_rejected_rows_and_their_run(loaded: str, visit: Visit) -> None:
+    ann = visit(REQUESTER)
+    ann.open("/lakehouse/tables/orders")
+    ann.page.get_by_role("link", name="loads of orders").click()
+    assert ann.texts("h1") == ["Loads of orders"]
+    assert "1,960 loaded, 40 rejected" in ann.page.locator("table.pairs").inner_text()
+    assert ann.texts("tbody th.number") == ["1", "0"]
+    ann.check()
+    ann.picture("airflow-loads")
+    ann.page.get_by_role("row", name="2026-11-01.csv").get_by_role("link", name="20", exact=True).click()
+    assert ann.texts("h1") == ["orders_quarantine, version 0"]
+    ann.page.go_back()
+    ann.page.get_by_role("link", name=loaded).first.click()
+    ann.page.wait_for_url(f"{ann.url}/dags/lakehouse_ingest/runs/**")
+
+
 def test_airflow_shows_the_pages_in_a_frame(loaded: str, visit: Visit) -> None:
     ann = visit(ADMIN)
     ann.open("/lakehouse/tables")

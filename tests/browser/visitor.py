@@ -47,9 +47,12 @@ class Visitor:
         assert self.complaints == [], self.page.url
 
     def picture(self, name: str, scheme: str = "light") -> None:
-        """A picture of what the window shows."""
+        """A picture of what the window shows, without the empty part below a short page."""
         self.page.emulate_media(color_scheme=scheme)
-        self.page.screenshot(path=self._pictures / f"{name}.png")
+        end = self.page.evaluate("document.querySelector('body > main')?.getBoundingClientRect().bottom ?? innerHeight")
+        size = self.page.viewport_size
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(end, size["height"])}
+        self.page.screenshot(path=self._pictures / f"{name}.png", clip=clip)
         self.page.emulate_media(color_scheme="light")
 
     def texts(self, selector: str) -> list[str]:

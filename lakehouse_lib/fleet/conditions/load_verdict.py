@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.ingestion.append import committed, snapshot_if_any
+from lakehouse_lib.ingestion.append import last_batch, snapshot_if_any
 from lakehouse_lib.ingestion.intent_log import IntentLog
 from lakehouse_lib.ingestion.settled_files import read_segment
 from lakehouse_lib.store import ObjectStore
@@ -43,7 +43,7 @@ def last_verdict(store: ObjectStore, source: str, quarantine: ObjectStore) -> Ve
         return None
     if number in outcomes:
         loaded, refused = outcomes[number].given_up is None, len(outcomes[number].refused)
-        table = committed(snapshot_if_any(store), source) if loaded else None
+        table = last_batch(snapshot_if_any(store), source) if loaded else None
         if loaded and (table is None or table < number):
             return None  # decided, but not committed yet
     elif number in recent:
@@ -51,8 +51,8 @@ def last_verdict(store: ObjectStore, source: str, quarantine: ObjectStore) -> Ve
     else:  # the batch is folded; the newest segment has its files
         loaded = fold.loaded == number
         refused = _refused(read_segment(store, fold.segments[-1]), number) if fold.segments else 0
-    identity = intents.known_identity()
-    newest = None if identity is None else committed(snapshot_if_any(quarantine), f"{source}@{identity}")
+    identity = intents.find_identity()
+    newest = None if identity is None else last_batch(snapshot_if_any(quarantine), f"{source}@{identity}")
     return Verdict(number, loaded, refused, newest is not None and newest >= number)
 
 

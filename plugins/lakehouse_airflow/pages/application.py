@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from lakehouse_airflow.pages.access import REQUIRED
 from lakehouse_airflow.pages.rendering import page
-from lakehouse_airflow.pages.routes import erasures, maintenance, overview, static_file, table, version
+from lakehouse_airflow.pages.routes import erasures, loads, maintenance, overview, static_file, table, version
 from lakehouse_airflow.pages.urls import Urls
 
 #: Scripts, styles and images come from this server only, and neither is inside a page. Only Airflow frames a page.
@@ -31,7 +31,7 @@ _HEADERS = {
 }
 
 app = FastAPI(title="Lakehouse", dependencies=list(REQUIRED), docs_url=None, redoc_url=None, openapi_url=None)
-for _module in (overview, table, version, maintenance, erasures, static_file):
+for _module in (overview, table, version, maintenance, loads, erasures, static_file):
     app.include_router(_module.router)
 
 

@@ -27,6 +27,7 @@ _templates.filters |= {
     "bytes": texts.bytes_text,
     "share": texts.share_text,
     "decimal": texts.decimal_text,
+    "duration": texts.duration_text,
     "time": texts.time_text,
     "iso": texts.iso_text,
     "age": texts.age_text,

@@ -50,6 +50,10 @@ class Urls:
         """The page of a version."""
         return self.airflow + version_path(name, version, self.connection)
 
+    def loads(self, name: str) -> str:
+        """The page of the loads of a table."""
+        return f"{self.airflow}{table_path(name)}/loads"
+
     def maintenance(self, name: str) -> str:
         """The page that asks whether to maintain a table."""
         return f"{self.airflow}{table_path(name)}/maintenance"

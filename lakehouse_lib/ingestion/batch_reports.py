@@ -1,0 +1,189 @@
+"""The newest batches of a source with their files, rows and commits, from the intent log and the logs of the tables.
+
+Nothing is written, and no data file is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.errors import VersionNotFoundError
+from lakehouse_lib.ingestion.append import committed, snapshot_if_any
+from lakehouse_lib.ingestion.folds import Fold
+from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
+from lakehouse_lib.ingestion.settled_files import NONE_SETTLED, read_segment
+from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit
+from lakehouse_lib.log.history import commit_times
+from lakehouse_lib.log.segment import Commit, list_commits
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.threads import in_order
+
+#: The newest commits among which the batches are looked for, because other verbs commit, too.
+_MOST_COMMITS = 500
+#: The most folded files that are counted.
+_MOST_FOLDED = 1 << 20
+_READERS = 16
+
+
+@dataclass(frozen=True)
+class BatchCommit:
+    """The commit of a batch.
+
+    Attributes:
+        committed_at: ms since the epoch.
+        info: its commitInfo.
+    """
+
+    version: int
+    committed_at: int | None
+    info: Mapping[str, Any]
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows that the commit added; None: the commitInfo has no number."""
+        metrics = self.info.get("operationMetrics")
+        rows = str(metrics.get("numOutputRows")) if isinstance(metrics, Mapping) else ""
+        return int(rows) if rows.isdecimal() else None
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """A batch.
+
+    Attributes:
+        state: ``loaded``, ``given up`` or ``unfinished``. The next run finishes an unfinished batch.
+        files: the number of its files, rejected files included; None: the intent log no longer has them by batch.
+        bytes: the size of these files.
+        names: the names of the first of these files; empty if the batch is folded.
+        refused: by name, the reason why a file was rejected.
+        reason: why the batch is given up.
+        started_at: when its intent was recorded, ms since the epoch; None: the batch is folded.
+        commit: of its rows. None: it has none, or the commit is not among the newest of the table.
+        rejected: the commit of its rejected rows to the quarantine; None likewise.
+    """
+
+    number: int
+    state: str
+    files: int | None = None
+    bytes: int | None = None
+    names: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    reason: str | None = None
+    started_at: int | None = None
+    commit: BatchCommit | None = None
+    rejected: BatchCommit | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """From the record of the intent to the commit; after a crash this includes the time until the next run."""
+        if self.started_at is None or self.commit is None or self.commit.committed_at is None:
+            return None
+        return max(0, self.commit.committed_at - self.started_at) / 1000
+
+
+def newest_batches(
+    store: ObjectStore, source: str, quarantine: ObjectStore | None, *, most: int = 50, names: int = 3
+) -> list[BatchReport]:
+    """The newest batches of a source, newest first.
+
+    Args:
+        store: of the table.
+        quarantine: the store of its quarantine table.
+        names: the most names of files of a batch.
+
+    Raises:
+        IngestError: an entry of the intent log is not valid.
+    """
+    log = IntentLog(store, source)
+    fold, intents, outcomes = log.read_after_fold()
+    last = committed(snapshot_if_any(store), source)
+    commits = _commits(store, source, most)
+    identity = log.find_identity()
+    rejected = _commits(quarantine, f"{source}@{identity}", most) if quarantine is not None and identity else {}
+    numbers = sorted({*intents, *commits}, reverse=True)[:most]
+    started = log.started()
+    folded = _folded(store, fold, [number for number in numbers if number not in intents])
+    reports = []
+    for number in numbers:
+        intent, outcome = intents.get(number), outcomes.get(number, Outcome(number))
+        files, size, refused = folded.get(number, (None, None, {})) if intent is None else _files(intent, outcome)
+        reports.append(
+            BatchReport(
+                number,
+                _state(number, outcome, last),
+                files,
+                size,
+                tuple(file.name for file in intent.files[:names]) if intent is not None else (),
+                refused,
+                outcome.given_up,
+                started.get(number),
+                commits.get(number),
+                rejected.get(number),
+            )
+        )
+    return reports
+
+
+def _state(number: int, outcome: Outcome, last: int | None) -> str:
+    if outcome.given_up is not None:
+        return "given up"
+    return "loaded" if last is not None and number <= last else "unfinished"
+
+
+def _files(intent: Intent, outcome: Outcome) -> tuple[int, int, Mapping[str, str]]:
+    return len(intent.files), sum(file.size for file in intent.files), outcome.refused
+
+
+def _folded(
+    store: ObjectStore, fold: Fold, numbers: Sequence[int]
+) -> dict[int, tuple[int | None, int | None, Mapping[str, str]]]:
+    """The number, the size and the rejections of the files of folded batches. They are in the newest segments."""
+    rows, parts = 0, [NONE_SETTLED]
+    for segment in reversed(fold.segments if numbers else ()):
+        rows += segment.rows
+        if rows > _MOST_FOLDED:
+            break
+        part = read_segment(store, segment)
+        parts.append(part.filter(pc.is_in(part["batch"], pa.array(numbers, pa.int64()))))
+    files = pa.concat_tables(parts)
+    counts = files.group_by("batch").aggregate([("size", "count"), ("size", "sum")])
+    refused: dict[int, dict[str, str]] = {}
+    for row in files.filter(pc.is_valid(files["refused"])).select(["batch", "name", "refused"]).to_pylist():
+        refused.setdefault(row["batch"], {})[row["name"]] = row["refused"]
+    return {
+        row["batch"]: (row["size_count"], row["size_sum"], refused.get(row["batch"], {})) for row in counts.to_pylist()
+    }
+
+
+def _commits(store: ObjectStore, app_id: str, most: int) -> dict[int, BatchCommit]:
+    """By the number of a batch, its commit: the newest ones with a ``txn`` of ``app_id``."""
+    listed = list_commits(store)[: -_MOST_COMMITS - 1 : -1]
+    by_number: dict[int, tuple[Commit, CommitActions]] = {}
+    for commit, actions in zip(listed, in_order(_reader(store), listed, _READERS, ahead=_READERS), strict=True):
+        for transaction in () if actions is None else actions.transactions:
+            if transaction.app_id == app_id and actions is not None:
+                by_number.setdefault(transaction.version, (commit, actions))
+        if len(by_number) >= most:
+            break
+    if not by_number:
+        return {}
+    times = commit_times(store, sorted((commit for commit, _ in by_number.values()), key=lambda each: each.version))
+    return {
+        number: BatchCommit(commit.version, times.get(commit.version), actions.info)
+        for number, (commit, actions) in by_number.items()
+    }
+
+
+def _reader(store: ObjectStore) -> Callable[[Commit], CommitActions | None]:
+    def read(commit: Commit) -> CommitActions | None:
+        try:
+            return read_commit(store, commit.version, size=commit.size)
+        except VersionNotFoundError:  # log cleanup deleted it after it was listed
+            return None
+
+    return read
