@@ -14,8 +14,8 @@ from lakehouse_lib.errors import ConcurrentTransactionError
 from lakehouse_lib.ingestion.batch_planning import cut
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.source import Source
-from lakehouse_lib.ingestion.source_state import SourceState
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from lakehouse_lib.ingestion.state.source_state import SourceState
 from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.store import ObjectStore, open_store
 

@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import bools, column, flags_of, is_true, literal, numbers_of
 from lakehouse_lib.errors import IngestError
-from lakehouse_lib.ingestion.folds import Fold
 from lakehouse_lib.ingestion.intent_log import Intent, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile
 from lakehouse_lib.ingestion.landing.base import ETAG, NO_FILES
-from lakehouse_lib.ingestion.settled_files import SETTLED
+from lakehouse_lib.ingestion.state.folds import Fold
+from lakehouse_lib.ingestion.state.settled_files import SETTLED
 
 #: The most files in a batch, so that its intent stays small.
 MOST_FILES = 10_000

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.errors import VersionNotFoundError
-from lakehouse_lib.ingestion.append import committed, snapshot_if_any
-from lakehouse_lib.ingestion.folds import Fold
+from lakehouse_lib.ingestion.append import last_batch, snapshot_if_any
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
-from lakehouse_lib.ingestion.settled_files import NONE_SETTLED, read_segment
+from lakehouse_lib.ingestion.state.folds import Fold
+from lakehouse_lib.ingestion.state.settled_files import NONE_SETTLED, read_segment
 from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit
 from lakehouse_lib.log.history import commit_times
 from lakehouse_lib.log.segment import Commit, list_commits
@@ -101,7 +101,7 @@ def newest_batches(
     """
     log = IntentLog(store, source)
     fold, intents, outcomes = log.read_after_fold()
-    last = committed(snapshot_if_any(store), source)
+    last = last_batch(snapshot_if_any(store), source)
     commits = _commits(store, source, most)
     identity = log.find_identity()
     rejected = _commits(quarantine, f"{source}@{identity}", most) if quarantine is not None and identity else {}

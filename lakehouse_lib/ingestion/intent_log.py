@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakehouse_lib.errors import ConcurrentTransactionError, IngestError, InvalidArgumentError, ObjectNotFoundError
-from lakehouse_lib.ingestion.folds import Fold, Folds
 from lakehouse_lib.ingestion.landing import Fingerprint
+from lakehouse_lib.ingestion.state.folds import Fold, Folds
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.threads import in_order
 

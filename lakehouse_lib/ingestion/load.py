@@ -41,7 +41,7 @@ from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile
 from lakehouse_lib.ingestion.load_result import LoadResult
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.source import Source
-from lakehouse_lib.ingestion.source_state import SourceState
+from lakehouse_lib.ingestion.state.source_state import SourceState
 from lakehouse_lib.ingestion.tasks.parse import check_schema
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.schema.enforcement import is_computed

@@ -133,8 +133,8 @@ class LakehouseHook(BaseHook):
             if not names:
                 return "the connection is valid; nothing was listed, because there is no root folder and no registry"
             version = self.version(names[0])
-            found = "no table is there yet" if version is None else f"its latest version is {version}"
-            return f"the log of {names[0]} at {self.uri(names[0])} can be listed; {found}"
+            state = "no table is there yet" if version is None else f"its latest version is {version}"
+            return f"the log of {names[0]} at {self.uri(names[0])} can be listed; {state}"
         if self._root.startswith("/") and not Path(self._root).is_dir():
             raise AirflowFailException(f"the folder {self._root} does not exist on this machine")
         count = len(self.store(self._root).folders())

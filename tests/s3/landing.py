@@ -17,7 +17,7 @@ from tests.named_files import NamedFiles
 
 LOADER = """
 import json, sys
-from lakehouse_lib.ingestion import source_state
+from lakehouse_lib.ingestion.state import source_state
 from tests.named_files import NamedFiles
 
 source_state._MOST_BATCHES = 3

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.ingestion.append import last_batch, snapshot_if_any
 from lakehouse_lib.ingestion.intent_log import IntentLog
-from lakehouse_lib.ingestion.settled_files import read_segment
+from lakehouse_lib.ingestion.state.settled_files import read_segment
 from lakehouse_lib.store import ObjectStore
 
 

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, func, select, tuple_
 from lakehouse_airflow.pages.views.commit import Task
 
 #: The state of a task that waits for a person. Airflow has it from 3.3 on.
-_ASKING = "awaiting_input"
+_AWAITS_INPUT = "awaiting_input"
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class RunState:
     Attributes:
         user: who has triggered it.
         queued_at: ms since the epoch.
-        asking: the task that waits for an answer of a person.
+        question: the task that waits for an answer of a person.
     """
 
     dag_id: str
@@ -50,7 +50,7 @@ class RunState:
     state: str
     user: str | None
     queued_at: int | None
-    asking: Task | None = None
+    question: Task | None = None
 
 
 def newest_runs(dag_ids: Iterable[str], most: int) -> list[RunState]:
@@ -75,14 +75,14 @@ def _runs(chosen: ColumnElement[bool], most: int) -> list[RunState]:
         ).all()
         tasks = session.execute(
             select(TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.map_index).where(
-                TaskInstance.state == _ASKING,
+                TaskInstance.state == _AWAITS_INPUT,
                 TaskInstance.dag_id.in_({row[0] for row in rows}),
                 TaskInstance.run_id.in_({row[1] for row in rows}),
             )
         ).all()
-    asking = {(task[0], task[1]): Task(*task, try_number=None) for task in tasks}
+    question = {(task[0], task[1]): Task(*task, try_number=None) for task in tasks}
     return [
-        RunState(*names, str(state), user, _milliseconds(moment), asking.get(tuple(names)))
+        RunState(*names, str(state), user, _milliseconds(moment), question.get(tuple(names)))
         for *names, state, user, moment in rows
     ]
 

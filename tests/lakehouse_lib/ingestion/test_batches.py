@@ -15,10 +15,10 @@ from lakehouse_lib.ingestion.batch_planning import (
     sort_files,
     without_growing,
 )
-from lakehouse_lib.ingestion.folds import Fold
 from lakehouse_lib.ingestion.intent_log import Intent, Outcome
 from lakehouse_lib.ingestion.landing import LISTING, Fingerprint, SourceFile
-from lakehouse_lib.ingestion.settled_files import SettledFiles
+from lakehouse_lib.ingestion.state.folds import Fold
+from lakehouse_lib.ingestion.state.settled_files import SettledFiles
 from lakehouse_lib.store import open_store
 
 

@@ -17,12 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import ConcurrentTransactionError, IngestError
-from lakehouse_lib.ingestion import settled_files, source_state
-from lakehouse_lib.ingestion.folds import Fold, Folds, Watermark
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile
-from lakehouse_lib.ingestion.settled_files import SETTLED, SettledFiles, newest
 from lakehouse_lib.ingestion.source import Source
+from lakehouse_lib.ingestion.state import settled_files, source_state
+from lakehouse_lib.ingestion.state.folds import Fold, Folds, Watermark
+from lakehouse_lib.ingestion.state.settled_files import SETTLED, SettledFiles, newest
 from lakehouse_lib.store import open_store
 from tests.fault_store import FaultStore
 from tests.named_files import NamedFiles

@@ -95,7 +95,7 @@ def status_of(documents: Documents | None, run: RunState | None) -> Status:
         return Status("rejected")
     if run is None:
         return Status("not finished", "failed", "Its run was deleted. Trigger the erasure again.")
-    if run.asking is not None:
+    if run.question is not None:
         return Status("waits for an answer", "fair")
     if run.state == "failed":
         again = "Its run has failed. " + ("Clear it from the task delete on." if decision else "Trigger it again.")

@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import strings
 from lakehouse_lib.ingestion.append import last_batch, snapshot_if_any
 from lakehouse_lib.ingestion.batch_planning import FileStates, History, history, sort_files, union
-from lakehouse_lib.ingestion.folds import Watermark
 from lakehouse_lib.ingestion.intent_log import IntentLog
 from lakehouse_lib.ingestion.landing import Landing
-from lakehouse_lib.ingestion.settled_files import SettledFiles
 from lakehouse_lib.ingestion.source import BY_NAME, Source
+from lakehouse_lib.ingestion.state.folds import Watermark
+from lakehouse_lib.ingestion.state.settled_files import SettledFiles
 
 # Batches are folded when so many are settled since the last fold, or when they have so many files.
 _MOST_BATCHES = 64

@@ -29,7 +29,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse_lib.errors import IngestError, ObjectNotFoundError
-from lakehouse_lib.ingestion.settled_files import Segment, newest, read_segment, segment_bytes
+from lakehouse_lib.ingestion.state.settled_files import Segment, newest, read_segment, segment_bytes
 from lakehouse_lib.store import ObjectStore
 
 # A segment is merged with newer files until it is this many times larger. So there are few segments: about log4 of the
