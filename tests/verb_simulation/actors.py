@@ -76,7 +76,7 @@ class Actor:
             if verb in _SELDOM_LOSE and not isinstance(error, MetadataChangedError) and not is_cleaned:
                 raise Violation(f"{name} runs {verb} and gets an error without a reason: {error!r}") from error
             self.stories.refused.add(name)
-            if not self.store.trouble and not is_cleaned:
+            if not self.store.trouble and not is_cleaned and name in self.stories.plans:  # a vacuum has no plan
                 assert self._snapshot is not None
                 self.stories.lost[name] = self._snapshot.version
             self._outcome(verb, error)

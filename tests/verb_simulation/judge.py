@@ -114,7 +114,8 @@ def _has_lost(name: str, stories: Stories, base: Version, later: list[Version]) 
         )
     if plan.verb in ("compact", "z_order"):
         paths = [{path for path, _ in version.files} for version in later]
-        restored = [version.files for version in later if stories.plans[version.name].verb == "restore"]
+        plans = [(version, stories.plans.get(version.name)) for version in later]
+        restored = [version.files for version, winner in plans if winner and winner.verb == "restore"]
         unhidden = {path for path, vector in base.files if vector and any((path, vector) not in f for f in restored)}
         return all(
             unhidden & group or any(not group <= live_paths for live_paths in paths) for group in stories.groups[name]
