@@ -21,6 +21,8 @@ TIME_LIMIT = 20.0
 #: The run checks twice a second. After so many seconds without a check, the run itself was stopped, and no worker hung.
 _STOPPED = 10.0
 GOOD = ("answer", "refusal", "no opinion")
+#: Verdicts that count only if an input gives them twice: a machine without time or memory stops a worker, too.
+_DOUBTED = ("hung", "crashed")
 _RENEW = 5_000  # inputs after which a worker is replaced, because libraries leak memory
 
 
@@ -73,6 +75,7 @@ def run(
         time_limit: the most seconds for an input.
     """
     tally, waiting = Tally(), iter(numbers)
+    repeated: set[int] = set()
     begun = time.monotonic()
     scratch = Path(tempfile.mkdtemp(prefix="fuzz-"))
     workers = [_start(seed, corpus, scratch) for _ in range(processes)]
@@ -90,6 +93,12 @@ def run(
                 if verdict is None and worker.phase and time.monotonic() - worker.begun > time_limit:
                     verdict = Verdict("hung" if worker.phase.startswith("us") else "no opinion", worker.phase)
                 if verdict is None:
+                    continue
+                if verdict.kind in _DOUBTED and worker.number not in repeated:
+                    repeated.add(worker.number)
+                    _stop(worker)
+                    workers[index] = _start(seed, corpus, scratch)
+                    _give(workers[index], iter([worker.number]))
                     continue
                 _count(tally, worker, verdict, report)
                 if verdict.kind in ("hung", "crashed", "no opinion") or worker.done >= _RENEW:

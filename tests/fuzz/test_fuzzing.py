@@ -205,6 +205,19 @@ def test_a_worker_that_hangs_or_dies_costs_one_input(
     assert [finding.number for finding in tally.findings] == [0, 1]
 
 
+def test_a_worker_that_is_killed_once_costs_no_input(tables: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "work", _die_once)
+    tally = runner.run(SEED, range(2), tables)
+    assert (tally.findings, sum(tally.kinds.values())) == ([], 2)
+
+
+def _die_once(connection: object, seed: int, corpus: list[Path], scratch: Path) -> None:
+    mark = scratch.parent / "killed"  # beside the folders of the other workers
+    if mark.exists():
+        worker.work(connection, seed, corpus, scratch)  # type: ignore[arg-type]
+    mark.touch()
+
+
 def _hang(connection: object, *_: object) -> None:
     connection.recv()  # type: ignore[attr-defined]
     connection.send(("phase", "us"))  # type: ignore[attr-defined]
