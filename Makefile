@@ -27,6 +27,9 @@ busy_tests := test test-slow simulate simulate-orders simulate-verbs simulate-mu
 waiting_tests := interop interop-commits interop-commits-s3 test-worker-kills test-s3 test-spark-s3 test-install test-browser
 all_logs := .cache/test-all
 
+# The parts of fuzz, differential and test-gate in `make test-all`: each at most eleven minutes on one core, with new seeds.
+parts = INPUTS=$(or $(INPUTS),20000) SEQUENCES=$(or $(SEQUENCES),800) SUITES=$(or $(SUITES),1500)
+
 # The oldest versions that pyproject.toml allows. Tests that need a newer version are deselected: pyarrow reads fixed-size
 # lists with nulls from 26 on. Great Expectations leaves temporary folders to the garbage collector.
 floor := .peers/floor
@@ -72,7 +75,7 @@ test-all: ## Run all tests, continue after a failure, and print the time of each
 	    failed=0; \
 	    for target in "$$@"; do \
 	        start=$$(date +%s); result=passed; \
-	        $(MAKE) --no-print-directory $$target > $(all_logs)/$$target.log 2>&1 || { result=FAILED; failed=1; }; \
+	        $(MAKE) --no-print-directory $$target $(parts) > $(all_logs)/$$target.log 2>&1 || { result=FAILED; failed=1; }; \
 	        printf '%-20s %6d s  %s\n' $$target $$(( $$(date +%s) - start )) $$result; \
 	    done; \
 	    return $$failed; \
