@@ -5,7 +5,7 @@ They are in one folder of a store. ``NAME`` is unique for each submission of a j
 - ``NAME.outcome.json``: the job's last line, its result or its error. The job puts it once, at its end.
 - ``NAME.pulse``: the job replaces it every ten seconds, and deletes it at its end. If it does not change, the job has
   died.
-- ``NAME.stop``: a task asks the job to end. A job that finds it commits nothing afterwards.
+- ``NAME.stop``: a task asks the job to end. A job looks for it before it begins, and at each pulse.
 
 A task has one more object there, ``TASK.handle.json`` (``lakehouse_airflow.jobs.job_folder``); the names of its jobs
 begin with ``TASK-``. No object holds a secret or a condition.

@@ -164,6 +164,29 @@ def test_killing_a_task_that_waits_kills_the_job(tmp_path: Path) -> None:
     assert len(starts(tmp_path)) == 1
 
 
+def test_a_jvm_that_hangs_after_the_end_of_its_job_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submission_module, "PULSE_SECONDS", 0.02)
+    job = orphan(tmp_path)
+    handle = folder_of(tmp_path).handle()
+    assert handle is not None
+    thread, outcome = in_thread(submission(tmp_path))
+    folder_of(tmp_path).objects(handle.name).put_outcome({"lakehouse": "result", "job": "compact", "version": 6})
+    assert job.wait(60) == -9
+    thread.join(60)
+    assert outcome == [{"job": "compact", "version": 6}]
+
+
+def test_a_job_without_a_pulse_is_killed_and_submitted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submission_module, "PULSE_SECONDS", 0.02)
+    monkeypatch.setattr(submission_module, "_SECONDS_TO_BEGIN", 0.2)
+    job = orphan(tmp_path)
+    thread, outcome = in_thread(submission(tmp_path))
+    assert job.wait(60) == -9
+    (tmp_path / "go").touch()
+    thread.join(60)
+    assert outcome == [{"job": "compact", "version": 5}]
+
+
 def elsewhere(tmp_path: Path) -> JobFolder:
     """Let the handle be that of another machine."""
     folder = folder_of(tmp_path)

@@ -41,7 +41,7 @@ except ModuleNotFoundError as error:
 
 #: Seconds between two looks at the process of an earlier try's job.
 _POLL_SECONDS = 1.0
-#: A job on another machine is dead if its pulse has not changed for so long, or has not begun.
+#: A job is dead if its pulse has not changed for so long, or has not begun.
 _SECONDS_WITHOUT_PULSE, _SECONDS_TO_BEGIN = 90.0, 600.0
 
 #: Properties of a local driver, so that no other machine can connect to the driver.
@@ -203,22 +203,27 @@ class JobSubmission(SparkSubmitHook):
             "an earlier try has submitted the job %s (process %d of %s); this try waits for it",
             *(earlier.name, earlier.process, "this machine" if earlier.is_here else "another machine"),
         )
-        lives = earlier.lives if earlier.is_here else _Pulse(objects).lives
         try:
+            pulse = _Pulse(objects)
             self._read_outcome(earlier.name)
-            while self._outcome is None and lives():
+            while self._outcome is None and (earlier.lives() or not earlier.is_here) and pulse.lives():
                 self._check_not_killed()
                 time.sleep(_POLL_SECONDS)
+                if pulse.is_due():
+                    self._read_outcome(earlier.name)
             self._check_not_killed()
-            self._read_outcome(earlier.name)
+            if self._outcome is None:
+                self._read_outcome(earlier.name)
         except DeltaError:
             raise  # the next try waits again
         except BaseException:  # such as a timeout of the task
             self._kill_earlier()
             raise
+        if earlier.is_here:
+            earlier.kill()  # a JVM may hang after the end of its driver
         if self._outcome is None:
             self.log.info("the job %s has died; it is submitted again", earlier.name)
-            objects.stop()  # if it is only out of reach, it commits nothing from now on
+            objects.stop()  # if it is only out of reach, it ends at its next pulse
         self._earlier = None
         return self._outcome is not None
 
@@ -235,7 +240,8 @@ class JobSubmission(SparkSubmitHook):
         """
         self._is_killed = True
         self._kill()
-        self._kill_earlier()
+        if self._earlier is not None and self._earlier.is_here:
+            self._earlier.kill()
         super().on_kill()
 
     def _check_not_killed(self) -> None:
@@ -255,6 +261,7 @@ class JobSubmission(SparkSubmitHook):
             self._earlier.kill()
         with suppress(DeltaError):
             self._folder.objects(self._earlier.name).stop()
+        self._earlier = None
 
     def _get_spark_binary_path(self) -> list[str]:
         return tied_to_this_process(super()._get_spark_binary_path(), self._reading)
@@ -276,7 +283,7 @@ class JobSubmission(SparkSubmitHook):
 
 
 class _Pulse:
-    """Whether a job of another machine runs, by the changes of its pulse. Clocks are not compared."""
+    """Whether a job runs, by the changes of its pulse. Clocks are not compared."""
 
     def __init__(self, objects: JobObjects) -> None:
         self._objects = objects
@@ -285,9 +292,13 @@ class _Pulse:
         self._seconds = _SECONDS_WITHOUT_PULSE if self._last else _SECONDS_TO_BEGIN
         self._change = self._look = time.monotonic()
 
+    def is_due(self) -> bool:
+        """Whether the pulse has to be read again."""
+        return time.monotonic() - self._look >= PULSE_SECONDS
+
     def lives(self) -> bool:
         now = time.monotonic()
-        if now - self._look < PULSE_SECONDS:
+        if not self.is_due():
             return True
         self._look = now
         pulse = self._objects.pulse()
