@@ -25,7 +25,8 @@ from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
 from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
 from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.catalogue import VACUUM, Parameter
+from lakehouse_lib.catalogue import VACUUM
+from lakehouse_lib.catalogue.operation import Parameter
 from lakehouse_lib.command_options import value_of_text
 from lakehouse_lib.errors import InvalidArgumentError
 

@@ -7,7 +7,7 @@ from typing import Any
 from lakehouse_airflow.commit_info import shown_infos
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
-from lakehouse_lib.catalogue import Parameter
+from lakehouse_lib.catalogue.operation import Parameter
 
 
 class LakehouseHistoryOperator(LakehouseTableOperator):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from airflow.sdk import BaseOperator
 
-from lakehouse_lib.catalogue import Parameter
+from lakehouse_lib.catalogue.operation import Parameter
 from lakehouse_lib.command_options import value_of_text
 
 

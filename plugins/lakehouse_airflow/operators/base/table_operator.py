@@ -15,7 +15,7 @@ from lakehouse_airflow.links import TableVersionLink, made_version
 from lakehouse_airflow.operators.base.rendered import read_rendered
 from lakehouse_airflow.registry import require_registered
 from lakehouse_airflow.task_metadata import task_metadata
-from lakehouse_lib.catalogue import Parameter
+from lakehouse_lib.catalogue.operation import Parameter
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

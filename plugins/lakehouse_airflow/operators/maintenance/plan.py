@@ -13,7 +13,7 @@ from lakehouse_airflow.operators.base.rendered import read_rendered
 from lakehouse_airflow.operators.change_events import table_names
 from lakehouse_airflow.operators.maintenance.fleet import fleet_of, health_record_of, record_of
 from lakehouse_airflow.registry import load_registry
-from lakehouse_lib.catalogue import Parameter
+from lakehouse_lib.catalogue.operation import Parameter
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
