@@ -119,7 +119,7 @@ def test_without_a_folder_a_registered_table_is_listed(registry_file: Path, monk
 
 def test_a_wrong_key_is_told_without_the_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "hunter2/the+secret=of+the+tests"
-    with serving("lake") as server:
+    with serving("listed") as server:
         extra = {
             "aws_access_key_id": "testing",
             "aws_secret_access_key": secret,
@@ -127,14 +127,14 @@ def test_a_wrong_key_is_told_without_the_secret(monkeypatch: pytest.MonkeyPatch)
             "aws_endpoint_url": server.url,
             "aws_allow_http": "true",
         }
-        assert answer_to(monkeypatch, host="s3://lake", extra=json.dumps(extra)) == (
+        assert answer_to(monkeypatch, host="s3://listed", extra=json.dumps(extra)) == (
             True,
-            "s3://lake can be listed; it has 0 folders",
+            "s3://listed can be listed; it has 0 folders",
         )
         is_valid, text = answer_to(monkeypatch, host="s3://none", extra=json.dumps(extra))
     assert not is_valid
     assert "s3://none" in text
     assert secret not in text
-    is_valid, text = answer_to(monkeypatch, host="s3://lake", extra=json.dumps({**extra, "aws_nonsense": "1"}))
+    is_valid, text = answer_to(monkeypatch, host="s3://listed", extra=json.dumps({**extra, "aws_nonsense": "1"}))
     assert not is_valid
     assert "aws_nonsense" in text
