@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from lakehouse_lib.errors import StoreError, StoreRefusedError
 from lakehouse_lib.store.s3.client import S3Client
 from lakehouse_lib.store.s3.errors import status_of
-from lakehouse_lib.store.s3.requests import put
+from lakehouse_lib.store.s3.requests import put_if
 from lakehouse_lib.threads import ProcessLock
 
 # Readers of the log ignore this name. It sorts before the names that they list.
@@ -59,7 +59,7 @@ def _is_second_refused(client: Any, place: Mapping[str, str]) -> bool:
     It refuses the first one only if an earlier attempt stored the object and its answer was lost.
     """
     try:
-        return not all(put(client, place, b"", IfNoneMatch="*") for _ in range(2))
+        return not all(put_if(client, place, b"", IfNoneMatch="*") for _ in range(2))
     except ClientError as error:
         if status_of(error) == 501:
             return False

@@ -16,8 +16,8 @@ from lakehouse_lib.store.s3.errors import code_of, is_absent, status_of
 _WHOLE_BELOW = 512 << 10
 
 
-def put(client: Any, place: Mapping[str, str], data: bytes, **condition: str) -> bool:
-    """Put an object; False if the condition did not hold.
+def put_if(client: Any, place: Mapping[str, str], data: bytes, **condition: str) -> bool:
+    """Put an object on a condition; False if the condition did not hold.
 
     Args:
         condition: ``IfNoneMatch="*"``, or ``IfMatch`` with a tag.

@@ -124,13 +124,15 @@ class S3Store:
     def put(self, path: str, data: bytes) -> None:
         place = self._own_key(path)
         self._check_size(path, data)
-        self._client.ask(path, lambda client: requests.put(client, place, data), storing=True)
+        self._client.ask(path, lambda client: client.put_object(**place, Body=data), storing=True)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         place = self._own_key(path)
         self._check_size(path, data)
         check_conditional_puts(self._client, self._bucket, self._prefix, table=self._root)
-        return self._client.ask(path, lambda client: requests.put(client, place, data, IfNoneMatch="*"), storing=True)
+        return self._client.ask(
+            path, lambda client: requests.put_if(client, place, data, IfNoneMatch="*"), storing=True
+        )
 
     def put_if_match(self, path: str, data: bytes, expected: bytes | None) -> bool:
         if expected is None:
@@ -143,7 +145,7 @@ class S3Store:
             return False
         if current != expected:
             return False
-        return self._client.ask(path, lambda client: requests.put(client, place, data, IfMatch=tag), storing=True)
+        return self._client.ask(path, lambda client: requests.put_if(client, place, data, IfMatch=tag), storing=True)
 
     def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
         last = ""

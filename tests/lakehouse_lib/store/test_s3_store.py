@@ -352,6 +352,11 @@ def test_nobody_answers(location, s3_server):
         assert time.monotonic() - started < 15
 
 
+def test_a_put_without_a_condition_does_not_hide_a_failed_condition(s3_server, store):
+    with s3_server.interfering(at_first(1, Answer.error(412, "PreconditionFailed"))), pytest.raises(StoreError):
+        store.put("x", b"1")
+
+
 def test_what_one_put_cannot_carry_is_not_sent(s3_server, store, monkeypatch):
     monkeypatch.setattr(s3, "MOST_BYTES_A_PUT", 10)
     with pytest.raises(StoreRefusedError, match=r"has 11 bytes.*Commit fewer files"):
