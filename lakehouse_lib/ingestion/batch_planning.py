@@ -21,6 +21,7 @@ from lakehouse_lib.errors import IngestError
 from lakehouse_lib.ingestion.intent_log import Intent, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile
 from lakehouse_lib.ingestion.landing.base import ETAG, NO_FILES
+from lakehouse_lib.ingestion.sources.compression import codec_of
 from lakehouse_lib.ingestion.state.folds import Fold
 from lakehouse_lib.ingestion.state.settled_files import SETTLED
 
@@ -200,7 +201,7 @@ def task_groups(files: Sequence[Fingerprint], *, tasks: int, data_file_size: int
         tasks: the number of tasks that run at the same time.
         data_file_size: the target size of a data file.
     """
-    weights = [file.size * (_UNPACKED if file.name.endswith(".gz") else 1) + 1 for file in files]
+    weights = [file.size * (_UNPACKED if codec_of(file.name) else 1) + 1 for file in files]
     total = sum(weights)
     count = min(len(files), -(-total // data_file_size), max(tasks, -(-total // _TASK_BYTES)))
     groups: list[tuple[int, int, list[int]]] = [(0, group, []) for group in range(count)]

@@ -29,7 +29,7 @@ class Source(Strict):
     storage_options: dict[str, str] = Field(
         default={}, description="the storage options of the landing folder, without credentials"
     )
-    format: Literal["csv", "json", "parquet"] = "csv"
+    format: Literal["csv", "json", "json_array", "parquet", "orc"] = "csv"
     delimiter: str = Field(default=",", min_length=1, max_length=1)
     encoding: str = "utf-8"
     files_per_batch: int = Field(default=1, ge=1, le=10_000)

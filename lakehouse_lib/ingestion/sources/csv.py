@@ -27,11 +27,11 @@ from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
 from lakehouse_lib.ingestion.sources.blocks import TextBlock, column_mismatches, refusal
 from lakehouse_lib.ingestion.sources.casts import decode_texts, mask
+from lakehouse_lib.ingestion.sources.compression import open_content
 from lakehouse_lib.ingestion.sources.records import first_record, record_blocks
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 
 NOT_TEXT = "not valid {encoding} text"
-_BUFFER = 1 << 20
 _NO_BREAKS = literal(0, pa.int32())
 _ROW = re.compile(r"(Row #)(\d+)")
 
@@ -63,23 +63,18 @@ def read_csv(
 def _blocks(source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema) -> Iterator[_CsvBlock]:
     """The records of a file; a file with only a header has a block without records."""
     columns, lines, number = tuple(schema.names), 0, -1
-    with _refusals(source_file, source_format):
-        compression = "gzip" if source_file.name.endswith(".gz") else None
-        with (
-            source_file.open() as source,
-            pa.input_stream(source, compression=compression, buffer_size=_BUFFER) as stream,
-        ):
-            if not source_format.is_utf8:
-                stream = pa.transcoding_input_stream(stream, source_format.encoding, "utf-8")
-            blocks = record_blocks(stream.read, source_format.delimiter, source_format.quote)
-            for number, data in enumerate(blocks):
-                if number == 0 and source_format.header:
-                    header = first_record(data, source_format.delimiter, source_format.quote)
-                    columns, lines = _columns(header, source_file, source_format, schema)
-                    data = data[len(header) :]
-                yield _CsvBlock(source_file, number, data, columns, lines)
-            if number < 0:
-                raise pa.ArrowInvalid("Empty CSV file")
+    with _refusals(source_file, source_format), open_content(source_file) as stream:
+        if not source_format.is_utf8:
+            stream = pa.transcoding_input_stream(stream, source_format.encoding, "utf-8")
+        blocks = record_blocks(stream.read, source_format.delimiter, source_format.quote)
+        for number, data in enumerate(blocks):
+            if number == 0 and source_format.header:
+                header = first_record(data, source_format.delimiter, source_format.quote)
+                columns, lines = _columns(header, source_file, source_format, schema)
+                data = data[len(header) :]
+            yield _CsvBlock(source_file, number, data, columns, lines)
+        if number < 0:
+            raise pa.ArrowInvalid("Empty CSV file")
 
 
 def _parsed(block: _CsvBlock, source_format: SourceFormat, schema: pa.Schema) -> TextBlock:

@@ -1,4 +1,4 @@
-"""Read JSON lines as blocks of text columns, one object a line.
+"""Read JSON lines, or the elements of a JSON array, as blocks of columns: one object a line, or an element.
 
 Any plain value is cast to the column's type, so ``"12"`` is valid as a long and ``12`` as a string. A missing key is
 NULL. If the first object has a key that is not in the schema, the file is rejected, because its columns do not fit. In
@@ -9,14 +9,13 @@ record.
 from __future__ import annotations
 
 import codecs
-import gzip
 import io
 import json
-import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +25,8 @@ from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
 from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock, refusal
+from lakehouse_lib.ingestion.sources.compression import open_content
+from lakehouse_lib.ingestion.sources.json_array import ArrayBlock, array_blocks
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.ingestion.sources.typed_json import typed_columns
 
@@ -33,6 +34,8 @@ from lakehouse_lib.ingestion.sources.typed_json import typed_columns
 BLOCK_SIZE = 4 << 20
 LONGEST_LINE = 64 << 20
 _UTF8 = "utf-8"
+
+_Block = TypeVar("_Block", TextBlock, TypedBlock)
 
 
 def read_json(
@@ -43,22 +46,60 @@ def read_json(
     Raises:
         SourceRefusedError: the first object has a key that is not in the schema, or the file cannot be read to its end.
     """
+    if source_format.kind == "json_array":
+        yield from _read_array(source_file, source_format, schema)
+        return
     checked = False
     try:
-        with (
-            source_file.open() as stored,
-            io.BufferedReader(cast(Any, stored)) as source,
-            cast(BinaryIO, gzip.open(source)) if source_file.name.endswith(".gz") else source as content,
-        ):
-            if content.read(3) != b"\xef\xbb\xbf":
-                content.seek(0)
+        with open_content(source_file) as stored, io.BufferedReader(cast(Any, stored)) as content:
+            if content.peek(3).startswith(codecs.BOM_UTF8):
+                content.read(len(codecs.BOM_UTF8))
             while lines := _lines(content, source_file):
                 checked = checked or _check_first(lines, source_file, source_format, schema.names)
                 yield partial(_parsed, lines, source_format, schema)
-    except (OSError, EOFError, zlib.error) as error:
+    except OSError as error:
         raise SourceRefusedError(
             f"{source_file.name} cannot be read as JSON lines: {error}", hint="Land the whole file again"
         ) from error
+
+
+def _read_array(
+    source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema
+) -> Iterator[Callable[[], TextBlock | TypedBlock]]:
+    checked = False
+    utf8 = replace(source_format, encoding=_UTF8)
+    try:
+        with open_content(source_file) as stored:
+            content = stored
+            if not source_format.is_utf8:
+                content = pa.transcoding_input_stream(stored, source_format.encoding, _UTF8)
+            with io.BufferedReader(cast(Any, content)) as text:
+                if text.peek(3).startswith(codecs.BOM_UTF8):
+                    text.read(len(codecs.BOM_UTF8))
+                for block in array_blocks(text.read):
+                    checked = checked or _check_first(block.lines, source_file, utf8, schema.names)
+                    yield partial(_parsed_elements, block, utf8, schema)
+    except (OSError, UnicodeError, pa.ArrowInvalid) as error:
+        raise SourceRefusedError(
+            f"{source_file.name} cannot be read as a JSON array: {str(error).partition(chr(10))[0]}",
+            hint="Land the whole file again",
+        ) from error
+
+
+def _parsed_elements(block: ArrayBlock, source_format: SourceFormat, schema: pa.Schema) -> TextBlock | TypedBlock:
+    parsed = _parsed(block.lines, source_format, schema)
+    if isinstance(parsed, TypedBlock):
+        assert parsed.exact is not None
+        exact = parsed.exact
+        return _at_elements(replace(parsed, exact=lambda: _at_elements(exact(), block)), block)
+    return _at_elements(parsed, block)
+
+
+def _at_elements(parsed: _Block, block: ArrayBlock) -> _Block:
+    """A block with the lines of the elements instead of their numbers."""
+    starts, lines, faulty = int64s(block.starts), parsed.lines, parsed.faulty
+    moved = replace(faulty, lines=[int(block.starts[number]) for number in faulty.lines])
+    return replace(parsed, lines=lambda: starts.take(lines()), faulty=moved, line_count=block.line_count)
 
 
 def _check_first(lines: bytes, source_file: LandedFile, source_format: SourceFormat, names: list[str]) -> bool:

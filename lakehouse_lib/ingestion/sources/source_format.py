@@ -1,22 +1,26 @@
-"""The format of a source's files: CSV, JSON lines or Parquet, with the options of a reader."""
+"""The format of a source's files: CSV, JSON lines, JSON arrays, Parquet or ORC, with the options of a reader."""
 
 from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from lakehouse_lib.errors import InvalidArgumentError
 
-KINDS = ("csv", "json", "parquet")
+#: Formats whose files have typed columns, also nested ones.
+TYPED_KINDS = ("parquet", "orc")
+KINDS = ("csv", "json", "json_array", *TYPED_KINDS)
 
 
 @dataclass(frozen=True)
 class SourceFormat:
-    """The format of a source's files; CSV and JSON lines may be compressed (``.gz``).
+    """The format of a source's files; CSV and JSON may be compressed (``.gz``, ``.bz2``, ``.zst``).
 
     Attributes:
-        kind: ``csv``, ``json`` (one object a line) or ``parquet``.
+        kind: ``csv``, ``json`` (one object a line), ``json_array`` (a file is one array of objects), ``parquet``
+            or ``orc``.
         delimiter: CSV: one character between fields.
         quote: CSV: the character around fields, doubled inside them; "" for none.
         encoding: CSV and JSON: the name of a Python codec.
@@ -35,7 +39,7 @@ class SourceFormat:
         if self.kind not in KINDS:
             raise InvalidArgumentError(
                 f"format is {self.kind!r}; expected one of {', '.join(KINDS)}",
-                hint="Give the format of the files",
+                hint="Give the format of the files; convert files of other formats, such as Avro or XML, to Parquet",
                 code="DELTA_INVALID_SOURCE",
             )
         if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in "\r\n":
@@ -69,6 +73,12 @@ class SourceFormat:
     @property
     def is_utf8(self) -> bool:
         return codecs.lookup(self.encoding).name in ("utf-8", "ascii")
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> SourceFormat:
+        """The format that the parameters of the catalogue's operation ``ingest`` describe."""
+        names = {option.name for option in fields(cls)} & values.keys()
+        return cls(values["format"], header=not values["no_header"], **{name: values[name] for name in names})
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)

@@ -34,8 +34,9 @@ from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock
 from lakehouse_lib.ingestion.sources.casts import from_text, mask, type_name
 from lakehouse_lib.ingestion.sources.csv import read_csv
 from lakehouse_lib.ingestion.sources.json import read_json
+from lakehouse_lib.ingestion.sources.orc import read_orc
 from lakehouse_lib.ingestion.sources.parquet import read_parquet
-from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from lakehouse_lib.ingestion.sources.source_format import TYPED_KINDS, SourceFormat
 from lakehouse_lib.ingestion.tasks.suite_findings import Findings, is_strict, judge_rows
 from lakehouse_lib.store import PathLimits
 from lakehouse_lib.threads import in_order
@@ -76,8 +77,10 @@ class Parser:
     def _blocks(self, source_file: LandedFile) -> Iterator[Callable[[], TextBlock | TypedBlock]]:
         if self.source_format.kind == "csv":
             return read_csv(source_file, self.source_format, self.schema)
-        if self.source_format.kind == "json":
+        if self.source_format.kind in ("json", "json_array"):
             return read_json(source_file, self.source_format, self.schema)
+        if self.source_format.kind == "orc":
+            return read_orc(source_file, self.schema)
         return read_parquet(source_file, self.schema)
 
     def _conform(self, block: TextBlock | TypedBlock, origin: Origin) -> ParsedBlock:
@@ -203,12 +206,12 @@ def check_schema(schema: pa.Schema, source_format: SourceFormat) -> None:
     """Check, before any file is read, that files of this format can fill the schema.
 
     Raises:
-        InvalidSchemaError: the schema has nested columns, and the format is not Parquet.
+        InvalidSchemaError: the schema has nested columns, and the format is neither Parquet nor ORC.
     """
     quarantine_schema(schema)
     nested = [field.name for field in schema if pa.types.is_nested(field.type)]
-    if nested and source_format.kind != "parquet":
+    if nested and source_format.kind not in TYPED_KINDS:
         raise InvalidSchemaError(
             f"columns {', '.join(nested)} are nested; expected plain columns for {source_format.kind} files",
-            hint="Load nested columns from Parquet",
+            hint="Load nested columns from Parquet or ORC",
         )

@@ -1,0 +1,57 @@
+"""Read ORC files as blocks of typed columns; a row's line is its number in the file, from 1.
+
+A stripe is in memory as a whole. A time without a zone is a ``timestamp_ntz``, because ORC does not say its zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import pyarrow as pa
+
+from lakehouse_lib.errors import SourceRefusedError
+from lakehouse_lib.ingestion.landing import LandedFile
+from lakehouse_lib.ingestion.sources.blocks import TypedBlock, refusal
+from lakehouse_lib.ingestion.sources.stored_columns import plain_values, type_mismatches, typed_block
+
+_ROWS = 65_536
+
+
+def read_orc(source_file: LandedFile, schema: pa.Schema) -> Iterator[Callable[[], TypedBlock]]:
+    """Functions that convert the blocks of a file, in order. They can run in other threads.
+
+    Raises:
+        SourceRefusedError: the columns or their types do not fit the schema, the file is not complete, or it has a time
+            outside the years 1678 to 2261, which pyarrow cannot read. The functions raise it, too.
+    """
+    from pyarrow import orc  # loads a library of its own
+
+    with _refusals(source_file), source_file.open() as source:
+        file = orc.ORCFile(source)
+        stored = file.schema
+        mismatches = type_mismatches(schema, stored)
+        if mismatches:
+            raise refusal(source_file.name, mismatches)
+        for number in range(file.nstripes):
+            stripe = file.read_stripe(number, columns=schema.names)
+            for start in range(0, stripe.num_rows, _ROWS):
+                yield partial(_converted, stripe.slice(start, _ROWS), stored, source_file, schema)
+
+
+def _converted(rows: pa.RecordBatch, stored: pa.Schema, source_file: LandedFile, schema: pa.Schema) -> TypedBlock:
+    with _refusals(source_file):
+        columns = {name: plain_values(rows.column(name)) for name in schema.names}
+        return typed_block(columns, stored, schema, rows.num_rows)
+
+
+@contextmanager
+def _refusals(source_file: LandedFile) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SourceRefusedError(
+            f"{source_file.name} cannot be read as ORC: {str(error).partition(chr(10))[0].rstrip('.')}",
+            hint="Land the whole file again",
+        ) from error

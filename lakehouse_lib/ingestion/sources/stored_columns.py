@@ -1,0 +1,149 @@
+"""The typed columns of Parquet and ORC files, cast to the schema's types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.types import rebuilt
+from lakehouse_lib.arrow.values import bools, int64s, null, strings
+from lakehouse_lib.ingestion.quarantine import FaultyRecords
+from lakehouse_lib.ingestion.sources.blocks import TypedBlock, column_mismatches
+from lakehouse_lib.ingestion.sources.casts import cast_or_find, decode_texts, type_name
+from lakehouse_lib.schema.arrow import is_list
+
+
+def typed_block(columns: Mapping[str, Any], stored: pa.Schema, schema: pa.Schema, rows: int) -> TypedBlock:
+    """The block of some rows of a file.
+
+    Args:
+        columns: the columns of the file by name, as ``plain_values``.
+        stored: the file's schema, without mismatches.
+    """
+    typed, checks, texts = [], [], []
+    for field in schema:
+        values = columns[field.name]
+        decoded_type = _decoded(stored.field(field.name).type)
+        if pa.types.is_timestamp(decoded_type) or pa.types.is_nested(decoded_type):
+            values = values.cast(decoded_type)
+        values, garbled = _readable(values)
+        readable = pc.if_else(bools(garbled), null(values.type), values) if garbled.any() else values
+        column, wrong = cast_or_find(readable, field.type)
+        typed.append(column)
+        is_text = pa.types.is_string(field.type) and garbled.any()
+        reason = "not valid utf-8 text" if is_text else f"not a valid {type_name(field.type)}"
+        checks.append((field.name, reason, wrong | garbled))
+        texts.append(_Texts(values))
+    return TypedBlock(typed, lambda: int64s(np.arange(rows)), checks, texts, FaultyRecords(), rows)
+
+
+def plain_values(column: Any) -> Any:
+    """A column without dictionaries."""
+    kind = _decoded(column.type)
+    return column if column.type.equals(kind) else column.cast(kind)
+
+
+def type_mismatches(schema: pa.Schema, got: pa.Schema) -> list[str]:
+    """A text for each column of a file that does not fit the schema by its name or its type."""
+    wrong = column_mismatches(schema, got.names)
+    for field in schema:
+        index = got.get_field_index(field.name)
+        if index >= 0:
+            wrong += _misfits(field.name, got.field(index).type, field.type)
+    return wrong
+
+
+class _Texts:
+    """A column that is cast to text only for the rows that ``take`` selects."""
+
+    def __init__(self, column: Any) -> None:
+        self._column = column
+
+    def take(self, rows: Any) -> Any:
+        values = self._column.take(rows)
+        try:
+            return values.cast(pa.string())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return strings([None if value is None else str(value) for value in values.to_pylist()])
+
+
+def _readable(values: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """The values, and a mask of the invalid ones: text that is not UTF-8, decimals with too many digits.
+
+    pyarrow reads such values without an error. An invalid text gets replacement characters; a nested value with an
+    invalid value inside becomes null.
+    """
+    garbled = np.zeros(len(values), bool)
+    if _is_valid(values):
+        return values, garbled
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type):
+        return decode_texts(values.cast(pa.large_binary()))
+    pending = [np.arange(len(values))]
+    while pending:
+        rows = pending.pop()
+        if _is_valid(values.take(int64s(rows))):
+            continue
+        if len(rows) == 1:
+            garbled[rows] = True
+        else:
+            pending += np.array_split(rows, 2)
+    return pc.if_else(bools(garbled), null(values.type), values) if pa.types.is_nested(values.type) else values, garbled
+
+
+def _is_valid(values: Any) -> bool:
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _decoded(kind: pa.DataType) -> pa.DataType:
+    """The type without dictionaries at any depth; else one invalid value in a dictionary would reject all rows."""
+    return rebuilt(kind, lambda part: part.value_type if pa.types.is_dictionary(part) else part)
+
+
+def _misfits(path: str, got: pa.DataType, expected: pa.DataType) -> list[str]:
+    """A text for each mismatch of a column's type, or of its nested members by dotted path.
+
+    A cast would raise no error: it drops members that are not in the schema, and casts 5 to true.
+    """
+    types = pa.types
+    if types.is_struct(got) and types.is_struct(expected):
+        names = [member.name for member in got]
+        needed = [member for member in expected if member.name in names or not member.nullable]  # others are NULL
+        wrong = [f"{path}.{text}" for text in column_mismatches(pa.schema(needed), names)]
+        for member in needed:
+            if names.count(member.name) == 1:
+                wrong += _misfits(f"{path}.{member.name}", got.field(member.name).type, member.type)
+        return wrong
+    if types.is_map(got) and types.is_map(expected):
+        return [
+            *_misfits(f"{path}.key", got.key_type, expected.key_type),
+            *_misfits(f"{path}.value", got.item_type, expected.item_type),
+        ]
+    if is_list(got) and is_list(expected):
+        return _misfits(f"{path}.element", got.value_type, expected.value_type)
+    return [] if _fits(got, expected) else [f"{path} is {type_name(got)}, expected {type_name(expected)}"]
+
+
+def _fits(got: pa.DataType, expected: pa.DataType) -> bool:
+    """Whether every value of the type ``got`` is valid for ``expected``. A time in a finer unit may reject its row."""
+    if pa.types.is_dictionary(got):
+        got = got.value_type
+    if got.equals(expected) or type_name(got) == type_name(expected) or pa.types.is_null(got):
+        return True
+    if pa.types.is_integer(got) and pa.types.is_integer(expected):
+        if pa.types.is_unsigned_integer(got):
+            return bool(got.bit_width < expected.bit_width)
+        return bool(got.bit_width <= expected.bit_width)
+    if pa.types.is_floating(got) and pa.types.is_floating(expected):
+        return bool(got.bit_width <= expected.bit_width)
+    if pa.types.is_decimal(got) and pa.types.is_decimal(expected):
+        whole = expected.precision - expected.scale
+        return bool(got.scale <= expected.scale and got.precision - got.scale <= whole)
+    return False
