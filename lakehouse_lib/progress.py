@@ -30,6 +30,7 @@ class Progress:
         done: how many of them are done, and ``total``: how many there are; None: it is not known yet.
         bytes_done, bytes_total: the bytes of these items; ``bytes_total`` is None as ``total``.
         seconds: since the first of them began.
+        rows: how many rows a load has read; None: rows are not counted.
     """
 
     items: str
@@ -38,6 +39,7 @@ class Progress:
     bytes_done: int
     bytes_total: int | None
     seconds: float
+    rows: int | None = None
 
     @property
     def seconds_left(self) -> float | None:
@@ -54,6 +56,10 @@ class Progress:
         if self.bytes_done or self.bytes_total:
             done, total = self.bytes_done >> 20, None if self.bytes_total is None else f"{self.bytes_total >> 20:,}"
             parts.append(_of(f"{done:,}", total) + " MiB")
+        if self.rows is not None:
+            parts.append(f"{self.rows:,} rows")
+            if self.bytes_done and self.seconds:
+                parts.append(f"{self.bytes_done / self.seconds / (1 << 20):,.1f} MiB/s")
         return ", ".join(parts)
 
 
@@ -76,6 +82,7 @@ class Counter:
         self._bytes_total = None if sizes is None else int(sizes.sum())
         self._done = 0
         self._bytes_done = 0
+        self._rows: int | None = None
         self._numbers: set[int] = set()
         self._lock = threading.Lock()
         self._started = time.monotonic()
@@ -95,6 +102,12 @@ class Counter:
         with self._lock:
             self._add(count, size)
 
+    def add_rows(self, count: int) -> None:
+        """So many more rows are read."""
+        with self._lock:
+            self._rows = (self._rows or 0) + count
+            self._tell()
+
     def finish(self) -> None:
         """All items are done, also those of which nothing was heard."""
         with self._lock:
@@ -112,7 +125,9 @@ class Counter:
         if self._on_progress is None:
             return
         seconds = time.monotonic() - self._started
-        progress = Progress(self._items, self._done, self._total, self._bytes_done, self._bytes_total, seconds)
+        progress = Progress(
+            self._items, self._done, self._total, self._bytes_done, self._bytes_total, seconds, self._rows
+        )
         try:
             self._on_progress(progress)
         except Exception:  # the verb goes on without it

@@ -25,44 +25,26 @@ def arguments() -> Arguments:
 def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
     from lakehouse_lib.ingestion.load import Load
     from lakehouse_lib.ingestion.source import Source
-    from lakehouse_lib.ingestion.sources.source_format import SourceFormat
-    from lakehouse_lib.schema import Schema
+    from lakehouse_lib.progress import logged
 
-    source = Source(
-        options.table,
-        options.landing,
-        options.source,
-        SourceFormat(
-            options.format,
-            options.delimiter,
-            options.quote,
-            options.encoding,
-            not options.no_header,
-            options.null_text,
-        ),
-        Schema.from_json(read_text_file(options.schema, "the schema file")),
-        None if options.suite is None else read_json_file(options.suite, "the suite file"),
-        options.quarantine,
-        options.partition_by,
-        options.files_per_batch,
-        options.settle_seconds,
-        options.target_file_size,
-        options.pattern,
-        options.bytes_per_batch,
-        options.order,
-        options.storage_options,
+    source = Source.of(
+        vars(options),
+        schema=read_text_file(options.schema, "the schema file"),
+        suite=None if options.suite is None else read_json_file(options.suite, "the suite file"),
+        storage_options=options.storage_options,
     )
     load = Load(source)
     if options.give_up:
         load.give_up()
+    on_progress = logged(f"ingest into {options.table}")
     result = load.nothing_to_do()
     if result is not None:
         return _result_of(result, options.refused)
     if not load.needs_spark():
-        return _result_of(load.run(), options.refused)
+        return _result_of(load.run(on_progress=on_progress), options.refused)
 
     def run(spark: SparkSession) -> Result:
-        return _result_of(load.run(spark), options.refused)
+        return _result_of(load.run(spark, on_progress=on_progress), options.refused)
 
     return run
 

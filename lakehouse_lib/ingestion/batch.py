@@ -26,6 +26,7 @@ from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.operations.files import discard
 from lakehouse_lib.operations.write.planned_write import PlannedWrite
+from lakehouse_lib.progress import Counter
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.store import ObjectStore, open_store
 
@@ -63,11 +64,13 @@ class Batch:
         source: Source,
         intents: IntentLog,
         judge: SparkJudge | None = None,
+        counter: Counter | None = None,
     ) -> None:
         """Prepare the batch.
 
         Args:
             judge: judges and writes the rows that need Spark, and runs large batches; None: there is no Spark session.
+            counter: counts the files and rows that are read; None: nobody observes the load.
         """
         self.intent = intent
         self.source = source
@@ -78,6 +81,7 @@ class Batch:
         self.schema = Schema.from_json(json.dumps(intent.rules["schema"]))
         self.partition_by: Sequence[str] = intent.rules.get("partition_by", source.partition_by)  # old intents lack it
         self.judge = judge
+        self.counter = counter
         self.engine: Engine = ArrowEngine()
         if judge is not None and sum(file.size for file in intent.files) > IN_PROCESS_BYTES:
             self.engine = judge.engine
@@ -123,6 +127,7 @@ class Batch:
             quarantine,
             self.engine,
             self.judge,
+            self.counter,
         )
         written = writer.read(files, staging)
         try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from lakehouse_lib.engine.base import OnTask
 from lakehouse_lib.engine.parquet.task_results import results_of
 from lakehouse_lib.engine.parquet.writer import can_write_rows
 from lakehouse_lib.errors import QualityError, UnsupportedFeatureError
@@ -28,6 +29,7 @@ from lakehouse_lib.ingestion.tasks.suite_findings import (
     sum_of,
 )
 from lakehouse_lib.operations.write.planned_write import PlannedWrite
+from lakehouse_lib.progress import Counter
 from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.schema import Schema
 
@@ -126,6 +128,7 @@ class BatchWriter:
         plan, quarantine: the planned writes of valid and of rejected rows.
         engine: runs the tasks.
         judge: judges and writes rows that need Spark; None: there is no session.
+        counter: counts the files and rows that are read; None: nobody observes the load.
     """
 
     source: Source
@@ -137,6 +140,7 @@ class BatchWriter:
     quarantine: PlannedWrite
     engine: Engine
     judge: SparkJudge | None
+    counter: Counter | None = None
 
     @property
     def by_spark(self) -> bool:
@@ -185,7 +189,10 @@ class BatchWriter:
             )
             for place, group in enumerate(groups)
         ]
-        return BatchFiles(tasks[0], self._run(load_files, tasks, tasks[0]))
+        written = BatchFiles(tasks[0], self._run(load_files, tasks, tasks[0], self._on_task(tasks)))
+        if self.counter is not None:
+            self.counter.add_rows(written.rows + written.rejected)
+        return written
 
     def judged(self, written: BatchFiles) -> BatchFiles:
         """The files after the rows are judged: rows that only the whole batch decides about are written, too.
@@ -229,10 +236,29 @@ class BatchWriter:
             raise
         return BatchFiles(written.task, [*written.results, new], verdict.broken)
 
-    def _run(self, function: Callable[[T], pa.Table], tasks: Sequence[T], task: FileTask) -> list[TaskResult]:
+    def _on_task(self, tasks: Sequence[FileTask]) -> OnTask | None:
+        """Counts the files of each task that ends, once."""
+        counter, waiting = self.counter, dict(enumerate(tasks))
+        if counter is None:
+            return None
+
+        def count(number: int) -> None:
+            task = waiting.pop(number, None)  # a repeated task ends twice
+            if task is not None:
+                counter.add(len(task.files), sum(file.size for file in task.files))
+
+        return count
+
+    def _run(
+        self,
+        function: Callable[[T], pa.Table],
+        tasks: Sequence[T],
+        task: FileTask,
+        on_task: OnTask | None = None,
+    ) -> list[TaskResult]:
         if not tasks:
             return []
-        return results_of(self.engine.run(function, tasks), lambda results: discard_results(task, results))
+        return results_of(self.engine.run(function, tasks, on_task), lambda results: discard_results(task, results))
 
     @property
     def _data_file_size(self) -> int:

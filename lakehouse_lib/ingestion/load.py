@@ -25,6 +25,9 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from lakehouse_lib.arrow.values import numbers_of
 from lakehouse_lib.errors import (
     ConcurrentTransactionError,
     IngestError,
@@ -43,6 +46,7 @@ from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.state.source_state import SourceState
 from lakehouse_lib.ingestion.tasks.parse import check_schema
+from lakehouse_lib.progress import Counter, OnProgress
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.schema.enforcement import is_computed
 from lakehouse_lib.store import open_store
@@ -121,12 +125,13 @@ class Load:
         sizes = (sum(file.size for file in files) for files in batches)
         return max(sizes, default=0) > IN_PROCESS_BYTES or self._has_rules_of_spark()
 
-    def run(self, spark: SparkSession | None = None) -> LoadResult:
+    def run(self, spark: SparkSession | None = None, *, on_progress: OnProgress | None = None) -> LoadResult:
         """Load the unsettled batch and all new files. A batch that fails ends the run; earlier batches stay loaded.
 
         Args:
             spark: judges and writes the rows that need Spark, and runs the tasks of large batches; None: this process
                 does everything.
+            on_progress: is told of files, bytes and rows when a file task ends.
 
         Raises:
             UnsupportedFeatureError: the rows need Spark, and there is no session.
@@ -147,8 +152,10 @@ class Load:
         done: list[Mapping[str, Any]] = []
         refused: dict[str, str] = {}
 
+        counter = None if on_progress is None else self._counter(on_progress)
+
         def load(intent: Intent, *, redo: bool) -> bool:
-            result = Batch(intent, self.source, self.intents, judge).load(redo=redo)
+            result = Batch(intent, self.source, self.intents, judge, counter).load(redo=redo)
             refused.update(result.refused)
             if result.entry is not None:
                 done.append(result.entry)
@@ -182,6 +189,8 @@ class Load:
                 waiting += [fingerprint.name for fingerprint in fingerprints]
             number += 1
             self.state.settle(len(fingerprints))
+        if counter is not None:
+            counter.finish()
         self.state.fold()
         result = self._result(files)
         versions = [entry["version"] for entry in done if entry["version"] is not None]
@@ -193,6 +202,12 @@ class Load:
             waiting=tuple(sorted(waiting)),
             refused={**result.refused, **refused},
         )
+
+    def _counter(self, on_progress: OnProgress) -> Counter:
+        """Counts the files of all batches."""
+        past = [] if self.past.unsettled is None else [file.size for file in self.past.unsettled.files]
+        sizes = [np.array(past, np.int64), numbers_of(self.files.new["size"], np.int64)]
+        return Counter("files", on_progress, np.concatenate(sizes))
 
     def _result(self, files: FileStates) -> LoadResult:
         """The result of a run that loads nothing."""

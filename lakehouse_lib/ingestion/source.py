@@ -13,6 +13,17 @@ from lakehouse_lib.schema import Schema
 #: The order in which files land: in any, or each new file with a name after those of all files before it.
 ANY, BY_NAME = "any", "by_name"
 
+#: Parameters of a command line that are attributes of a source.
+_RULES = (
+    "partition_by",
+    "files_per_batch",
+    "settle_seconds",
+    "target_file_size",
+    "pattern",
+    "bytes_per_batch",
+    "order",
+)
+
 
 @dataclass(frozen=True)
 class Source:
@@ -46,6 +57,34 @@ class Source:
     bytes_per_batch: int | None = None
     order: str = ANY
     storage_options: Mapping[str, dict[str, str]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        values: Mapping[str, Any],
+        *,
+        schema: str,
+        suite: Any = None,
+        storage_options: Mapping[str, dict[str, str]] | None = None,
+    ) -> Source:
+        """The source that a command line describes.
+
+        Args:
+            values: the parameters of the catalogue's operation ``ingest``.
+            schema: the text of the schema file.
+            suite: the value of the suite file.
+        """
+        return cls(
+            values["table"],
+            values["landing"],
+            values["source"],
+            SourceFormat.of(values),
+            Schema.from_json(schema),
+            suite,
+            values["quarantine"],
+            storage_options=storage_options or {},
+            **{name: values[name] for name in _RULES},
+        )
 
     def open_landing(self) -> Landing:
         """The landing folder. Nothing is read."""

@@ -1,4 +1,4 @@
-"""The commands of ``lakehouse``: a module for each."""
+"""The commands of ``lakehouse``, in modules of one or two."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from lakehouse_lib.cli.command import Command
 
 _MODULES = (
     "health",
-    "plan",
     "maintain",
     "optimize",
     "z_order",
@@ -18,6 +17,7 @@ _MODULES = (
     "history",
     "detail",
     "repair",
+    "ingest",
     "erase",
     "discover",
     "registry",

@@ -1,4 +1,4 @@
-"""``lakehouse maintain``: a maintenance run."""
+"""``lakehouse plan`` and ``lakehouse maintain``: a maintenance run, and its plan."""
 
 from __future__ import annotations
 
@@ -18,6 +18,16 @@ if TYPE_CHECKING:
     from lakehouse_lib.fleet.planner.step import Step
     from lakehouse_lib.fleet.runs import StepRecord
     from lakehouse_lib.progress import OnProgress
+
+
+def configure_plan(parser: ArgumentParser) -> None:
+    add_fleet(parser)
+    add_exit_code(parser)
+
+
+def plan(arguments: Namespace) -> Report:
+    """Plan a maintenance run; nothing is changed."""
+    return plan_report("plan", arguments)
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -89,5 +99,6 @@ def _show(terminal: Terminal, entries: Sequence[dict[str, Any]]) -> None:
 
 
 COMMANDS = (
+    Command("plan", "Plan the maintenance that pays, over all tables and within a budget.", configure_plan, plan),
     Command("maintain", "Plan the maintenance that pays, run it with --run, and show what it gained.", configure, run),
 )

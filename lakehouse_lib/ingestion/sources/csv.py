@@ -60,14 +60,31 @@ def read_csv(
     return (partial(_parsed, block, source_format, schema) for block in _blocks(source_file, source_format, schema))
 
 
+def header_names(source_file: LandedFile, source_format: SourceFormat) -> list[str]:
+    """The names in a file's header; without a header ``column_1`` and so on.
+
+    Raises:
+        SourceRefusedError: the file cannot be read as CSV.
+    """
+    with _refusals(source_file, source_format):
+        for data in _record_blocks(source_file, source_format):
+            fields = _fields(first_record(data, source_format.delimiter, source_format.quote), source_format)
+            return fields if source_format.header else [f"column_{number}" for number in range(1, len(fields) + 1)]
+        raise pa.ArrowInvalid("Empty CSV file")
+
+
+def _record_blocks(source_file: LandedFile, source_format: SourceFormat) -> Iterator[bytes]:
+    with open_content(source_file) as stream:
+        if not source_format.is_utf8:
+            stream = pa.transcoding_input_stream(stream, source_format.encoding, "utf-8")
+        yield from record_blocks(stream.read, source_format.delimiter, source_format.quote)
+
+
 def _blocks(source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema) -> Iterator[_CsvBlock]:
     """The records of a file; a file with only a header has a block without records."""
     columns, lines, number = tuple(schema.names), 0, -1
-    with _refusals(source_file, source_format), open_content(source_file) as stream:
-        if not source_format.is_utf8:
-            stream = pa.transcoding_input_stream(stream, source_format.encoding, "utf-8")
-        blocks = record_blocks(stream.read, source_format.delimiter, source_format.quote)
-        for number, data in enumerate(blocks):
+    with _refusals(source_file, source_format):
+        for number, data in enumerate(_record_blocks(source_file, source_format)):
             if number == 0 and source_format.header:
                 header = first_record(data, source_format.delimiter, source_format.quote)
                 columns, lines = _columns(header, source_file, source_format, schema)
@@ -99,16 +116,22 @@ def _columns(
     header: bytes, source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema
 ) -> tuple[tuple[str, ...], int]:
     """The columns in a file's header, and its number of lines."""
-    reader = csv.open_csv(
-        pa.BufferReader(header),
-        csv.ReadOptions(use_threads=False, block_size=len(header) + 1),
-        _parse_options(source_format),
-    )
-    names = reader.schema.names
+    names = _fields(header, source_format)
     mismatches = column_mismatches(schema, names)
     if mismatches:
         raise refusal(source_file.name, mismatches)
     return tuple(names), 1 + sum(name.count("\n") for name in names)
+
+
+def _fields(record: bytes, source_format: SourceFormat) -> list[str]:
+    """The fields of a record."""
+    reader = csv.open_csv(
+        pa.BufferReader(record),
+        csv.ReadOptions(use_threads=False, block_size=len(record) + 1),
+        _parse_options(source_format),
+    )
+    names: list[str] = reader.schema.names
+    return names
 
 
 def _table(

@@ -50,13 +50,19 @@ def read_json(
         yield from _read_array(source_file, source_format, schema)
         return
     checked = False
+    for lines in line_blocks(source_file):
+        checked = checked or _check_first(lines, source_file, source_format, schema.names)
+        yield partial(_parsed, lines, source_format, schema)
+
+
+def line_blocks(source_file: LandedFile) -> Iterator[bytes]:
+    """The lines of a file in blocks; raises SourceRefusedError if it cannot be read to its end."""
     try:
         with open_content(source_file) as stored, io.BufferedReader(cast(Any, stored)) as content:
             if content.peek(3).startswith(codecs.BOM_UTF8):
                 content.read(len(codecs.BOM_UTF8))
             while lines := _lines(content, source_file):
-                checked = checked or _check_first(lines, source_file, source_format, schema.names)
-                yield partial(_parsed, lines, source_format, schema)
+                yield lines
     except OSError as error:
         raise SourceRefusedError(
             f"{source_file.name} cannot be read as JSON lines: {error}", hint="Land the whole file again"
@@ -68,6 +74,13 @@ def _read_array(
 ) -> Iterator[Callable[[], TextBlock | TypedBlock]]:
     checked = False
     utf8 = replace(source_format, encoding=_UTF8)
+    for block in element_blocks(source_file, source_format):
+        checked = checked or _check_first(block.lines, source_file, utf8, schema.names)
+        yield partial(_parsed_elements, block, utf8, schema)
+
+
+def element_blocks(source_file: LandedFile, source_format: SourceFormat) -> Iterator[ArrayBlock]:
+    """The elements of a file's array in blocks of UTF-8; raises SourceRefusedError if it is not a whole array."""
     try:
         with open_content(source_file) as stored:
             content = stored
@@ -76,9 +89,7 @@ def _read_array(
             with io.BufferedReader(cast(Any, content)) as text:
                 if text.peek(3).startswith(codecs.BOM_UTF8):
                     text.read(len(codecs.BOM_UTF8))
-                for block in array_blocks(text.read):
-                    checked = checked or _check_first(block.lines, source_file, utf8, schema.names)
-                    yield partial(_parsed_elements, block, utf8, schema)
+                yield from array_blocks(text.read)
     except (OSError, UnicodeError, pa.ArrowInvalid) as error:
         raise SourceRefusedError(
             f"{source_file.name} cannot be read as a JSON array: {str(error).partition(chr(10))[0]}",
@@ -100,6 +111,15 @@ def _at_elements(parsed: _Block, block: ArrayBlock) -> _Block:
     starts, lines, faulty = int64s(block.starts), parsed.lines, parsed.faulty
     moved = replace(faulty, lines=[int(block.starts[number]) for number in faulty.lines])
     return replace(parsed, lines=lambda: starts.take(lines()), faulty=moved, line_count=block.line_count)
+
+
+def object_keys(block: bytes, source_format: SourceFormat) -> dict[str, bool]:
+    """The keys of the objects in some lines, in their order, and whether a value of the key is nested."""
+    keys: dict[str, bool] = {}
+    for raw in BytesIO(block):
+        for name, value in (_object(raw, 0, source_format, FaultyRecords()) or {}).items():
+            keys[name] = keys.get(name, False) or isinstance(value, _Nested)
+    return keys
 
 
 def _check_first(lines: bytes, source_file: LandedFile, source_format: SourceFormat, names: list[str]) -> bool:

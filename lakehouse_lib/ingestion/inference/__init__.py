@@ -1,0 +1,1 @@
+"""A schema and a suite for files that nobody has described yet."""

@@ -1,0 +1,225 @@
+"""Infer the schema of files from their first rows, and rules that these rows keep. Nothing is written.
+
+A type is inferred only if a load would read every text of the sample as this type.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakehouse_lib.errors import InvalidArgumentError, LandingError
+from lakehouse_lib.ingestion.inference.column import InferredColumn
+from lakehouse_lib.ingestion.landing import Fingerprint, LandedFile, Landing, SourceFile, open_landing
+from lakehouse_lib.ingestion.landing.base import ETAG
+from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock
+from lakehouse_lib.ingestion.sources.compression import CODECS
+from lakehouse_lib.ingestion.sources.csv import header_names, read_csv
+from lakehouse_lib.ingestion.sources.json import element_blocks, line_blocks, object_keys, read_json
+from lakehouse_lib.ingestion.sources.source_format import TYPED_KINDS, SourceFormat
+from lakehouse_lib.schema import Field, Schema
+
+#: The files, and the blocks of each of them, that are read.
+_MOST_FILES = 20
+_MOST_BLOCKS = 4
+_KINDS = {
+    "csv": "csv",
+    "tsv": "csv",
+    "txt": "csv",
+    "json": "json",
+    "jsonl": "json",
+    "ndjson": "json",
+    "parquet": "parquet",
+    "orc": "orc",
+}
+#: Rows of which a column with few values may have a fixed set of them.
+_LEAST_ROWS = 100
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """What files are like.
+
+    Attributes:
+        files: the names of the files that were read.
+        rows: how many rows of them were read.
+        format: their format.
+        schema: a schema that fits all of these rows.
+        suite: a suite that all of these rows keep.
+        notes: what a reader of the schema should look at.
+    """
+
+    files: tuple[str, ...]
+    rows: int
+    format: SourceFormat
+    schema: Schema
+    suite: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def infer(location: str, values: Mapping[str, Any], storage_options: Mapping[str, str] | None = None) -> Inferred:
+    """Infer a schema and a suite from the first rows of a file, or of the first files of a folder.
+
+    Args:
+        location: of the file or folder.
+        values: parameters of the catalogue's ``ingest``; without ``format``, the name of the first file decides.
+
+    Raises:
+        LandingError: there is no file.
+        SourceRefusedError: a file cannot be read, or has other columns than the first one.
+        InvalidArgumentError: the name of the first file tells no format.
+    """
+    files = _files(location, values["pattern"], storage_options)
+    kind = values["format"] or _kind_of(files[0].name)
+    source_format = SourceFormat.of({**values, "format": kind})
+    if kind == "json" and values["format"] is None and _begins_with_bracket(files[0]):
+        source_format = replace(source_format, kind="json_array")
+    if source_format.kind in TYPED_KINDS:
+        return _of_typed(files, source_format)
+    return _of_texts(files, source_format)
+
+
+def _files(location: str, pattern: str | None, storage_options: Mapping[str, str] | None) -> list[LandedFile]:
+    folder, _, name = location.rstrip("/").rpartition("/")
+    if "://" not in location and Path(location).is_file():
+        folder, name = str(Path(location).parent), Path(location).name
+        return [_landed(file, landing) for landing in [open_landing(folder)] if (file := landing.find(name))]
+    landing = open_landing(location, storage_options, pattern=pattern)
+    listed = (SourceFile(**row) for table in landing.files() for row in table.to_pylist())
+    files = [_landed(file, landing) for file in islice(listed, _MOST_FILES)]
+    if not files and landing.is_remote:
+        parent = open_landing(folder, storage_options)
+        files = [_landed(file, parent) for file in [parent.find(name)] if file is not None]
+    if not files:
+        raise LandingError(f"{location} has no files", hint="Name a file, or a folder with files; see --pattern")
+    return files
+
+
+def _landed(file: SourceFile, landing: Landing) -> LandedFile:
+    # Nothing compares the digest: the file is read once.
+    return LandedFile(
+        landing, Fingerprint(file.name, file.size, file.modified, f"{ETAG}{file.tag}" if file.tag else "")
+    )
+
+
+def _kind_of(name: str) -> str:
+    stem, suffix = posixpath.splitext(name)
+    if suffix in CODECS:
+        suffix = posixpath.splitext(stem)[1]
+    kind = _KINDS.get(suffix.removeprefix(".").lower())
+    if kind is None:
+        raise InvalidArgumentError(
+            f"the name {name} tells no format; expected one that ends with {', '.join(f'.{each}' for each in _KINDS)}",
+            hint="Give the format as --format",
+            code="DELTA_INVALID_SOURCE",
+        )
+    return kind
+
+
+def _begins_with_bracket(file: LandedFile) -> bool:
+    first = next(line_blocks(file), b"")
+    return first.lstrip()[:1] == b"["
+
+
+def _of_typed(files: Sequence[LandedFile], source_format: SourceFormat) -> Inferred:
+    """The schema of the first file; the others must have the same one."""
+    schemas = []
+    rows = 0
+    for file in files:
+        with file.open() as source:
+            if source_format.kind == "parquet":
+                footer = pq.ParquetFile(source)
+                schemas.append(footer.schema_arrow)
+                rows += footer.metadata.num_rows
+            else:
+                from pyarrow import orc  # loads a library of its own
+
+                stripes = orc.ORCFile(source)
+                schemas.append(stripes.schema)
+                rows += stripes.nrows
+    notes = [
+        f"{file.name} has other columns than {files[0].name}"
+        for file, schema in zip(files, schemas, strict=True)
+        if not schema.equals(schemas[0])
+    ]
+    plain = [pa.field(field.name, field.type) for field in schemas[0]]
+    suite = _suite(source_format, [])
+    return Inferred(_names(files), rows, source_format, Schema.from_arrow(pa.schema(plain)), suite, tuple(notes))
+
+
+def _of_texts(files: Sequence[LandedFile], source_format: SourceFormat) -> Inferred:
+    names, notes = _columns(files[0], source_format)
+    schema = pa.schema([(name, pa.string()) for name in names])
+    columns = [InferredColumn(name) for name in names]
+    for file in files:
+        for block in _blocks(file, source_format, schema):
+            for column, texts in zip(columns, block.texts, strict=True):
+                column.add(texts)
+    fields = [Field.from_arrow(pa.field(column.name, column.type)) for column in columns]
+    rows = columns[0].rows
+    notes += [f"{column.name} has no value, so its type is unknown" for column in columns if column.nulls == rows]
+    notes += [
+        f"{column.name} has times without a zone, which a load reads as UTC" for column in columns if column.is_unzoned
+    ]
+    return Inferred(_names(files), rows, source_format, Schema(fields), _suite(source_format, columns), tuple(notes))
+
+
+def _columns(file: LandedFile, source_format: SourceFormat) -> tuple[list[str], list[str]]:
+    """The columns of a file, and notes about them."""
+    if source_format.kind == "csv":
+        names = header_names(file, source_format)
+        if len(names) == 1:
+            return names, [f"the only column is {names[0]!r}; is {source_format.delimiter!r} the delimiter?"]
+        return names, []
+    utf8 = replace(source_format, encoding="utf-8")
+    keys: dict[str, bool] = {}
+    blocks: Iterator[bytes] = line_blocks(file)
+    if source_format.kind == "json_array":
+        blocks, source_format = (block.lines for block in element_blocks(file, source_format)), utf8
+    for block in islice(blocks, _MOST_BLOCKS):
+        for name, is_nested in object_keys(block, source_format).items():
+            keys[name] = keys.get(name, False) or is_nested
+    nested = [name for name, is_nested in keys.items() if is_nested]
+    return list(keys), [f"{name} has nested values, which only Parquet and ORC files may have" for name in nested]
+
+
+def _blocks(file: LandedFile, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:
+    """The texts of the first blocks of a file."""
+    read = read_csv if source_format.kind == "csv" else read_json
+    for parse in islice(read(file, source_format, schema), _MOST_BLOCKS):
+        block = parse()
+        if isinstance(block, TypedBlock):
+            assert block.exact is not None
+            block = block.exact()
+        yield block
+
+
+def _names(files: Sequence[LandedFile]) -> tuple[str, ...]:
+    return tuple(file.name for file in files)
+
+
+def _suite(source_format: SourceFormat, columns: Sequence[InferredColumn]) -> dict[str, Any]:
+    """Rules that the rows keep, in the JSON of Great Expectations."""
+    rules = [_rule("has rows", "expect_table_row_count_to_be_between", min_value=1)]
+    for column in columns:
+        name = column.name
+        if column.rows and not column.nulls:
+            rules.append(_rule(f"{name} is not null", "expect_column_values_to_not_be_null", column=name))
+        if column.least is not None and column.least >= 0 and not pa.types.is_string(column.type):
+            kind = "expect_column_values_to_be_between"
+            rules.append(_rule(f"{name} is not negative", kind, column=name, min_value=0))
+        if column.values and column.rows >= _LEAST_ROWS and pa.types.is_string(column.type):
+            kind = "expect_column_values_to_be_in_set"
+            rules.append(_rule(f"{name} is known", kind, column=name, value_set=sorted(column.values)))
+    return {"name": f"inferred from {source_format.kind} files", "expectations": rules}
+
+
+def _rule(identity: str, kind: str, **kwargs: Any) -> dict[str, Any]:
+    return {"type": kind, "kwargs": kwargs, "meta": {"rule_id": identity}}
