@@ -24,7 +24,7 @@ STORAGE_OPTIONS = "storage_options_file"
 #: Kinds whose values may be long or personal, and may be in a file.
 LONG_KINDS: tuple[Kind, ...] = ("assignments", "clauses", "condition", "texts")
 #: Kinds whose option is repeated for each value of the list.
-LIST_KINDS: tuple[Kind, ...] = ("inputs", "locations")
+LIST_KINDS: tuple[Kind, ...] = ("inputs", "locations", "text_list")
 
 
 def option(name: str) -> str:
@@ -276,6 +276,7 @@ _KINDS: Mapping[Kind, _ValueKind] = {
     "names": _ValueKind("A,B", _names, ",".join),
     "seconds": _ValueKind("SECONDS", _number, "{:g}".format),
     "text": _ValueKind("TEXT"),
+    "text_list": _ValueKind("TEXT"),
     "texts": _ValueKind("JSON", _texts, json.dumps),
     "version": _ValueKind("VERSION"),
     "versions": _ValueKind("N,N", _versions, lambda versions: ",".join(map(str, versions))),

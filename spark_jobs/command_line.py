@@ -80,7 +80,7 @@ def command_line(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> 
             arguments.append(flag_option(parameter))
         elif parameter.kind == "inputs":
             arguments += [f"{option(name)}={each}={uri}" for each, uri in value]
-        elif parameter.kind == "locations":
+        elif parameter.kind in ("locations", "text_list"):
             arguments += [f"{option(name)}={each}" for each in value]
         else:
             arguments.append(f"{option(name)}={argument_text(parameter, value)}")

@@ -180,7 +180,11 @@ INGEST = Operation(
         Parameter("delimiter", "text", "the delimiter of CSV; default: ,", default=","),
         Parameter("quote", "text", 'the quote character of CSV; default: "', default='"'),
         Parameter("encoding", "text", "the encoding of CSV and JSON; default: utf-8", default="utf-8"),
-        Parameter("null_text", "text", "the unquoted CSV text that means NULL", default=""),
+        Parameter("null_texts", "text_list", "unquoted CSV texts that mean NULL; default: the empty text"),
+        Parameter("comment", "text", "the character at the start of comment lines of CSV; default: none", default=""),
+        Parameter("skip_lines", "integer", "lines before the CSV header that are skipped; default: 0", default=0),
+        Parameter("decimal", "text", "the sign before the decimals of CSV numbers", default=".", choices=(".", ",")),
+        Parameter("time_formats", "texts", 'formats of CSV and JSON times by column: {"day": "dd.MM.yyyy"}'),
         Parameter("no_header", "flag", "CSV without a header; columns are in the schema's order", default=False),
         Parameter("partition_by", "names", "the partition columns of a new table", default=()),
         Parameter(

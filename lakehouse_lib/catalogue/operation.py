@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: a list of mappings of a method to its arguments, ``file`` and ``folder`` are paths, ``inputs`` are
 #: pairs of a name and a location, ``locations`` a list of locations, ``names`` is a tuple of columns, ``texts`` a
 #: mapping of names to texts, ``version`` a version or a time, ``versions`` a tuple of versions, ``bytes`` and ``count``
-#: are at least 1.
+#: are at least 1. ``text_list`` is a list of texts.
 Kind = Literal[
     "application",
     "assignments",
@@ -36,6 +36,7 @@ Kind = Literal[
     "names",
     "seconds",
     "text",
+    "text_list",
     "texts",
     "version",
     "versions",

@@ -40,6 +40,7 @@ VALUES: dict[str, Any] = {
     "names": ("a", "b"),
     "seconds": 1.5,
     "text": "-",
+    "text_list": ["", "-"],
     "texts": {"a": "-b"},
     "version": "-",
     "versions": (3, 7),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -12,6 +13,7 @@ from lakehouse_lib.fleet.planner.verbs import Verb
 from lakehouse_lib.fleet.registry.dag_settings import DagSettings
 from lakehouse_lib.fleet.registry.fields import Bytes, Columns, LocalPath, Location, Name, Strict
 from lakehouse_lib.ingestion.sources.name_pattern import NamePattern
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.store.schemes import kind_of
 
 
@@ -31,7 +33,16 @@ class Source(Strict):
     )
     format: Literal["csv", "json", "json_array", "parquet", "orc"] = "csv"
     delimiter: str = Field(default=",", min_length=1, max_length=1)
+    quote: str = Field(default='"', max_length=1, description="the character around fields; empty: none")
     encoding: str = "utf-8"
+    header: bool = Field(default=True, description="the first record names the columns")
+    null_texts: tuple[str, ...] = Field(default=("",), description="unquoted texts that mean NULL")
+    comment: str = Field(default="", max_length=1, description="the character at the start of comment lines")
+    skip_lines: int = Field(default=0, ge=0, description="lines before the header that are skipped")
+    decimal: Literal[".", ","] = Field(default=".", description="the sign before the decimals of a number")
+    time_formats: dict[str, str] = Field(
+        default={}, description="column: pattern of a date or timestamp that is not ISO 8601, such as dd.MM.yyyy"
+    )
     files_per_batch: int = Field(default=1, ge=1, le=10_000)
     bytes_per_batch: Bytes | None = Field(
         default=None, description="the most bytes of the files of a batch, or a text such as 10gb; None: any number"
@@ -43,10 +54,15 @@ class Source(Strict):
         default=60, ge=0, description="a file modified less than this many seconds ago is left for a later run"
     )
 
+    def _format(self) -> SourceFormat:
+        own = {option.name: getattr(self, option.name) for option in fields(SourceFormat) if option.name != "kind"}
+        return SourceFormat(self.format, **own)
+
     @model_validator(mode="after")
     def _check_landing(self) -> Source:
         try:
             NamePattern(self.pattern)
+            self._format()
             kind = kind_of(self.landing) if self.storage_options else None
         except InvalidArgumentError as error:
             raise ValueError(error.message) from None

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import flags_of
-from lakehouse_lib.ingestion.sources.casts import from_text
+from lakehouse_lib.ingestion.sources.cells import pointed_texts, typed_cells
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from lakehouse_lib.ingestion.sources.time_format import TimeFormat
 
 #: A column with at most this many different texts may have a fixed set of them.
 MOST_VALUES = 10
@@ -25,6 +27,7 @@ _INTEGER = r"^-?(0|[1-9][0-9]*)$"
 _DECIMAL = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _ZONED = r":.*(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
+_TIMESTAMP = pa.timestamp("us", "UTC")
 #: The types in the order of preference, and the regular expression that the texts match, too.
 _CANDIDATES: tuple[tuple[pa.DataType, str | None], ...] = (
     (pa.bool_(), _BOOLEAN),
@@ -32,7 +35,7 @@ _CANDIDATES: tuple[tuple[pa.DataType, str | None], ...] = (
     (pa.decimal128(_MOST_DIGITS, _MOST_DECIMALS), _DECIMAL),
     (pa.float64(), _NUMBER),
     (pa.date32(), None),
-    (pa.timestamp("us", "UTC"), None),
+    (_TIMESTAMP, None),
 )
 
 
@@ -45,13 +48,17 @@ class InferredColumn:
         values: the different texts; None: there are more than ``MOST_VALUES``.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, source_format: SourceFormat) -> None:
         self.name = name
+        self._format = source_format
         self.rows = 0
         self.nulls = 0
         self.least: float | None = None
         self.values: set[str] | None = set()
         self._candidates = list(_CANDIDATES)
+        pattern = source_format.time_formats.get(name)
+        if pattern is not None:
+            self._candidates = [(_TIMESTAMP if TimeFormat(pattern).has_time else pa.date32(), None)]
         self._whole_digits = 0
         self._decimals = 0
         self._has_unzoned = False
@@ -67,7 +74,7 @@ class InferredColumn:
             self.values |= set(pc.unique(texts).slice(0, MOST_VALUES + 1).to_pylist())
             if len(self.values) > MOST_VALUES:
                 self.values = None
-        self._candidates = [each for each in self._candidates if _fit(texts, *each)]
+        self._candidates = [each for each in self._candidates if self._fit(texts, *each)]
         if self._candidates and _is_number(self._candidates[0][0]):
             self._measure(texts)
         self._has_unzoned |= not flags_of(pc.match_substring_regex(texts, _ZONED)).all()
@@ -88,7 +95,19 @@ class InferredColumn:
             return pa.decimal128(min(_MOST_DIGITS, max(self._whole_digits + scale, _PRECISION)), scale)
         return kind
 
+    def _fit(self, texts: Any, kind: pa.DataType, pattern: str | None) -> bool:
+        """Whether all texts match the pattern, and a load would read them as this type."""
+        if pattern is not None and not flags_of(pc.match_substring_regex(self._pointed(texts), pattern)).all():
+            return False
+        typed, wrong = typed_cells(texts, pa.field(self.name, kind), self._format)
+        return not np.any(wrong) and not typed.null_count
+
+    def _pointed(self, texts: Any) -> Any:
+        """The texts, with a point in place of a decimal comma; another text in place of those with a point."""
+        return pc.fill_null(pointed_texts(texts)[0], "-") if self._format.decimal == "," else texts
+
     def _measure(self, texts: Any) -> None:
+        texts = self._pointed(texts)
         numbers = texts.cast(pa.float64())
         least = pc.min(numbers).as_py()
         self.least = least if self.least is None else min(self.least, least)
@@ -100,11 +119,3 @@ class InferredColumn:
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind))
-
-
-def _fit(texts: Any, kind: pa.DataType, pattern: str | None) -> bool:
-    """Whether all texts match the pattern, and a load would read them as this type."""
-    if pattern is not None and not flags_of(pc.match_substring_regex(texts, pattern)).all():
-        return False
-    typed, wrong = from_text(texts, kind)
-    return not np.any(wrong) and not typed.null_count

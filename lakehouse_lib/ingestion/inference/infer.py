@@ -157,7 +157,7 @@ def _of_typed(files: Sequence[LandedFile], source_format: SourceFormat) -> Infer
 def _of_texts(files: Sequence[LandedFile], source_format: SourceFormat) -> Inferred:
     names, notes = _columns(files[0], source_format)
     schema = pa.schema([(name, pa.string()) for name in names])
-    columns = [InferredColumn(name) for name in names]
+    columns = [InferredColumn(name, source_format) for name in names]
     for file in files:
         for block in _blocks(file, source_format, schema):
             for column, texts in zip(columns, block.texts, strict=True):

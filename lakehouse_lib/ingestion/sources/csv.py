@@ -28,7 +28,7 @@ from lakehouse_lib.ingestion.quarantine import FaultyRecords
 from lakehouse_lib.ingestion.sources.blocks import TextBlock, column_mismatches, refusal
 from lakehouse_lib.ingestion.sources.casts import decode_texts, mask
 from lakehouse_lib.ingestion.sources.compression import open_content
-from lakehouse_lib.ingestion.sources.records import first_record, record_blocks
+from lakehouse_lib.ingestion.sources.records import after_lines, first_record, record_blocks, without_comments
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 
 NOT_TEXT = "not valid {encoding} text"
@@ -38,13 +38,27 @@ _ROW = re.compile(r"(Row #)(\d+)")
 
 @dataclass(frozen=True)
 class _CsvBlock:
-    """Whole records of a file, in UTF-8; ``number`` is the block's number in the file, from 0."""
+    """Whole records of a file.
+
+    Attributes:
+        number: the block's number in the file, from 0.
+        data: the records in UTF-8, without comments.
+        skipped_lines: the lines that are skipped before the block.
+        header_lines: the lines of the header, which precede the records.
+        comments: for each comment, the number of lines of the header and the records before it.
+    """
 
     source_file: LandedFile
     number: int
     data: bytes
     columns: tuple[str, ...]
-    lines_of_header: int
+    skipped_lines: int
+    header_lines: int
+    comments: NDArray[np.int64]
+
+    def file_lines(self, lines: Any) -> Any:
+        """The lines, which are counted without skipped lines and comments, counted with them."""
+        return lines + self.skipped_lines + np.searchsorted(self.comments, lines, "right")
 
 
 def read_csv(
@@ -67,7 +81,10 @@ def header_names(source_file: LandedFile, source_format: SourceFormat) -> list[s
         SourceRefusedError: the file cannot be read as CSV.
     """
     with _refusals(source_file, source_format):
-        for data in _record_blocks(source_file, source_format):
+        for block in _record_blocks(source_file, source_format):
+            data, _ = _without_comments(block, source_format)
+            if not data:
+                continue
             fields = _fields(first_record(data, source_format.delimiter, source_format.quote), source_format)
             return fields if source_format.header else [f"column_{number}" for number in range(1, len(fields) + 1)]
         raise pa.ArrowInvalid("Empty CSV file")
@@ -77,21 +94,31 @@ def _record_blocks(source_file: LandedFile, source_format: SourceFormat) -> Iter
     with open_content(source_file) as stream:
         if not source_format.is_utf8:
             stream = pa.transcoding_input_stream(stream, source_format.encoding, "utf-8")
-        yield from record_blocks(stream.read, source_format.delimiter, source_format.quote)
+        read = after_lines(stream.read, source_format.skip_lines)
+        yield from record_blocks(read, source_format.delimiter, source_format.quote, source_format.comment)
 
 
 def _blocks(source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema) -> Iterator[_CsvBlock]:
     """The records of a file; a file with only a header has a block without records."""
-    columns, lines, number = tuple(schema.names), 0, -1
+    columns, number, has_columns = tuple(schema.names), -1, not source_format.header
     with _refusals(source_file, source_format):
-        for number, data in enumerate(_record_blocks(source_file, source_format)):
-            if number == 0 and source_format.header:
+        for number, block in enumerate(_record_blocks(source_file, source_format)):
+            data, comments = _without_comments(block, source_format)
+            lines = 0
+            if data and not has_columns:
                 header = first_record(data, source_format.delimiter, source_format.quote)
                 columns, lines = _columns(header, source_file, source_format, schema)
-                data = data[len(header) :]
-            yield _CsvBlock(source_file, number, data, columns, lines)
-        if number < 0:
+                data, has_columns = data[len(header) :], True
+            skipped = source_format.skip_lines if number == 0 else 0
+            yield _CsvBlock(source_file, number, data, columns, skipped, lines, comments)
+        if number < 0 or not has_columns:
             raise pa.ArrowInvalid("Empty CSV file")
+
+
+def _without_comments(data: bytes, source_format: SourceFormat) -> tuple[bytes, NDArray[np.int64]]:
+    if not source_format.comment:
+        return data, np.zeros(0, np.int64)
+    return without_comments(data, source_format.delimiter, source_format.quote, source_format.comment)
 
 
 def _parsed(block: _CsvBlock, source_format: SourceFormat, schema: pa.Schema) -> TextBlock:
@@ -153,7 +180,7 @@ def _table(
             column_types=dict.fromkeys(schema.names, kind),
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
-            null_values=[source_format.null_text],
+            null_values=list(source_format.null_texts),
         ),
     )
     return table, invalid
@@ -216,12 +243,15 @@ class _RowLines:
         self._block = block
         self._columns = columns
         self._invalid = invalid
-        self._first = block.lines_of_header if block.number == 0 else 0
+        self._first = block.header_lines
 
     @property
     def count(self) -> int:
         """The lines of the block; those of the header count for the first block."""
         data = self._block.data
+        return self._lines_of(data) + self._block.skipped_lines + len(self._block.comments)
+
+    def _lines_of(self, data: bytes) -> int:
         if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):  # it may end a record, or be part of a value
             return int(self._starts()[-1]) + sum(map(_lines, self._invalid))
         return self._first + data.count(b"\n")
@@ -232,7 +262,7 @@ class _RowLines:
         for record, rows in zip(self._invalid, self._rows_before(), strict=True):
             extra[rows] += _lines(record)
         lines = (self._starts() + np.cumsum(extra))[:-1]
-        return int64s(lines if keep is None else lines[keep])
+        return int64s(self._block.file_lines(lines if keep is None else lines[keep]))
 
     def of_invalid(self) -> list[int]:
         """The lines of the invalid records."""
@@ -240,7 +270,8 @@ class _RowLines:
         for record, rows in zip(self._invalid, self._rows_before(), strict=True):
             lines.append(int(starts[rows]) + passed)
             passed += _lines(record)
-        return lines
+        file_lines: list[int] = self._block.file_lines(np.array(lines, np.int64)).tolist()
+        return file_lines
 
     def _rows_before(self) -> list[int]:
         """The number of valid records before each invalid record; records are numbered from 1."""

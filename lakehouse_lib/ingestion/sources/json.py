@@ -136,6 +136,8 @@ def _check_first(lines: bytes, source_file: LandedFile, source_format: SourceFor
 
 def _parsed(lines: bytes, source_format: SourceFormat, schema: pa.Schema) -> TextBlock | TypedBlock:
     exact = partial(_parsed_exactly, lines, source_format, schema.names)
+    if source_format.time_formats:  # pyarrow's types have no formats
+        return exact()
     if not source_format.is_utf8 or not (lines.isascii() or codecs.lookup(source_format.encoding).name == _UTF8):
         return exact()
     columns = typed_columns(lines.replace(b"\r\n", b"\n"), schema)

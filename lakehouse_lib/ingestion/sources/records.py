@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 #: Bytes of text in a block.
 BLOCK_SIZE = 8 << 20
@@ -23,12 +24,13 @@ LONGEST_RECORD = 16 << 20
 NEVER_CLOSED = "a quoted field is never closed"
 
 
-def record_blocks(read: Callable[[int], bytes], delimiter: str, quote: str) -> Iterator[bytes]:
+def record_blocks(read: Callable[[int], bytes], delimiter: str, quote: str, comment: str = "") -> Iterator[bytes]:
     """Blocks of whole records, in order, without a byte order mark. Each ends with a line break.
 
     Args:
         read: returns at most so many bytes of the text; empty at its end.
         quote: the quote character; empty: fields are never quoted.
+        comment: a line that starts with it, outside quotes, is a comment, in which quotes mean nothing; empty: none is.
 
     Raises:
         pa.ArrowInvalid: a record is too long, or the text ends inside a quoted field.
@@ -39,12 +41,12 @@ def record_blocks(read: Callable[[int], bytes], delimiter: str, quote: str) -> I
         buffer += more
         if not more:
             if buffer:
-                if quote and _Quotes(buffer, delimiter, quote).is_open:
+                if quote and _Quotes(buffer, delimiter, quote, comment).is_open:
                     raise pa.ArrowInvalid(NEVER_CLOSED)
                 # Without it, pyarrow takes an empty last field for a quoted one if a quoted field precedes it.
                 yield buffer if buffer.endswith((b"\n", b"\r")) else buffer + b"\n"
             return
-        end = _end_of_records(buffer, delimiter, quote)
+        end = _end_of_records(buffer, delimiter, quote, comment)
         if end:
             yield buffer[:end]
             buffer = buffer[end:]
@@ -61,6 +63,44 @@ def first_record(data: bytes, delimiter: str, quote: str) -> bytes:
     return data
 
 
+def without_comments(data: bytes, delimiter: str, quote: str, comment: str) -> tuple[bytes, NDArray[np.int64]]:
+    """A block of records without its comments, and for each comment the number of lines that are left before it."""
+    if comment.encode() not in data:
+        return data, np.zeros(0, np.int64)
+    pieces, lines, place, line = [], [], 0, 0
+    for part in _fields_and_comments(delimiter, quote, comment).finditer(data):
+        if part["comment"] is None:
+            continue
+        pieces.append(data[place : part.start()])
+        line += pieces[-1].count(b"\n")
+        lines.append(line)
+        place = part.end() + (2 if data[part.end() : part.end() + 2] == b"\r\n" else 1)
+    pieces.append(data[place:])
+    return b"".join(pieces), np.array(lines, np.int64)
+
+
+def after_lines(read: Callable[[int], bytes], count: int) -> Callable[[int], bytes]:
+    """A function that reads what follows the first lines of a text.
+
+    Raises:
+        pa.ArrowInvalid: the text has fewer lines.
+    """
+    rest = b""
+    for _ in range(count):
+        while (end := rest.find(b"\n")) < 0:
+            rest = read(1 << 16)  # the start of the line is not needed
+            if not rest:
+                raise pa.ArrowInvalid(f"the file has fewer than {count} lines, which are to be skipped")
+        rest = rest[end + 1 :]
+
+    def read_on(size: int) -> bytes:
+        nonlocal rest
+        piece, rest = rest[:size], rest[size:]
+        return piece or read(size)
+
+    return read_on
+
+
 def _fill(read: Callable[[int], bytes], size: int) -> bytes:
     pieces = []
     while size and (piece := read(size)):
@@ -69,11 +109,11 @@ def _fill(read: Callable[[int], bytes], size: int) -> bytes:
     return b"".join(pieces)
 
 
-def _end_of_records(data: bytes, delimiter: str, quote: str) -> int:
+def _end_of_records(data: bytes, delimiter: str, quote: str, comment: str) -> int:
     """The end of the last whole record in ``data``, which starts with a record; 0: it has no whole record."""
     if not quote or quote.encode() not in data:
         return data.rfind(b"\n") + 1 or _end_before_carriage_return(data)
-    quotes = _Quotes(data, delimiter, quote)
+    quotes = _Quotes(data, delimiter, quote, comment)
     return quotes.last_outside(b"\n", len(data)) + 1 or quotes.last_outside(b"\r", len(data) - 1) + 1
 
 
@@ -85,14 +125,15 @@ def _end_before_carriage_return(data: bytes) -> int:
 class _Quotes:
     """The quoted fields of a text that starts with a record."""
 
-    def __init__(self, data: bytes, delimiter: str, quote: str) -> None:
+    def __init__(self, data: bytes, delimiter: str, quote: str, comment: str = "") -> None:
         self._data = data
         array = np.frombuffer(data, np.uint8)
         places = np.flatnonzero(array == ord(quote))
-        if _is_regular(array, places, delimiter, quote):
+        has_comments = bool(comment) and comment.encode() in data
+        if not has_comments and _is_regular(array, places, delimiter, quote):
             self._places = places
         else:
-            self._places = _places_of_fields(data, delimiter, quote)
+            self._places = _places_of_fields(data, delimiter, quote, comment)
 
     @property
     def is_open(self) -> bool:
@@ -122,13 +163,23 @@ def _is_regular(array: Any, places: Any, delimiter: str, quote: str) -> bool:
     return bool(ends[array[before]].all() and ends[array[after]].all())
 
 
-def _places_of_fields(data: bytes, delimiter: str, quote: str) -> Any:
+def _places_of_fields(data: bytes, delimiter: str, quote: str, comment: str) -> Any:
     """The places of the first and the last quote of each quoted field, found field by field."""
-    start, mark = re.escape(delimiter.encode()), re.escape(quote.encode())
-    fields = re.compile(rb"(?<![^%b\r\n])%b(?:[^%b]|%b%b)*+(%b?)" % (start, mark, mark, mark, mark, mark))
     places: list[int] = []
-    for field in fields.finditer(data):
-        places.append(field.start())
-        if field[1]:
-            places.append(field.end() - 1)
+    for field in _fields_and_comments(delimiter, quote, comment).finditer(data):
+        if field["comment"] is None:
+            places.append(field.start())
+            if field["end"]:
+                places.append(field.end() - 1)
     return np.array(places, np.int64)
+
+
+def _fields_and_comments(delimiter: str, quote: str, comment: str) -> re.Pattern[bytes]:
+    """Matches each quoted field, and each comment up to its line break."""
+    # What no text matches, in place of a sign that is not given.
+    line = rb"(?P<comment>(?<![^\r\n])%b[^\r\n]*)" % re.escape(comment.encode()) if comment else rb"(?P<comment>(?!))"
+    if not quote:
+        return re.compile(line)
+    start, mark = re.escape(delimiter.encode()), re.escape(quote.encode())
+    field = rb"(?<![^%b\r\n])%b(?:[^%b]|%b%b)*+(?P<end>%b?)" % (start, mark, mark, mark, mark, mark)
+    return re.compile(line + b"|" + field)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.ingestion.sources.time_format import TimeFormat
 
 #: Formats whose files have typed columns, also nested ones.
 TYPED_KINDS = ("parquet", "orc")
@@ -25,7 +26,12 @@ class SourceFormat:
         quote: CSV: the character around fields, doubled inside them; "" for none.
         encoding: CSV and JSON: the name of a Python codec.
         header: CSV: the first record names the columns; without a header they are in the schema's order.
-        null_text: CSV: an unquoted field with this text is NULL.
+        null_texts: CSV: an unquoted field with one of these texts is NULL.
+        comment: CSV: a line that starts with this character, and does not continue a quoted field, is skipped; "" for
+            none.
+        skip_lines: CSV: so many lines at the start of each file are skipped, whatever they are.
+        decimal: CSV: the character before the decimals of a number, ``.`` or ``,``.
+        time_formats: CSV and JSON: column -> pattern (``TimeFormat``) of a date or timestamp that is not ISO 8601.
     """
 
     kind: str
@@ -33,42 +39,56 @@ class SourceFormat:
     quote: str = '"'
     encoding: str = "utf-8"
     header: bool = True
-    null_text: str = ""
+    null_texts: tuple[str, ...] = ("",)
+    comment: str = ""
+    skip_lines: int = 0
+    decimal: str = "."
+    time_formats: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise InvalidArgumentError(
+            raise _error(
                 f"format is {self.kind!r}; expected one of {', '.join(KINDS)}",
-                hint="Give the format of the files; convert files of other formats, such as Avro or XML, to Parquet",
-                code="DELTA_INVALID_SOURCE",
+                "Give the format of the files; convert files of other formats, such as Avro or XML, to Parquet",
             )
-        if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in "\r\n":
-            raise InvalidArgumentError(
-                f"delimiter is {self.delimiter!r}; expected one ASCII character",
-                hint="Give a delimiter such as ',' or '|'",
-                code="DELTA_INVALID_SOURCE",
-            )
-        if len(self.quote) > 1 or not self.quote.isascii() or self.quote == self.delimiter:
-            raise InvalidArgumentError(
-                f"quote is {self.quote!r}; expected one ASCII character other than the delimiter",
-                hint="Give the character around fields, or '' for none",
-                code="DELTA_INVALID_SOURCE",
-            )
+        self._check_csv()
         try:
             codecs.lookup(self.encoding)
         except LookupError as error:
-            raise InvalidArgumentError(
+            raise _error(
                 f"encoding is {self.encoding!r}; expected the name of a Python codec",
-                hint="Give a name such as utf-8, latin-1 or cp1252",
-                code="DELTA_INVALID_SOURCE",
+                "Give a name such as utf-8, latin-1 or cp1252",
             ) from error
-
         if self.kind == "json" and "\n".encode(self.encoding) != b"\n":
-            raise InvalidArgumentError(
+            raise _error(
                 f"encoding of JSON lines is {self.encoding!r}; expected a codec in which a line break is one byte",
-                hint="Convert the files to utf-8",
-                code="DELTA_INVALID_SOURCE",
+                "Convert the files to utf-8",
             )
+        for pattern in self.time_formats.values():
+            TimeFormat(pattern)
+
+    def _check_csv(self) -> None:
+        if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in "\r\n":
+            raise _error(
+                f"delimiter is {self.delimiter!r}; expected one ASCII character", "Give a delimiter such as ',' or '|'"
+            )
+        if len(self.quote) > 1 or not self.quote.isascii() or self.quote == self.delimiter:
+            raise _error(
+                f"quote is {self.quote!r}; expected one ASCII character other than the delimiter",
+                "Give the character around fields, or '' for none",
+            )
+        if len(self.comment) > 1 or not self.comment.isascii() or self.comment in (self.delimiter, self.quote or None):
+            raise _error(
+                f"comment is {self.comment!r}; expected one ASCII character other than the delimiter and the quote",
+                "Give the character at the start of comment lines, such as '#', or '' for none",
+            )
+        if type(self.skip_lines) is not int or self.skip_lines < 0:
+            raise _error(
+                f"skip_lines is {self.skip_lines!r}; expected a whole number of at least 0",
+                "Give the number of lines before the header",
+            )
+        if self.decimal not in (".", ","):
+            raise _error(f"decimal is {self.decimal!r}; expected '.' or ','", "Give the sign before the decimals")
 
     @property
     def is_utf8(self) -> bool:
@@ -77,12 +97,22 @@ class SourceFormat:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> SourceFormat:
         """The format that the parameters of the catalogue's operation ``ingest`` describe."""
-        names = {option.name for option in fields(cls)} & values.keys()
-        return cls(values["format"], header=not values["no_header"], **{name: values[name] for name in names})
+        names = {option.name for option in fields(cls)}
+        options = {name: value for name, value in values.items() if name in names and value is not None}
+        return cls.from_json({**options, "kind": values["format"], "header": not values["no_header"]})
 
     def to_json(self) -> dict[str, object]:
-        return asdict(self)
+        return {**asdict(self), "null_texts": list(self.null_texts)}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, object]) -> SourceFormat:
-        return cls(**value)  # type: ignore[arg-type]
+    def from_json(cls, value: Mapping[str, Any]) -> SourceFormat:
+        options = dict(value)
+        if "null_text" in options:  # intents of earlier releases
+            options["null_texts"] = [options.pop("null_text")]
+        if "null_texts" in options:
+            options["null_texts"] = tuple(options["null_texts"])
+        return cls(**options)
+
+
+def _error(message: str, hint: str) -> InvalidArgumentError:
+    return InvalidArgumentError(message, hint=hint, code="DELTA_INVALID_SOURCE")

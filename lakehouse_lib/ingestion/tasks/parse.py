@@ -31,12 +31,14 @@ from lakehouse_lib.ingestion.quarantine import (
     shift_lines,
 )
 from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock
-from lakehouse_lib.ingestion.sources.casts import from_text, mask, type_name
+from lakehouse_lib.ingestion.sources.casts import mask, type_name
+from lakehouse_lib.ingestion.sources.cells import typed_cells
 from lakehouse_lib.ingestion.sources.csv import read_csv
 from lakehouse_lib.ingestion.sources.json import read_json
 from lakehouse_lib.ingestion.sources.orc import read_orc
 from lakehouse_lib.ingestion.sources.parquet import read_parquet
 from lakehouse_lib.ingestion.sources.source_format import TYPED_KINDS, SourceFormat
+from lakehouse_lib.ingestion.sources.time_format import TimeFormat
 from lakehouse_lib.ingestion.tasks.suite_findings import Findings, is_strict, judge_rows
 from lakehouse_lib.store import PathLimits
 from lakehouse_lib.threads import in_order
@@ -92,7 +94,7 @@ class Parser:
                 column = block.columns[index]
                 wrong = np.zeros(len(column), bool) if block.exact else block_checks[field.name][1]
             else:
-                column, wrong = from_text(block.texts[index], field.type)
+                column, wrong = typed_cells(block.texts[index], field, self.source_format)
                 if field.name in block_checks:
                     reason, garbled = block_checks.pop(field.name)
                     checks.append((field.name, reason, garbled))
@@ -206,7 +208,8 @@ def check_schema(schema: pa.Schema, source_format: SourceFormat) -> None:
     """Check, before any file is read, that files of this format can fill the schema.
 
     Raises:
-        InvalidSchemaError: the schema has nested columns, and the format is neither Parquet nor ORC.
+        InvalidSchemaError: the schema has nested columns, and the format is neither Parquet nor ORC; or the time format
+            of a column does not fit its type.
     """
     quarantine_schema(schema)
     nested = [field.name for field in schema if pa.types.is_nested(field.type)]
@@ -215,3 +218,14 @@ def check_schema(schema: pa.Schema, source_format: SourceFormat) -> None:
             f"columns {', '.join(nested)} are nested; expected plain columns for {source_format.kind} files",
             hint="Load nested columns from Parquet or ORC",
         )
+    for name, pattern in source_format.time_formats.items():
+        kind = schema.field(name).type if name in schema.names else None
+        is_date = kind is not None and pa.types.is_date(kind) and not TimeFormat(pattern).has_time
+        is_time = kind is not None and pa.types.is_timestamp(kind)
+        if not (is_date or is_time) or source_format.kind in TYPED_KINDS:
+            raise InvalidSchemaError(
+                f"the time format {pattern!r} is for the column {name}, which is "
+                f"{'not in the schema' if kind is None else type_name(kind)} of {source_format.kind} files; expected a "
+                "timestamp, or a date without a time, of CSV or JSON files",
+                hint="Correct the column, its type, or its format",
+            )

@@ -20,6 +20,7 @@ from lakehouse_lib.ingestion.inference.column import InferredColumn
 from lakehouse_lib.ingestion.inference.infer import Inferred, infer
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.sources.casts import from_text
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from tests.spark_jobs.loading import Shop
 
 DEFAULTS: dict[str, Any] = {parameter.name: parameter.default for parameter in INGEST.parameters}
@@ -66,7 +67,7 @@ def test_each_type_and_a_load_of_the_same_files(tmp_path: Path) -> None:
     st.lists(st.lists(st.sampled_from(["", "1", "007", "1.50", "1e3", "nan", "true", "2026-01-01", "x"]), min_size=1))
 )
 def test_a_load_reads_every_text_as_the_inferred_type(blocks: list[list[str]]) -> None:
-    column = InferredColumn("a")
+    column = InferredColumn("a", SourceFormat("csv"))
     for block in blocks:
         column.add(pa.array([text or None for text in block], pa.string()))
     for block in blocks:

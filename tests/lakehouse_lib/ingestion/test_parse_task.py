@@ -193,7 +193,7 @@ def test_encodings(tmp_path: Path, encoding: str) -> None:
 
 
 def test_delimiter_null_text_and_no_header(tmp_path: Path) -> None:
-    pipes = SourceFormat("csv", delimiter="|", header=False, null_text="\\N")
+    pipes = SourceFormat("csv", delimiter="|", header=False, null_texts=("\\N",))
     parsed = Parsed(tmp_path, "a.csv", b"1|2|a,b\n2|\\N|\\N\nx|1|c\n", pipes)
     assert [(row["id"], row["note"], row["__line"]) for row in parsed.rows] == [(1, "a,b", 1), (2, None, 2)]
     assert parsed.reasons() == [(3, "id", "not a valid long")]

@@ -24,7 +24,7 @@ from tests.slow_cases import some_slow
 
 SCHEMA = pa.schema([("a", pa.string()), ("b", pa.string())])
 ONE_COLUMN = pa.schema([("a", pa.string())])
-FORMAT = SourceFormat("csv", header=False, null_text="NULL")
+FORMAT = SourceFormat("csv", header=False, null_texts=("NULL",))
 FIELDS = st.text(st.sampled_from('ab,"\r\né '), max_size=5)
 
 
@@ -192,5 +192,5 @@ def test_an_empty_last_field_after_a_quoted_one_is_null(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     for text in ('"x",', '"x",\n', '"x","y"\n"x",'):
         path.write_bytes(text.encode())
-        (block,) = [parse() for parse in read_csv(landed(path), replace(FORMAT, null_text=""), SCHEMA)]
+        (block,) = [parse() for parse in read_csv(landed(path), replace(FORMAT, null_texts=("",)), SCHEMA)]
         assert block.texts[1].to_pylist()[-1] is None
