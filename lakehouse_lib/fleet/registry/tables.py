@@ -43,6 +43,7 @@ class Source(Strict):
     time_formats: dict[str, str] = Field(
         default={}, description="column: pattern of a date or timestamp that is not ISO 8601, such as dd.MM.yyyy"
     )
+    path_columns: Columns = Field(default=(), description="columns in the names of folders, such as day=2026-01-01")
     files_per_batch: int = Field(default=1, ge=1, le=10_000)
     bytes_per_batch: Bytes | None = Field(
         default=None, description="the most bytes of the files of a batch, or a text such as 10gb; None: any number"

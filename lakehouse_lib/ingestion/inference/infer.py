@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakehouse_lib.arrow.values import strings
 from lakehouse_lib.errors import InvalidArgumentError, LandingError
 from lakehouse_lib.ingestion.inference.column import InferredColumn
 from lakehouse_lib.ingestion.landing import Fingerprint, LandedFile, Landing, SourceFile, open_landing
@@ -24,6 +25,7 @@ from lakehouse_lib.ingestion.sources.compression import CODECS
 from lakehouse_lib.ingestion.sources.csv import header_names, read_csv
 from lakehouse_lib.ingestion.sources.json import element_blocks, line_blocks, object_keys, read_json
 from lakehouse_lib.ingestion.sources.source_format import TYPED_KINDS, SourceFormat
+from lakehouse_lib.protocol.partition_values import folders
 from lakehouse_lib.schema import Field, Schema
 
 #: The files, and the blocks of each of them, that are read.
@@ -81,9 +83,22 @@ def infer(location: str, values: Mapping[str, Any], storage_options: Mapping[str
     source_format = SourceFormat.of({**values, "format": kind})
     if kind == "json" and values["format"] is None and _begins_with_bracket(files[0]):
         source_format = replace(source_format, kind="json_array")
-    if source_format.kind in TYPED_KINDS:
-        return _of_typed(files, source_format)
-    return _of_texts(files, source_format)
+    inferred = (_of_typed if source_format.kind in TYPED_KINDS else _of_texts)(files, source_format)
+    others = {name: None for file in files for name in _path_texts(file) if name not in source_format.path_columns}
+    notes = [f"{name} is in the names of folders; to load it, add it to --path-columns" for name in others]
+    fields = [*inferred.schema.fields, *_path_fields(files, source_format)]
+    return replace(inferred, schema=Schema(fields), notes=(*inferred.notes, *notes))
+
+
+def _path_texts(file: LandedFile) -> dict[str, str | None]:
+    return folders(file.name.rpartition("/")[0])
+
+
+def _path_fields(files: Sequence[LandedFile], source_format: SourceFormat) -> list[Field]:
+    columns = [InferredColumn(name, source_format) for name in source_format.path_columns]
+    for column in columns:
+        column.add(strings([_path_texts(file).get(column.name) for file in files]))
+    return [Field.from_arrow(pa.field(column.name, column.type)) for column in columns]
 
 
 def _files(location: str, pattern: str | None, storage_options: Mapping[str, str] | None) -> list[LandedFile]:

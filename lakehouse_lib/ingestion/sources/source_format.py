@@ -32,6 +32,8 @@ class SourceFormat:
         skip_lines: CSV: so many lines at the start of each file are skipped, whatever they are.
         decimal: CSV: the character before the decimals of a number, ``.`` or ``,``.
         time_formats: CSV and JSON: column -> pattern (``TimeFormat``) of a date or timestamp that is not ISO 8601.
+        path_columns: columns that are not in the files, but in their names: all rows of a file below the folder
+            ``day=2026-01-01`` have this value.
     """
 
     kind: str
@@ -43,7 +45,8 @@ class SourceFormat:
     comment: str = ""
     skip_lines: int = 0
     decimal: str = "."
-    time_formats: Mapping[str, str] = field(default_factory=dict)
+    time_formats: Mapping[str, str] = field(default_factory=dict, hash=False)
+    path_columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -102,15 +105,15 @@ class SourceFormat:
         return cls.from_json({**options, "kind": values["format"], "header": not values["no_header"]})
 
     def to_json(self) -> dict[str, object]:
-        return {**asdict(self), "null_texts": list(self.null_texts)}
+        return {**asdict(self), "null_texts": list(self.null_texts), "path_columns": list(self.path_columns)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> SourceFormat:
         options = dict(value)
         if "null_text" in options:  # intents of earlier releases
             options["null_texts"] = [options.pop("null_text")]
-        if "null_texts" in options:
-            options["null_texts"] = tuple(options["null_texts"])
+        for name in {"null_texts", "path_columns"} & options.keys():
+            options[name] = tuple(options[name])
         return cls(**options)
 
 

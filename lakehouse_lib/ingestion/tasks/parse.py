@@ -39,6 +39,7 @@ from lakehouse_lib.ingestion.sources.orc import read_orc
 from lakehouse_lib.ingestion.sources.parquet import read_parquet
 from lakehouse_lib.ingestion.sources.source_format import TYPED_KINDS, SourceFormat
 from lakehouse_lib.ingestion.sources.time_format import TimeFormat
+from lakehouse_lib.ingestion.tasks.path_columns import PathColumns, file_schema
 from lakehouse_lib.ingestion.tasks.suite_findings import Findings, is_strict, judge_rows
 from lakehouse_lib.store import PathLimits
 from lakehouse_lib.threads import in_order
@@ -77,13 +78,20 @@ class Parser:
             line += block.line_count
 
     def _blocks(self, source_file: LandedFile) -> Iterator[Callable[[], TextBlock | TypedBlock]]:
+        if not self.source_format.path_columns:
+            return self._blocks_of(source_file, self.schema)
+        columns = PathColumns(source_file.name, self.schema, self.source_format)
+        blocks = self._blocks_of(source_file, file_schema(self.schema, self.source_format))
+        return (partial(columns.added, parse) for parse in blocks)
+
+    def _blocks_of(self, source_file: LandedFile, schema: pa.Schema) -> Iterator[Callable[[], TextBlock | TypedBlock]]:
         if self.source_format.kind == "csv":
-            return read_csv(source_file, self.source_format, self.schema)
+            return read_csv(source_file, self.source_format, schema)
         if self.source_format.kind in ("json", "json_array"):
-            return read_json(source_file, self.source_format, self.schema)
+            return read_json(source_file, self.source_format, schema)
         if self.source_format.kind == "orc":
-            return read_orc(source_file, self.schema)
-        return read_parquet(source_file, self.schema)
+            return read_orc(source_file, schema)
+        return read_parquet(source_file, schema)
 
     def _conform(self, block: TextBlock | TypedBlock, origin: Origin) -> ParsedBlock:
         columns: list[Any] = []
@@ -209,9 +217,16 @@ def check_schema(schema: pa.Schema, source_format: SourceFormat) -> None:
 
     Raises:
         InvalidSchemaError: the schema has nested columns, and the format is neither Parquet nor ORC; or the time format
-            of a column does not fit its type.
+            of a column does not fit its type; or a path column is not in the schema.
     """
     quarantine_schema(schema)
+    path_columns = source_format.path_columns
+    unknown = [name for name in path_columns if name not in schema.names or pa.types.is_nested(schema.field(name).type)]
+    if unknown or len(path_columns) == len(schema):
+        raise InvalidSchemaError(
+            f"the path columns are {', '.join(path_columns)}; expected some of the schema's plain columns",
+            hint="Correct the names, or the schema",
+        )
     nested = [field.name for field in schema if pa.types.is_nested(field.type)]
     if nested and source_format.kind not in TYPED_KINDS:
         raise InvalidSchemaError(

@@ -58,6 +58,7 @@ class LakehouseIngestOperator(LakehouseJobOperator):
             "skip_lines": source.skip_lines,
             "decimal": source.decimal,
             "time_formats": source.time_formats or None,
+            "path_columns": tuple(source.path_columns),
             "files_per_batch": source.files_per_batch,
             "bytes_per_batch": source.bytes_per_batch,
             "order": source.order,

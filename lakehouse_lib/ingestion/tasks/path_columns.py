@@ -1,0 +1,78 @@
+"""Columns whose values are in the folders of a file's name, as in ``day=2026-01-01/a.csv``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse_lib.arrow.values import strings
+from lakehouse_lib.errors import SourceRefusedError
+from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock
+from lakehouse_lib.ingestion.sources.casts import type_name
+from lakehouse_lib.ingestion.sources.cells import typed_cells
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from lakehouse_lib.protocol.partition_values import folders
+
+
+class PathColumns:
+    """The path columns of a file.
+
+    Args:
+        name: the file's name.
+        schema: the schema of the table.
+
+    Raises:
+        SourceRefusedError: the name does not have a value of a column, or one that does not fit its type.
+    """
+
+    def __init__(self, name: str, schema: pa.Schema, source_format: SourceFormat) -> None:
+        texts = folders(name.rpartition("/")[0])
+        missing = [column for column in source_format.path_columns if column not in texts]
+        if missing:
+            raise SourceRefusedError(
+                f"{name} is in no folder {', '.join(f'{column}=...' for column in missing)}",
+                hint="Move the file to a folder with this name, or change the path columns of the source",
+            )
+        self._schema = schema
+        self._texts: Mapping[str, Any] = {column: strings([texts[column]]) for column in source_format.path_columns}
+        self._values = {}
+        for column, text in self._texts.items():
+            field = schema.field(column)
+            value, wrong = typed_cells(text, field, source_format)
+            if wrong.any() or (text.null_count == 0 and value.null_count):
+                raise SourceRefusedError(
+                    f"{name} has {column}={texts[column]} in its path, which is not a valid {type_name(field.type)}",
+                    hint="Move the file to a folder with another value",
+                )
+            self._values[column] = value
+
+    def added(self, parse: Callable[[], TextBlock | TypedBlock]) -> TextBlock | TypedBlock:
+        """A block of the file with these columns."""
+        block = parse()
+        if isinstance(block, TextBlock):
+            return self._with_texts(block)
+        rows = len(block.columns[0])
+        columns = self._merged(block.columns, self._values, rows)
+        if block.exact is not None:
+            exact = block.exact
+            return replace(block, columns=columns, exact=lambda: self._with_texts(exact()))
+        fine = np.zeros(rows, bool)
+        checks = [*block.checks, *((column, "", fine) for column in self._values)]
+        return replace(block, columns=columns, checks=checks, texts=self._merged(block.texts, self._texts, rows))
+
+    def _with_texts(self, block: TextBlock) -> TextBlock:
+        return replace(block, texts=self._merged(block.texts, self._texts, len(block.texts[0])))
+
+    def _merged(self, columns: Sequence[Any], values: Mapping[str, Any], rows: int) -> list[Any]:
+        """The columns of the table: those of the file, and the value of the path for each row."""
+        rest = iter(columns)
+        return [pa.repeat(values[name][0], rows) if name in values else next(rest) for name in self._schema.names]
+
+
+def file_schema(schema: pa.Schema, source_format: SourceFormat) -> pa.Schema:
+    """The columns of the table that the files have."""
+    return pa.schema([field for field in schema if field.name not in source_format.path_columns])
