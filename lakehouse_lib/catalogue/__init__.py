@@ -187,6 +187,13 @@ INGEST = Operation(
         Parameter("time_formats", "texts", 'formats of CSV and JSON times by column: {"day": "dd.MM.yyyy"}'),
         Parameter("no_header", "flag", "CSV without a header; columns are in the schema's order", default=False),
         Parameter("path_columns", "names", "columns in the names of folders, such as day=2026-01-01", default=()),
+        Parameter(
+            "evolution",
+            "text",
+            "what does not fit the schema is refused, or rescued: it is put into the column _rescued as JSON",
+            default="refuse",
+            choices=("refuse", "rescue"),
+        ),
         Parameter("partition_by", "names", "the partition columns of a new table", default=()),
         Parameter(
             "pattern",

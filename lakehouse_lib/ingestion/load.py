@@ -44,6 +44,7 @@ from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile
 from lakehouse_lib.ingestion.load_result import LoadResult
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.source import Source
+from lakehouse_lib.ingestion.sources.source_format import RESCUED
 from lakehouse_lib.ingestion.state.source_state import SourceState
 from lakehouse_lib.ingestion.tasks.parse import check_schema
 from lakehouse_lib.progress import Counter, OnProgress
@@ -243,7 +244,9 @@ class Load:
         wrong = [
             f"{name}: the table has {_shown(columns.get(name))}, the schema file {_shown(declared.get(name))}"
             for name in {**columns, **declared}
-            if columns.get(name) != declared.get(name) and (name in declared or name not in computed)
+            if columns.get(name) != declared.get(name)
+            and (name in declared or name not in computed)
+            and (name != RESCUED or name in columns)  # the first load with this column adds it
         ]
         if wrong:
             raise SchemaMismatchError(

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakehouse_lib.ingestion.landing import Landing, open_landing
-from lakehouse_lib.ingestion.sources.source_format import SourceFormat
-from lakehouse_lib.schema import Schema
+from lakehouse_lib.ingestion.sources.source_format import RESCUE, RESCUED, SourceFormat
+from lakehouse_lib.schema import Field, Schema
 
 #: The order in which files land: in any, or each new file with a name after those of all files before it.
 ANY, BY_NAME = "any", "by_name"
@@ -30,6 +30,7 @@ class Source:
     """A source of a table.
 
     Attributes:
+        schema: the schema of the table, also of the column ``_rescued``, if the format has it.
         landing: the location of the folder that its files arrive in.
         suite: the quality suite's JSON; None: no gate.
         partition_by: partition columns of a new table.
@@ -57,6 +58,10 @@ class Source:
     bytes_per_batch: int | None = None
     order: str = ANY
     storage_options: Mapping[str, dict[str, str]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.format.evolution == RESCUE and RESCUED not in self.schema:
+            object.__setattr__(self, "schema", Schema([*self.schema.fields, Field(RESCUED, "string")]))
 
     @classmethod
     def of(

@@ -44,6 +44,9 @@ class Source(Strict):
         default={}, description="column: pattern of a date or timestamp that is not ISO 8601, such as dd.MM.yyyy"
     )
     path_columns: Columns = Field(default=(), description="columns in the names of folders, such as day=2026-01-01")
+    evolution: Literal["refuse", "rescue"] = Field(
+        default="refuse", description="rescue: what does not fit the schema is put into the column _rescued"
+    )
     files_per_batch: int = Field(default=1, ge=1, le=10_000)
     bytes_per_batch: Bytes | None = Field(
         default=None, description="the most bytes of the files of a batch, or a text such as 10gb; None: any number"

@@ -24,6 +24,7 @@ class TextBlock:
         checks: the faults that the reader has found, as (column, reason, mask of the faulty rows).
         faulty: the records of this block that could not be split into columns, with lines as in ``lines``.
         line_count: the number of lines of the block.
+        rescued: members of the column ``_rescued`` (``tasks.rescued``) with values of other columns.
     """
 
     texts: Sequence[Any]
@@ -31,6 +32,7 @@ class TextBlock:
     checks: Sequence[tuple[str, str, Any]]
     faulty: FaultyRecords
     line_count: int
+    rescued: Sequence[Any] = ()
 
 
 @dataclass(frozen=True)

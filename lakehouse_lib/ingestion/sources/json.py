@@ -27,7 +27,7 @@ from lakehouse_lib.ingestion.quarantine import FaultyRecords
 from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock, refusal
 from lakehouse_lib.ingestion.sources.compression import open_content
 from lakehouse_lib.ingestion.sources.json_array import ArrayBlock, array_blocks
-from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from lakehouse_lib.ingestion.sources.source_format import RESCUE, SourceFormat
 from lakehouse_lib.ingestion.sources.typed_json import typed_columns
 
 #: Bytes of lines in a block; a line cannot be longer.
@@ -49,7 +49,7 @@ def read_json(
     if source_format.kind == "json_array":
         yield from _read_array(source_file, source_format, schema)
         return
-    checked = False
+    checked = source_format.evolution == RESCUE
     for lines in line_blocks(source_file):
         checked = checked or _check_first(lines, source_file, source_format, schema.names)
         yield partial(_parsed, lines, source_format, schema)
@@ -72,7 +72,7 @@ def line_blocks(source_file: LandedFile) -> Iterator[bytes]:
 def _read_array(
     source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema
 ) -> Iterator[Callable[[], TextBlock | TypedBlock]]:
-    checked = False
+    checked = source_format.evolution == RESCUE
     utf8 = replace(source_format, encoding=_UTF8)
     for block in element_blocks(source_file, source_format):
         checked = checked or _check_first(block.lines, source_file, utf8, schema.names)
@@ -157,7 +157,8 @@ def _parsed_exactly(lines: bytes, source_format: SourceFormat, names: list[str])
         if value is not None:
             objects.append(value)
             numbers.append(line)
-    return _block(objects, numbers, faulty, names, line + 1)
+    rescues = source_format.evolution == RESCUE
+    return _block(objects, numbers, faulty, names, line + 1, rescues=rescues)
 
 
 def _lines(content: BinaryIO, source_file: LandedFile) -> bytes:
@@ -253,9 +254,19 @@ _DECODER = json.JSONDecoder(parse_float=_Number, object_pairs_hook=_object_of)
 
 
 def _block(
-    objects: list[dict[str, Any]], numbers: list[int], faulty: FaultyRecords, names: list[str], line_count: int
+    objects: list[dict[str, Any]],
+    numbers: list[int],
+    faulty: FaultyRecords,
+    names: list[str],
+    line_count: int,
+    *,
+    rescues: bool,
 ) -> TextBlock:
     column_names = set(names)
+    if rescues:
+        rescued = [_take_misfits(value, column_names) for value in objects]
+        texts = [strings([_text(value.get(name)) for value in objects]) for name in names]
+        return TextBlock(texts, lambda: int64s(numbers), (), faulty, line_count, (strings(rescued),))
     unknown = sorted({name for value in objects if not column_names.issuperset(value) for name in value} - column_names)
     checks = [
         (name, "not a column of the schema", np.fromiter((name in value for value in objects), bool, len(objects)))
@@ -267,6 +278,18 @@ def _block(
             checks.append((name, "not a plain value", nested))
     texts = [strings([_text(value.get(name)) for value in objects]) for name in names]
     return TextBlock(texts, lambda: int64s(numbers), checks, faulty, line_count)
+
+
+def _take_misfits(value: dict[str, Any], names: set[str]) -> str | None:
+    """Remove other keys and nested values from an object; returns them as members of a JSON object."""
+    misfits = [name for name, member in value.items() if name not in names or isinstance(member, _Nested)]
+    return ",".join(f"{json.dumps(name, ensure_ascii=False)}:{_json(value.pop(name))}" for name in misfits) or None
+
+
+def _json(value: Any) -> str:
+    if isinstance(value, _Nested):
+        return str(value)
+    return value.text if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)
 
 
 def _text(value: Any) -> str | None:

@@ -14,6 +14,10 @@ from lakehouse_lib.ingestion.sources.time_format import TimeFormat
 TYPED_KINDS = ("parquet", "orc")
 KINDS = ("csv", "json", "json_array", *TYPED_KINDS)
 
+REFUSE, RESCUE = "refuse", "rescue"
+#: The column of a table whose source is loaded with ``RESCUE``.
+RESCUED = "_rescued"
+
 
 @dataclass(frozen=True)
 class SourceFormat:
@@ -34,6 +38,9 @@ class SourceFormat:
         time_formats: CSV and JSON: column -> pattern (``TimeFormat``) of a date or timestamp that is not ISO 8601.
         path_columns: columns that are not in the files, but in their names: all rows of a file below the folder
             ``day=2026-01-01`` have this value.
+        evolution: what happens to columns and values that do not fit the schema: ``refuse`` the file or the row, or
+            ``rescue`` them in the column ``_rescued``, as the text of a JSON object. With ``rescue``, files may lack
+            columns, which are NULL.
     """
 
     kind: str
@@ -47,6 +54,7 @@ class SourceFormat:
     decimal: str = "."
     time_formats: Mapping[str, str] = field(default_factory=dict, hash=False)
     path_columns: tuple[str, ...] = ()
+    evolution: str = REFUSE
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -66,6 +74,11 @@ class SourceFormat:
             raise _error(
                 f"encoding of JSON lines is {self.encoding!r}; expected a codec in which a line break is one byte",
                 "Convert the files to utf-8",
+            )
+        if self.evolution not in (REFUSE, RESCUE) or (self.evolution == RESCUE and self.kind in TYPED_KINDS):
+            raise _error(
+                f"evolution is {self.evolution!r} for {self.kind} files; expected refuse, or for CSV and JSON rescue",
+                "Give refuse, or convert the files",
             )
         for pattern in self.time_formats.values():
             TimeFormat(pattern)

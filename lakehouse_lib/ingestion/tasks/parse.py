@@ -30,16 +30,17 @@ from lakehouse_lib.ingestion.quarantine import (
     quarantine_schema,
     shift_lines,
 )
-from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock
+from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock, column_mismatches, refusal
 from lakehouse_lib.ingestion.sources.casts import mask, type_name
 from lakehouse_lib.ingestion.sources.cells import typed_cells
-from lakehouse_lib.ingestion.sources.csv import read_csv
+from lakehouse_lib.ingestion.sources.csv import header_names, read_csv
 from lakehouse_lib.ingestion.sources.json import read_json
 from lakehouse_lib.ingestion.sources.orc import read_orc
 from lakehouse_lib.ingestion.sources.parquet import read_parquet
-from lakehouse_lib.ingestion.sources.source_format import TYPED_KINDS, SourceFormat
+from lakehouse_lib.ingestion.sources.source_format import REFUSE, RESCUE, RESCUED, TYPED_KINDS, SourceFormat
 from lakehouse_lib.ingestion.sources.time_format import TimeFormat
 from lakehouse_lib.ingestion.tasks.path_columns import PathColumns, file_schema
+from lakehouse_lib.ingestion.tasks.rescued import json_objects, members, with_columns_of
 from lakehouse_lib.ingestion.tasks.suite_findings import Findings, is_strict, judge_rows
 from lakehouse_lib.store import PathLimits
 from lakehouse_lib.threads import in_order
@@ -78,13 +79,15 @@ class Parser:
             line += block.line_count
 
     def _blocks(self, source_file: LandedFile) -> Iterator[Callable[[], TextBlock | TypedBlock]]:
-        if not self.source_format.path_columns:
+        if not self.source_format.path_columns and self.source_format.evolution == REFUSE:
             return self._blocks_of(source_file, self.schema)
         columns = PathColumns(source_file.name, self.schema, self.source_format)
         blocks = self._blocks_of(source_file, file_schema(self.schema, self.source_format))
         return (partial(columns.added, parse) for parse in blocks)
 
     def _blocks_of(self, source_file: LandedFile, schema: pa.Schema) -> Iterator[Callable[[], TextBlock | TypedBlock]]:
+        if self.source_format.kind == "csv" and self.source_format.evolution == RESCUE:
+            return self._rescuing_blocks(source_file, schema)
         if self.source_format.kind == "csv":
             return read_csv(source_file, self.source_format, schema)
         if self.source_format.kind in ("json", "json_array"):
@@ -93,8 +96,21 @@ class Parser:
             return read_orc(source_file, schema)
         return read_parquet(source_file, schema)
 
+    def _rescuing_blocks(self, source_file: LandedFile, schema: pa.Schema) -> Iterator[Callable[[], TextBlock]]:
+        """The blocks of a CSV file that may have other columns."""
+        own = header_names(source_file, self.source_format) if self.source_format.header else schema.names
+        columns = pa.schema([(name, pa.string()) for name in own])
+        missing = [field for field in schema if not field.nullable and field.name not in own]
+        mismatches = column_mismatches(pa.schema([*columns, *missing]), own)
+        if mismatches:
+            raise refusal(source_file.name, mismatches)
+        blocks = read_csv(source_file, self.source_format, columns)
+        return (partial(with_columns_of, schema, own, parse) for parse in blocks)
+
     def _conform(self, block: TextBlock | TypedBlock, origin: Origin) -> ParsedBlock:
         columns: list[Any] = []
+        rescued = list(block.rescued) if isinstance(block, TextBlock) else []
+        rescues = self.source_format.evolution == RESCUE
         checks = list(block.checks) if isinstance(block, TypedBlock) else []
         block_checks = {name: (reason, wrong) for name, reason, wrong in block.checks}
         for index, field in enumerate(self.schema):
@@ -107,6 +123,9 @@ class Parser:
                     reason, garbled = block_checks.pop(field.name)
                     checks.append((field.name, reason, garbled))
                     wrong &= ~garbled
+                if rescues and field.nullable and wrong.any():
+                    rescued.append(members(field.name, block.texts[index], wrong))
+                    wrong = np.zeros(len(column), bool)
                 checks.append((field.name, f"not a valid {type_name(field.type)}", wrong))
             far = beyond_years(column)
             if far.any():
@@ -116,6 +135,8 @@ class Parser:
             if not field.nullable and column.null_count:
                 checks.append((field.name, MUST_NOT_BE_NULL, mask(pc.is_null(column)) & ~wrong))
             columns.append(column)
+        if rescued:
+            columns[self.schema.names.index(RESCUED)] = json_objects(rescued, len(columns[0]))
         if isinstance(block, TextBlock):  # keys that are not in the schema
             checks.extend((name, reason, wrong) for name, (reason, wrong) in block_checks.items())
         checks.extend(partition_faults(columns, self.schema, self.partition_columns, self.limits))

@@ -1,4 +1,4 @@
-"""Columns whose values are in the folders of a file's name, as in ``day=2026-01-01/a.csv``."""
+"""Columns that the files do not have: those in the folders of a file's name, as in ``day=2026-01-01/a.csv``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock
 from lakehouse_lib.ingestion.sources.casts import type_name
 from lakehouse_lib.ingestion.sources.cells import typed_cells
-from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from lakehouse_lib.ingestion.sources.source_format import RESCUE, RESCUED, SourceFormat
 from lakehouse_lib.protocol.partition_values import folders
 
 
 class PathColumns:
-    """The path columns of a file.
+    """The path columns of a file, and an empty column ``_rescued`` if the source has one.
 
     Args:
         name: the file's name.
@@ -38,7 +38,9 @@ class PathColumns:
                 hint="Move the file to a folder with this name, or change the path columns of the source",
             )
         self._schema = schema
-        self._texts: Mapping[str, Any] = {column: strings([texts[column]]) for column in source_format.path_columns}
+        self._texts: dict[str, Any] = {column: strings([texts[column]]) for column in source_format.path_columns}
+        if source_format.evolution == RESCUE:
+            self._texts[RESCUED] = strings([None])
         self._values = {}
         for column, text in self._texts.items():
             field = schema.field(column)
@@ -75,4 +77,5 @@ class PathColumns:
 
 def file_schema(schema: pa.Schema, source_format: SourceFormat) -> pa.Schema:
     """The columns of the table that the files have."""
-    return pa.schema([field for field in schema if field.name not in source_format.path_columns])
+    rescued = [RESCUED] if source_format.evolution == RESCUE else []
+    return pa.schema([field for field in schema if field.name not in (*source_format.path_columns, *rescued)])

@@ -59,6 +59,7 @@ class LakehouseIngestOperator(LakehouseJobOperator):
             "decimal": source.decimal,
             "time_formats": source.time_formats or None,
             "path_columns": tuple(source.path_columns),
+            "evolution": source.evolution,
             "files_per_batch": source.files_per_batch,
             "bytes_per_batch": source.bytes_per_batch,
             "order": source.order,

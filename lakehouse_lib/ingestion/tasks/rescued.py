@@ -1,0 +1,63 @@
+"""The column ``_rescued``: what does not fit the schema, as a JSON object of columns and texts.
+
+Its parts are *members*, such as ``"price":"free"``, one array for each column; NULL in rows that fit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_lib.arrow.values import bools, literal, null
+from lakehouse_lib.ingestion.sources.blocks import TextBlock
+
+#: What JSON forbids in a string; each replacement is done after the one before.
+_ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
+_CONTROL = "[\x00-\x1f]"
+
+
+def members(name: str, texts: pa.Array, chosen: np.ndarray[Any, np.dtype[np.bool_]] | None = None) -> pa.Array:
+    """The members of a column.
+
+    Args:
+        chosen: a mask of the rows that have one; None: all rows whose text is not NULL.
+    """
+    if chosen is not None:
+        texts = pc.if_else(bools(chosen), texts, null(pa.string()))
+    for sign, escape in _ESCAPES:
+        texts = pc.replace_substring(texts, sign, escape)
+    if pc.any(pc.match_substring_regex(texts, _CONTROL)).as_py():
+        for code in range(0x20):
+            texts = pc.replace_substring(texts, chr(code), f"\\u{code:04x}")
+    start = literal(f'{json.dumps(name, ensure_ascii=False)}:"', pa.string())
+    return pc.binary_join_element_wise(start, texts, literal('"', pa.string()), literal("", pa.string()))
+
+
+def json_objects(parts: Sequence[pa.Array], rows: int) -> pa.Array:
+    """The objects of all members of each row; NULL in rows without members."""
+    if not parts:
+        return pa.nulls(rows, pa.string())
+    comma, empty = literal(",", pa.string()), literal("", pa.string())
+    # With null_handling="skip", pyarrow leaves out rows without members.
+    after_comma = [pc.fill_null(pc.binary_join_element_wise(comma, part, empty), empty) for part in parts]
+    joined = pc.ascii_ltrim(pc.binary_join_element_wise(*after_comma, empty), ",")
+    objects = pc.binary_join_element_wise(literal("{", pa.string()), joined, literal("}", pa.string()), empty)
+    return pc.if_else(pc.equal(joined, empty), null(pa.string()), objects)
+
+
+def with_columns_of(schema: pa.Schema, own: Sequence[str], parse: Callable[[], TextBlock]) -> TextBlock:
+    """A block of a file that has the columns ``own``, with the columns of a schema: NULL for those that it lacks.
+
+    Texts of other columns are rescued.
+    """
+    block = parse()
+    by_name = dict(zip(own, block.texts, strict=True))
+    rows = len(block.texts[0])
+    texts = [by_name[name] if name in by_name else pa.nulls(rows, pa.string()) for name in schema.names]
+    others = [members(name, text) for name, text in by_name.items() if name not in schema.names]
+    return TextBlock(texts, block.lines, block.checks, block.faulty, block.line_count, tuple(others))
