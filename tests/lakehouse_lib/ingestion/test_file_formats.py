@@ -63,6 +63,26 @@ def test_compressed_files_are_loaded_and_truncated_ones_are_refused(tmp_path: Pa
     assert shop.ids() == list(range(2000))
 
 
+@pytest.mark.parametrize("kind", CONTENTS)
+def test_files_that_are_no_text_are_refused_by_their_format(tmp_path: Path, kind: str) -> None:
+    shop = Shop(tmp_path)
+    text = CONTENTS[kind].encode()
+    contents = {"gz": gzip.compress(text), "bz2": bz2.compress(text), "zst": _zstd(text)}
+    contents |= {"avro": b"Obj\x01\x04\x16avro.schema", "xlsx": b"PK\x03\x04\x14\0\x06\0"}
+    for name, content in contents.items():
+        (shop.landing / f"{name}.txt").write_bytes(content)
+    (shop.landing / "text.txt").write_bytes(text)
+    result = Load(shop.source(format=SourceFormat(kind), files_per_batch=9)).run()
+    assert {name: reason.split(": it is ")[1].split(". ")[0] for name, reason in result.refused.items()} == {
+        "gz.txt": "a gzip file without .gz",
+        "bz2.txt": "a bzip2 file without .bz2",
+        "zst.txt": "a zstd file without .zst",
+        "avro.txt": "an Avro file",
+        "xlsx.txt": "a zip archive, as Excel writes",
+    }
+    assert shop.ids() == list(range(2000))
+
+
 TEXTS = st.text(st.sampled_from('a{}[],:"\\\n\té '), max_size=8)
 VALUES = st.recursive(st.none() | st.integers(0, 99) | TEXTS, lambda inner: st.lists(inner, max_size=3), max_leaves=5)
 ELEMENTS = st.lists(st.fixed_dictionaries({"id": st.integers(0, 9), "note": VALUES}) | st.integers(0, 9), max_size=6)
