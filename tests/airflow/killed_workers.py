@@ -151,7 +151,7 @@ class Scene:
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(spark),
             "DURABLE": str(int(durable)),
             "PREDICATE": f"name = '{PERSON}'",
-            "SCENE": str(folder),
+            "SCENE": str(self.folder),
             "SPARK_CONF_DIR": str(conf),
             "SPARK_LOCAL_DIRS": str(temporary),
             "TABLE": self.uri,
