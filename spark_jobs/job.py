@@ -193,12 +193,11 @@ def _job_objects(job: str, argv: Sequence[str]) -> JobObjects | None:
     """The objects of the job, before all of its arguments are parsed, so that errors of the others have an outcome."""
     if not any(argument.startswith(option(JOB_FOLDER.name)) for argument in argv):
         return None
-    from lakehouse_lib.store import open_store
-    from spark_jobs.process.job_objects import JobObjects
+    from spark_jobs.process.job_objects import JobObjects, job_place
 
     options, _ = Arguments(job, "", ()).parse_known_args(argv)
-    store = open_store(options.job_folder, options.storage_options.get(options.job_folder))
-    return JobObjects(store, options.job_name or "")
+    place = job_place(options.job_folder, options.storage_options.get(options.job_folder))
+    return JobObjects(place, options.job_name or "")
 
 
 def _error_line(job: str, error: Exception) -> dict[str, Any]:

@@ -43,19 +43,20 @@ class JobObjects:
     """The objects of one submission of a job.
 
     Args:
-        store: the folder of the objects.
+        place: the folder of the objects (``job_place``).
         name: the name of the submission: hexadecimal digits, ``-``, and hexadecimal digits.
 
     Raises:
         InvalidArgumentError: the name is not of this form.
     """
 
-    def __init__(self, store: ObjectStore, name: str) -> None:
+    def __init__(self, place: tuple[ObjectStore, str], name: str) -> None:
         if not _NAME.fullmatch(name):
             raise InvalidArgumentError(f"the job's name is {name!r}; expected hexadecimal digits around a -")
-        self.store = store
+        self.store, folder = place
         self.name = name
-        self._outcome, self._pulse, self._stop = (f"{name}.{what}" for what in ("outcome.json", "pulse", "stop"))
+        kinds = ("outcome.json", "pulse", "stop")
+        self._outcome, self._pulse, self._stop = (f"{folder}/{name}.{kind}" for kind in kinds)
 
     def put_outcome(self, line: Mapping[str, Any]) -> None:
         """Put the job's last line."""
@@ -135,12 +136,25 @@ class JobObjects:
         self.store.put(self._pulse, uuid.uuid4().hex.encode())
 
 
-def delete_old(store: ObjectStore) -> None:
+def job_place(location: str, options: Mapping[str, str] | None) -> tuple[ObjectStore, str]:
+    """The store and the folder of a location of jobs.
+
+    The store is that of the parent, a table or the platform's own tables, because a store tests its bucket at its root.
+    """
+    from lakehouse_lib.store import open_store
+
+    parent, _, folder = location.rstrip("/").rpartition("/")
+    return open_store(parent, None if options is None else dict(options)), folder
+
+
+def delete_old(place: tuple[ObjectStore, str]) -> None:
     """Delete the objects of all tasks that have changed nothing for RETENTION_DAYS. Other files stay."""
     from lakehouse_lib.log import clock
 
+    store, folder = place
     before = clock.now() - RETENTION_DAYS * _MS_A_DAY
-    objects = [(match[1], meta) for meta in store.list_from("") if (match := _OBJECT.fullmatch(meta.path))]
+    metas = store.list_from(folder)
+    objects = [(match[1], meta) for meta in metas if (match := _OBJECT.fullmatch(meta.path.rpartition("/")[2]))]
     recent = {task for task, meta in objects if meta.modified >= before}
     store.delete_many([meta.path for task, meta in objects if task not in recent])
 

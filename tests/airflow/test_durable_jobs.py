@@ -253,7 +253,7 @@ def test_a_cancelled_task_stops_the_job_of_another_machine(tmp_path: Path) -> No
 def test_a_handle_that_is_none_is_replaced(tmp_path: Path, body: bytes) -> None:
     (tmp_path / "go").touch()
     folder = folder_of(tmp_path)
-    folder.store().put(folder._handle, body)
+    folder.place()[0].put(folder._handle, body)
     assert submission(tmp_path).run()["version"] == 5
 
 

@@ -14,18 +14,17 @@ import jsonschema
 import pytest
 
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError
-from lakehouse_lib.store import open_store
 from spark_jobs.command_line import Arguments
 from spark_jobs.job import FailedAfterWork, run_job
 from spark_jobs.process import job_objects
-from spark_jobs.process.job_objects import JobObjects
+from spark_jobs.process.job_objects import JobObjects, job_place
 
 NAME = "0123abcd-4567"
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/job-outcome.schema.json").read_text())
 
 
 def objects_in(folder: Path) -> JobObjects:
-    return JobObjects(open_store(str(folder)), NAME)
+    return JobObjects(job_place(str(folder), None), NAME)
 
 
 def outcome_of(folder: Path, prepare: Any, *argv: str) -> dict[str, Any] | None:
@@ -93,7 +92,7 @@ def test_another_object_is_no_outcome(tmp_path: Path, line: Any) -> None:
 @pytest.mark.parametrize("name", ["", "../x", "0123abcd", "0123abcd-45/7", "0123ABCD-45"])
 def test_a_name_is_no_path(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidArgumentError):
-        JobObjects(open_store(str(tmp_path)), name)
+        JobObjects(job_place(str(tmp_path), None), name)
 
 
 def test_a_cancelled_job_does_not_begin(tmp_path: Path) -> None:
@@ -108,8 +107,7 @@ def test_a_cancelled_job_ends_at_its_next_pulse(tmp_path: Path) -> None:
 import time
 from spark_jobs.process import job_objects
 job_objects.PULSE_SECONDS = 0.05
-from lakehouse_lib.store import open_store
-with job_objects.JobObjects(open_store({str(tmp_path)!r}), {NAME!r}).beating():
+with job_objects.JobObjects(job_objects.job_place({str(tmp_path)!r}, None), {NAME!r}).beating():
     time.sleep(600)
 """
     job = subprocess.Popen([sys.executable, "-c", code])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from airflow.providers.common.compat.sdk import AirflowException
 
 from lakehouse_airflow.jobs.machine import kill_group, start_time, this_machine
-from spark_jobs.process.job_objects import JobObjects, delete_old
+from spark_jobs.process.job_objects import JobObjects, delete_old, job_place
 
 if TYPE_CHECKING:
     from lakehouse_lib.store import ObjectStore
@@ -72,17 +72,16 @@ class JobFolder:
         self.location = location
         self._options = options
         self._task = hashlib.sha256((task or uuid.uuid4().hex).encode()).hexdigest()[:32]
-        self._handle = f"{self._task}.handle.json"
+        self._handle = f"{location.rstrip('/').rpartition('/')[2]}/{self._task}.handle.json"
         self._bytes: bytes | None = None
 
-    def store(self) -> ObjectStore:
-        from lakehouse_lib.store import open_store
-
-        return open_store(self.location, None if self._options is None else dict(self._options))
+    def place(self) -> tuple[ObjectStore, str]:
+        """The store and the folder of the objects."""
+        return job_place(self.location, self._options)
 
     def objects(self, name: str) -> JobObjects:
         """The objects of a submission."""
-        return JobObjects(self.store(), name)
+        return JobObjects(self.place(), name)
 
     def new_name(self) -> str:
         """The name of another submission of the task."""
@@ -94,7 +93,7 @@ class JobFolder:
 
         self._bytes = None
         try:
-            self._bytes = self.store().read(self._handle)
+            self._bytes = self.place()[0].read(self._handle)
             return Handle(**json.loads(self._bytes))
         except ObjectNotFoundError:
             return None
@@ -108,7 +107,7 @@ class JobFolder:
             AirflowException: another try of the task has replaced it.
         """
         body = json.dumps(asdict(handle)).encode()
-        store = self.store()
+        store, _ = self.place()
         if not store.put_if_match(self._handle, body, self._bytes) and store.read(self._handle) != body:
             raise AirflowException("another try of this task has started its job, so this try starts none")
         self._bytes = body
@@ -121,14 +120,14 @@ class JobFolder:
             self.objects(name).delete()
             handle = self.handle()
             if handle is not None and handle.name == name:
-                self.store().delete_many([self._handle])
+                self.place()[0].delete_many([self._handle])
 
     def delete_old(self) -> None:
         """Delete the objects of tasks that were never tried again (``job_objects.delete_old``)."""
         from lakehouse_lib.errors import DeltaError
 
         with suppress(DeltaError):  # the next job deletes them
-            delete_old(self.store())
+            delete_old(self.place())
 
 
 def digest(job: str, arguments: Sequence[str]) -> str:
