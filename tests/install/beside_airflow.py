@@ -32,7 +32,7 @@ from lakehouse_airflow.operators.checkpoint import LakehouseCheckpointOperator
 from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
 
 with DAG("upkeep"):
-    optimize = LakehouseOptimizeOperator(task_id="optimize", table="{table}")
+    optimize = LakehouseOptimizeOperator(task_id="optimize", table="{table}", engine="spark")
     optimize >> LakehouseCheckpointOperator(task_id="checkpoint", table="{table}")
 """
 
