@@ -171,11 +171,12 @@ bench-large-merge: prerequisites $(installed) ## Merge 100 MB into a table of 20
 bench-ingest: prerequisites $(installed) ## Time loads of 731 MB of CSV, JSON and Parquet files, beside plain Spark that checks nothing (MEGABYTES=..., CASES=..., RUNS=...)
 	@$(python) -m benchmarks.ingest $(if $(MEGABYTES),--megabytes $(MEGABYTES)) $(if $(CASES),--cases $(CASES)) $(if $(RUNS),--runs $(RUNS))
 
-bench-maintenance: prerequisites $(installed) $(delta_spark)/.installed $(s3_server) ## Time compaction, Z-order and deletes, incremental Z-order, the plan of 500 tables, the health of a million files, and vacuums of a million objects, 100,000 in S3 (needs Go; TABLES=..., FILES=..., OBJECTS=..., S3_OBJECTS=..., ROUNDS=...)
+bench-maintenance: prerequisites $(installed) $(delta_spark)/.installed $(s3_server) ## Time compaction, Z-order and deletes, incremental Z-order, the plan of 500 tables, the health of a million files, the pages in Airflow, and vacuums of a million objects, 100,000 in S3 (needs Go; TABLES=..., FILES=..., OBJECTS=..., S3_OBJECTS=..., ROUNDS=...)
 	@$(python) -m benchmarks --cases compact z_order delete
 	@$(python) -m benchmarks.maintenance.clustering
 	@$(python) -m benchmarks.maintenance.plan $(if $(TABLES),--tables $(TABLES))
 	@$(python) -m benchmarks.maintenance.health $(if $(FILES),--files $(FILES)) $(rounds)
+	@$(python) -m benchmarks.maintenance.pages $(if $(TABLES),--tables $(TABLES)) $(if $(FILES),--files $(FILES)) $(rounds)
 	@$(python) -m benchmarks.maintenance.vacuum $(if $(OBJECTS),--objects $(OBJECTS)) $(rounds)
 	@$(python) -m benchmarks.maintenance.vacuum --s3 $(if $(S3_OBJECTS),--objects $(S3_OBJECTS)) $(rounds)
 

@@ -23,7 +23,7 @@ def loads_page(request: Request, table: str) -> HTMLResponse:
         if entry.source is None:
             raise HTTPException(404, f"the table {table!r} has no source in the registry, so nothing loads it")
         hook = hook_of_dag(registry, table)
-        store = open_store(entry.uri, hook.storage_options(entry.uri))
+        store = open_store(entry.uri, hook.storage_options(table))
         quarantine = entry.quarantine
         rejects = None if quarantine is None else open_store(quarantine, hook.storage_options(quarantine))
         batches = newest_batches(store, entry.source.name, rejects, most=_BATCHES)
