@@ -185,23 +185,26 @@ def start(home: Home) -> State:
 
 
 @contextmanager
-def session(home: Home) -> Iterator[State]:
+def session(home: Home, first_port: int = FIRST_PORT) -> Iterator[State]:
     """Run an Airflow for the length of the block; it is stopped even if this process is killed.
+
+    Args:
+        first_port: the first port to try. Two Airflows that start at the same time need different ones.
 
     Raises:
         DemoError: Airflow did not start in time.
     """
-    state, guard = _launch(home, stay=False)
+    state, guard = _launch(home, stay=False, first_port=first_port)
     try:
         yield state
     finally:
         _stop_guarded(home, guard)
 
 
-def _launch(home: Home, *, stay: bool) -> tuple[State, subprocess.Popen[bytes]]:
+def _launch(home: Home, *, stay: bool, first_port: int = FIRST_PORT) -> tuple[State, subprocess.Popen[bytes]]:
     sweep(home)
     write_start_files(home)
-    port = free_port()
+    port = free_port(first_port)
     mark = secrets.token_hex(8)
     with home.airflow_log.open("ab") as log:
         guard = subprocess.Popen(

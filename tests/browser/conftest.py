@@ -32,7 +32,7 @@ def home() -> Iterator[Home]:
 @pytest.fixture(scope="session")
 def airflow(home: Home) -> Iterator[AirflowApi]:
     """A session of the user ``admin`` with an Airflow that runs the DAGs of the registry."""
-    with airflow_process.session(home) as state:
+    with airflow_process.session(home, first_port=20_000 + os.getpid() % 10_000) as state:
         admin = airflow_process.api(home, state)
         # The pages verify documents of the ledger with its key, which the demo's API server does not have.
         key = json.loads((home.airflow / "connections.json").read_text())["lakehouse_ledger"]
