@@ -66,7 +66,9 @@ def describe_events(
     """
     uri = asset_uri(location)
     outlets = [outlet for outlet in operator.outlets if isinstance(outlet, Asset) and outlet.uri == uri]
-    before, version = result.get("read_version"), result.get("version")
+    version = result.get("version")
+    before = result.get("read_version", version)
+    before = -1 if before is None else before  # the table did not exist
     versions = {"from_version": before, "to_version": before if version is None else version}
     for outlet in outlets:
         context["outlet_events"][outlet].extra = {"table": table, **versions}

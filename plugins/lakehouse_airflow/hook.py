@@ -166,10 +166,16 @@ class LakehouseHook(BaseHook):
         return changed_rows(self.store(table), since)
 
     def table(self, table: str, version: int | None = None) -> DeltaTable:
-        """The table, opened at a version; None: the latest. Raises the library's errors."""
+        """The table, opened at a version; None: the latest. Raises the library's errors.
+
+        It is an input of the running task in Airflow's hook lineage.
+        """
+        from lakehouse_airflow.lineage import add_hook_input
         from lakehouse_lib import DeltaTable
 
-        return DeltaTable(self.uri(table), version=version, storage_options=self.storage_options(table))
+        opened = DeltaTable(self.uri(table), version=version, storage_options=self.storage_options(table))
+        add_hook_input(self, self.uri(table))
+        return opened
 
     def history(self, table: str, limit: int | None = None) -> list[dict[str, Any]]:
         """The commitInfo of each commit, newest first."""

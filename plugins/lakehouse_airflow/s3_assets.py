@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset
@@ -32,5 +32,6 @@ def convert_asset_to_openlineage(asset: Asset, lineage_context: Any) -> Dataset:
     """The OpenLineage dataset of an asset: namespace ``s3://bucket``, name ``key``."""
     from airflow.providers.common.compat.openlineage.facet import Dataset
 
-    parts = urlsplit(asset.uri)
-    return Dataset(namespace=f"s3://{parts.netloc}", name=parts.path.lstrip("/") or "/")
+    from lakehouse_airflow.lineage import dataset_name
+
+    return Dataset(*dataset_name(asset.uri))

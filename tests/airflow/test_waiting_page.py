@@ -35,7 +35,7 @@ def dag_files(folder: Path, table: Path) -> None:
         (folder / f"page_{number}.py").write_text(text)
 
 
-def eventually(condition: Callable[[], Any], what: str, seconds: float = 300) -> Any:
+def eventually(condition: Callable[[], Any], what: str, seconds: float = 400) -> Any:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with suppress(DemoError):  # a server that is busy does not answer in time
@@ -59,6 +59,7 @@ def test_the_dags_of_the_page_run_when_the_table_changes(tmp_path: Path, monkeyp
     dag_files(dags, table)
     settings = airflow_process.settings
     own = {"AIRFLOW__CORE__DAGS_FOLDER": str(dags), "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}"}
+    monkeypatch.setattr(airflow_process, "START_SECONDS", 600.0)  # other tests may run beside it
     monkeypatch.setattr(airflow_process, "settings", lambda *arguments: settings(*arguments) | own)
     with airflow_process.session(home) as state:
         api = airflow_process.api(home, state)

@@ -1,5 +1,6 @@
 """``make test-install``: the wheel next to each Airflow as pip resolves it, by the commands of the docs."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -36,6 +37,17 @@ with DAG("upkeep"):
     optimize >> LakehouseCheckpointOperator(task_id="checkpoint", table="{table}")
 """
 
+
+LINEAGE_DAG = """
+from airflow.sdk import DAG
+
+from lakehouse_airflow.operators.health import LakehouseHealthOperator
+from lakehouse_airflow.operators.metadata.restore import LakehouseRestoreOperator
+
+with DAG("lineage"):
+    health = LakehouseHealthOperator(task_id="health", table="{table}")
+    health >> LakehouseRestoreOperator(task_id="restore", table="{table}", target=0)
+"""
 
 #: Releases of Airflow, each with the bounds without which its tasks fail as pip resolves it.
 AIRFLOWS = {"3.3": [], "3.2": ["fastapi<0.137", "svcs<26"], "3.1.3": []}
@@ -108,6 +120,26 @@ def test_the_sensor_waits_for_a_version_that_deltalake_writes(airflow: Environme
     deltalake.write_deltalake(table, pa.table({"id": [3]}), mode="append")
     done = airflow.test_dag("waiting")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_openlineage_gets_the_tables_of_a_task(airflow: Environment, table: str) -> None:
+    airflow.pip_install("apache-airflow-providers-openlineage")
+    (airflow.dags / "lineage.py").write_text(LINEAGE_DAG.format(table=table))
+    events = airflow.home / "events.jsonl"
+    transport = {"type": "file", "log_file_path": str(events), "append": True}
+    done = airflow.test_dag("lineage", AIRFLOW__OPENLINEAGE__TRANSPORT=json.dumps(transport))
+    assert done.returncode == 0, done.stdout + done.stderr
+    complete = [json.loads(line) for line in events.read_text().splitlines()]
+    by_task = {event["job"]["name"]: event for event in complete if event["eventType"] == "COMPLETE"}
+    health, restore = by_task["lineage.health"], by_task["lineage.restore"]
+    (read,) = health["inputs"]
+    assert (read["namespace"], read["name"], health["outputs"]) == ("file", table, [])
+    (written,) = restore["outputs"]
+    assert (written["namespace"], written["name"], restore["inputs"]) == ("file", table, [])
+    facets = written["facets"]
+    assert facets["version"]["datasetVersion"] == "2"
+    assert facets["storage"]["storageLayer"] == "delta"
+    assert [(field["name"], field["type"]) for field in facets["schema"]["fields"]] == [("id", "long")]
 
 
 def test_a_job_without_spark_names_what_is_missing(airflow: Environment) -> None:

@@ -40,7 +40,9 @@ class Environment:
         self.dags.mkdir(parents=True)
         subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True, timeout=120)
 
-    def run(self, *command: str, check: bool = True, timeout: int = 300) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *command: str, check: bool = True, timeout: int = 300, **settings: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run a program of the environment; if it fails, raise an AssertionError with its output."""
         names = ("HOME", "LANG", "JAVA_HOME")
         environment = {name: os.environ[name] for name in names if name in os.environ}
@@ -50,6 +52,7 @@ class Environment:
             "AIRFLOW_HOME": str(self.home),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[1]"}),
+            **settings,
         }
         done = subprocess.run(
             [self.bin / command[0], *command[1:]],
@@ -80,6 +83,6 @@ class Environment:
         """Run Python code."""
         return self.run("python", "-c", textwrap.dedent(code), check=check)
 
-    def test_dag(self, dag_id: str) -> subprocess.CompletedProcess[str]:
-        """Run a DAG once to its end, with ``airflow dags test``."""
-        return self.run("airflow", "dags", "test", dag_id, check=False)
+    def test_dag(self, dag_id: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        """Run a DAG once to its end, with ``airflow dags test`` and these environment variables."""
+        return self.run("airflow", "dags", "test", dag_id, check=False, **settings)

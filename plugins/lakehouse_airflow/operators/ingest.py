@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.lineage import Lineage
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
 from lakehouse_airflow.operators.optimize import file_size
 from lakehouse_airflow.registry import load_registry
@@ -37,6 +39,14 @@ class LakehouseIngestOperator(LakehouseJobOperator):
             own = LakehouseHook(source.connection) if source.connection else hook
             options[source.landing] = {**(own.storage_options(source.landing) or {}), **source.storage_options} or None
         return options
+
+    def lineage_of(self, hook: LakehouseHook, result: Mapping[str, Any]) -> Lineage:
+        source = load_registry().table(self.table).source
+        landing = () if source is None else (source.landing,)
+        tables = [] if result.get("version") is None else [hook.uri(self.table)]
+        if tables and result.get("quarantine_version") is not None:
+            tables.append(result["quarantine"])
+        return Lineage(self.lakehouse_conn_id, landing, tuple(tables), result)
 
     def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
         table = load_registry().table(self.table)

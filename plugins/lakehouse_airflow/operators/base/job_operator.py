@@ -17,6 +17,7 @@ from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.jobs.in_process import run_in_process
 from lakehouse_airflow.jobs.job_folder import JobFolder
 from lakehouse_airflow.jobs.submission import JobSubmission
+from lakehouse_airflow.lineage import Lineage, openlineage_of
 from lakehouse_airflow.links import TableVersionLink, made_version
 from lakehouse_airflow.operators.base.rendered import read_rendered
 from lakehouse_airflow.registry import is_configured, load_registry, require_registered
@@ -206,6 +207,7 @@ class LakehouseJobOperator(SubmitOperator):
         self.table = table
         self.registered_only = registered_only
         self.made_version: tuple[str, int] | None = None
+        self.lineage: Lineage | None = None
 
     def locations(self, hook: LakehouseHook) -> list[str]:
         return [hook.uri(self.table)]
@@ -235,6 +237,26 @@ class LakehouseJobOperator(SubmitOperator):
             with as_task_failure():
                 require_registered(self.table)
         result = super().execute(context)
-        self.made_version = made_version(self.table, result)
-        describe_events(context, self, self.table, LakehouseHook(self.lakehouse_conn_id).uri(self.table), result)
+        hook = LakehouseHook(self.lakehouse_conn_id)
+        self.made_version = made_version(self.written_table, result)
+        describe_events(context, self, self.written_table, self.changed_table(hook), result)
+        self.lineage = self.lineage_of(hook, result)
         return result
+
+    @property
+    def written_table(self) -> str:
+        """The table to which the job commits: a name in the registry, or a location."""
+        return self.table
+
+    def changed_table(self, hook: LakehouseHook) -> str:
+        return hook.uri(self.written_table).rstrip("/")
+
+    def lineage_of(self, hook: LakehouseHook, result: Mapping[str, Any]) -> Lineage:
+        """The locations that the job has read and written."""
+        written = self.changed_table(hook)
+        others = [location for location in self.locations(hook) if location.rstrip("/") != written]
+        return Lineage.of_table(self.lakehouse_conn_id, written, others, result)
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - OpenLineage's signature
+        """The tables that the job has read and written, for OpenLineage."""
+        return openlineage_of(self.lineage)

@@ -11,6 +11,7 @@ from airflow.sdk import BaseOperator
 from lakehouse_airflow.assets import describe_events
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.lineage import Lineage, openlineage_of
 from lakehouse_airflow.links import TableVersionLink, made_version
 from lakehouse_airflow.operators.base.rendered import read_rendered
 from lakehouse_airflow.registry import require_registered
@@ -58,6 +59,7 @@ class LakehouseTableOperator(BaseOperator):
         self.registered_only = registered_only
         self.lakehouse_conn_id = lakehouse_conn_id
         self.made_version: tuple[str, int] | None = None
+        self.lineage: Lineage | None = None
 
     @abstractmethod
     def run(self, hook: LakehouseHook) -> Any:
@@ -75,5 +77,11 @@ class LakehouseTableOperator(BaseOperator):
         # Not the latest version, because other writers may have committed since.
         if isinstance(result, Mapping):
             self.made_version = made_version(self.table, result)
-            describe_events(context, self, self.table, hook.uri(self.table), result)
+            location = hook.uri(self.table)
+            describe_events(context, self, self.table, location, result)
+            self.lineage = Lineage.of_table(self.lakehouse_conn_id, location, (), result)
         return result
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - OpenLineage's signature
+        """The table that the task has read or written, for OpenLineage."""
+        return openlineage_of(self.lineage)

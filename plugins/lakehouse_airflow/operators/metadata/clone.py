@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.links import made_version
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
 from lakehouse_airflow.registry import require_registered
 from lakehouse_lib.catalogue import CLONE
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
 
 
 class LakehouseCloneOperator(LakehouseJobOperator):
@@ -48,10 +44,6 @@ class LakehouseCloneOperator(LakehouseJobOperator):
     def locations(self, hook: LakehouseHook) -> list[str]:
         return [*super().locations(hook), hook.uri(self.target)]
 
-    def changed_table(self, hook: LakehouseHook) -> str:
-        return hook.uri(self.target).rstrip("/")
-
-    def execute(self, context: Context) -> dict[str, Any]:
-        result = super().execute(context)
-        self.made_version = made_version(self.target, result)
-        return result
+    @property
+    def written_table(self) -> str:
+        return self.target

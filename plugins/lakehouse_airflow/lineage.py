@@ -1,0 +1,125 @@
+"""The tables that a task has read and written, for OpenLineage and for Airflow's hook lineage."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from lakehouse_airflow.assets import asset_uri
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """The locations that a task has read and written.
+
+    Attributes:
+        conn_id: the connection that opens the tables.
+        inputs: locations of tables and of landing folders.
+        outputs: locations of tables. The first is that of the result.
+        result: the result of the operator, with ``version`` and ``metrics``.
+    """
+
+    conn_id: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of_table(cls, conn_id: str, table: str, others: Iterable[str], result: Mapping[str, Any]) -> Lineage:
+        """The lineage of a task that has committed to ``table``, or only read it, and has read the other locations.
+
+        In a result without ``read_version``, such as the health of a table, ``version`` is no commit.
+        """
+        if result.get("version") is None or "read_version" not in result:
+            return cls(conn_id, (table, *others), (), result)
+        return cls(conn_id, tuple(others), (table,), result)
+
+
+def dataset_name(location: str) -> tuple[str, str]:
+    """The namespace and the name of a location by the naming rules of OpenLineage."""
+    parts = urlsplit(asset_uri(location))
+    if parts.scheme == "file":
+        return "file", unquote(parts.path)
+    return f"{parts.scheme}://{parts.netloc}", parts.path.strip("/") or "/"
+
+
+def openlineage_of(lineage: Lineage | None) -> Any:
+    """The ``OperatorLineage`` of a task, with schema, version and statistics of the table that it has written.
+
+    OpenLineage's provider calls this, and is imported here. If the table cannot be read, its schema is left out.
+    """
+    from airflow.providers.openlineage.extractors import OperatorLineage
+    from openlineage.client.event_v2 import InputDataset, OutputDataset
+
+    if lineage is None:
+        return OperatorLineage()
+    inputs = [InputDataset(*dataset_name(location), facets=_delta_facets()) for location in lineage.inputs]
+    outputs = []
+    for number, location in enumerate(lineage.outputs):
+        is_of_result = number == 0
+        outputs.append(
+            OutputDataset(
+                *dataset_name(location),
+                facets=_table_facets(lineage, location) if is_of_result else _delta_facets(),
+                outputFacets=_statistics(lineage.result) if is_of_result else {},
+            )
+        )
+    return OperatorLineage(inputs=inputs, outputs=outputs)
+
+
+def add_hook_input(hook: Any, location: str) -> None:
+    """Tell Airflow that the running task reads a table through a hook. Airflow ignores it if no plugin reads it."""
+    from airflow.providers.common.compat.lineage.hook import get_hook_lineage_collector
+
+    get_hook_lineage_collector().add_input_asset(context=hook, uri=asset_uri(location))
+
+
+def _delta_facets() -> dict[str, Any]:
+    from openlineage.client.facet_v2 import storage_dataset
+
+    return {"storage": storage_dataset.StorageDatasetFacet(storageLayer="delta", fileFormat="parquet")}
+
+
+def _table_facets(lineage: Lineage, location: str) -> dict[str, Any]:
+    from openlineage.client.facet_v2 import dataset_version_dataset, schema_dataset
+
+    from lakehouse_airflow.hook import LakehouseHook
+
+    version = lineage.result["version"]
+    facets = _delta_facets()
+    facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(datasetVersion=str(version))
+    try:
+        schema = LakehouseHook(lineage.conn_id).table(location, version).schema()
+    except Exception as error:
+        log.warning("the schema of %s is not in the lineage: %s", location, error)
+        return facets
+    facets["schema"] = schema_dataset.SchemaDatasetFacet(fields=_fields(schema))
+    return facets
+
+
+def _fields(schema: Any) -> list[Any]:
+    from openlineage.client.facet_v2 import schema_dataset
+
+    return [
+        schema_dataset.SchemaDatasetFacetFields(name=column.name, type=str(column.type)) for column in schema.fields
+    ]
+
+
+def _statistics(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The rows, bytes and files that the task has written, as far as its result has them."""
+    from openlineage.client.facet_v2 import output_statistics_output_dataset
+
+    metrics = result.get("metrics") or {}
+    counts = {
+        "rowCount": result.get("rows_loaded", metrics.get("numOutputRows")),
+        "size": metrics.get("numOutputBytes", metrics.get("numAddedBytes")),
+        "fileCount": metrics.get("numAddedFiles", metrics.get("numFiles")),
+    }
+    if all(count is None for count in counts.values()):
+        return {}
+    return {"outputStatistics": output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(**counts)}
