@@ -12,7 +12,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
 
-from airflow.providers.common.compat.sdk import AirflowException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowRuntimeError
 
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
@@ -97,8 +98,10 @@ class TablePoll:
             with as_task_failure():
                 self._version = latest_version(self._open(), self._version)
             self._last = Look(at, self._version)
-        except AirflowException as error:
-            self._last = Look(at, None, type(error)(str(error)))  # without the frames of its traceback
+        except (AirflowException, AirflowRuntimeError) as error:
+            # A new one, without the frames of the traceback. Airflow's API may be away for a while.
+            is_permanent = isinstance(error, AirflowFailException)
+            self._last = Look(at, None, (AirflowFailException if is_permanent else AirflowException)(str(error)))
         return self._last
 
     def _open(self) -> ObjectStore:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
 from lakehouse_airflow.hook import LakehouseHook
@@ -156,8 +156,7 @@ class TableVersionEventTrigger(BaseEventTrigger):
             not_before = look.at + self.poke_interval / 2
             await asyncio.sleep(look.at + self.poke_interval - time.monotonic())
             # Only now, because Airflow stores the event a moment after it is fired.
-            if cursor is not None and cursor != stored:
-                await self._store_version(cursor)
+            if cursor is not None and cursor != stored and await self._store_version(cursor):
                 stored = cursor
 
     async def _changed_rows(self, poll: TablePoll, since: int) -> tuple[int, int] | None:
@@ -172,14 +171,25 @@ class TableVersionEventTrigger(BaseEventTrigger):
         return state if hasattr(state, "aget") else None
 
     async def _stored_version(self) -> int | None:
-        if self._state is None:
-            return None
-        with suppress(ValueError):  # several assets have this trigger
-            value = await self._state.aget(_VERSION_KEY)
-            return value if isinstance(value, int) else None
+        while self._state is not None:
+            try:
+                value = await self._state.aget(_VERSION_KEY)
+                return value if isinstance(value, int) else None
+            except ValueError:  # several assets have this trigger
+                return None
+            except AirflowRuntimeError as error:  # Airflow's API may be away for a while
+                self.log.warning("table %s: the stored version is unknown: %s", self.table, error)
+                await asyncio.sleep(self.poke_interval)
         return None
 
-    async def _store_version(self, version: int) -> None:
-        if self._state is not None:
-            with suppress(ValueError):  # as above
+    async def _store_version(self, version: int) -> bool:
+        """Whether the version is stored, or there is no place for it."""
+        try:
+            if self._state is not None:
                 await self._state.aset(_VERSION_KEY, version)
+        except ValueError:  # as above
+            return True
+        except AirflowRuntimeError as error:
+            self.log.warning("table %s: the version %d is not stored: %s", self.table, version, error)
+            return False
+        return True

@@ -12,6 +12,8 @@ import deltalake
 import pyarrow as pa
 import pytest
 from airflow.sdk import Asset, AssetWatcher
+from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.triggers.base import TriggerEvent
 
 from lakehouse_airflow.triggers import TableVersionEventTrigger
@@ -119,6 +121,45 @@ def test_a_store_that_fails_ends_no_watch(
 
     assert asyncio.run(watch()) == (0, 1)
     assert "Permission denied" in capfd.readouterr().out
+
+
+def test_an_api_that_is_away_loses_no_event(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    append(table)
+
+    class Away(State):
+        """A state behind an API that refuses the first two requests of each kind."""
+
+        def __init__(self, **values: int) -> None:
+            super().__init__(values)
+            self.failures = {"get": 2, "set": 2}
+
+        def fail(self, kind: str) -> None:
+            if self.failures[kind]:
+                self.failures[kind] -= 1
+                raise AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR))
+
+        async def aget(self, key: str) -> Any:
+            self.fail("get")
+            return await super().aget(key)
+
+        async def aset(self, key: str, value: Any) -> None:
+            self.fail("set")
+            await super().aset(key, value)
+
+    state = Away(lakehouse_version=-1)
+
+    async def watch() -> tuple[int, int]:
+        events = trigger(table, state).run()
+        payload = (await asyncio.wait_for(anext(events), 60)).payload
+        waiting = asyncio.ensure_future(anext(events))
+        while state["lakehouse_version"] != 0:
+            assert not waiting.done()
+            await asyncio.sleep(0.02)
+        waiting.cancel()
+        return payload["from_version"], payload["to_version"]
+
+    assert asyncio.run(watch()) == (-1, 0)
 
 
 def test_an_asset_takes_the_trigger(tmp_path: Path) -> None:

@@ -97,10 +97,12 @@ class LakehouseTableSensor(BaseSensorOperator):
         return None
 
     def poke(self, context: Context) -> PokeReturnValue:  # noqa: ARG002
+        from lakehouse_lib.fleet.versions import latest_version
+
         with as_task_failure():
-            hook = LakehouseHook(self.lakehouse_conn_id)
-            version = hook.version(self.table)
-            facts = None if version is None else self.condition().check(hook.store(self.table), version)
+            store = LakehouseHook(self.lakehouse_conn_id).store(self.table)
+            version = latest_version(store)
+            facts = None if version is None else self.condition().check(store, version)
         return PokeReturnValue(facts is not None, None if facts is None else self._xcom_value(facts))
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
