@@ -58,7 +58,13 @@ def test_the_dags_of_the_page_run_when_the_table_changes(tmp_path: Path, monkeyp
     home.root.mkdir()
     dag_files(dags, table)
     settings = airflow_process.settings
-    own = {"AIRFLOW__CORE__DAGS_FOLDER": str(dags), "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}"}
+    own = {
+        "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}",
+        # A server that is busy fails tasks at their start.
+        "AIRFLOW__CORE__DEFAULT_TASK_RETRIES": "9",
+        "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "2",
+    }
     monkeypatch.setattr(airflow_process, "START_SECONDS", 600.0)  # other tests may run beside it
     monkeypatch.setattr(airflow_process, "settings", lambda *arguments: settings(*arguments) | own)
     with airflow_process.session(home) as state:
