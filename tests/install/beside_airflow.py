@@ -11,7 +11,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from tests.install.environment import ROOT, Environment, documented_commands
+from tests.install.environment import OWN_PAGE, ROOT, Environment, documented_commands, page_files
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -57,6 +57,7 @@ APPROVALS = {
     "lakehouse_airflow.operators.base.approval",
     "lakehouse_airflow.operators.erasure.approval",
     "lakehouse_airflow.operators.repair_approval",
+    "lakehouse_airflow.factory.erasure",
 }
 
 IMPORTS = """
@@ -67,6 +68,15 @@ for module in pkgutil.walk_packages(lakehouse_airflow.__path__, "lakehouse_airfl
         importlib.import_module(module.name)
     except ImportError as error:
         print(module.name, error, sep="|")
+"""
+
+SUBJECTS = """
+subjects:
+  customer:
+    id_type: long
+    approvers: [officer]
+    rows: [{table: orders, key: id}]
+ledger: LEDGER
 """
 
 
@@ -159,6 +169,33 @@ def test_a_job_runs_beside_a_whole_pyspark(airflow: Environment, table: str) -> 
     judge = deltalake.DeltaTable(table)
     assert judge.history(1)[0]["operation"] == "OPTIMIZE"
     assert sorted(judge.to_pyarrow_table()["id"].to_pylist()) == [1, 2]
+
+
+def test_the_page_is_enough_for_the_dags_of_a_registry_and_a_sensor(airflow: Environment, table: str) -> None:
+    """docs/your-own-airflow.md: its registry and its DAG files, with the path of a table that deltalake has written."""
+    registry = airflow.home / "lakehouse.yaml"
+    for name, text in page_files(OWN_PAGE).items():
+        text = text.replace("/data/tables/orders", table).replace("/data/lakehouse.yaml", str(registry))
+        text = text.replace("/data/records", f"{table}-records")
+        (registry if name == registry.name else airflow.dags / name).write_text(text)
+    done = airflow.test_dag("orders_report")
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = airflow.test_dag("lakehouse_maintenance")
+    assert done.returncode == 0, done.stdout + done.stderr
+    judge = deltalake.DeltaTable(table)
+    assert "OPTIMIZE" in [commit["operation"] for commit in judge.history()]
+    assert sorted(judge.to_pyarrow_table()["id"].to_pylist()) == [1, 2]
+
+    registry.write_text(registry.read_text() + SUBJECTS.replace("LEDGER", f"{table}-ledger"))
+    made = airflow.python(
+        f"from lakehouse_airflow import lakehouse_dags; print(sorted(lakehouse_dags({str(registry)!r})))", check=False
+    )
+    if airflow.release == "3.3":
+        assert "'lakehouse_erasure_customer'" in made.stdout, made.stderr
+    else:
+        assert "has no tasks that wait for an answer; expected 3.3" in made.stderr
+        kinds = ("ingest", "maintenance", "report", "registry")
+        airflow.python(f"from lakehouse_airflow import lakehouse_dags; lakehouse_dags({str(registry)!r}, only={kinds})")
 
 
 def test_every_module_imports_but_approvals_before_airflow_3_3(airflow: Environment) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/getting-started.md").read_text()
+OWN_PAGE = (ROOT / "docs/your-own-airflow.md").read_text()
 #: The folder of the wheel in the commands of the docs.
 WHEEL_FOLDER = "dist/"
 
@@ -21,6 +22,12 @@ def documented_commands(section: str) -> list[list[str]]:
     """The ``pip install`` commands of a section of docs/getting-started.md, without ``pip install``."""
     text = PAGE.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     return [shlex.split(command) for command in re.findall(r"^pip install (.*)$", text, re.MULTILINE)]
+
+
+def page_files(page: str) -> dict[str, str]:
+    """The code blocks of a page that begin with a comment with the file's name, by this name."""
+    blocks = re.findall(r"^```(?:yaml|python)\n# (\S+\.\w+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return dict(blocks)
 
 
 class Environment:

@@ -7,13 +7,21 @@ from pathlib import Path
 
 from airflow.sdk import DAG, get_parsing_context
 
-from lakehouse_airflow.factory.erasure import erasure_dags
 from lakehouse_airflow.factory.ingest import ingest_dags
 from lakehouse_airflow.factory.maintenance import maintenance_dags
 from lakehouse_airflow.factory.registry_check import registry_check_dags
 from lakehouse_airflow.factory.report import report_dags
 from lakehouse_airflow.registry import load_registry, use_registry
 from lakehouse_lib.fleet.registry import Registry
+
+
+def erasure_dags(registry: Registry) -> Iterator[tuple[str, Callable[[], DAG]]]:
+    """The DAGs of subjects. Without subjects nothing is imported, because approvals need Airflow 3.3."""
+    if registry.subjects:
+        from lakehouse_airflow.factory import erasure
+
+        yield from erasure.erasure_dags(registry)
+
 
 #: The kinds of DAGs. Each function yields, for each of its DAGs, the id and a function that makes it.
 _KINDS: dict[str, Callable[[Registry], Iterator[tuple[str, Callable[[], DAG]]]]] = {
@@ -40,6 +48,7 @@ def lakehouse_dags(registry: str | Path | None = None, *, only: Collection[str] 
 
     Raises:
         RegistryError: the registry is missing, or has a mistake outside of ``tables``.
+        ImportError: the registry has subjects, and this Airflow is older than 3.3; leave out ``erasure`` in ``only``.
         ValueError: a kind is unknown.
     """
     unknown = sorted(set(only) - _KINDS.keys())
