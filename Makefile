@@ -49,6 +49,9 @@ rounds = $(if $(ROUNDS),--rounds $(ROUNDS))
 # A real S3 server for the tests of the store: a Go program that listens on 127.0.0.1.
 s3_server := .peers/bin/versitygw
 s3_server_version := v1.8.0
+# Hadoop's S3 client for Spark, of the Hadoop that pyspark contains.
+hadoop_aws := 3.5.0
+s3_jars := .peers/ivy/jars/org.apache.hadoop_hadoop-aws-$(hadoop_aws).jar
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s  %s\n", $$1, $$2 }' Makefile
@@ -247,6 +250,14 @@ $(s3_server):
 	@command -v go > /dev/null || { echo "the tests on S3 need Go to build an S3 server from source" >&2; exit 1; }
 	@echo "Building an S3 server into .peers/bin: some minutes, once."
 	@GOBIN="$(CURDIR)/.peers/bin" go install github.com/versity/versitygw/cmd/versitygw@$(s3_server_version)
+
+$(s3_jars): | $(installed)
+	@echo "Downloading Hadoop's S3 client into .peers/ivy: 0.7 GB, once."
+	@mkdir -p .peers/ivy; : > .peers/ivy/nothing.py
+	@SPARK_LOCAL_IP=127.0.0.1 .venv/bin/spark-submit --master 'local[1]' --conf spark.jars.ivy=$(CURDIR)/.peers/ivy \
+	    --packages org.apache.hadoop:hadoop-aws:$(hadoop_aws) \
+	    --exclude-packages org.apache.hadoop:hadoop-client-api,org.apache.hadoop:hadoop-client-runtime \
+	    .peers/ivy/nothing.py > .peers/ivy/log 2>&1 || { cat .peers/ivy/log >&2; exit 1; }
 
 $(peer_tables)/.written: $(delta_spark)/.installed $(wildcard tests/interop/delta_spark/tables/*.sql) \
     tests/interop/delta_spark/write.py tests/interop/delta_spark/scripts.py

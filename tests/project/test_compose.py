@@ -6,7 +6,6 @@ The tests have no Docker engine; docs/compose.md says what is not tested without
 import json
 import os
 import re
-import secrets
 import socket
 import subprocess
 import sys
@@ -19,6 +18,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from tests.s3.spark_session import HADOOP
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -43,7 +44,7 @@ def test_it_is_valid_by_the_compose_specification() -> None:
 
 def test_one_service_builds_the_image_and_the_others_use_it() -> None:
     our_services = {name: service for name, service in SERVICES.items() if service["image"].startswith("lakehouse:")}
-    assert set(SERVICES) - set(our_services) == {"postgres"}
+    assert set(SERVICES) - set(our_services) == {"postgres", "redis", "s3"}
     assert len({service["image"] for service in our_services.values()}) == 1
     assert [name for name, service in our_services.items() if "build" in service] == ["migrate"]
     policies = {name: service["pull_policy"] for name, service in our_services.items()}
@@ -57,41 +58,70 @@ def test_every_variable_has_a_default_or_stops_with_what_to_say() -> None:
         assert variable["rest"], variable[0]
 
 
-def test_no_secret_has_a_default() -> None:
-    required = {variable["name"] for variable in VARIABLE.finditer(TEXT) if variable["how"] == ":?"}
-    defaulted = {variable["name"] for variable in VARIABLE.finditer(TEXT) if variable["how"] == ":-"}
-    secret = re.compile(r"PASSWORD|SECRET|KEY|USERS")
-    assert not [name for name in defaulted if secret.search(name)]
-    assert {name for name in required if secret.search(name)} == {
-        "AIRFLOW_API_SECRET_KEY",
-        "AIRFLOW_FERNET_KEY",
-        "AIRFLOW_JWT_SECRET",
-        "AIRFLOW_USERS",
-        "LAKEHOUSE_LEDGER_KEY",
-        "POSTGRES_PASSWORD",
-        "SPARK_AUTH_SECRET",
-    }
-    # A setting with a literal value must not look like a secret either.
-    literal = {
-        name: value
-        for service in SERVICES.values()
-        for name, value in service.get("environment", {}).items()
-        if secret.search(name) and "${" not in value and not value.startswith("/")
-    }
-    assert literal == {}
-
-
 def test_the_example_lists_every_variable_and_works_for_none_that_is_required() -> None:
-    listed = dict(re.findall(r"^#?([A-Z_]+)=(.*)$", EXAMPLE, re.MULTILINE))
+    listed = dict(re.findall(r"^#?([A-Z_0-9]+)=(.*)$", EXAMPLE, re.MULTILINE))
     used = {variable["name"]: variable for variable in VARIABLE.finditer(TEXT)}
     assert set(listed) == set(used)
     for name, variable in used.items():
         assert listed[name] == ("" if variable["how"] == ":?" else variable["rest"]), name
 
 
+def test_secrets_are_files_that_only_their_services_have() -> None:
+    # No environment or command line has a secret: settings that look like one are commands that read a file.
+    secret = re.compile(r"PASSWORD|SECRET|_KEY|CONN|BROKER|BACKEND")
+    for name, service in SERVICES.items():
+        for key, value in service.get("environment", {}).items():
+            is_place = key.endswith(("_CMD", "_FILE", "BACKEND")) or "/run/secrets/" in value
+            assert is_place or not secret.search(key), (name, key)
+    holders: dict[str, set[str]] = {secret_name: set() for secret_name in COMPOSE["secrets"]}
+    for name, service in SERVICES.items():
+        for entry in service.get("secrets", []):
+            holders[entry["source"] if isinstance(entry, dict) else entry].add(name)
+    airflow = {"migrate", "api-server", "scheduler", "dag-processor", "triggerer"}
+    assert holders == {
+        "postgres_password": {"postgres", *airflow},
+        "redis_password": {"redis", "worker", *airflow},
+        "fernet_key": airflow,
+        "jwt_secret": airflow,
+        "connections.json": airflow,
+        "api_secret_key": {"api-server"},
+        "s3_secret_key": {"s3"},
+        "worker_connections.json": {"worker"},
+        "spark-defaults.conf": {"worker", "spark-master", "spark-worker", "spark-history"},
+    }
+    # Each file that a service reads is one that it has.
+    for name, service in SERVICES.items():
+        files = set(re.findall(r"/run/secrets/([\w.]+)", json.dumps(service)))
+        assert files <= {secret_name for secret_name, who in holders.items() if name in who}, name
+
+
+def test_the_script_writes_every_secret_once(tmp_path: Path) -> None:
+    folder = tmp_path / "secrets"
+
+    def write() -> dict[str, str]:
+        subprocess.run(["sh", ROOT / "docker/secrets.sh", folder], check=True, timeout=30)
+        return {file.name: file.read_text() for file in folder.iterdir()}
+
+    files = write()
+    assert {Path(entry["file"]).name for entry in COMPOSE["secrets"].values()} <= set(files)
+    assert folder.stat().st_mode & 0o077 == 0
+    random = [text.strip() for name, text in files.items() if not name.endswith((".json", ".conf"))]
+    assert len(set(random)) == len(random)
+    assert min(len(text) for text in random) >= 44
+    assert len(files["jwt_secret"]) == 128  # HMAC-SHA-512 needs 64 bytes
+    tasks, pages = json.loads(files["worker_connections.json"]), json.loads(files["connections.json"])
+    assert set(tasks) == {"lakehouse_default", "lakehouse_s3", "lakehouse_ledger", "spark_default"}
+    assert set(pages) == {"lakehouse_default", "lakehouse_s3"}
+    assert pages["lakehouse_s3"]["password"] == files["s3_secret_key"].strip()
+    assert files["spark-defaults.conf"].count("spark.authenticate.secret ") == 1
+    (folder / "redis_password").unlink()
+    again = write()
+    assert {name for name in files if files[name] != again[name]} == {"redis_password"}
+
+
 def test_everything_published_is_published_on_this_machine_only() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
-    assert len(ports) == 2
+    assert len(ports) == 4
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
@@ -100,45 +130,72 @@ def test_every_service_that_stays_has_a_health_check() -> None:
     assert SERVICES["migrate"]["restart"] == "no"
 
 
-def test_the_store_is_at_one_path_for_drivers_and_executors() -> None:
-    mounted = {name: service.get("volumes", []) for name, service in SERVICES.items()}
-    assert "store:/lakehouse" in mounted["scheduler"]
-    assert "store:/lakehouse" in mounted["spark-worker"]
-    assert set(COMPOSE["volumes"]) == {
-        source
-        for volumes in mounted.values()
-        for source in (volume.split(":")[0] for volume in volumes)
-        if re.fullmatch(r"[a-z-]+", source)
+def volumes_of(name: str) -> set[str]:
+    """The targets of a service's volumes."""
+    volumes = SERVICES[name].get("volumes", [])
+    return {volume["target"] if isinstance(volume, dict) else volume.split(":")[1] for volume in volumes}
+
+
+def test_tables_and_landing_files_are_at_one_path_for_drivers_and_executors() -> None:
+    assert {"/lakehouse", "/landing"} <= volumes_of("worker") & volumes_of("spark-worker")
+    assert "/spark-events" in volumes_of("worker") & volumes_of("spark-history")
+    named = {
+        volume.split(":")[0]
+        for service in SERVICES.values()
+        for volume in service.get("volumes", [])
+        if isinstance(volume, str)
     }
+    assert set(COMPOSE["volumes"]) == named
 
 
-def test_only_the_tasks_reach_the_ledger_and_its_key() -> None:
-    mounting = {name for name, service in SERVICES.items() if "ledger:/ledger" in service.get("volumes", [])}
-    keyed = {name for name, service in SERVICES.items() if "LAKEHOUSE_LEDGER_KEY" in json.dumps(service)}
-    assert mounting == keyed == {"scheduler"}
-    # The scheduler's other needs are those of Airflow's other services.
-    scheduler, other = SERVICES["scheduler"], SERVICES["triggerer"]
-    assert set(scheduler["volumes"]) - set(other["volumes"]) == {"ledger:/ledger"}
-    assert set(other["volumes"]) <= set(scheduler["volumes"])
-    connection = "AIRFLOW_CONN_LAKEHOUSE_LEDGER"
-    assert {key: value for key, value in scheduler["environment"].items() if key != connection} == other["environment"]
-    key = secrets.token_hex(32)
-    value = VARIABLE.sub(key, scheduler["environment"][connection])
-    assert json.loads(value) == {"conn_type": "lakehouse", "password": key}
+def test_a_missing_folder_of_this_machine_is_not_made() -> None:
+    binds = [
+        volume for service in SERVICES.values() for volume in service.get("volumes", []) if isinstance(volume, dict)
+    ]
+    assert binds
+    for bind in binds:
+        assert bind["read_only"] is True
+        assert bind["bind"] == {"create_host_path": False}
+
+
+def test_tasks_run_in_the_worker_which_has_the_ledger_and_no_database() -> None:
+    assert {name for name in SERVICES if "/ledger" in volumes_of(name)} == {"worker"}
+    assert "DATABASE" not in json.dumps(SERVICES["worker"])
+    assert SERVICES["api-server"]["environment"]["AIRFLOW__CORE__EXECUTOR"] == "CeleryExecutor"
+    # Stopping waits for tasks: Docker's default is ten seconds.
+    assert SERVICES["worker"]["stop_grace_period"] == "1h"
 
 
 def test_the_image_has_the_folders_that_volumes_are_mounted_on() -> None:
-    made = " ".join(re.findall(r"install -d .*", (ROOT / "docker/Dockerfile").read_text())).split()
-    targets = {volume.split(":")[1] for volume in SERVICES["scheduler"]["volumes"] if re.match(r"[a-z-]+:", volume)}
-    assert targets <= set(made)
+    image = (ROOT / "docker/Dockerfile").read_text() + (ROOT / "docker/s3.Dockerfile").read_text()
+    made = " ".join(re.findall(r"install -d .*", image)).split()
+    named = {
+        volume.split(":")[1]
+        for name, service in SERVICES.items()
+        for volume in service.get("volumes", [])
+        if isinstance(volume, str) and name != "postgres"
+    }
+    assert named <= set(made)
 
 
 def test_the_dockerfile_copies_only_what_is_there_and_not_ignored() -> None:
-    copies = re.findall(r"^COPY (.+) \S+$", (ROOT / "docker/Dockerfile").read_text(), re.MULTILINE)
+    copies = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "docker/Dockerfile").read_text(), re.MULTILINE)
     sources = {source for line in copies for source in line.split()}
     exceptions = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     assert sources == exceptions
     assert [source for source in sources if not (ROOT / source).exists()] == []
+
+
+def test_the_s3_server_and_the_client_have_the_versions_that_are_tested() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    server = re.search(r"^s3_server_version := (\S+)$", makefile, re.MULTILINE)
+    client = re.search(r"^hadoop_aws := (\S+)$", makefile, re.MULTILINE)
+    assert server is not None
+    assert client is not None
+    assert f"versitygw@{server[1]}\n" in (ROOT / "docker/s3.Dockerfile").read_text()
+    assert SERVICES["s3"]["image"] == f"lakehouse-s3:{server[1].removeprefix('v')}"
+    assert client[1] == HADOOP
+    assert f"# {client[1]} for loads" in EXAMPLE
 
 
 def test_airflow_takes_every_command_line(tmp_path: Path) -> None:
@@ -150,7 +207,7 @@ def test_airflow_takes_every_command_line(tmp_path: Path) -> None:
             if service.get("healthcheck", {}).get("test", ["", ""])[1] == "airflow"
         ),
     ]
-    assert len(commands) == 7
+    assert len(commands) == 8
     # Use a separate process, because Airflow configures logging and warnings when it is imported.
     code = (
         "import json, sys; from airflow.cli.cli_parser import get_parser; parser = get_parser(); "
@@ -158,7 +215,7 @@ def test_airflow_takes_every_command_line(tmp_path: Path) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", code, json.dumps(commands)],
-        env=os.environ | {"AIRFLOW_HOME": str(tmp_path)},
+        env=os.environ | {"AIRFLOW_HOME": str(tmp_path), "AIRFLOW__CORE__EXECUTOR": "CeleryExecutor"},
         capture_output=True,
         text=True,
         timeout=120,
@@ -215,8 +272,8 @@ def test_the_spark_cluster_starts_as_written_and_wants_the_secret(tmp_path: Path
     def configured(name: str, secret: str) -> dict[str, str]:
         folder = tmp_path / name
         folder.mkdir()
-        content = COMPOSE["configs"]["spark-defaults"]["content"]
-        (folder / "spark-defaults.conf").write_text(VARIABLE.sub(secret, content))
+        content = (ROOT / "docker/spark-defaults.conf").read_text()
+        (folder / "spark-defaults.conf").write_text(f"{content}spark.authenticate.secret {secret}\n")
         path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
         return os.environ | {"PATH": path, "SPARK_CONF_DIR": str(folder), "SPARK_LOCAL_IP": "127.0.0.1"}
 

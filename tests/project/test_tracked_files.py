@@ -44,6 +44,7 @@ def test_what_a_run_leaves_is_ignored() -> None:
         ".venv/x",
         ".demo/x",
         ".env",
+        "secrets/x",
         "spark-warehouse/x",
         "metastore_db/x",
         "dist/x",
