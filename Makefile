@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo up down test test-slow test-all test-faults test-upkeep test-gate test-worker-kills test-s3 test-spark-s3 test-floor test-install test-browser interop interop-commits interop-commits-s3 differential fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-dml bench-large-merge bench-ingest bench-maintenance bench-vacuum bench-log bench-commit bench-checkpoint package lock prerequisites clean
+.PHONY: help demo demo-cluster up down test test-slow test-all test-faults test-upkeep test-gate test-worker-kills test-s3 test-spark-s3 test-floor test-install test-browser interop interop-commits interop-commits-s3 differential fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-dml bench-large-merge bench-ingest bench-maintenance bench-vacuum bench-log bench-commit bench-checkpoint package lock prerequisites clean
 
 # Of the caller's environment only pip's own settings and the choice of Java have an effect.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -58,6 +58,9 @@ help: ## List the targets
 
 demo: prerequisites $(installed) ## Run the whole platform on TPC-H data, from landing files to a proven erasure
 	@$(python) -m demo
+
+demo-cluster: prerequisites $(installed) $(s3_server) $(s3_jars) ## Run the demo on Postgres, Redis, two schedulers, a Spark cluster and an S3 server (needs Go; ten minutes)
+	@$(python) -m demo cluster
 
 up: prerequisites $(installed) ## Start the demo's Airflow, leave it running and print its address and password
 	@$(python) -m demo up

@@ -1,4 +1,4 @@
-"""`python -m demo` runs the demo; `python -m demo up` leaves its Airflow running, `python -m demo down` stops it."""
+"""`python -m demo` runs the demo; `up` leaves its Airflow running, `down` stops it, `cluster` runs it on a cluster."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import sys
 from types import FrameType
 
 from demo import airflow_process
+from demo.cluster.home import ClusterHome
+from demo.cluster.story import ClusterStory, check_prerequisites
 from demo.errors import DemoError
 from demo.home import Home
 from demo.pipeline import Pipeline
@@ -15,7 +17,7 @@ from demo.story import Story, prepare
 from demo.users import ROLES
 from lakehouse_lib.errors import DeltaError
 
-USAGE = "usage: python -m demo [up | down]"
+USAGE = "usage: python -m demo [up | down | cluster]"
 
 
 def play(home: Home) -> int:
@@ -59,13 +61,34 @@ def down(home: Home) -> int:
     return 0
 
 
+def cluster(_: Home) -> int:
+    home = ClusterHome()
+    check_prerequisites(home)
+    with home.locked():
+        airflow_process.sweep(home)
+        progress = Progress()
+        held = False
+        try:
+            held = ClusterStory(home, progress).run()
+        finally:
+            # A failed run keeps its logs; no run keeps secrets.
+            home.discard() if held else home.discard_but_logs()
+        if held:
+            print(f"All checks hold, after {progress.elapsed:.0f} seconds. All services have stopped.")
+            return 0
+        print(
+            f"The demo failed: some checks do not hold, see above. The services have stopped; their logs: {home.logs}"
+        )
+        return 1
+
+
 def _where(home: Home, state: airflow_process.State) -> str:
     users = (f"user {user} password {airflow_process.password(home, user)}" for user in ROLES)
     return "\n  ".join([state.url, *users])
 
 
 def main(arguments: list[str]) -> int:
-    commands = {(): play, ("up",): up, ("down",): down}
+    commands = {(): play, ("up",): up, ("down",): down, ("cluster",): cluster}
     command = commands.get(tuple(arguments))
     if command is None:
         print(USAGE, file=sys.stderr)

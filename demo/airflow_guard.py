@@ -1,8 +1,8 @@
 """Start a process tree and stop it, even if the process that started this guard is killed.
 
-Run by path: `python airflow_guard.py [--stay] COMMAND...`. The guard starts COMMAND in a new session and waits. It
-stops the tree on SIGTERM or SIGINT, when COMMAND ends, and (without `--stay`) when its standard input closes: the pipe
-from the demo closes even if the demo is killed with SIGKILL.
+Run by path: `python airflow_guard.py [--stay] [--grace SECONDS] COMMAND...`. The guard starts COMMAND in a new
+session and waits. It stops the tree on SIGTERM or SIGINT, when COMMAND ends, and (without `--stay`) when its standard
+input closes: the pipe from the demo closes even if the demo is killed with SIGKILL.
 
 A process belongs to the tree if it descends from COMMAND, is in its session, or has the mark of this run in its
 environment (`LAKEHOUSE_DEMO_MARK`). The mark also finds orphaned processes, and those in a session of their own.
@@ -104,6 +104,9 @@ def _alive(tree: set[psutil.Process]) -> list[psutil.Process]:
 def main(arguments: list[str]) -> int:
     stay = arguments[:1] == ["--stay"]
     command = arguments[1:] if stay else arguments
+    grace_seconds = GRACE_SECONDS
+    if command[:1] == ["--grace"]:
+        grace_seconds, command = float(command[1]), command[2:]
     mark = os.environ[MARK]
 
     # A signal handler only writes a byte into this pipe; the loop below reads it and does the work.
@@ -124,7 +127,7 @@ def main(arguments: list[str]) -> int:
     while child.poll() is None:
         if select.select(watched, [], [], POLL_SECONDS)[0]:
             break
-    stop_tree(leader, mark)
+    stop_tree(leader, mark, grace_seconds)
     return child.wait()
 
 

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,8 +27,8 @@ from demo.users import ADMIN, ROLES
 HOST = "127.0.0.1"
 FIRST_PORT = 8080
 START_SECONDS = 180.0
-# The time to wait for the guard, which kills Airflow after its grace period.
-STOP_SECONDS = airflow_guard.GRACE_SECONDS + 20.0
+# The time to wait for the guard after its grace period, when it kills Airflow.
+STOP_SECONDS = 20.0
 # The number of parallel tasks. Each may be a Spark driver with Python workers, and the demo needs 8 GiB and 2 cores.
 PARALLELISM = 3
 # Airflow signs its tokens with HMAC-SHA-512, which requires 64 bytes (RFC 7518, section 3.2).
@@ -51,16 +51,47 @@ _CLASHING = ("AIRFLOW", "SPARK_", "PYSPARK_", "LAKEHOUSE_", "PYTHONPATH", "PYTHO
 
 @dataclass(frozen=True)
 class State:
-    """The running Airflow, as stored in the home: `guard` is the process to stop, `mark` the mark of its tree."""
+    """The running Airflow, as stored in the home: `guard` is the process to stop, `mark` the mark of its tree.
+
+    The guard kills the tree `grace_seconds` after it was told to stop.
+    """
 
     guard: int
     guard_started: float
     mark: str
     port: int
+    grace_seconds: float = airflow_guard.GRACE_SECONDS
 
     @property
     def url(self) -> str:
         return f"http://{HOST}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Program:
+    """What the guard runs: a command, its environment without the mark, and the API server's port.
+
+    Attributes:
+        is_ready: asked when Airflow answers.
+    """
+
+    command: list[str]
+    environment: dict[str, str]
+    port: int
+    start_seconds: float = START_SECONDS
+    grace_seconds: float = airflow_guard.GRACE_SECONDS
+    is_ready: Callable[[], bool] = lambda: True
+
+
+def standalone(home: Home, first_port: int = FIRST_PORT) -> Program:
+    """`airflow standalone` on a free port.
+
+    Args:
+        first_port: the first port to try. Two Airflows that start at the same time need different ones.
+    """
+    write_start_files(home)
+    port = free_port(first_port)
+    return Program(["airflow", "standalone"], settings(home, port, os.environ), port)
 
 
 def free_port(first: int = FIRST_PORT, tries: int = 20) -> int:
@@ -81,22 +112,28 @@ def free_port(first: int = FIRST_PORT, tries: int = 20) -> int:
     raise DemoError(f"The ports {first} to {first + tries - 1} are all taken", hint="Free one of them.")
 
 
-def settings(home: Home, port: int, mark: str, inherited: Mapping[str, str]) -> dict[str, str]:
+def inherited_environment(inherited: Mapping[str, str]) -> dict[str, str]:
+    """The caller's environment without settings of Airflow, Spark and Python, and without a proxy for this machine."""
+    local = ",".join(filter(None, [inherited.get("no_proxy") or inherited.get("NO_PROXY"), HOST, "localhost"]))
+    return {name: value for name, value in inherited.items() if not name.startswith(_CLASHING)} | {
+        "PATH": inherited.get("PATH", os.defpath),
+        "no_proxy": local,
+        "NO_PROXY": local,
+        # Else setproctitle would overwrite the environment, and the mark with it, with the process's new name.
+        "SPT_NOENV": "1",
+    }
+
+
+def settings(home: Home, port: int, inherited: Mapping[str, str]) -> dict[str, str]:
     """The environment of the demo's Airflow.
 
     It leaves out the user's settings of Airflow and Spark, which could name another database.
     """
-    environment = {name: value for name, value in inherited.items() if not name.startswith(_CLASHING)}
+    environment = inherited_environment(inherited)
     url = f"http://{HOST}:{port}"
     bin_folder = Path(sys.executable).parent
-    local = ",".join(filter(None, [inherited.get("no_proxy") or inherited.get("NO_PROXY"), HOST, "localhost"]))
     environment |= {
-        airflow_guard.MARK: mark,
-        # Else setproctitle would overwrite the environment, and the mark with it, with the process's new name.
-        "SPT_NOENV": "1",
-        "PATH": f"{home.airflow / 'bin'}{os.pathsep}{bin_folder}{os.pathsep}{inherited.get('PATH', os.defpath)}",
-        "no_proxy": local,
-        "NO_PROXY": local,
+        "PATH": f"{home.airflow / 'bin'}{os.pathsep}{bin_folder}{os.pathsep}{environment['PATH']}",
         "AIRFLOW_HOME": str(home.airflow),
         "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(REPOSITORY / "plugins"),
@@ -180,51 +217,59 @@ def start(home: Home) -> State:
     Raises:
         DemoError: Airflow did not start in time.
     """
-    state, _ = _launch(home, stay=True)
+    state, _ = _launch(home, standalone, stay=True)
     return state
 
 
 @contextmanager
-def session(home: Home, first_port: int = FIRST_PORT) -> Iterator[State]:
+def session(home: Home, program_of: Callable[[Home], Program] = standalone) -> Iterator[State]:
     """Run an Airflow for the length of the block; it is stopped even if this process is killed.
-
-    Args:
-        first_port: the first port to try. Two Airflows that start at the same time need different ones.
 
     Raises:
         DemoError: Airflow did not start in time.
     """
-    state, guard = _launch(home, stay=False, first_port=first_port)
+    state, guard = _launch(home, program_of, stay=False)
     try:
         yield state
     finally:
         _stop_guarded(home, guard)
 
 
-def _launch(home: Home, *, stay: bool, first_port: int = FIRST_PORT) -> tuple[State, subprocess.Popen[bytes]]:
+def _launch(home: Home, program_of: Callable[[Home], Program], *, stay: bool) -> tuple[State, subprocess.Popen[bytes]]:
     sweep(home)
-    write_start_files(home)
-    port = free_port(first_port)
+    program = program_of(home)
     mark = secrets.token_hex(8)
+    options = [*(["--stay"] if stay else []), "--grace", str(program.grace_seconds)]
     with home.airflow_log.open("ab") as log:
         guard = subprocess.Popen(
-            [sys.executable, airflow_guard.__file__, *(["--stay"] if stay else []), "airflow", "standalone"],
+            [sys.executable, airflow_guard.__file__, *options, *program.command],
             # The guard stops Airflow when this pipe closes.
             stdin=subprocess.DEVNULL if stay else subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=settings(home, port, mark, os.environ),
+            env={**program.environment, airflow_guard.MARK: mark},
             cwd=home.airflow,
             start_new_session=True,
         )
     try:
-        state = State(guard.pid, psutil.Process(guard.pid).create_time(), mark, port)
+        state = State(guard.pid, psutil.Process(guard.pid).create_time(), mark, program.port, program.grace_seconds)
         home.airflow_state.write_text(json.dumps(asdict(state)))
-        _await_healthy(home, state, guard)
+        _await_healthy(home, state, guard, program)
     except BaseException:
         _stop_guarded(home, guard)
         raise
     return state, guard
+
+
+def new_passwords() -> dict[str, str]:
+    """A password for each user."""
+    return {user: secrets.token_urlsafe(12) for user in ROLES}
+
+
+def write_private(file: Path, content: str) -> None:
+    """Write a file that only this user can read."""
+    file.touch(mode=0o600)
+    file.write_text(content)
 
 
 def write_start_files(home: Home) -> None:
@@ -233,13 +278,12 @@ def write_start_files(home: Home) -> None:
     (home.airflow / "spark").mkdir(exist_ok=True)
     ledger = {"conn_type": "lakehouse", "password": secrets.token_hex(32)}
     for file, content in (
-        (home.airflow / "passwords.json", json.dumps({user: secrets.token_urlsafe(12) for user in ROLES})),
+        (home.airflow / "passwords.json", json.dumps(new_passwords())),
         (_jwt_secret(home), secrets.token_hex(JWT_SECRET_BYTES)),
         (_connections(home), json.dumps({"lakehouse_ledger": ledger})),
     ):
         if not file.exists():
-            file.touch(mode=0o600)
-            file.write_text(content)
+            write_private(file, content)
     # `airflow standalone` starts its components by the bare name `airflow`. Scheduler and triggerer would serve task
     # logs on all addresses of this machine, and no setting prevents it. The API server reads the log files itself.
     real = Path(sys.executable).parent / "airflow"
@@ -257,17 +301,17 @@ def write_start_files(home: Home) -> None:
     (home.airflow / "spark" / "spark-defaults.conf").write_text(_SPARK_DEFAULTS)
 
 
-def _await_healthy(home: Home, state: State, guard: subprocess.Popen[bytes]) -> None:
+def _await_healthy(home: Home, state: State, guard: subprocess.Popen[bytes], program: Program) -> None:
     airflow = api(home, state)
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + program.start_seconds
     while time.monotonic() < deadline:
         if guard.poll() is not None:
             raise DemoError("Airflow ended during its start", hint="Its log has the reason.", log=home.airflow_log)
-        if airflow.healthy():
+        if program.is_ready() and airflow.healthy():
             return
         time.sleep(0.5)
     raise DemoError(
-        f"Airflow did not answer on {state.url} within {START_SECONDS:.0f} seconds",
+        f"Airflow did not answer on {state.url} within {program.start_seconds:.0f} seconds",
         hint="Its log has the reason; a machine with less than 2 free cores may need a second try.",
         log=home.airflow_log,
     )
@@ -291,7 +335,7 @@ def stop(home: Home) -> bool:
         guard = psutil.Process(state.guard)
         try:
             guard.terminate()
-            guard.wait(STOP_SECONDS)
+            guard.wait(state.grace_seconds + STOP_SECONDS)
         except psutil.TimeoutExpired:
             airflow_guard.kill([guard])
         except psutil.NoSuchProcess:

@@ -74,6 +74,19 @@ class Home:
         """Copies of tables, which the checks make."""
         return self.root / "scratch"
 
+    def table_location(self, table: str) -> str:
+        """The table's location in the registry."""
+        return str(self.tables / table)
+
+    def landing_location(self, table: str) -> str:
+        """The location of the table's landing folder in the registry."""
+        return str(self.landing / table)
+
+    def lay_out(self) -> None:
+        """Delete the files of the last run, and make the empty folders of the next one."""
+        self.clear()
+        self.tables.mkdir(parents=True)
+
     def clear(self) -> None:
         """Delete the files of the last run, by the names above only; other files in the folder stay."""
         folders = (

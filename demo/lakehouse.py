@@ -170,16 +170,16 @@ def registry(home: Home) -> dict[str, Any]:
             }
         },
         "ledger": str(home.ledger),
-        "report": {"tables": ["lineitem"], "sql": "report.sql", "output": str(home.tables / "sales_by_month")},
+        "report": {"tables": ["lineitem"], "sql": "report.sql", "output": home.table_location("sales_by_month")},
     }
 
 
 def _table(home: Home, table: str) -> dict[str, Any]:
     return {
-        "uri": str(home.tables / table),
+        "uri": home.table_location(table),
         "source": {
             "name": f"tpch_{table}",
-            "landing": str(home.landing / table),
+            "landing": home.landing_location(table),
             "format": "csv",
             "delimiter": ",",
             "encoding": "utf-8",
@@ -188,7 +188,7 @@ def _table(home: Home, table: str) -> dict[str, Any]:
         },
         "schema": f"{table}.schema.json",
         "suite": f"{table}.suite.json",
-        "quarantine": str(home.tables / quarantine_of(table)),
+        "quarantine": home.table_location(quarantine_of(table)),
         "cluster_by": CLUSTER_BY[table],
         "target_file_size": TARGET_FILE_SIZE[table],
     }

@@ -38,12 +38,13 @@ class Release:
 
 
 class Pipeline:
-    """Runs DAGs through Airflow's API, and prints the progress."""
+    """Runs DAGs through Airflow's API, and prints the progress. `patience` multiplies the time that each may take."""
 
-    def __init__(self, api: AirflowApi, home: Home, progress: Progress) -> None:
+    def __init__(self, api: AirflowApi, home: Home, progress: Progress, patience: float = 1.0) -> None:
         self.api = api
         self.home = home
         self.progress = progress
+        self._parse_seconds, self._run_seconds = PARSE_SECONDS * patience, RUN_SECONDS * patience
 
     def await_dags(self) -> None:
         """Wait until every DAG is parsed, and unpause all of them.
@@ -51,7 +52,7 @@ class Pipeline:
         Raises:
             DemoError: the import of a DAG file failed, or a DAG was not parsed in time.
         """
-        deadline = time.monotonic() + PARSE_SECONDS
+        deadline = time.monotonic() + self._parse_seconds
         while missing := set(DAGS) - self.api.dag_ids():
             if errors := self.api.import_errors():
                 raise DemoError(
@@ -59,7 +60,7 @@ class Pipeline:
                 )
             if time.monotonic() > deadline:
                 raise DemoError(
-                    f"Airflow has not parsed {', '.join(sorted(missing))} after {PARSE_SECONDS:.0f} seconds",
+                    f"Airflow has not parsed {', '.join(sorted(missing))} after {self._parse_seconds:.0f} seconds",
                     hint="The DAG processor's lines in the log have the reason.",
                     log=self.home.airflow_log,
                 )
@@ -91,7 +92,7 @@ class Pipeline:
         """
         reported: set[tuple[str, int]] = set()
         first_asked: dict[Question, float] = {}
-        deadline = time.monotonic() + RUN_SECONDS
+        deadline = time.monotonic() + self._run_seconds
         while True:
             now = self.api.run(run.dag_id, run.run_id)
             tasks = self.api.tasks(run.dag_id, run.run_id)
@@ -109,7 +110,7 @@ class Pipeline:
                     answer(question)
             if time.monotonic() > deadline:
                 raise DemoError(
-                    f"{run.dag_id} has not ended after {RUN_SECONDS:.0f} seconds",
+                    f"{run.dag_id} has not ended after {self._run_seconds:.0f} seconds",
                     hint="This machine may be too small or too busy: 2 cores and 8 GiB are needed.",
                     log=self.home.airflow_log,
                 )
@@ -139,7 +140,7 @@ class Pipeline:
 
     def await_releases(self, before: int) -> list[Release]:
         """Wait until Airflow has triggered and finished more than `before` runs of the report; return all runs."""
-        deadline = time.monotonic() + RUN_SECONDS
+        deadline = time.monotonic() + self._run_seconds
         while time.monotonic() < deadline:
             runs = self.api.runs(REPORT)
             if len(runs) > before:
@@ -149,7 +150,7 @@ class Pipeline:
                 return self.releases()
             time.sleep(POLL_SECONDS)
         raise DemoError(
-            f"No new version has triggered {REPORT} within {RUN_SECONDS:.0f} seconds",
+            f"No new version has triggered {REPORT} within {self._run_seconds:.0f} seconds",
             hint="The triggerer's lines in the log have the reason.",
             log=self.home.airflow_log,
         )

@@ -32,11 +32,11 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 
 def lakehouse_table(connection: duckdb.DuckDBPyConnection, path: Path, version: int) -> Fingerprint:
-    return _of_arrow(connection, DeltaTable(str(path), version=version).to_pyarrow_table())
+    return of_arrow(connection, DeltaTable(str(path), version=version).to_pyarrow_table())
 
 
 def delta_rs(connection: duckdb.DuckDBPyConnection, path: Path, version: int) -> Fingerprint:
-    return _of_arrow(connection, deltalake.DeltaTable(str(path), version=version).to_pyarrow_table())
+    return of_arrow(connection, deltalake.DeltaTable(str(path), version=version).to_pyarrow_table())
 
 
 def duckdb_delta(connection: duckdb.DuckDBPyConnection, path: Path, version: int) -> Fingerprint:
@@ -51,7 +51,8 @@ READERS: dict[str, Callable[[duckdb.DuckDBPyConnection, Path, int], Fingerprint]
 }
 
 
-def _of_arrow(connection: duckdb.DuckDBPyConnection, table: object) -> Fingerprint:
+def of_arrow(connection: duckdb.DuckDBPyConnection, table: object) -> Fingerprint:
+    """The fingerprint of an Arrow table."""
     connection.register("arrow_table", table)
     try:
         return _fingerprint(connection, "arrow_table")

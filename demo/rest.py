@@ -13,6 +13,8 @@ from typing import Any
 
 from demo.errors import DemoError
 
+# A busy machine answers late.
+ANSWER_SECONDS = 120.0
 FINISHED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 _PARKED = frozenset({"awaiting_input", "deferred"})
 _COMPONENTS = ("metadatabase", "scheduler", "triggerer", "dag_processor")
@@ -192,7 +194,7 @@ class AirflowApi:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data=data, headers=headers, method=method)
         try:
-            with self._opener.open(request, timeout=30) as response:
+            with self._opener.open(request, timeout=ANSWER_SECONDS) as response:
                 return json.loads(response.read() or b"null")
         except urllib.error.HTTPError as error:
             detail = error.read().decode(errors="replace")[:300]

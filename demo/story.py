@@ -7,11 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import deltalake
 import duckdb
 
 from demo import airflow_process, checks, data, erasures, faults, lakehouse, person, summary
+from demo.airflow_process import Program
 from demo.checks import Check
 from demo.faults import Faults
 from demo.home import Home
@@ -31,8 +33,7 @@ MOST_PROBLEMS = 10
 
 def prepare(home: Home, progress: Progress) -> tuple[Faults, Person]:
     """Make the raw data, the landing files with faults, and the registry, in an empty home."""
-    home.clear()
-    home.root.mkdir(parents=True, exist_ok=True)
+    home.lay_out()
     data.generate(home.raw)
     landed = data.cut(home.raw, home.landing)
     for table, files in landed.items():
@@ -43,7 +44,6 @@ def prepare(home: Home, progress: Progress) -> tuple[Faults, Person]:
     renamed = f"{spoiled.column} is called {spoiled.instead} there"
     progress.line("done", f"spoiled {len(injected.rows)} rows, and the header of {spoiled.file}: {renamed}")
     lakehouse.write_registry(home)
-    home.tables.mkdir(exist_ok=True)
     return injected, person.choose(home.raw, injected)
 
 
@@ -55,6 +55,9 @@ class Story:
     progress: Progress
     record: summary.Record = field(default_factory=summary.Record)
     checks: list[Check] = field(default_factory=list)
+    program_of: ClassVar[Callable[[Home], Program]] = staticmethod(airflow_process.standalone)
+    #: Multiplies the time that a run may take.
+    patience: ClassVar[float] = 1.0
 
     def run(self) -> bool:
         """Run all acts and print the summary; True if every check holds.
@@ -65,8 +68,9 @@ class Story:
         self.progress.act("1. Setting up: data, faults, the demo's own Airflow")
         injected, who = prepare(self.home, self.progress)
         began = time.monotonic()
-        with airflow_process.session(self.home) as state:
-            pipeline = Pipeline(airflow_process.api(self.home, state), self.home, self.progress)
+        with airflow_process.session(self.home, self.program_of) as state:
+            self._deliver()
+            pipeline = Pipeline(airflow_process.api(self.home, state), self.home, self.progress, self.patience)
             pipeline.await_dags()
             self.progress.line("done", f"Airflow answers on {state.url}", time.monotonic() - began)
             self._load(pipeline, injected)
@@ -74,6 +78,7 @@ class Story:
             requester, officer = (airflow_process.api(self.home, state, user) for user in (REQUESTER, OFFICER))
             self._erase(pipeline, who, requester, officer)
             self._load_nothing(pipeline, injected)
+            self._inspect()
             self.progress.act("6. Stopping Airflow")
         self.progress.line("done", "Airflow has stopped; no process is left")
         self._judge(injected, who)
@@ -82,6 +87,12 @@ class Story:
         self.record.checks = self.checks
         summary.show(self.record, self.progress.console)
         return all(check.holds for check in self.checks)
+
+    def _deliver(self) -> None:
+        """Bring the landing files to the place that the registry names; here they are in it."""
+
+    def _inspect(self) -> None:
+        """Check what can be seen only while the platform runs."""
 
     def _load(self, pipeline: Pipeline, injected: Faults) -> None:
         self.progress.act("2. Loading the landed files: schema gate, quality gate, exactly once")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -32,7 +33,8 @@ def home() -> Iterator[Home]:
 @pytest.fixture(scope="session")
 def airflow(home: Home) -> Iterator[AirflowApi]:
     """A session of the user ``admin`` with an Airflow that runs the DAGs of the registry."""
-    with airflow_process.session(home, first_port=20_000 + os.getpid() % 10_000) as state:
+    standalone = partial(airflow_process.standalone, first_port=20_000 + os.getpid() % 10_000)
+    with airflow_process.session(home, standalone) as state:
         admin = airflow_process.api(home, state)
         # The pages verify documents of the ledger with its key, which the demo's API server does not have.
         key = json.loads((home.airflow / "connections.json").read_text())["lakehouse_ledger"]

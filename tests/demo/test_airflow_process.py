@@ -222,7 +222,7 @@ def test_no_setting_of_the_users_own_airflow_or_spark_gets_through(tmp_path: Pat
     }
     home = Home(tmp_path)
 
-    environment = airflow_process.settings(home, 8123, "the mark", inherited)
+    environment = airflow_process.settings(home, 8123, inherited)
 
     assert not [value for value in environment.values() if "production" in value or "other-spark" in value]
     assert "PYTHONPATH" not in environment
@@ -242,7 +242,7 @@ def test_no_secret_is_in_the_environment(tmp_path: Path) -> None:
     password = airflow_process.password(home)
 
     assert len(password) >= 12
-    assert password not in "".join(airflow_process.settings(home, 8080, "mark", os.environ).values())
+    assert password not in "".join(airflow_process.settings(home, 8080, os.environ).values())
     assert (home.airflow / "passwords.json").stat().st_mode & 0o077 == 0
     secret = (home.airflow / "jwt_secret").read_text()
     assert len(bytes.fromhex(secret)) == 64
@@ -251,8 +251,8 @@ def test_no_secret_is_in_the_environment(tmp_path: Path) -> None:
     key = json.loads(connections)["lakehouse_ledger"]["password"]
     assert len(bytes.fromhex(key)) == 32
     assert (home.airflow / "connections.json").stat().st_mode & 0o077 == 0
-    assert key not in "".join(airflow_process.settings(home, 8080, "mark", os.environ).values())
-    assert secret not in "".join(airflow_process.settings(home, 8080, "mark", os.environ).values())
+    assert key not in "".join(airflow_process.settings(home, 8080, os.environ).values())
+    assert secret not in "".join(airflow_process.settings(home, 8080, os.environ).values())
     airflow_process.write_start_files(home)
     assert (home.airflow / "jwt_secret").read_text() == secret
     assert (home.airflow / "connections.json").read_text() == connections, "records are sealed with the first key"
@@ -262,6 +262,6 @@ def test_no_secret_is_in_the_environment(tmp_path: Path) -> None:
 def test_who_asks_and_who_approves_are_two_users_with_their_own_passwords(tmp_path: Path) -> None:
     home = Home(tmp_path)
     airflow_process.write_start_files(home)
-    users = airflow_process.settings(home, 8080, "mark", os.environ)["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"]
+    users = airflow_process.settings(home, 8080, os.environ)["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"]
     assert users == "admin:admin,requester:user,officer:user"
     assert len({airflow_process.password(home, user) for user in ("admin", "requester", "officer")}) == 3
