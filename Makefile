@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo demo-cluster up down test test-slow test-all test-faults test-upkeep test-gate test-worker-kills test-s3 test-spark-s3 test-floor test-install test-browser interop interop-commits interop-commits-s3 differential fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs bench bench-dml bench-large-merge bench-ingest bench-maintenance bench-vacuum bench-log bench-commit bench-checkpoint package lock prerequisites clean
+.PHONY: help demo demo-cluster up down test test-slow test-all test-faults test-upkeep test-gate test-worker-kills test-s3 test-spark-s3 test-floor test-install test-browser interop interop-commits interop-commits-s3 differential fuzz simulate simulate-orders simulate-verbs simulate-mutants lint format docs site bench bench-dml bench-large-merge bench-ingest bench-maintenance bench-vacuum bench-log bench-commit bench-checkpoint package lock prerequisites clean
 
 # Of the caller's environment only pip's own settings and the choice of Java have an effect.
 unexport $(filter AIRFLOW% PYSPARK% PYTHON% SPARK%,$(.VARIABLES)) VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -43,6 +43,9 @@ floor_tests := tests/lakehouse_lib tests/spark_jobs \
 # What drives Chromium in the tests of the pages. CHROMIUM=... is another path, PICTURES=docs replaces the pictures of the docs.
 browser := .peers/browser
 chromium := $(or $(CHROMIUM),/usr/bin/chromium)
+
+# The packages that build the website.
+site := .peers/site
 
 rounds = $(if $(ROUNDS),--rounds $(ROUNDS))
 
@@ -165,6 +168,9 @@ docs: $(installed) ## Write the pages that are generated from the code
 	@$(python) -m docs.conflict_table
 	@$(python) -m docs.interop_matrix
 
+site: $(site)/.installed ## Build the docs as a website into dist/site, and check every link
+	@$(site)/bin/python -m docs.website
+
 bench: prerequisites $(installed) ## Time compact, z_order and delete, compared with delta-rs
 	@$(python) -m benchmarks --cases compact z_order delete --contestants arrow spark delta-rs
 
@@ -230,6 +236,12 @@ $(delta_spark)/.installed: tests/interop/delta_spark/requirements.txt | prerequi
 	@echo "Installing delta-spark into $(delta_spark): some minutes, once."
 	@"$$(sh .ci/prerequisites "$(interpreter)")" -m venv $(delta_spark)
 	@$(delta_spark)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+$(site)/.installed: docs/website-requirements.txt | prerequisites
+	@echo "Installing mkdocs into $(site): a minute, once."
+	@"$$(sh .ci/prerequisites "$(interpreter)")" -m venv $(site)
+	@$(site)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
 $(floor)/.installed: pyproject.toml requirements.lock | $(installed)
