@@ -41,7 +41,7 @@ class ChangeResult(OperationResult):
     Attributes:
         metrics: numbers under delta-spark's names: the commit's operationMetrics and, for OPTIMIZE, the metrics that
             delta-spark's command returns. If the verb committed nothing, the counts of changed files are 0.
-            ``autoCompact``: what the auto-compaction after a write did, which is a later version.
+            ``autoCompact``: the metrics of the auto-compaction after a write, which commits a later version.
     """
 
     metrics: Mapping[str, Any]
@@ -120,7 +120,7 @@ class PinResult(OperationResult):
     """The result of pinning or releasing a version, which commits nothing.
 
     Attributes:
-        name: of the pin.
+        name: the name of the pin.
         pinned_version: the version that it keeps, or kept.
     """
 
@@ -138,8 +138,8 @@ class RepairResult(OperationResult):
             from the log.
         vectors_missing: existing data files whose deletion vector is missing. Not repaired: without the vector it is
             unknown which rows are deleted. Restore the vector's file, or delete the rows again by a condition.
-        sizes_wrong: data files with another size than in the log -> both sizes; they are truncated or overwritten. Not
-            repaired: restore them from a backup, or delete them and repair again.
+        sizes_wrong: path -> both sizes, for data files whose size differs from the log; they are truncated or
+            overwritten. Not repaired: restore them from a backup, or delete them and repair again.
         commits_missing: versions between the first and the last commit of the log without a commit file, such as "5" or
             "7 to 9". Not repaired: these versions, and the later ones up to the next checkpoint, cannot be read. An
             interrupted cleanup of the log leaves such gaps too, among expired versions.

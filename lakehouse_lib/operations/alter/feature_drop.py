@@ -211,7 +211,7 @@ def _cleaned(snapshot: Snapshot, name: str, traces: Traces, properties: CommitPr
 
 
 def _disabled(snapshot: Snapshot, traces: Traces, engine: Engine, properties: CommitProperties | None) -> Snapshot:
-    """The version from which on no writer uses the feature, because no property enables it."""
+    """A version whose properties do not enable the feature, so that later writers do not use it."""
     if traces.disable is not None:
         traces.disable(snapshot, engine, properties)
         return snapshot.update()

@@ -72,8 +72,8 @@ def commit_actions(
     Args:
         mode: "append" adds and removes the files of the actions; "overwrite" adds files and removes all others, or
             those of the partitions of ``predicate``.
-        schema: the schema of the added files. Its columns are columns of the table, with the same types and with all
-            that are NOT NULL. In an overwrite of the whole table, the schema may differ; the table then gets it.
+        schema: the schema of the added files. Its columns are columns of the table with the same types, and include all
+            NOT NULL columns. In an overwrite of the whole table, the schema may differ; the table then gets it.
         partition_by: None, or the partition columns of the table.
         predicate: a predicate on partition columns, only with mode "overwrite". It is true for all added files.
 
