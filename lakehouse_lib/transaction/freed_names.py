@@ -1,9 +1,9 @@
-"""The check that a commit did not reuse a version name that a log cleanup had freed.
+"""The check that a commit did not reuse the name of a commit file that a log cleanup had deleted.
 
-A cleanup deletes the commits below a checkpoint. Other writers may commit this version and later ones, write a
-checkpoint and clean up, all between the last listing of the log and the put. Then the put of this version succeeds
-again, below their checkpoint, where no reader looks. This can happen only if the retention
-(``delta.logRetentionDuration``) is shorter than the time between listing and put.
+A cleanup deletes the commit files below a checkpoint. Between a writer's last listing of the log and its put of version
+N, other writers may commit N and later versions, write a checkpoint and clean up. Then the put succeeds although N
+already had a commit, and no reader sees the new file, because it is below their checkpoint. This can happen only if the
+retention (``delta.logRetentionDuration``) is shorter than the time between listing and put.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def check_name(
         checkpoints, commits, _ = sort_listing(listing)
         if not checkpoints:
             return None  # so no cleanup has deleted a commit of this version
-        # Check this first: before the repetition of a put without an answer, others may have committed and cleaned up.
+        # Check this first: others may have committed and cleaned up between a put without an answer and its repetition.
         if _is_visible(commit, store):
             return None
         if _was_before(checkpoints, commits, commit.version):
