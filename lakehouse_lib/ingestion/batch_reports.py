@@ -23,9 +23,9 @@ from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.threads import in_order
 
-#: The newest commits among which the batches are looked for, because other verbs commit, too.
+#: The number of newest commits that are searched for batches. Other verbs commit, too.
 _MOST_COMMITS = 500
-#: The most folded files that are counted.
+#: The largest number of folded files that are read.
 _MOST_FOLDED = 1 << 20
 _READERS = 16
 
@@ -60,11 +60,11 @@ class BatchReport:
         files: the number of its files, rejected files included; None: the intent log no longer has them by batch.
         bytes: the size of these files.
         names: the names of the first of these files; empty if the batch is folded.
-        refused: by name, the reason why a file was rejected.
-        reason: why the batch is given up.
+        refused: name -> reason, for each rejected file.
+        reason: why the batch was given up.
         started_at: when its intent was recorded, ms since the epoch; None: the batch is folded.
-        commit: of its rows. None: it has none, or the commit is not among the newest of the table.
-        rejected: the commit of its rejected rows to the quarantine; None likewise.
+        commit: the commit of its rows. None: there is none, or it is not among the newest commits of the table.
+        rejected: the commit of its rejected rows to the quarantine. None: as for ``commit``.
     """
 
     number: int
@@ -80,7 +80,7 @@ class BatchReport:
 
     @property
     def seconds(self) -> float | None:
-        """From the record of the intent to the commit; after a crash this includes the time until the next run."""
+        """The time from the record of the intent to the commit. After a crash it includes the wait for the next run."""
         if self.started_at is None or self.commit is None or self.commit.committed_at is None:
             return None
         return max(0, self.commit.committed_at - self.started_at) / 1000
@@ -92,9 +92,9 @@ def newest_batches(
     """The newest batches of a source, newest first.
 
     Args:
-        store: of the table.
+        store: the store of the table.
         quarantine: the store of its quarantine table.
-        names: the most names of files of a batch.
+        names: the largest number of file names of a batch.
 
     Raises:
         IngestError: an entry of the intent log is not valid.
@@ -142,7 +142,7 @@ def _files(intent: Intent, outcome: Outcome) -> tuple[int, int, Mapping[str, str
 def _folded(
     store: ObjectStore, fold: Fold, numbers: Sequence[int]
 ) -> dict[int, tuple[int | None, int | None, Mapping[str, str]]]:
-    """The number, the size and the rejections of the files of folded batches. They are in the newest segments."""
+    """The number, the size and the rejections of the files of folded batches, from the newest segments."""
     rows, parts = 0, [NONE_SETTLED]
     for segment in reversed(fold.segments if numbers else ()):
         rows += segment.rows
@@ -161,7 +161,7 @@ def _folded(
 
 
 def _commits(store: ObjectStore, app_id: str, most: int) -> dict[int, BatchCommit]:
-    """By the number of a batch, its commit: the newest ones with a ``txn`` of ``app_id``."""
+    """The newest commits with a ``txn`` of ``app_id``, by the number of the batch."""
     listed = list_commits(store)[: -_MOST_COMMITS - 1 : -1]
     by_number: dict[int, tuple[Commit, CommitActions]] = {}
     for commit, actions in zip(listed, in_order(_reader(store), listed, _READERS, ahead=_READERS), strict=True):

@@ -191,7 +191,7 @@ class IntentLog:
             return None
 
     def started(self) -> dict[int, int]:
-        """By the number of each batch that is not folded, the time of its intent in ms since the epoch."""
+        """When the intents of batches that are not folded were recorded, by batch number, in ms since the epoch."""
         entries = ((_ENTRY.match(meta.path.rpartition("/")[2]), meta) for meta in self.store.list_from(self.folder))
         return {int(match[1]): meta.modified for match, meta in entries if match and not match[2]}
 
