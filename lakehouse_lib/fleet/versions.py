@@ -59,7 +59,7 @@ def changed_rows(store: ObjectStore, since: int) -> tuple[int, int] | None:
 def newest_change(store: ObjectStore, latest: int, since: int) -> tuple[int, int] | None:
     """The newest commit that has changed rows, and its time in ms since the epoch; None: it is older than ``since``.
 
-    Only commits that are as young as ``since`` are read, newest first. A corrupted commit counts as a change.
+    Commits are read newest first, and none that is older than ``since``. A corrupted commit counts as a change.
 
     Args:
         latest: the latest version.

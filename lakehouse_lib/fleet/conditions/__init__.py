@@ -1,4 +1,4 @@
-"""Conditions that a table meets or does not: what a sensor waits for. Importing this package imports no pyarrow."""
+"""The conditions on a table that a sensor waits for. Importing this package imports no pyarrow."""
 
 from lakehouse_lib.fleet.conditions.condition import (
     Condition,

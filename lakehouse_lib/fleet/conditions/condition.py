@@ -1,4 +1,4 @@
-"""Conditions. A condition is checked at a version of the table.
+"""The conditions that a sensor waits for. Each is checked at a version of the table.
 
 A condition that a version does not meet is not met until the table has another version. So a caller lists the log in a
 loop, and checks again only after a commit.
@@ -67,8 +67,8 @@ class Fresh:
     """The table has new rows: the newest of them is at most ``max_age_seconds`` old.
 
     Without ``column``, the age is that of the newest commit that has changed rows. Compaction and Z-order change none.
-    With a column, it is the age of the column's largest value by the statistics in the log, also if the row of this
-    value is deleted by a deletion vector. A date begins at midnight, and times without a zone are in UTC.
+    With a column, it is the age of the column's largest value by the statistics in the log, even if a deletion vector
+    has deleted the row of this value. A date begins at midnight, and times without a zone are in UTC.
 
     Attributes:
         column: of type date, timestamp or timestamp_ntz.
@@ -159,7 +159,7 @@ class QualityPassed:
     Attributes:
         source: its name.
         quarantine: the location of the table of its rejected rows, in the same kind of store as the table.
-        allow_rejected_rows: accept a batch of which rows are in the quarantine.
+        allow_rejected_rows: accept a batch with rows in the quarantine.
     """
 
     kind: ClassVar[str] = "quality"
@@ -184,7 +184,7 @@ class SmallFilesBelow:
     """The table has fewer than ``count`` small files: files below half of the target size, as its health counts them.
 
     Attributes:
-        target_file_size: bytes; None: that of the table.
+        target_file_size: bytes; None: the target size of the table.
     """
 
     kind: ClassVar[str] = "small_files"

@@ -34,7 +34,8 @@ def last_verdict(store: ObjectStore, source: str, quarantine: ObjectStore) -> Ve
     """The verdict on the last batch of a source; None: there is no batch, or the last one is still being loaded.
 
     Args:
-        store, quarantine: of the table, and of the table with its rejected rows.
+        store: the store of the table.
+        quarantine: the store of its quarantine table.
     """
     intents = IntentLog(store, source)
     fold, recent, outcomes = intents.read_after_fold()
