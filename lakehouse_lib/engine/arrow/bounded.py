@@ -25,13 +25,13 @@ class WorkTooLargeError(DeltaError):
 
 
 class BoundedEngine(ArrowEngine):
-    """An Arrow engine of which each call reads at most ``max_bytes`` of data files.
+    """An Arrow engine that reads at most ``max_bytes`` of data files in each call.
 
     A call adds up the sizes of its files before it reads them. The first call of most verbs has all files of the work.
 
     Args:
-        snapshot: the version from which tasks have files.
-        max_bytes: the most bytes of data files, as the log has their sizes.
+        snapshot: the version whose files the tasks read.
+        max_bytes: the limit, compared with the sizes of data files in the log.
         bytes_before: bytes that the caller reads itself.
 
     Raises:
