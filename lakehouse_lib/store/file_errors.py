@@ -25,7 +25,7 @@ REFUSAL_HINTS = {
 
 
 def obstacle_of(file: Path) -> str | None:
-    """A description of what has the name of a folder above ``file``; None: all of them are folders."""
+    """A description of the file or link in the place of a folder above ``file``; None: all of them are folders."""
     for parent in reversed(file.parents):
         if os.path.lexists(parent) and not parent.is_dir():
             if parent.is_symlink():

@@ -1,4 +1,4 @@
-"""Requests to a bucket with a boto3 client, each with the answers that are results and not errors.
+"""Requests to a bucket with a boto3 client. Error answers that a caller expects, such as 412, are results.
 
 A *place* is the bucket and key of an object: ``{"Bucket": ..., "Key": ...}``.
 """
@@ -74,7 +74,7 @@ def list_page(client: Any, **parameters: str) -> Any:
 
 
 def delete(client: Any, bucket: str, keys: list[str]) -> list[Mapping[str, Any]]:
-    """Delete objects, and return the failures; an object that does not exist is none."""
+    """Delete objects, and return the failures; an object that does not exist is not a failure."""
     answer = client.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True})
     return [failure for failure in answer.get("Errors", ()) if failure.get("Code") != "NoSuchKey"]
 
