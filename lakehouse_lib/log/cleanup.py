@@ -52,7 +52,7 @@ class CleanupPlan:
     """The files that a cleanup deletes.
 
     Attributes:
-        base: the checkpoint from which on everything is kept; None if nothing is to be deleted.
+        base: the checkpoint that is kept with everything after it; None if nothing is to be deleted.
         steps: paths. A step is complete before the next one begins. Paths of one step are deleted in any order.
     """
 
