@@ -13,12 +13,11 @@ if TYPE_CHECKING:
     from lakehouse_lib.engine.base import Engine
     from lakehouse_lib.snapshot import Snapshot
 
-#: The kind of a parameter's value: ``application`` is the id of an application whose transaction 1 the commit has,
-#: ``condition`` is SQL text, ``assignments`` a mapping of columns to SQL, ``clauses``
-#: a list of mappings of a method to its arguments, ``file`` and ``folder`` are paths, ``inputs`` are
-#: pairs of a name and a location, ``locations`` a list of locations, ``names`` is a tuple of columns, ``texts`` a
-#: mapping of names to texts, ``version`` a version or a time, ``versions`` a tuple of versions, ``bytes`` and ``count``
-#: are at least 1. ``text_list`` is a list of texts.
+#: The kind of a parameter's value. ``application``: an application id; the commit gets its transaction 1.
+#: ``condition``: SQL text. ``assignments``: a mapping of columns to SQL. ``clauses``: a list of mappings of a method to
+#: its arguments. ``file``, ``folder``: paths. ``inputs``: pairs of a name and a location. ``locations``: a list of
+#: locations. ``names``: a tuple of columns. ``texts``: a mapping of names to texts. ``version``: a version or a time.
+#: ``versions``: a tuple of versions. ``text_list``: a list of texts. ``bytes`` and ``count`` are at least 1.
 Kind = Literal[
     "application",
     "assignments",
