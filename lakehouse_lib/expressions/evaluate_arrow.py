@@ -76,7 +76,7 @@ def _value(node: Node, data: pa.Table, count: int, kind: pa.DataType) -> pa.Chun
     """The value of a node for each row. Each branch of a CASE is evaluated only for its own rows, as in SQL.
 
     Args:
-        data: the columns that the node reads, maybe none.
+        data: the columns that the node reads; there may be none.
         count: the number of rows.
     """
     if not isinstance(node, Case):
