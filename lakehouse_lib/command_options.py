@@ -43,9 +43,9 @@ def argument_text(parameter: Parameter, value: Any) -> str:
 
 
 def value_of_text(parameter: Parameter, text: str) -> Any:
-    """The value of a parameter from a text that a template has made, as on a command line.
+    """The value of a parameter from the text of a rendered template, as on a command line.
 
-    ``True`` and ``False`` are flags. ``None`` and the empty text are the default value of a flag, a number or names.
+    A flag is ``True`` or ``False``. For a flag, a number or names, ``None`` and the empty text mean the default value.
     SQL, names of tables and other texts stay as they are.
 
     Raises:
