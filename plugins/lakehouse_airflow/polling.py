@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 
-#: Not the threads of the event loop, which other triggers need: a store that does not answer holds a thread.
+#: A store that does not answer holds a thread, so the event loop's threads, which other triggers need, are not used.
 _THREADS = 16
 #: After so many seconds the connection and the registry are read again.
 _KEPT_SECONDS = 60.0

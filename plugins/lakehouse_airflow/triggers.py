@@ -29,7 +29,7 @@ class TableTrigger(BaseTrigger):
 
     Args:
         table: a table's name in the registry, or its location.
-        condition: of ``lakehouse_lib.fleet.conditions.to_dict``.
+        condition: the condition, as ``lakehouse_lib.fleet.conditions.to_dict`` returns it.
         lakehouse_conn_id: the table's connection, which the trigger reads, so that it holds no secrets.
         poke_interval: seconds between two listings.
     """

@@ -26,7 +26,8 @@ class Handle:
     Attributes:
         name: the name of its objects.
         command: a digest of its command line; a try with another command line does not wait for it.
-        machine, process, started: its process (``machine``); it leads a process group.
+        machine, process, started: machine, id and start time of its process (``jobs.machine``), which leads a process
+            group.
     """
 
     name: str
@@ -48,11 +49,11 @@ class Handle:
         return self.machine == this_machine()
 
     def lives(self) -> bool:
-        """Whether the process of a job of this machine has not ended."""
+        """Whether the process of a job on this machine is running."""
         return start_time(self.process) == self.started
 
     def kill(self) -> None:
-        """Kill the process of a job of this machine."""
+        """Kill the process group of a job on this machine."""
         kill_group(self.process, self.started)
 
 

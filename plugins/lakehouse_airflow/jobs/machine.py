@@ -11,7 +11,7 @@ _START_TIME, _STATE = 19, 0  # fields of /proc/PID/stat after the name
 
 
 def this_machine() -> str:
-    """An id of this machine since it was booted, and of the container: processes of one id see each other."""
+    """An id of this machine's boot and of the container. Processes with the same id can see each other."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot}/{os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115 - not a path
 

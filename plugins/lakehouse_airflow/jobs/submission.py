@@ -39,9 +39,9 @@ except ModuleNotFoundError as error:
         "pip install --no-deps apache-airflow-providers-apache-spark"
     ) from error
 
-#: Seconds between two looks at the process of an earlier try's job.
+#: Seconds between two checks of the job of an earlier try.
 _POLL_SECONDS = 1.0
-#: A job is dead if its pulse has not changed for so long, or has not begun.
+#: A job counts as dead if its pulse has not changed, or has not begun, for this time.
 _SECONDS_WITHOUT_PULSE, _SECONDS_TO_BEGIN = 90.0, 600.0
 
 #: Properties of a local driver, so that no other machine can connect to the driver.

@@ -22,7 +22,7 @@ def require_reader(request: Request, user: GetUserDep) -> None:
     """If the route has the parameter ``table`` or ``subject``: the right to read the DAG of this table or subject.
 
     Raises:
-        HTTPException: 401: there is no login; 403: the user has not the right; 404: the registry has no such table or
+        HTTPException: 401: there is no login; 403: the user does not have it; 404: the registry has no such table or
             subject.
     """
     table, subject = (request.path_params.get(name) for name in ("table", "subject"))

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, func, select, tuple_
 
 from lakehouse_airflow.pages.views.commit import Task
 
-#: The state of a task that waits for a person. Airflow has it from 3.3 on.
+#: The state of a task that waits for a person. Airflow has it since 3.3.
 _AWAITS_INPUT = "awaiting_input"
 
 

@@ -27,7 +27,7 @@ _READERS = 16
 
 
 def newest_documents(registry: Registry) -> tuple[list[Documents], str | None]:
-    """The documents of the newest erasures, and why some or all of them are missing; None: none is."""
+    """The documents of the newest erasures, and why documents are missing; None: all were read."""
     try:
         ledger = open_ledger(registry)
         requests = ledger.newest_requests("plan", MOST)
@@ -43,7 +43,7 @@ def documents_of(registry: Registry, subject: str, request: str) -> Documents:
     """The documents of an erasure.
 
     Raises:
-        HTTPException: 404: the ledger has no such request of this subject, or it is no request id.
+        HTTPException: 404: the ledger has no such request of this subject, or the id is not valid.
         LedgerError: a document is edited or sealed with another key.
         AirflowFailException: this server has no connection with the ledger's key.
     """

@@ -1,4 +1,4 @@
-"""The health of tables that pages have shown a moment ago: of a million files it takes seconds."""
+"""A cache of the health of tables. To compute the health of a table with a million files takes seconds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.fleet.health import Health
     from lakehouse_lib.fleet.table_run import MaintainedTable
 
-#: Seconds for which the health of a version is shown again. Ages, and files that a vacuum deletes, change without a
-#: new version.
+#: Seconds for which an entry is valid. Ages, and the files that a vacuum would delete, change without a new version.
 VALID_SECONDS = 60.0
 _MOST_TABLES = 64
 
@@ -29,7 +28,7 @@ class HealthCache:
         """The health of the table's latest version, by its policy.
 
         Args:
-            table_id: the id in the table's metadata, by which a table that was created again differs.
+            table_id: the id in the table's metadata. It changes if the table is created again.
             version: the latest version.
         """
         key = (table.store.root, table_id, version, table.policy)

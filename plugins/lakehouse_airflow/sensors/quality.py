@@ -23,7 +23,7 @@ class LakehouseQualitySensor(LakehouseTableSensor):
 
     Args:
         table: a name in the registry; the table needs a source (templated).
-        allow_rejected_rows: accept a batch of which rows are in the quarantine (templated).
+        allow_rejected_rows: accept a batch with rows in the quarantine (templated).
 
     Raises:
         AirflowFailException: the table is not in the registry, or has no source.

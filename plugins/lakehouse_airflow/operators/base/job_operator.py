@@ -35,7 +35,7 @@ _ENGINES = ("auto", "arrow", "spark")
 #: Parameters of the operators that are not those of a job.
 _PARAMETERS = (
     Parameter("durable", "flag", "the job outlives its worker", default=True),
-    Parameter("spark_from_bytes", "bytes", "the bytes from which on Spark runs the job", default=2**30),
+    Parameter("spark_from_bytes", "bytes", "the number of bytes from which Spark runs the job", default=2**30),
 )
 
 

@@ -1,4 +1,4 @@
-"""The arguments of operators after Airflow has rendered their templates, which gives texts."""
+"""Conversion of an operator's rendered arguments, which are text, to values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def read_rendered(operator: BaseOperator, parameters: Sequence[Parameter]) -> No
     """Replace the texts of an operator's attributes by the values that they mean, such as ``"24"`` by 24.
 
     Args:
-        parameters: those of the operator whose names are attributes are read.
+        parameters: the operator's parameters. A parameter that is not an attribute is skipped.
 
     Raises:
         InvalidArgumentError: a text is not a value of its parameter.

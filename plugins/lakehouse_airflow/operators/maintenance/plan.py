@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _PARAMETERS = (
-    Parameter("spark_from_bytes", "bytes", "the bytes from which on Spark maintains a table", default=2**30),
+    Parameter("spark_from_bytes", "bytes", "the number of bytes from which Spark maintains a table", default=2**30),
     Parameter("workers", "count", "the most tasks in workers", default=32),
     Parameter("spark_jobs", "count", "the most Spark applications", default=2),
 )

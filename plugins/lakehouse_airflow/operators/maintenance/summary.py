@@ -22,7 +22,7 @@ class LakehouseSummaryOperator(BaseOperator):
     """Returns and logs the predicted and the measured effects of a maintenance run, by table and verb.
 
     If the registry has ``records``, the health of the maintained tables is appended to the history of health, so that
-    their score is that after the run.
+    their newest score is the one after the run.
 
     Args:
         maintained_by: task id of the mapped LakehouseMaintainOperator.
@@ -58,13 +58,13 @@ class LakehouseSummaryOperator(BaseOperator):
         return summary
 
     def _record_health(self, names: Iterable[str]) -> None:
-        """Append the health of these tables. Names are from XCom, which users may edit: others are left out."""
+        """Append the health of those names that are in the registry. Names are from XCom, which users may edit."""
         from lakehouse_lib.fleet.health.fleet_health import record_health
 
         hook = LakehouseHook(self.lakehouse_conn_id)
         try:
             registry = load_registry()
-        except RegistryError as error:  # the run has ended, whatever becomes of its record
+        except RegistryError as error:  # the run has ended, and a missing record does not fail it
             self.log.warning("the health after the run is not recorded: %s", error)
             return
         history = health_record_of(registry, hook)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Documents:
-    """What the ledger has about an erasure; None: not yet."""
+    """The documents of an erasure in the ledger; None: not written yet."""
 
     plan: Document
     decision: Document | None = None
@@ -113,8 +113,8 @@ def erasure_rows(
     """The erasures, newest first.
 
     Args:
-        documents: of requests. Those of other subjects than the ones in ``subject_of`` are left out.
-        runs: those of the requests, and those that may have made none.
+        documents: the documents of requests. Subjects that are not in ``subject_of`` are left out.
+        runs: the runs of these requests, and runs that may have made no request yet.
         subject_of: the subject of each erasure DAG.
     """
     run_of = {(run.dag_id, run.run_id): run for run in runs}
