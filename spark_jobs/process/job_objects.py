@@ -1,4 +1,4 @@
-"""The objects by which a job and the tasks that wait for it know of each other, whichever machines they run on.
+"""The objects through which a job and the tasks that wait for it communicate, on any machines.
 
 They are in one folder of a store. ``NAME`` is unique for each submission of a job:
 
@@ -83,7 +83,7 @@ class JobObjects:
         return dict(line)
 
     def pulse(self) -> bytes | None:
-        """A value that changes while the job runs; None: the job has not begun."""
+        """A value that changes while the job runs; None: the job has not begun, or has ended."""
         try:
             return self.store.read(self._pulse)
         except ObjectNotFoundError:

@@ -8,7 +8,7 @@ The setting survives ``exec``, but not ``fork``. spark-submit becomes a JVM by `
 The JVM starts the driver's Python, which makes its own setting and dies with the JVM.
 
 With a GATE, the number of a pipe's descriptor, the program waits for a byte in the pipe and then outlives its parent.
-If the parent dies before, the program is not executed. ``-`` is no gate.
+If the parent dies before, the program is not executed. ``-`` means that there is no gate.
 """
 
 from __future__ import annotations
