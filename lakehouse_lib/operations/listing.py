@@ -132,7 +132,7 @@ def object_batches(
     Args:
         table: the table's location, for errors.
         links: symbolic links are left out, and added to this dictionary.
-        rows: the most rows of a batch.
+        rows: the largest number of rows of a batch.
 
     Raises:
         StoreError: a name is not UTF-8; a log cannot refer to it.

@@ -37,8 +37,8 @@ def truncate_history(snapshot: Snapshot, name: str, properties: CommitProperties
         snapshot: the latest version, which does not need the feature.
 
     Raises:
-        RetentionError: a version inside the retention, or a pinned one, needs the feature. The text says from when on
-            the feature can be dropped.
+        RetentionError: a version inside the retention, or a pinned one, needs the feature. The text has the time
+            after which the feature can be dropped.
     """
     needing = newest_needing(snapshot, name)
     if needing is None:

@@ -91,8 +91,8 @@ def commit_groups(
         After each commit the versions, and the part of the groups that was committed.
 
     Raises:
-        DeltaError: as ``commit_rewrite``; a commit of which other writers removed a file of each part is left out, if
-            another one is committed.
+        DeltaError: as ``commit_rewrite``. A commit whose parts have each lost a file to another writer is left out, and
+            raises nothing if another commit succeeds.
     """
     lost: CommitFailedError | None = None
     has_committed = False

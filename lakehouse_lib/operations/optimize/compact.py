@@ -86,7 +86,7 @@ def plan_compact(
     """Plan the compaction of a version. Reads no data.
 
     Args:
-        max_bytes: the most bytes to read (``limit.parts_within``); None: no limit.
+        max_bytes: a limit for the bytes to read (``limit.parts_within``); None: no limit.
 
     Raises:
         InvalidArgumentError: the predicate refers to a column that is not a partition column.
@@ -196,7 +196,7 @@ def compact(
         target_size: bytes; default ``delta.targetFileSize``, else 100 MiB (delta-rs' default; delta-spark's is 1 GiB,
             which one task must read and write alone).
         predicate: on partition columns.
-        max_bytes: the most bytes to read; the smallest files are merged first, and the others stay. None: no limit.
+        max_bytes: a limit for the bytes to read. The smallest files are merged, and the others stay. None: no limit.
         min_commit_interval: seconds. Finished bins are committed whenever so many seconds have passed since the last
             commit, and at the end, so that a killed run keeps them. 0: after each group of bins, which has about
             512 MiB for each thread. None: one commit at the end.
@@ -245,7 +245,7 @@ def rewrite_bins(
     writer_properties: WriterProperties | None = None,
     on_progress: OnProgress | None = None,
 ) -> ChangeResult:
-    """Write each bin of a plan into one file, and commit the bins of which no file was removed meanwhile.
+    """Write each bin of a plan into one file, and commit the bins that lost no file to another writer.
 
     A plan without bins commits nothing.
 

@@ -17,7 +17,7 @@ def parts_within(counts: Rows, sizes: Rows, max_bytes: int | None) -> Rows:
     Args:
         counts: the number of files of each part.
         sizes: the bytes of each part.
-        max_bytes: the most bytes of all chosen parts together; None: no limit.
+        max_bytes: a limit for the bytes of all chosen parts together; None: no limit.
     """
     if max_bytes is None:
         return np.arange(len(sizes))

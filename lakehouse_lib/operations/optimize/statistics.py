@@ -115,7 +115,7 @@ def compute_statistics(
 ) -> ChangeResult:
     """Add statistics that are missing in the log, in one commit. No row changes, and no file is rewritten.
 
-    Footers are read first. Columns of which a footer has no null count or lacks a bound are read, such as INT96
+    Footers are read first. Columns without a null count or a bound in a footer are read, such as INT96
     timestamps and, except in files of Spark, floating-point numbers. Statistics in the log stay as they are. If a file
     has a deletion vector, its new bounds are not tight (``tightBounds`` false), because they cover deleted rows, too.
 
@@ -125,7 +125,7 @@ def compute_statistics(
         predicate: on partition columns; None: the whole table.
 
     Returns:
-        Metrics: numUpdatedFiles, numFootersRead, numDataFilesRead (files of which columns were read),
+        Metrics: numUpdatedFiles, numFootersRead, numDataFilesRead (files with columns that were read),
         totalConsideredFiles, executionTimeMs. If no statistics are added, nothing is committed.
 
     Raises:
@@ -178,7 +178,7 @@ def read_statistics(task: StatisticsTask) -> pa.Table:
 
 
 def _lacking(stats: str, task: StatisticsTask) -> list[ColumnPath]:
-    """The columns, by physical names, of which the statistics of a file lack the null count or a bound."""
+    """The columns, by physical names, without a null count or a bound in the statistics of a file."""
     body = parse_json(stats)
     lacking = []
     for path, kind in leaves(task.layout.physical.schema):

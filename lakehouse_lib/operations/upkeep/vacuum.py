@@ -83,7 +83,7 @@ def vacuum(
         commit_properties: the properties of both commits.
         on_deleted: called with the deleted files (OBJECT_SCHEMA), at most 100,000 at a time, after their deletion. If
             it raises an error, the vacuum stops.
-        files_per_second: the most files that are deleted in a second; None: no limit.
+        files_per_second: the largest number of files deleted per second; None: no limit.
         inventory: a list of the stored objects, in place of a listing of the table: the ``manifest.json`` of a bucket's
             inventory, Parquet files or CSV files with a header, or an Arrow reader. Columns: ``key`` (in the bucket) or
             ``path`` (a location, or relative to the table), ``size`` and ``last_modified_date``.

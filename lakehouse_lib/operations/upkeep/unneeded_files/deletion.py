@@ -38,7 +38,7 @@ class Deletion:
         cutoff: the end of the retention, in ms since the epoch.
         checks_clock: whether ``moment`` is this machine's clock, which must not be ahead of the store's.
         parameters: of VACUUM START.
-        files_per_second: the most files that are deleted in a second; None: no limit.
+        files_per_second: the largest number of files deleted per second; None: no limit.
         counter: counts each deletion; None: nothing is counted.
         latest: the version of VACUUM START or later; None: nothing was deleted yet.
         recorded: the files that pins and clones needed before the last deletion; None: nothing was deleted yet.
@@ -185,8 +185,8 @@ def delete_files(
     """Delete stored objects (OBJECT_SCHEMA).
 
     Args:
-        files_per_second: the most files that are deleted in a second; None: no limit.
-        counter: is told of the files that are deleted.
+        files_per_second: the largest number of files deleted per second; None: no limit.
+        counter: counts the deleted files.
     """
     if files_per_second is None:
         store.delete_many(objects["path"].to_pylist())

@@ -1,4 +1,4 @@
-"""A listing of a table, of which only the files that vacuum may delete are kept.
+"""A listing of a table, without the files that vacuum may not delete.
 
 The memory contains at most the paths that the table needs, 262,144 listed objects (or 16,384 for each of 16 threads),
 and 8 MiB of unneeded files of each of 17 folders. More unneeded files are in temporary files on the local disk.
