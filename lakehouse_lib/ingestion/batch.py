@@ -151,7 +151,7 @@ class Batch:
         return Schema.from_arrow(quarantine_schema(self.schema.to_arrow()))
 
     def _end_early(self, written: BatchFiles, *, redo: bool) -> BatchResult | None:
-        """The result of a batch of which nothing can be loaded, after it is given up; else None."""
+        """Give the batch up if a file has changed or all are rejected, and return its result; else None."""
         changed = written.changed
         if changed and redo:
             raise self._files_changed_error(changed)

@@ -230,8 +230,8 @@ def cut(files: pa.Table, files_per_batch: int, bytes_per_batch: int | None = Non
 
     Args:
         files: as ``landing.LISTING``.
-        files_per_batch: the most files of a batch; more than ``MOST_FILES`` means that number.
-        bytes_per_batch: the most bytes of a batch that has several files; None: any number.
+        files_per_batch: the largest number of files of a batch; larger values count as ``MOST_FILES``.
+        bytes_per_batch: the largest size of a batch with several files; None: no limit.
     """
     ends = np.cumsum(numbers_of(files["size"], np.int64))
     start = 0

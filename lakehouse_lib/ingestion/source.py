@@ -37,8 +37,8 @@ class Source:
         settle_seconds: a file modified less than this many seconds ago may still be growing.
         target_file_size: bytes; None: ``delta.targetFileSize`` of the table, else 100 MiB.
         pattern: of the names of its files (``landing.NamePattern``); None: all files of the folder, without subfolders.
-        files_per_batch, bytes_per_batch: the most files of a batch, and the most bytes of one with several files; None:
-            any number of bytes.
+        files_per_batch: the largest number of files of a batch.
+        bytes_per_batch: the largest number of bytes of a batch with several files; None: no limit.
         order: ``any`` or ``by_name``. By name, a listing begins after the files that are settled.
         storage_options: options by location, which may hold secrets; ``repr`` leaves them out.
     """

@@ -91,7 +91,7 @@ class OneOf:
     """Whether a value is in a set.
 
     Attributes:
-        values: an array of the column's type, without nulls; maybe empty.
+        values: an array of the column's type, without nulls; it may be empty.
     """
 
     column: str

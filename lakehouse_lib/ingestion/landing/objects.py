@@ -23,7 +23,7 @@ from lakehouse_lib.ingestion.sources.name_pattern import NamePattern
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 _ROWS = 1 << 14
-# Bytes of a request: of a read that goes on where the last one ended, and of any other.
+# Bytes of a request: of a read that continues where the last one ended, and of any other.
 _AHEAD = 8 << 20
 _APART = 64 << 10
 
