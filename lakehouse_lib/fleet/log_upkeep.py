@@ -49,9 +49,9 @@ def replayed_commits(snapshot: Snapshot, commits: Sequence[Commit]) -> list[Comm
 
 
 def checkpoint_lag(replayed: Sequence[Commit], interval: int) -> float:
-    """Whether a checkpoint is due: from 1.0 on. At 2.0, there are twice as many commits or bytes since the last one.
+    """The commits or bytes since the last checkpoint, as a multiple of the limit. At 1.0 or more a checkpoint is due.
 
-    A checkpoint is due after as many commits as ``delta.checkpointInterval`` (``interval``), or if they have 64 MiB.
+    The limit is ``delta.checkpointInterval`` commits (``interval``), or commits of 64 MiB.
     """
     return max(len(replayed) / interval, sum(commit.size for commit in replayed) / LARGE_LOG)
 

@@ -101,7 +101,7 @@ def shares(orders: Sequence[WorkOrder], most: int) -> list[list[WorkOrder]]:
     """The orders for each of several processes, so that each process has about the same bytes.
 
     Args:
-        most: the most processes, at least 1.
+        most: the largest number of processes, at least 1.
     """
     by_process: list[list[WorkOrder]] = [[] for _ in range(min(most, len(orders)))]
     loads = [(0, 0, number) for number in range(len(by_process))]

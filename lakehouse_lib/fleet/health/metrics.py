@@ -52,14 +52,14 @@ class Health:
         largest_partition_share: of the table's bytes in the largest partition.
         deleted_rows: rows that deletion vectors hide, and ``deleted_row_share``: their share of all rows in the files;
             None if a file has no statistics.
-        files_with_many_deleted_rows: files of which a deletion vector hides more than 5% of the rows.
+        files_with_many_deleted_rows: files in which a deletion vector hides more than 5% of the rows.
         tombstones, tombstone_bytes: removed files that the log still lists.
         reclaimable_files, reclaimable_bytes: removed files past the retention, which no vacuum has deleted yet
             (``log_upkeep.reclaimable_files``). ``is_reclaimable_partial``: older commits were not read.
         checkpoint_version: the checkpoint from which the version is built. ``commits_since_checkpoint``,
             ``replayed_bytes`` and ``checkpoint_age`` are relative to it.
         replayed_bytes: the size of the commits since the checkpoint, which a reader replays.
-        checkpoint_lag: from 1.0 on a checkpoint is due (``log_upkeep.checkpoint_lag``).
+        checkpoint_lag: a checkpoint is due at 1.0 or more (``log_upkeep.checkpoint_lag``).
         versions, log_bytes, oldest_version: the number and size of the commits in the log, and the oldest of them.
         columns, partition_columns: the number of columns, and the names of the partition columns.
         clustering: by column of ``clustered_by``, the mean number of files that may hold the same value.

@@ -22,7 +22,7 @@ class Policy:
         payback_queries: a step is planned if ``payback_queries * priority`` queries save what it costs, or if it is
             overdue.
         full_vacuum: vacuum lists the table, and deletes files without a log entry, too.
-        files_per_second: the most files that vacuum deletes in a second; None: no limit.
+        files_per_second: the largest number of files that vacuum deletes per second; None: no limit.
     """
 
     verbs: tuple[Verb, ...] = VERBS

@@ -151,7 +151,7 @@ def _validate(
 
     Args:
         without: tables that are left out.
-        only_locations: tables of which only the locations are read.
+        only_locations: names of tables; only their locations are read.
     """
     parsed = document.parse(text)
     if without or only_locations:

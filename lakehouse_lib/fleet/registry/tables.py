@@ -49,7 +49,7 @@ class Source(Strict):
     )
     files_per_batch: int = Field(default=1, ge=1, le=10_000)
     bytes_per_batch: Bytes | None = Field(
-        default=None, description="the most bytes of the files of a batch, or a text such as 10gb; None: any number"
+        default=None, description="the largest size of a batch with several files, such as 10gb; None: no limit"
     )
     order: Literal["any", "by_name"] = Field(
         default="any", description="by_name: a new file has a name after those of all earlier files"
@@ -85,7 +85,7 @@ class VacuumPolicy(Strict):
     enforce_retention: bool = Field(default=True, description="False permits less than the table's own retention")
     full: bool = Field(default=True, description="False: do not list the table; files without a log entry stay")
     files_per_second: float | None = Field(
-        default=None, gt=0, description="the most files that are deleted in a second; None: no limit"
+        default=None, gt=0, description="the largest number of files deleted per second; None: no limit"
     )
 
 
