@@ -1,4 +1,4 @@
-"""Statistics of columns from the rows of a data file, for columns of which its footer has no statistics."""
+"""Statistics of columns from the rows of a data file, for columns without statistics in its footer."""
 
 from __future__ import annotations
 
