@@ -282,7 +282,7 @@ def _is_endpoint(parts: SplitResult) -> bool:
 
 
 def location(uri: str, table: str | None = None) -> tuple[str, str]:
-    """The bucket and the prefix (maybe empty, without slashes at its ends) of ``s3://bucket/prefix`` or ``s3a://``.
+    """The bucket and the prefix (possibly empty, without slashes at its ends) of ``s3://bucket/prefix`` or ``s3a://``.
 
     Percent-encoding is decoded, once.
 
