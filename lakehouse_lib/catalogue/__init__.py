@@ -284,7 +284,7 @@ VACUUM = TableOperation(
             "a list of the stored objects in place of a listing of the table, such as the inventory of a bucket; "
             "repeat it for several files",
         ),
-        Parameter("files_per_second", "count", "the most files that are deleted in a second; default: no limit"),
+        Parameter("files_per_second", "count", "the largest number of files deleted per second; default: no limit"),
         Parameter("keep_versions", "versions", "keep all files of these versions", default=()),
     ),
     "operations.upkeep.vacuum:vacuum",
