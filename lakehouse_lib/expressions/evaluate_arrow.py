@@ -124,7 +124,7 @@ def _project(
 
 
 def check_renderable(value: Value) -> None:
-    """Refuse a value of which only Spark can evaluate a part.
+    """Refuse a value with a part that only Spark can evaluate.
 
     Raises:
         InvalidPredicateError: names the part.
