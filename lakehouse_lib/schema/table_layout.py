@@ -84,7 +84,7 @@ class TableLayout:
 
     @property
     def copied_partition_columns(self) -> Schema:
-        """The partition columns of which new files have copies."""
+        """The partition columns that new files contain."""
         return self.columns(self.partition_columns if self.copies_partition_columns else ())
 
     @property
