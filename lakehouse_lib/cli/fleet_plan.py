@@ -30,7 +30,7 @@ _PARAMETERS = (
         "names",
         "the columns to Z-order by; default: the table's clustering columns; without these, small files are merged",
     ),
-    Parameter("budget_bytes", "bytes", "the most bytes that the run reads and writes, such as 50gb"),
+    Parameter("budget_bytes", "bytes", "the largest number of bytes that the run reads and writes, such as 50gb"),
     Parameter("budget_seconds", "seconds", "the longest predicted duration of the run"),
     RECORDS,
 )
