@@ -109,7 +109,7 @@ class Counter:
             self._tell()
 
     def finish(self) -> None:
-        """All items are done, also those of which nothing was heard."""
+        """All items are done, also those that were not reported."""
         with self._lock:
             if self._total is None:
                 self._total, self._bytes_total = self._done, self._bytes_done
@@ -130,7 +130,7 @@ class Counter:
         )
         try:
             self._on_progress(progress)
-        except Exception:  # the verb goes on without it
+        except Exception:  # the verb continues without it
             logger.warning("the observer of the progress has failed, and is not called again", exc_info=True)
             self._on_progress = None
 
