@@ -223,7 +223,7 @@ class JobSubmission(SparkSubmitHook):
             earlier.kill()  # a JVM may hang after the end of its driver
         if self._outcome is None:
             self.log.info("the job %s has died; it is submitted again", earlier.name)
-            objects.stop()  # if it is only out of reach, it ends at its next pulse
+            objects.stop()  # if it is only unreachable, it ends at its next pulse
         self._earlier = None
         return self._outcome is not None
 
@@ -235,7 +235,7 @@ class JobSubmission(SparkSubmitHook):
     def on_kill(self) -> None:
         """Kill spark-submit and the driver's Python, so that nothing commits after the task has ended.
 
-        Airflow calls this from a signal handler, and the task's code goes on afterwards; a job that has not started
+        Airflow calls this from a signal handler, and the task's code continues afterwards; a job that has not started
         must not start then.
         """
         self._is_killed = True

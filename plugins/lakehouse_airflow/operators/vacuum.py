@@ -25,7 +25,7 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
         dry_run: only count the files.
         full: False: do not list the table, so that files without a log entry stay; default: the registry's, else True.
         inventory: files with a list of the stored objects, in place of a listing of the table (templated).
-        files_per_second: the most files that are deleted in a second; default: the registry's, else no limit.
+        files_per_second: the largest number of files deleted per second; default: the registry's, else no limit.
         keep_versions: keep all files of these versions.
     """
 

@@ -49,7 +49,7 @@ class SubmitOperator(BaseOperator):
         spark_conn_id: Spark connection with deploy mode ``client``.
         spark_conf: Spark properties of this job.
         driver_memory: such as ``2g``.
-        durable: if the worker dies, the job goes on, and the next try waits for it. False: it dies with its worker.
+        durable: if the worker dies, the job continues, and the next try waits for it. False: it dies with its worker.
 
     Raises:
         AirflowFailException: an error that a retry cannot help; the text is the library's.

@@ -58,7 +58,7 @@ class LakehouseEraseOperator(SubmitOperator):
     ui_color = "#fce8e6"
 
     def __init__(self, *, subject: str, located_by: str, approved_by: str, **kwargs: Any) -> None:
-        # Each try checks the tables before it deletes, so no delete of an earlier try may go on.
+        # Each try checks the tables before it deletes, so no delete of an earlier try may still run.
         super().__init__(**{**kwargs, "durable": False})
         self.erasure = ErasureTasks(subject, located_by, approved_by)
         self._deletes: list[dict[str, str]] = []

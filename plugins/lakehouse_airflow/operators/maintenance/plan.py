@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _PARAMETERS = (
     Parameter("spark_from_bytes", "bytes", "the number of bytes from which Spark maintains a table", default=2**30),
-    Parameter("workers", "count", "the most tasks in workers", default=32),
-    Parameter("spark_jobs", "count", "the most Spark applications", default=2),
+    Parameter("workers", "count", "the largest number of tasks in workers", default=32),
+    Parameter("spark_jobs", "count", "the largest number of Spark applications", default=2),
 )
 
 
@@ -38,10 +38,11 @@ class LakehousePlanOperator(BaseOperator):
         tables: the tables of the DAG; None: all tables of the registry, quarantines included.
         only: names of tables, quarantines included; empty: all tables of the DAG that exist.
         plan_only: show the plan and run nothing.
-        spark_from_bytes: a table is maintained by Spark if a run reads and writes at least so many of its bytes,
+        spark_from_bytes: a table is maintained by Spark if a run reads and writes at least this number of its bytes,
             otherwise in Airflow's worker. A table's ``engine`` in the registry overrides this.
-        workers: the most tasks that maintain tables in Airflow's workers. If there are more tables, a task has several.
-        spark_jobs: the most Spark applications. Each maintains several tables, because its start takes seconds.
+        workers: the largest number of tasks in Airflow's workers. If there are more tables, a task maintains several.
+        spark_jobs: the largest number of Spark applications. Each maintains several tables, because its start takes
+            seconds.
 
     Returns:
         The tasks of the run: ``[{"engine": "arrow" or "spark", "orders": [...]}]``. A table that cannot be planned has
