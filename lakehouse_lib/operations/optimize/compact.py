@@ -197,7 +197,7 @@ def compact(
             which one task must read and write alone).
         predicate: on partition columns.
         max_bytes: a limit for the bytes to read. The smallest files are merged, and the others stay. None: no limit.
-        min_commit_interval: seconds. Finished bins are committed whenever so many seconds have passed since the last
+        min_commit_interval: seconds. Finished bins are committed when this time has passed since the last
             commit, and at the end, so that a killed run keeps them. 0: after each group of bins, which has about
             512 MiB for each thread. None: one commit at the end.
         on_progress: called when a task has merged the files of a bin.

@@ -1,6 +1,6 @@
 """Compute statistics that are missing in the log, from the data files (COMPUTE STATS in the log).
 
-The footer of a file has most statistics. Only columns of which it has none are read.
+The footer of a file has most statistics. Only columns without statistics in the footer are read.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def plan_statistics(snapshot: Snapshot, predicate: Predicate | None = None) -> p
     """The files (FILE_SCHEMA) with missing statistics; reads no data file.
 
     A file has missing statistics if the log does not have its row count, or the null count or both bounds of a column
-    that should have statistics by the table's properties. A floating-point column, of which a file may have no bounds,
-    needs a null count only.
+    that should have statistics by the table's properties. A floating-point column needs a null
+    count only, because its footer may lack bounds.
 
     Raises:
         InvalidArgumentError: the predicate refers to a column that is not a partition column.

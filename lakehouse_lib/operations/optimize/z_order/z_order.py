@@ -85,7 +85,7 @@ def z_order(
         full: rewrite Z-ordered files too, so that all files of a partition belong to one run.
         max_bytes: a limit for the bytes to read. Partitions with the smallest files are rewritten first, and the others
             stay. None: no limit.
-        min_commit_interval: seconds. Finished partitions are committed whenever so many seconds have passed since the
+        min_commit_interval: seconds. Finished partitions are committed when this time has passed since the
             last commit, and at the end, so that a killed run keeps them; see ``compact``. None: one commit at the end.
         on_progress: called when a task has read old files, and when one has written a new file.
 
