@@ -25,12 +25,12 @@ from lakehouse_lib.ingestion.sources.compression import codec_of
 from lakehouse_lib.ingestion.state.folds import Fold
 from lakehouse_lib.ingestion.state.settled_files import SETTLED
 
-#: The most files in a batch, so that its intent stays small.
+#: The largest number of files in a batch, so that its intent stays small.
 MOST_FILES = 10_000
 
-#: The most bytes of source files in a task, if a task has several files.
+#: The largest number of bytes of source files in a task with several files.
 _TASK_BYTES = 1 << 30
-#: The bytes of text in a byte of a compressed file, about.
+#: About how many bytes of text a byte of a compressed file has.
 _UNPACKED = 4
 
 
@@ -218,7 +218,7 @@ def _by_name(settled: pa.Table, value: str, mask: Any) -> dict[str, Any]:
 
 
 def without_growing(first: FileStates, second: FileStates) -> FileStates:
-    """The second of two looks; new files that are not new in the first one, or had another size, wait."""
+    """The second of two listings. A new file waits if it is not new in the first listing, or has another size there."""
     places = pc.index_in(second.new["name"], first.new["name"].combine_chunks())
     is_settled = is_true(pc.equal(second.new["size"], first.new["size"].take(places)))
     growing = second.new.filter(pc.invert(is_settled))["name"].to_pylist()

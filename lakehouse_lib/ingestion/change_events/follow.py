@@ -23,7 +23,7 @@ from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
-#: So many bytes of data files are applied in one commit: events and the rows with their keys are in memory.
+#: The limit of bytes of data files for a commit, because events and the rows with their keys are in memory.
 _BATCH_BYTES = 128 << 20
 
 

@@ -46,7 +46,7 @@ def compare(column: Column, operator: str, value: Any) -> Condition:
 
 
 def between(column: Column, low: Any, high: Any, *, strict_low: bool = False, strict_high: bool = False) -> Condition:
-    """Whether a column is between two literals of one kind; None: there is no such end."""
+    """Whether a column is between two literals of one kind; None: no limit at this end."""
     kind = column.kind
     if is_whole(kind):
         first = None if low is None else cut(low, kind)[1 if strict_low else 0]

@@ -42,7 +42,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class HasValue:
-    """Whether a column is not null; with ``inverted``, whether it is."""
+    """Whether a column is not null; with ``inverted``, whether it is null."""
 
     column: str
     inverted: bool = False

@@ -29,7 +29,7 @@ class Limits:
     """The range of observed values that keep a rule.
 
     Attributes:
-        low, high: int, float or date; None: there is no such end.
+        low, high: int, float or date; None: no limit at this end.
     """
 
     low: Any

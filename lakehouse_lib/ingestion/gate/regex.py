@@ -1,6 +1,6 @@
 """Translate regular expressions of Java to RE2.
 
-RE2 takes linear time for every pattern. A pattern is written anew, token by token. Tokens that RE2 lacks, or
+RE2 takes linear time for every pattern. A pattern is rewritten token by token. Tokens that RE2 lacks, or
 that mean something else there, are refused: look-around, back-references, possessive quantifiers, word boundaries,
 inline flags except ``(?i)`` at the start, named groups, classes of Unicode, and ``$`` inside a group.
 """

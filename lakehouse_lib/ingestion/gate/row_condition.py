@@ -29,7 +29,7 @@ _SQL_PARSERS = (None, "spark", "pandas")
 _MOST_CONDITIONS = 100
 #: In SQL, a number with an exponent or a suffix, or with more than 18 digits before or after the point.
 _LONG_NUMBER = re.compile(r"\d\.?[a-z]|\d{19}", re.ASCII | re.IGNORECASE)
-#: The most digits of a decimal column in SQL. Spark's type for it and for a literal of ``_LONG_NUMBER`` holds both.
+#: The maximum digits of a decimal column in SQL. Spark's type for it and for a literal of ``_LONG_NUMBER`` holds both.
 _MOST_DIGITS = 15
 
 

@@ -30,12 +30,12 @@ from lakehouse_lib.ingestion.gate.table_rule import Measure
 
 _CONDITION = ("row_condition", "condition_parser")
 _BOUNDS = ("min_value", "max_value", "strict_min", "strict_max")
-#: The most distinct values that are counted; more would take too much memory.
+#: The largest number of distinct values that are counted; more would take too much memory.
 MOST_DISTINCT = 10_000
 #: With more digits, Spark's sum of decimals may overflow.
 _MOST_DIGITS_OF_SUMS = 28
 
-#: By Spark's class of a type, the Arrow types whose values it has. Spark's names are those of ``pyspark.sql.types``.
+#: The Arrow types of each of Spark's classes of types. Spark's names are those of ``pyspark.sql.types``.
 _SPARK_TYPES: dict[str, Callable[[pa.DataType], bool]] = {
     "ByteType": pa.types.is_int8,
     "ShortType": pa.types.is_int16,

@@ -49,7 +49,7 @@ class TableRule:
         return self.measured.measure(batch if self.counted is None else batch.filter(is_true(self.counted.mask(batch))))
 
     def merge(self, states: Iterable[Any]) -> Any:
-        """The state of the rows of all states, of none as well."""
+        """The state of the rows of all states; without states, that of no rows."""
         total = self.measured.empty()
         for state in states:
             total = self.measured.merge(total, state)

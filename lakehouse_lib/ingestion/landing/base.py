@@ -92,7 +92,7 @@ class Landing(Protocol):
     def files(self, after: str = "") -> Iterator[pa.Table]:
         """The files with names after ``after``, as tables of ``LISTING``, sorted by name (by the bytes of UTF-8).
 
-        The listing continues while the tables are consumed, and no table has more than some ten thousand rows.
+        The listing continues while the tables are consumed, and a table has about ten thousand rows at most.
         """
 
     def find(self, name: str) -> SourceFile | None:

@@ -1,7 +1,7 @@
 """Parse a block of JSON lines by pyarrow, if it then has the rows that the exact parser (``json``) would give.
 
-pyarrow takes a value in one form only, a number or a JSON string. It has no lines and no texts of values, and takes
-several objects in a line. So a block with any doubt is left to the exact parser.
+pyarrow reads a column either from numbers or from JSON strings. It returns neither line numbers nor the texts of
+values, and accepts several objects in a line. So a block for which the rows could differ is left to the exact parser.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from lakehouse_lib.arrow.values import literal, whole
 from lakehouse_lib.ingestion.sources.casts import from_text
 
 _MOST_DIGITS = 38
-#: What a number has that may be too small for a double.
+#: Matches a text with a number that may be too small for a double.
 _TINY = re.compile(rb"[0-9.][eE]-[0-9]|0{40}")
 
 
 def typed_columns(data: bytes, schema: pa.Schema) -> list[Any] | None:
-    """The columns of a block of whole lines in the schema's types, a row for each line; None: there is a doubt.
+    """The columns of a block of whole lines in the schema's types, a row for each line; None: the rows could differ.
 
     Args:
         data: lines of UTF-8.

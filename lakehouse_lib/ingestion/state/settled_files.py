@@ -124,7 +124,7 @@ def segment_bytes(rows: pa.Table) -> bytes:
 
 
 def newest(tables: Iterable[pa.Table]) -> pa.Table:
-    """The rows of tables of ``SETTLED`` sorted by name, and of each name only the row of the newest batch."""
+    """The rows of tables of ``SETTLED`` sorted by name, with only the row of the newest batch for each name."""
     rows = pa.concat_tables([NONE_SETTLED, *tables])
     rows = rows.take(pc.sort_indices(rows, [("name", "ascending"), ("batch", "ascending")])).combine_chunks()
     if rows.num_rows < 2:

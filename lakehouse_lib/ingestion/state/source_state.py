@@ -16,7 +16,7 @@ from lakehouse_lib.ingestion.source import BY_NAME, Source
 from lakehouse_lib.ingestion.state.folds import Watermark
 from lakehouse_lib.ingestion.state.settled_files import SettledFiles
 
-# Batches are folded when so many are settled since the last fold, or when they have so many files.
+# Batches are folded when this number of them is settled since the last fold, or when they have this number of files.
 _MOST_BATCHES = 64
 _MOST_FILES = 20_000
 
