@@ -34,7 +34,7 @@ class FleetPlan:
         run: the id of the maintenance run.
         planned_at: ms since the epoch.
         plan: the steps to run, and those that wait.
-        errors: by table, the error because of which it has no steps.
+        errors: table -> the error that prevented its plan.
     """
 
     run: str

@@ -41,7 +41,7 @@ class Health:
         clustered_by: the columns that ``clustering``, ``skipping``, ``unclustered_files``, ``unmerged_runs`` are about.
         p05_file_size, p95_file_size: the 5th and the 95th percentile.
         size_histogram: the number of files by size.
-        compactable_files: files that compaction would rewrite: small files that can be joined, and files of which a
+        compactable_files: files that compaction would rewrite: small files that can be joined, and files in which a
             deletion vector hides more than 5% of the rows.
         joinable_files: the files of ``compactable_files`` that would be joined with others.
         unclustered_files: files that z_order by ``clustered_by`` would rewrite; 0 without columns.

@@ -30,7 +30,7 @@ class Problem:
     message: str
     line: int | None = None
     column: int | None = None
-    table: str | None = field(default=None, repr=False)  # in the place of a name may be a location with a secret
+    table: str | None = field(default=None, repr=False)  # a location with a secret may be in the place of a name
 
     def __str__(self) -> str:
         text = f"{self.key}: {self.message}" if self.key else self.message
