@@ -1,4 +1,4 @@
-"""Which tasks of a Spark job have ended: workers add their numbers to an accumulator, and Spark tells the driver."""
+"""Which tasks of a Spark job have ended: workers add their numbers to an accumulator that Spark sends to the driver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Batches: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatc
 
 
 class _Numbers(AccumulatorParam):  # type: ignore[misc]  # pyspark is untyped
-    """Collects numbers in a worker, and tells them to ``on_task`` in the driver."""
+    """Collects numbers in a worker, and passes them to ``on_task`` in the driver."""
 
     def __init__(self, on_task: OnTask | None = None) -> None:
         self.on_task = on_task
@@ -37,11 +37,11 @@ class _Numbers(AccumulatorParam):  # type: ignore[misc]  # pyspark is untyped
 
 @contextmanager
 def observed(spark: Any, function: Batches, on_task: OnTask | None) -> Iterator[Batches]:
-    """The function, which also tells ``on_task`` the numbers of tasks that have ended, until the block ends.
+    """The function, which until the block ends also passes the numbers of ended tasks to ``on_task``.
 
     Args:
-        function: of the first column of its rows, all values that a partition has are numbers of tasks that it runs.
-        on_task: None: the function stays as it is; so it does on Spark Connect, which has no accumulators.
+        function: it runs tasks, and the first column of its rows has their numbers.
+        on_task: None: the function is returned unchanged, as on Spark Connect, which has no accumulators.
     """
     from pyspark.errors import PySparkAttributeError
 
