@@ -144,7 +144,7 @@ class CheckpointRows:
         return np.zeros(0, np.int64) if are_distinct else self.find_all_repeats()
 
     def find_all_repeats(self) -> NDArray[np.int64]:
-        """Like ``repeats``, but reads every path whatever the writer noted."""
+        """Like ``repeats``, but reads every path, regardless of what the writer noted."""
         numbers = in_order(lambda number: fingerprints(self._paths(number)), range(len(self._blocks)))
         alike = find_repeated_numbers(np.concatenate([np.zeros(0, np.uint64), *numbers]))
         return alike[find_repeats(canonical(self.take(alike, ["path"])["path"], self._store))]
@@ -167,7 +167,7 @@ class CheckpointRows:
     def parts_with(self, keys: pa.Array, without: NDArray[np.int64]) -> list[Part]:
         """The parts that have a row with one of these ``file_keys`` or at one of the positions ``without``.
 
-        If a Bloom filter reports many keys, the rows are not read. So rarely the result has a part without such a row.
+        If a Bloom filter reports many keys, the rows are not read. Then the result may have a part without such a row.
         """
         hashes = self._hashes(keys)
 
