@@ -14,7 +14,7 @@ def show_steps(terminal: Terminal, steps: Sequence[Mapping[str, Any]], codes: Ma
 
     Args:
         steps: as ``Step.to_dict``.
-        codes: by table, the code of the error because of which it is not planned; it has a row, too.
+        codes: table -> the code of the error that prevented its plan; such a table has a row, too.
     """
     from lakehouse_lib.cli.terminal import Size
 
