@@ -19,7 +19,7 @@ from typing import Any
 from lakehouse_lib.errors import InvalidArgumentError, LedgerError, ObjectNotFoundError
 from lakehouse_lib.store import ObjectStore
 
-#: The fewest characters of a key: 128 bits if they are hexadecimal digits.
+#: The smallest length of a key in characters: 128 bits if they are hexadecimal digits.
 SHORTEST_KEY = 32
 
 _FORMAT = 1

@@ -1,4 +1,4 @@
-"""How far a verb is, for an observer: a function that the caller of a verb passes as ``on_progress``.
+"""The progress of a verb, for an observer: a function that the caller of a verb passes as ``on_progress``.
 
 A verb without an observer counts nothing.
 """
@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 logger = logging.getLogger(__name__)
 
-#: The least seconds between two lines of a log.
+#: The smallest number of seconds between two lines of a log.
 LOG_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a verb is.
+    """The progress of a verb.
 
     Attributes:
         items: what is counted, such as ``tasks`` or ``files to delete``.
@@ -98,7 +98,7 @@ class Counter:
                 self._add(1, int(self._sizes[number]))
 
     def add(self, count: int, size: int = 0) -> None:
-        """So many more items are done."""
+        """Count this number of further items as done."""
         with self._lock:
             self._add(count, size)
 
@@ -136,7 +136,7 @@ class Counter:
 
 
 def logged(what: str, seconds: float = LOG_SECONDS) -> OnProgress:
-    """An observer that writes a line to the log, at most once in so many seconds.
+    """An observer that writes a line to the log, at most once in this number of seconds.
 
     Args:
         what: the subject of the line, such as ``compact of lake/orders``.
