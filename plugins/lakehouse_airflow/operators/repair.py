@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: The kind of a plan for a repair.
 KIND = "repair"
-#: The most findings of a kind to name in XCom and the task's log, because there may be a million.
+#: The largest number of findings of a kind to name in XCom and the task's log, because there may be a million.
 _MOST_NAMED = 20
 #: Kinds of findings that repair() repairs. Any other kind fails the task.
 REPAIRED: tuple[str, ...] = REPAIR.result.REPAIRED

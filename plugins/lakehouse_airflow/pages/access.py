@@ -19,7 +19,7 @@ from lakehouse_airflow.registry import load_registry
 
 
 def require_reader(request: Request, user: GetUserDep) -> None:
-    """If the route has the parameter ``table`` or ``subject``: the right to read the DAG of this table or subject.
+    """Require the right to read the DAG of the table or subject, if the route has such a parameter.
 
     Raises:
         HTTPException: 401: there is no login; 403: the user does not have it; 404: the registry has no such table or
@@ -51,7 +51,7 @@ def may_trigger(request: Request, user: GetUserDep) -> bool:
 
 
 def require_trigger(request: Request, user: GetUserDep) -> None:
-    """The right to start a run of the DAG of the route's table; else 403."""
+    """Require the right to start a run of the DAG of the route's table; else 403."""
     if not may_trigger(request, user):
         raise HTTPException(403, f"Your user may not start runs of the DAG {_dag_of(request.path_params['table'])}.")
 

@@ -22,7 +22,7 @@ _SORT, _ORDER = "score", "asc"
 
 @router.get("/")
 def start(request: Request) -> RedirectResponse:
-    """The way to the page of all tables."""
+    """Redirect to the page of all tables."""
     return RedirectResponse(Urls.of(request).tables())
 
 
