@@ -132,7 +132,7 @@ class Load:
         Args:
             spark: judges and writes the rows that need Spark, and runs the tasks of large batches; None: this process
                 does everything.
-            on_progress: is told of files, bytes and rows when a file task ends.
+            on_progress: called with the files, bytes and rows when a file task ends.
 
         Raises:
             UnsupportedFeatureError: the rows need Spark, and there is no session.

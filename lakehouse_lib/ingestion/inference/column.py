@@ -22,7 +22,7 @@ _MOST_DECIMALS = 6
 _LEAST_DECIMALS, _PRECISION = 2, 18
 
 _BOOLEAN = r"^(true|false)$"
-#: Numbers that their text has as it is: a leading zero or a plus sign is part of a code such as 01234.
+#: Texts that are numbers. A text with a leading zero or a plus sign, such as 01234, is a code and not a number.
 _INTEGER = r"^-?(0|[1-9][0-9]*)$"
 _DECIMAL = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"

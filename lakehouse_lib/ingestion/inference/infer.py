@@ -47,7 +47,7 @@ _LEAST_ROWS = 100
 
 @dataclass(frozen=True)
 class Inferred:
-    """What files are like.
+    """The schema and the suite that fit files.
 
     Attributes:
         files: the names of the files that were read.
@@ -76,7 +76,7 @@ def infer(location: str, values: Mapping[str, Any], storage_options: Mapping[str
     Raises:
         LandingError: there is no file.
         SourceRefusedError: a file cannot be read, or has other columns than the first one.
-        InvalidArgumentError: the name of the first file tells no format.
+        InvalidArgumentError: the name of the first file has no known ending.
     """
     files = _files(location, values["pattern"], storage_options)
     kind = values["format"] or _kind_of(files[0].name)

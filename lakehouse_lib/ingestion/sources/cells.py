@@ -31,14 +31,14 @@ def typed_cells(
 
 
 def pointed_texts(texts: Any) -> tuple[Any, Any]:
-    """Numbers with a decimal comma as such with a point; NULL for texts with a point. And a mask of these texts."""
+    """Numbers with a point instead of the decimal comma, NULL for texts with a point, and a mask of these texts."""
     has_point = pc.match_substring(texts, ".")
     plain = pc.if_else(has_point, null(texts.type), texts)
     return pc.replace_substring(plain, ",", "."), has_point
 
 
 def iso_texts(texts: Any, time_format: TimeFormat) -> tuple[Any, Any]:
-    """Texts of a format as ISO 8601; NULL for texts that do not have it. And a mask of these texts."""
+    """Texts of a format as ISO 8601, NULL for texts that do not have the format, and a mask of these texts."""
     fits = pc.match_substring_regex(texts, time_format.regex)
     padded = pc.replace_substring_regex(pc.if_else(fits, texts, null(texts.type)), time_format.regex, time_format.iso)
     time, groups = (_TIME, r"T\4:\5:\6\7") if time_format.has_time else ("", "")

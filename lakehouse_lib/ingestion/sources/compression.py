@@ -12,7 +12,7 @@ from lakehouse_lib.ingestion.landing import LandedFile
 #: The end of a name -> the codec of Arrow.
 CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _BUFFER = 1 << 20
-#: The first bytes of files that are no text.
+#: The first bytes of files that are not text.
 _BINARY = {
     b"Obj\x01": "an Avro file",
     b"PK\x03\x04": "a zip archive, as Excel writes",
@@ -34,7 +34,7 @@ def open_content(source_file: LandedFile) -> Iterator[pa.NativeFile]:
     Reading raises ``OSError`` if a compressed file is truncated or damaged, or if other bytes follow it.
 
     Raises:
-        OSError: the file is no text, and its name does not end as that of a compressed file.
+        OSError: the file is not text, and its name does not end as that of a compressed file.
     """
     codec = codec_of(source_file.name)
     with source_file.open() as stored:

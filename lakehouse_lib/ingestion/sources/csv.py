@@ -57,7 +57,7 @@ class _CsvBlock:
     comments: NDArray[np.int64]
 
     def file_lines(self, lines: Any) -> Any:
-        """The lines, which are counted without skipped lines and comments, counted with them."""
+        """The lines in the file, for lines that were counted without skipped lines and comments."""
         return lines + self.skipped_lines + np.searchsorted(self.comments, lines, "right")
 
 

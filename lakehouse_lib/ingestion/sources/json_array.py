@@ -41,10 +41,10 @@ def array_blocks(read: Callable[[int], bytes]) -> Iterator[ArrayBlock]:
     """The elements of an array in blocks, in order.
 
     Args:
-        read: returns at most so many bytes of the text in UTF-8; empty at its end.
+        read: returns at most this number of bytes of the text in UTF-8; empty at its end.
 
     Raises:
-        pa.ArrowInvalid: the text is no array, is truncated, or has an element that is empty or too long.
+        pa.ArrowInvalid: the text is not an array, is truncated, or has an element that is empty or too long.
     """
     data, before = _opened(read)
     is_first = True

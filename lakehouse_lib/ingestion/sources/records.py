@@ -28,7 +28,7 @@ def record_blocks(read: Callable[[int], bytes], delimiter: str, quote: str, comm
     """Blocks of whole records, in order, without a byte order mark. Each ends with a line break.
 
     Args:
-        read: returns at most so many bytes of the text; empty at its end.
+        read: returns at most this number of bytes of the text; empty at its end.
         quote: the quote character; empty: fields are never quoted.
         comment: a line that starts with it, outside quotes, is a comment, in which quotes mean nothing; empty: none is.
 
@@ -176,7 +176,7 @@ def _places_of_fields(data: bytes, delimiter: str, quote: str, comment: str) -> 
 
 def _fields_and_comments(delimiter: str, quote: str, comment: str) -> re.Pattern[bytes]:
     """Matches each quoted field, and each comment up to its line break."""
-    # What no text matches, in place of a sign that is not given.
+    # Without a comment sign, a pattern that matches no text takes its place.
     line = rb"(?P<comment>(?<![^\r\n])%b[^\r\n]*)" % re.escape(comment.encode()) if comment else rb"(?P<comment>(?!))"
     if not quote:
         return re.compile(line)

@@ -33,7 +33,7 @@ class SourceFormat:
         null_texts: CSV: an unquoted field with one of these texts is NULL.
         comment: CSV: a line that starts with this character, and does not continue a quoted field, is skipped; "" for
             none.
-        skip_lines: CSV: so many lines at the start of each file are skipped, whatever they are.
+        skip_lines: CSV: the number of lines to skip at the start of each file, before the header.
         decimal: CSV: the character before the decimals of a number, ``.`` or ``,``.
         time_formats: CSV and JSON: column -> pattern (``TimeFormat``) of a date or timestamp that is not ISO 8601.
         path_columns: columns that are not in the files, but in their names: all rows of a file below the folder
