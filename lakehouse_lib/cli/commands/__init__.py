@@ -1,4 +1,4 @@
-"""The commands of ``lakehouse``, in modules of one or two."""
+"""The commands of ``lakehouse``, one or two in each module."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.ingestion.source import Source
 
 _LOCATIONS = ("landing", "table")
-#: Parameters of a load without which files are loaded by nobody; ``--infer`` needs none of them.
+#: Parameters that a load requires. ``--infer`` needs none of them.
 _REQUIRED = [each.name for each in INGEST.parameters if each.required and each.name not in _LOCATIONS]
 
 
@@ -49,7 +49,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> Report:
-    """Load the new files, or print what would be loaded, or what the files are like."""
+    """Load the new files, or print the files that would be loaded, or the inferred schema."""
     if arguments.infer is not None:
         return _inferred(arguments)
     missing = [name.upper() for name in _LOCATIONS if getattr(arguments, name) is None]
