@@ -103,7 +103,7 @@ class Counter:
             self._add(count, size)
 
     def add_rows(self, count: int) -> None:
-        """So many more rows are read."""
+        """Count this number of further rows as read."""
         with self._lock:
             self._rows = (self._rows or 0) + count
             self._tell()

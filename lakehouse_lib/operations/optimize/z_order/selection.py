@@ -102,7 +102,7 @@ def key_bounds(snapshot: Snapshot, files: pa.Table, columns: Iterable[str]) -> l
 
 
 def files_of(size: float, target_size: int) -> int:
-    """The number of files of a cell with so many bytes."""
+    """The number of files of a cell with this number of bytes."""
     return max(int(np.ceil(size / (target_size * _LARGEST_FILE))), 1)
 
 
