@@ -38,7 +38,12 @@ def _ingest_dag(share: DagShare) -> DAG:
         **dag_arguments(settings),
     ) as dag:
         tables = LakehouseSelectTablesOperator(
-            task_id="tables", having="source", tables=share.tables, only=dag.param("tables"), **store
+            # Not dag.param, which Airflow 3.1 cannot serialize.
+            task_id="tables",
+            having="source",
+            tables=share.tables,
+            only="{{ params.tables | tojson }}",
+            **store,
         )
 
         ingest = LakehouseIngestOperator.partial(

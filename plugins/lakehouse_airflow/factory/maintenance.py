@@ -45,8 +45,9 @@ def _maintenance_dag(registry: Registry, share: DagShare) -> DAG:
         plan = LakehousePlanOperator(
             task_id="plan",
             tables=share.tables,
-            only=dag.param("tables"),
-            plan_only=dag.param("plan_only"),
+            # Not dag.param, which Airflow 3.1 cannot serialize.
+            only="{{ params.tables | tojson }}",
+            plan_only="{{ params.plan_only }}",
             inlets=table_assets(registry, share.tables),
             **store_arguments(settings),
         )

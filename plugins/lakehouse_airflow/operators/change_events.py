@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
@@ -159,10 +161,15 @@ def table_names(tables: Any, permitted: Sequence[str] | None = None) -> list[str
     Raises:
         AirflowFailException: the value is not a list of names, or has a name that is not permitted.
     """
-    if tables in (None, "", "None", "[]"):  # a template renders to text
+    if isinstance(tables, str) and tables.startswith("["):  # a template renders to text
+        with suppress(json.JSONDecodeError):
+            tables = json.loads(tables)
+    if tables in (None, "", "None", []):
         return []
     if isinstance(tables, str) or not isinstance(tables, Sequence) or not all(isinstance(name, str) for name in tables):
-        raise AirflowFailException(f"only is {tables!r}; expected a list of names, such as dag.param('tables')")
+        raise AirflowFailException(
+            f"only is {tables!r}; expected a list of names, such as {{{{ params.tables | tojson }}}}"
+        )
     for name in tables:
         if permitted is not None and name not in permitted:
             raise AirflowFailException(
