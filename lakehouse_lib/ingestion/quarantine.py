@@ -173,14 +173,6 @@ def broken_rows(schema: pa.Schema, source: str, batch: int, rows: pa.RecordBatch
     )
 
 
-def shift_lines(rows: pa.Table, lines: int) -> pa.Table:
-    """Add a number of lines to the line numbers of rows of the quarantine."""
-    if not len(rows):
-        return rows
-    place = rows.column_names.index("_line")
-    return rows.set_column(place, rows.schema.field(place), pc.add(rows["_line"], literal(lines, pa.int64())))
-
-
 def _quarantined(
     schema: pa.Schema,
     origin: Origin,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -51,6 +52,52 @@ class TypedBlock:
     faulty: FaultyRecords
     line_count: int
     exact: Callable[[], TextBlock] | None = None
+
+
+@dataclass(frozen=True)
+class RawBlock:
+    """Whole records of a file, as text. A call parses them.
+
+    Attributes:
+        data: the text of the records.
+        lines_before: the number of lines before the records, as those of a header, if the block is the file's first.
+        layout: the file's columns. Blocks with one layout can be joined.
+        parse: parses the block.
+        parse_text: parses other records with this layout, with no lines before them.
+    """
+
+    data: bytes
+    lines_before: int
+    layout: tuple[str, ...]
+    parse: Callable[[], TextBlock | TypedBlock]
+    parse_text: Callable[[bytes], TextBlock | TypedBlock]
+
+    def __call__(self) -> TextBlock | TypedBlock:
+        return self.parse()
+
+    @property
+    def line_count(self) -> int:
+        """The number of lines of the records."""
+        return self.data.count(b"\n") + (bool(self.data) and not self.data.endswith(b"\n"))
+
+
+def joined(blocks: Sequence[RawBlock]) -> Callable[[], TextBlock | TypedBlock] | None:
+    """A function that parses the records of several files as one block; None: the files have several layouts.
+
+    A block with a carriage return that is not part of a line break is not joined, because it may end a line.
+    """
+    first = blocks[0]
+    if any(block.layout != first.layout or _has_carriage_return(block.data) for block in blocks):
+        return None
+    return partial(first.parse_text, b"".join(_lines(block.data for block in blocks)))
+
+
+def _lines(texts: Iterable[bytes]) -> Iterable[bytes]:
+    return (text if text.endswith(b"\n") or not text else text + b"\n" for text in texts)
+
+
+def _has_carriage_return(data: bytes) -> bool:
+    return b"\r" in data and data.count(b"\r") != data.count(b"\r\n")
 
 
 def column_mismatches(schema: pa.Schema, names: Sequence[str]) -> list[str]:

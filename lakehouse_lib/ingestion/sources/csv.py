@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from lakehouse_lib.arrow.values import int64s, literal, numbers_of, whole
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
-from lakehouse_lib.ingestion.sources.blocks import TextBlock, column_mismatches, refusal
+from lakehouse_lib.ingestion.sources.blocks import RawBlock, TextBlock, column_mismatches, refusal
 from lakehouse_lib.ingestion.sources.casts import decode_texts, mask
 from lakehouse_lib.ingestion.sources.compression import open_content
 from lakehouse_lib.ingestion.sources.records import after_lines, first_record, record_blocks, without_comments
@@ -61,17 +61,22 @@ class _CsvBlock:
         return lines + self.skipped_lines + np.searchsorted(self.comments, lines, "right")
 
 
-def read_csv(
-    source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema
-) -> Iterator[Callable[[], TextBlock]]:
-    """Functions that parse the blocks of a file, in order. They can run in other threads.
+def read_csv(source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema) -> Iterator[RawBlock]:
+    """The blocks of a file, in order. They can be parsed in other threads.
 
-    The functions raise SourceRefusedError if pyarrow cannot split their block into records.
+    Their parsing raises SourceRefusedError if pyarrow cannot split their block into records.
 
     Raises:
         SourceRefusedError: the columns do not fit the schema, or the file cannot be read as CSV to its end.
     """
-    return (partial(_parsed, block, source_format, schema) for block in _blocks(source_file, source_format, schema))
+    for block in _blocks(source_file, source_format, schema):
+        yield RawBlock(
+            block.data,
+            block.skipped_lines + block.header_lines,
+            block.columns,
+            partial(_parsed, block, source_format, schema),
+            partial(_parsed_text, block, source_format, schema),
+        )
 
 
 def header_names(source_file: LandedFile, source_format: SourceFormat) -> list[str]:
@@ -85,7 +90,8 @@ def header_names(source_file: LandedFile, source_format: SourceFormat) -> list[s
             data, _ = _without_comments(block, source_format)
             if not data:
                 continue
-            fields = _fields(first_record(data, source_format.delimiter, source_format.quote), source_format)
+            record = first_record(data, source_format.delimiter, source_format.quote)
+            fields = list(_fields(record, source_format.delimiter, source_format.quote))
             return fields if source_format.header else [f"column_{number}" for number in range(1, len(fields) + 1)]
         raise pa.ArrowInvalid("Empty CSV file")
 
@@ -121,6 +127,12 @@ def _without_comments(data: bytes, source_format: SourceFormat) -> tuple[bytes, 
     return without_comments(data, source_format.delimiter, source_format.quote, source_format.comment)
 
 
+def _parsed_text(block: _CsvBlock, source_format: SourceFormat, schema: pa.Schema, data: bytes) -> TextBlock:
+    """Records with the columns of a block."""
+    text = replace(block, data=data, skipped_lines=0, header_lines=0, comments=np.zeros(0, np.int64))
+    return _parsed(text, source_format, schema)
+
+
 def _parsed(block: _CsvBlock, source_format: SourceFormat, schema: pa.Schema) -> TextBlock:
     invalid: list[tuple[int, int, str]] = []
     with _refusals(block.source_file, source_format):
@@ -143,22 +155,22 @@ def _columns(
     header: bytes, source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema
 ) -> tuple[tuple[str, ...], int]:
     """The columns in a file's header, and its number of lines."""
-    names = _fields(header, source_format)
+    names = _fields(header, source_format.delimiter, source_format.quote)
     mismatches = column_mismatches(schema, names)
     if mismatches:
         raise refusal(source_file.name, mismatches)
-    return tuple(names), 1 + sum(name.count("\n") for name in names)
+    return names, 1 + sum(name.count("\n") for name in names)
 
 
-def _fields(record: bytes, source_format: SourceFormat) -> list[str]:
+@lru_cache(16)  # many files have the same header
+def _fields(record: bytes, delimiter: str, quote: str) -> tuple[str, ...]:
     """The fields of a record."""
     reader = csv.open_csv(
         pa.BufferReader(record),
         csv.ReadOptions(use_threads=False, block_size=len(record) + 1),
-        _parse_options(source_format),
+        _parse_options(delimiter, quote),
     )
-    names: list[str] = reader.schema.names
-    return names
+    return tuple(reader.schema.names)
 
 
 def _table(
@@ -174,7 +186,7 @@ def _table(
     table = csv.read_csv(
         pa.BufferReader(block.data),
         csv.ReadOptions(use_threads=False, block_size=len(block.data) + 1, column_names=block.columns),
-        _parse_options(source_format, note),
+        _parse_options(source_format.delimiter, source_format.quote, note),
         csv.ConvertOptions(
             check_utf8=pa.types.is_string(kind),
             column_types=dict.fromkeys(schema.names, kind),
@@ -186,12 +198,12 @@ def _table(
     return table, invalid
 
 
-def _parse_options(source_format: SourceFormat, note: Any = None) -> csv.ParseOptions:
+def _parse_options(delimiter: str, quote: str, note: Any = None) -> csv.ParseOptions:
     return csv.ParseOptions(
-        delimiter=source_format.delimiter,
-        quote_char=source_format.quote or False,
+        delimiter=delimiter,
+        quote_char=quote or False,
         double_quote=True,
-        newlines_in_values=bool(source_format.quote),
+        newlines_in_values=bool(quote),
         ignore_empty_lines=False,
         invalid_row_handler=note,
     )

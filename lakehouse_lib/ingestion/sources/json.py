@@ -24,7 +24,7 @@ from lakehouse_lib.arrow.values import int64s, strings
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
-from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock, refusal
+from lakehouse_lib.ingestion.sources.blocks import RawBlock, TextBlock, TypedBlock, refusal
 from lakehouse_lib.ingestion.sources.compression import open_content
 from lakehouse_lib.ingestion.sources.json_array import ArrayBlock, array_blocks
 from lakehouse_lib.ingestion.sources.source_format import RESCUE, SourceFormat
@@ -52,7 +52,8 @@ def read_json(
     checked = source_format.evolution == RESCUE
     for lines in line_blocks(source_file):
         checked = checked or _check_first(lines, source_file, source_format, schema.names)
-        yield partial(_parsed, lines, source_format, schema)
+        parse = partial(_parsed, source_format, schema)
+        yield RawBlock(lines, 0, (), partial(parse, lines), parse)
 
 
 def line_blocks(source_file: LandedFile) -> Iterator[bytes]:
@@ -98,7 +99,7 @@ def element_blocks(source_file: LandedFile, source_format: SourceFormat) -> Iter
 
 
 def _parsed_elements(block: ArrayBlock, source_format: SourceFormat, schema: pa.Schema) -> TextBlock | TypedBlock:
-    parsed = _parsed(block.lines, source_format, schema)
+    parsed = _parsed(source_format, schema, block.lines)
     if isinstance(parsed, TypedBlock):
         assert parsed.exact is not None
         exact = parsed.exact
@@ -134,13 +135,13 @@ def _check_first(lines: bytes, source_file: LandedFile, source_format: SourceFor
     return False
 
 
-def _parsed(lines: bytes, source_format: SourceFormat, schema: pa.Schema) -> TextBlock | TypedBlock:
+def _parsed(source_format: SourceFormat, schema: pa.Schema, lines: bytes) -> TextBlock | TypedBlock:
     exact = partial(_parsed_exactly, lines, source_format, schema.names)
     if source_format.time_formats:  # pyarrow's types have no formats
         return exact()
     if not source_format.is_utf8 or not (lines.isascii() or codecs.lookup(source_format.encoding).name == _UTF8):
         return exact()
-    columns = typed_columns(lines.replace(b"\r\n", b"\n"), schema)
+    columns = typed_columns(lines.replace(b"\r\n", b"\n") if b"\r" in lines else lines, schema)
     if columns is None:
         return exact()
     rows = len(columns[0])

@@ -28,9 +28,12 @@ def typed_columns(data: bytes, schema: pa.Schema) -> list[Any] | None:
     Args:
         data: lines of UTF-8.
     """
-    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    text = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(text[: len(data) - data.endswith(b"\n")] == ord("\n"))
+    lines = len(ends) + 1
     # Then no line is blank, and in valid JSON each line end is between two objects.
-    if not data.startswith(b"{") or data.count(b"}\n{") != lines - 1 or not _is_text(data):
+    is_between = (text[ends - 1] == ord("}")) & (text[ends + 1] == ord("{"))
+    if not data.startswith(b"{") or not is_between.all() or not _is_text(data):
         return None
     kinds = [(field.name, kind) for field in schema if (kind := _read_as(field.type)) is not None]
     if len(kinds) < len(schema):

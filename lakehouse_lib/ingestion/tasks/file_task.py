@@ -18,7 +18,8 @@ from lakehouse_lib.engine.parquet.writer import write_rows
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.landing import Fingerprint, LandedFile, Landing
 from lakehouse_lib.ingestion.quarantine import Origin, quarantine_schema
-from lakehouse_lib.ingestion.tasks.parse import ParsedBlock, Parser, with_origin
+from lakehouse_lib.ingestion.sources.compression import codec_of
+from lakehouse_lib.ingestion.tasks.parse import ParsedBlock, Parser
 from lakehouse_lib.ingestion.tasks.rejected_rows import RejectedRows
 from lakehouse_lib.ingestion.tasks.staged_file import StagedFile
 from lakehouse_lib.ingestion.tasks.suite_findings import Findings, sum_of
@@ -28,6 +29,10 @@ from lakehouse_lib.threads import in_order
 #: A file of at most this size, whose rows take at most that memory, is parsed to its end before rows of it are written.
 _SMALL_FILE = 8 << 20
 _WHOLE_BYTES = 32 << 20
+#: Small files of at most this size together are parsed, judged and written as one block.
+_TOGETHER_BYTES = 4 << 20
+
+_Whole = list[ParsedBlock] | SourceRefusedError | None
 
 
 def no_files() -> pa.Table:
@@ -137,10 +142,10 @@ class _Run:
             ):
                 blocks = self._blocks(rejected, apart)
                 if task.judged_by_spark:
-                    for name, block in blocks:
-                        staged.write(with_origin(block.rows, name, block.lines(), task.parser.schema))
+                    for block in blocks:
+                        staged.write(block.staged(task.parser.schema))
                 else:
-                    batches = (block.rows for _, block in blocks if block.rows.num_rows)
+                    batches = (block.rows for block in blocks if block.rows.num_rows)
                     files = write_rows(batches, task.parser.schema.names, task.target)
             quarantined = rejected.finish()
         except BaseException:
@@ -158,35 +163,36 @@ class _Run:
             findings=None if task.parser.suite is None else sum_of(task.parser.suite, self._findings),
         )
 
-    def _blocks(self, rejected: RejectedRows, apart: StagedFile) -> Iterator[tuple[str, ParsedBlock]]:
-        """The blocks of all files with the files' names; takes out the rows that are rejected or set apart."""
-        for name, block in self._parsed():
+    def _blocks(self, rejected: RejectedRows, apart: StagedFile) -> Iterator[ParsedBlock]:
+        """The blocks of all files; takes out the rows that are rejected or set apart."""
+        for block in self._parsed():
             self._rows += block.rows.num_rows
             rejected.add(block.rejected)
             if block.apart is not None:
                 apart.write(block.apart)
             if block.findings is not None:
                 self._findings.append(block.findings)
-            yield name, block
+            yield block
 
-    def _parsed(self) -> Iterator[tuple[str, ParsedBlock]]:
+    def _parsed(self) -> Iterator[ParsedBlock]:
         task = self._task
         files = [file for file in task.files if file.name not in self._refused]
         large = [file for file in files if file.size > _SMALL_FILE]
         small = [file for file in files if file.size <= _SMALL_FILE]
-        wholes = in_order(lambda file: _whole(task, file), small, task.threads, ahead=task.threads)
-        for file, blocks in zip(small, wholes, strict=True):
-            if isinstance(blocks, SourceRefusedError):
-                self._refused[file.name] = blocks.description
-            elif blocks is None:
-                large.append(file)
-            else:
-                yield from ((file.name, block) for block in blocks)
+        groups = _groups(small)
+        for wholes in in_order(lambda group: _together(task, group), groups, task.threads, ahead=task.threads):
+            for file, blocks in wholes:
+                if isinstance(blocks, SourceRefusedError):
+                    self._refused[file.name] = blocks.description
+                elif blocks is None:
+                    large.append(file)
+                else:
+                    yield from blocks
         for file in large:
             is_written = False
             try:
                 for block in _read(task, file, task.threads):
-                    yield file.name, block
+                    yield block
                     is_written = True
             except SourceRefusedError as error:
                 self._refused[file.name] = error.description
@@ -194,8 +200,39 @@ class _Run:
                     raise _RefusedLateError from error
 
 
-def _whole(task: FileTask, file: Fingerprint) -> list[ParsedBlock] | SourceRefusedError | None:
-    """All blocks of a file, or the error that refuses it; None: its rows take too much memory."""
+def _groups(files: Sequence[Fingerprint]) -> Iterator[list[Fingerprint]]:
+    """Files that are parsed together: of at most ``_TOGETHER_BYTES``, and not compressed."""
+    group: list[Fingerprint] = []
+    size = 0
+    for file in files:
+        if group and (size + file.size > _TOGETHER_BYTES or codec_of(file.name) is not None):
+            yield group
+            group, size = [], 0
+        group.append(file)
+        size += _TOGETHER_BYTES if codec_of(file.name) is not None else file.size
+    if group:
+        yield group
+
+
+def _together(task: FileTask, group: Sequence[Fingerprint]) -> Sequence[tuple[Fingerprint, _Whole]]:
+    """The blocks of each file of a group, as of ``_whole``; if the group can be parsed together, the first has all."""
+    if len(group) > 1:
+        files = [LandedFile(task.landing, file) for file in group]
+        for file in files:
+            _check_unchanged(file)
+        try:
+            block = task.parser.read_together(files, Origin(task.source, task.batch, ""))
+        except SourceRefusedError:
+            block = None  # the file that is refused is found when they are parsed one by one
+        if block is not None:
+            for file in files:
+                _check_unchanged(file)
+            return [(group[0], [block])]
+    return [(file, _whole(task, file)) for file in group]
+
+
+def _whole(task: FileTask, file: Fingerprint) -> _Whole:
+    """All blocks of a file, or the error that refuses it; None if its rows take too much memory, as of an archive."""
     blocks, size = [], 0
     try:
         for block in _read(task, file, 0):

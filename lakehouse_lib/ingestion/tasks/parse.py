@@ -5,16 +5,17 @@ The same file and schema always give the same rows, so a redo after a crash is e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import bools, int64s, literal, null
+from lakehouse_lib.arrow.values import bools, int64s, null
 from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.ingestion.gate import Translation, violations
 from lakehouse_lib.ingestion.landing import LandedFile
@@ -28,9 +29,8 @@ from lakehouse_lib.ingestion.quarantine import (
     faulty_cells,
     faulty_records,
     quarantine_schema,
-    shift_lines,
 )
-from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock, column_mismatches, refusal
+from lakehouse_lib.ingestion.sources.blocks import RawBlock, TextBlock, TypedBlock, column_mismatches, joined, refusal
 from lakehouse_lib.ingestion.sources.casts import mask, type_name
 from lakehouse_lib.ingestion.sources.cells import typed_cells
 from lakehouse_lib.ingestion.sources.csv import header_names, read_csv
@@ -39,6 +39,7 @@ from lakehouse_lib.ingestion.sources.orc import read_orc
 from lakehouse_lib.ingestion.sources.parquet import read_parquet
 from lakehouse_lib.ingestion.sources.source_format import REFUSE, RESCUE, RESCUED, TYPED_KINDS, SourceFormat
 from lakehouse_lib.ingestion.sources.time_format import TimeFormat
+from lakehouse_lib.ingestion.tasks.line_origins import LineOrigins
 from lakehouse_lib.ingestion.tasks.path_columns import PathColumns, file_schema
 from lakehouse_lib.ingestion.tasks.rescued import json_objects, members, with_columns_of
 from lakehouse_lib.ingestion.tasks.suite_findings import Findings, is_strict, judge_rows
@@ -75,11 +76,47 @@ class Parser:
         line = 1
         blocks = in_order(lambda parse: self._parsed(parse, origin), self._blocks(source_file), threads, ahead=threads)
         for block in blocks:
-            yield block.starting_at(line)
+            yield block.placed(LineOrigins((origin.file,), (0,), (line,)))
             line += block.line_count
 
+    def read_together(self, files: Sequence[LandedFile], origin: Origin) -> ParsedBlock | None:
+        """Small files as one block; None: they have to be read one by one, because they cannot be joined.
+
+        Args:
+            origin: the origin of all rows; its file is not used.
+
+        Raises:
+            SourceRefusedError: one of the files does not fit the schema, or cannot be read to its end.
+        """
+        if not self._reads_plain_text:
+            return None
+        blocks: list[RawBlock] = []
+        for file in files:
+            of_file = [block for block in islice(self._blocks(file), 2) if isinstance(block, RawBlock)]
+            if len(of_file) != 1:
+                return None
+            blocks += of_file
+        parse = joined(blocks)
+        if parse is None:
+            return None
+        starts = np.cumsum([0, *(block.line_count for block in blocks)])[:-1]
+        lines = [block.lines_before + 1 for block in blocks]
+        origins = LineOrigins(tuple(file.name for file in files), tuple(map(int, starts)), tuple(lines))
+        return self._parsed(parse, origin).placed(origins)
+
+    @property
+    def _reads_plain_text(self) -> bool:
+        """Whether blocks are lines of text with the columns of the table, and no other lines are between them."""
+        read_as = self.source_format
+        return read_as.kind in ("csv", "json") and not self._has_other_columns and not read_as.comment
+
+    @property
+    def _has_other_columns(self) -> bool:
+        """Whether the files have other columns than the table."""
+        return bool(self.source_format.path_columns) or self.source_format.evolution != REFUSE
+
     def _blocks(self, source_file: LandedFile) -> Iterator[Callable[[], TextBlock | TypedBlock]]:
-        if not self.source_format.path_columns and self.source_format.evolution == REFUSE:
+        if not self._has_other_columns:
             return self._blocks_of(source_file, self.schema)
         columns = PathColumns(source_file.name, self.schema, self.source_format)
         blocks = self._blocks_of(source_file, file_schema(self.schema, self.source_format))
@@ -166,7 +203,8 @@ class Parser:
         if judged.passing is None:
             return replace(block, findings=judged.findings)
         lines = block.lines()
-        failing = with_origin(block.rows.take(judged.failing), origin.file, lines.take(judged.failing), self.schema)
+        files = pa.nulls(len(judged.failing), pa.string())
+        failing = with_origin(block.rows.take(judged.failing), files, lines.take(judged.failing), self.schema)
         passing = replace(
             block,
             rows=block.rows.take(judged.passing),
@@ -187,8 +225,9 @@ class ParsedBlock:
     Attributes:
         rows: the valid rows, in the schema's types.
         rejected: the other rows, in the quarantine's schema.
-        lines: returns the line where each valid row starts.
+        lines: returns the line where each valid row starts, counted from 0 at the start of the block.
         line_count: the number of lines of the block.
+        origins: the files and lines of the block's lines; None: they are not known yet.
         findings: of the suite about the valid rows; None without a suite.
         apart: valid rows that break a rule and are neither in ``rows`` nor in ``rejected``, because the whole batch
             decides about them: with file, line and ``RULES_COLUMN``; None: there are none.
@@ -198,18 +237,20 @@ class ParsedBlock:
     rejected: pa.Table
     lines: Callable[[], Any]
     line_count: int
+    origins: LineOrigins | None = None
     findings: Findings | None = None
     apart: pa.RecordBatch | None = None
 
-    def starting_at(self, line: int) -> ParsedBlock:
-        """The block with the lines of the file; before, they are counted from 0 at the start of the block."""
-        first = literal(line, pa.int64())
-        apart = self.apart
-        if apart is not None:
-            place = apart.schema.get_field_index(LINE_COLUMN)
-            apart = apart.set_column(place, apart.schema.field(place), pc.add(apart.column(place), first))
-        rejected = shift_lines(self.rejected, line)
-        return replace(self, rejected=rejected, lines=lambda: pc.add(self.lines(), first), apart=apart)
+    def placed(self, origins: LineOrigins) -> ParsedBlock:
+        """The block with the files and lines that rejected rows and rows set apart come from."""
+        apart = None if self.apart is None else _placed(self.apart, FILE_COLUMN, LINE_COLUMN, origins)
+        rejected = _placed(self.rejected, "_file", "_line", origins) if len(self.rejected) else self.rejected
+        return replace(self, rejected=rejected, origins=origins, apart=apart)
+
+    def staged(self, schema: pa.Schema) -> pa.RecordBatch:
+        """The valid rows with their files and lines, as they are staged."""
+        assert self.origins is not None
+        return with_origin(self.rows, *self.origins.of(self.lines()), schema)
 
     @property
     def size(self) -> int:
@@ -222,10 +263,19 @@ def rows_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_nullable(True).remove_metadata() for field in schema])
 
 
-def with_origin(rows: pa.RecordBatch, file: str, lines: Any, schema: pa.Schema) -> pa.RecordBatch:
-    """Parsed rows with their file and lines, as they are staged."""
-    files = pa.repeat(literal(file, pa.string()), rows.num_rows)
+def with_origin(rows: pa.RecordBatch, files: Any, lines: Any, schema: pa.Schema) -> pa.RecordBatch:
+    """Parsed rows with their files and lines, as they are staged."""
     return pa.RecordBatch.from_arrays([*rows.columns, files, lines], schema=staged_schema(schema))
+
+
+def _placed(rows: Any, file: str, line: str, origins: LineOrigins) -> Any:
+    """Rows whose columns of files and lines are replaced by what the lines of the block stand for."""
+    lines = rows.column(line)
+    values = origins.of(lines.combine_chunks() if isinstance(lines, pa.ChunkedArray) else lines)
+    for name, column in zip((file, line), values, strict=True):
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, rows.schema.field(place), column)
+    return rows
 
 
 def staged_schema(schema: pa.Schema) -> pa.Schema:

@@ -69,7 +69,7 @@ def parsed(path: Path) -> list[Any]:
     rows = [
         (line, repr(row))
         for block in blocks
-        for line, row in zip(block.lines().to_pylist(), block.rows.to_pylist(), strict=True)
+        for line, row in zip(block.origins.of(block.lines())[1].to_pylist(), block.rows.to_pylist(), strict=True)
     ]
     return [rows, sorted((row["_line"], repr(row)) for block in blocks for row in block.rejected.to_pylist())]
 
