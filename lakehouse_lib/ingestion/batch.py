@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,8 +37,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: A batch of at most this many bytes is loaded by threads of this process, also if there is a Spark session.
-IN_PROCESS_BYTES = 1 << 30
+#: A batch of at most this many bytes is loaded by threads of this process, also if there is a Spark session: it takes
+#: about as long as the start of a session and of its workers.
+IN_PROCESS_BYTES = len(os.sched_getaffinity(0)) * (2 << 30)
 
 
 @dataclass(frozen=True)

@@ -203,7 +203,8 @@ def task_groups(files: Sequence[Fingerprint], *, tasks: int, data_file_size: int
     """
     weights = [file.size * (_UNPACKED if codec_of(file.name) else 1) + 1 for file in files]
     total = sum(weights)
-    count = min(len(files), -(-total // data_file_size), max(tasks, -(-total // _TASK_BYTES)))
+    waves = max(1, -(-total // (_TASK_BYTES * tasks)))
+    count = min(len(files), -(-total // data_file_size), waves * tasks)
     groups: list[tuple[int, int, list[int]]] = [(0, group, []) for group in range(count)]
     for place in sorted(range(len(files)), key=lambda place: -weights[place]):
         weight, group, places = heapq.heappop(groups)
