@@ -17,6 +17,7 @@ from lakehouse_lib.engine.quality import Verdict
 from lakehouse_lib.engine.spark import staged_rows
 from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.engine.spark.quality_gate import Gate
+from lakehouse_lib.ingestion.gate.runaway_patterns import check_patterns
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.quarantine import FILE_COLUMN, LINE_COLUMN
 from lakehouse_lib.ingestion.tasks.parse import staged_schema
@@ -39,12 +40,14 @@ class SparkJudge:
         """The gate of a suite.
 
         Raises:
-            QualityError: the suite is not valid.
+            QualityError: the suite is not valid, or a pattern repeats a repetition.
         """
         key = json.dumps([schema.json(), suite], sort_keys=True)
         if key not in self._gates:
+            rules = read_rules(suite, schema.names)
+            check_patterns(rules)
             empty = staged_rows.empty(self._spark, _staged(schema))
-            self._gates[key] = Gate(self._spark, read_rules(suite, schema.names), empty, schema.names)
+            self._gates[key] = Gate(self._spark, rules, empty, schema.names)
         return self._gates[key]
 
     def judge(self, schema: Schema, suite: Any, store: ObjectStore, paths: Sequence[str]) -> Verdict:

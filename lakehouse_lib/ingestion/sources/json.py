@@ -30,9 +30,10 @@ from lakehouse_lib.ingestion.sources.json_array import ArrayBlock, array_blocks
 from lakehouse_lib.ingestion.sources.source_format import RESCUE, SourceFormat
 from lakehouse_lib.ingestion.sources.typed_json import typed_columns
 
-#: Bytes of lines in a block; a line cannot be longer.
+#: Bytes of lines in a block.
 BLOCK_SIZE = 4 << 20
-LONGEST_LINE = 64 << 20
+#: A longer line rejects its file. Python's values of an object take up to twenty times the bytes of its text.
+LONGEST_LINE = 16 << 20
 _UTF8 = "utf-8"
 
 _Block = TypeVar("_Block", TextBlock, TypedBlock)

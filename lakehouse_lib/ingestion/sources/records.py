@@ -36,9 +36,10 @@ def record_blocks(read: Callable[[int], bytes], delimiter: str, quote: str, comm
         pa.ArrowInvalid: a record is too long, or the text ends inside a quoted field.
     """
     buffer = _fill(read, BLOCK_SIZE).removeprefix(codecs.BOM_UTF8)
+    least = 1
     while True:
-        more = _fill(read, max(1, BLOCK_SIZE - len(buffer)))
-        buffer += more
+        more = _fill(read, max(least, BLOCK_SIZE - len(buffer)))
+        buffer, least = buffer + more, 1
         if not more:
             if buffer:
                 if quote and _Quotes(buffer, delimiter, quote, comment).is_open:
@@ -52,6 +53,8 @@ def record_blocks(read: Callable[[int], bytes], delimiter: str, quote: str, comm
             buffer = buffer[end:]
         elif len(buffer) > LONGEST_RECORD:
             raise pa.ArrowInvalid(f"a record is longer than {LONGEST_RECORD} bytes, or a quoted field is never closed")
+        else:
+            least = BLOCK_SIZE  # a record longer than a block; each look at a buffer reads all of it
 
 
 def first_record(data: bytes, delimiter: str, quote: str) -> bytes:

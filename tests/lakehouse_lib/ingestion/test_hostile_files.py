@@ -1,0 +1,90 @@
+"""Files made to exhaust memory: archives that unpack to a thousand times their size, endless lines, endless files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakehouse_lib.errors import SourceRefusedError
+from lakehouse_lib.ingestion.sources.csv import read_csv
+from lakehouse_lib.ingestion.sources.json import read_json
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from tests.landed_files import landed
+
+SCHEMA = pa.schema([("id", pa.int64()), ("price", pa.float64()), ("note", pa.string())])
+_MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "message"),
+    [
+        ("a.csv.gz", b"id,price,note\n1,2,", r"a\.csv\.gz .*a record is longer than"),
+        ("a.csv.gz", b'id,price,note\n1,2,"', r"a\.csv\.gz .*a quoted field is never closed"),
+        ("a.json.gz", b'{"note": "', r"a\.json\.gz has a line of more than"),
+    ],
+)
+def test_a_line_of_a_gigabyte_in_a_small_archive_is_refused(
+    tmp_path: Path, name: str, start: bytes, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(start) + gzip.compress(b"a" * _MIB) * 1024)
+    assert path.stat().st_size < 2 * _MIB
+    read = read_csv if "csv" in name else read_json
+    with pytest.raises(SourceRefusedError, match=message):
+        list(read(landed(path), SourceFormat(name.split(".")[1]), SCHEMA))
+
+
+def test_a_sparse_file_of_50_gigabytes_is_refused_after_its_first_bytes(tmp_path: Path) -> None:
+    for name, read in (("a.csv", read_csv), ("a.json", read_json)):
+        path = tmp_path / name
+        with path.open("wb") as file:
+            file.truncate(50 << 30)
+        with pytest.raises(SourceRefusedError, match=rf"{name}"):
+            list(read(landed(path), SourceFormat(name[2:]), SCHEMA))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.json", "a.json.gz"])
+def test_a_task_needs_less_than_512_mib(tmp_path: Path, name: str) -> None:
+    """A file of 400 MiB of rows, and archives of a thousandth of it, are loaded by a child process."""
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    row = b'1,2.5,"some text"\n' if "csv" in name else b'{"id": 1, "price": 2.5, "note": "some text"}\n'
+    rows = row * (_MIB // len(row))
+    header = b"id,price,note\n" if "csv" in name else b""
+    pack = gzip.compress if name.endswith(".gz") else bytes
+    with (landing / name).open("wb") as file:
+        file.write(pack(header))
+        for _ in range(400):
+            file.write(pack(rows))
+    program = textwrap.dedent(
+        """
+        import sys
+        from lakehouse_lib.ingestion.load import Load
+        from lakehouse_lib.ingestion.source import Source
+        from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+        from lakehouse_lib.schema import Schema
+        folder, kind, schema = sys.argv[1:]
+        paths = [f"{folder}/table", f"{folder}/landing", "erp"]
+        result = Load(Source(*paths, SourceFormat(kind), Schema.from_json(schema), None, f"{folder}/quarantine")).run()
+        print(result.batches[0]["rows_loaded"])
+        """
+    )
+    fields = [("id", "long"), ("price", "double"), ("note", "string")]
+    schema = {"type": "struct", "fields": [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in fields]}
+    command = [sys.executable, "-c", program, str(tmp_path), name.split(".")[1], json.dumps(schema)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+    assert status == 0
+    assert int(output) == 400 * (_MIB // len(row))
+    assert usage.ru_maxrss < 512 << 10
