@@ -180,8 +180,9 @@ bench-dml: prerequisites $(installed) $(delta_spark)/.installed ## Time delete, 
 bench-large-merge: prerequisites $(installed) ## Merge 100 MB into a table of 20 GB within 2 GiB of memory, compared with delta-rs (needs 45 GB of disk; GIGABYTES=..., TABLES=..., CONTESTANTS=...)
 	@$(python) -m benchmarks.large_merge $(if $(GIGABYTES),--gigabytes $(GIGABYTES)) $(if $(TABLES),--tables $(TABLES)) $(if $(CONTESTANTS),--contestants $(CONTESTANTS))
 
-bench-ingest: prerequisites $(installed) ## Time loads of 731 MB of CSV, JSON and Parquet files, beside plain Spark that checks nothing (MEGABYTES=..., CASES=..., RUNS=...)
+bench-ingest: prerequisites $(installed) ## Time loads of 731 MB of CSV, JSON and Parquet files, beside plain Spark that checks nothing, and loads beside a million loaded files (MEGABYTES=..., CASES=..., RUNS=..., FILES=...)
 	@$(python) -m benchmarks.ingest $(if $(MEGABYTES),--megabytes $(MEGABYTES)) $(if $(CASES),--cases $(CASES)) $(if $(RUNS),--runs $(RUNS))
+	@$(python) -m benchmarks.ingest.state $(if $(FILES),--files $(FILES))
 
 bench-maintenance: prerequisites $(installed) $(delta_spark)/.installed $(s3_server) ## Time compaction, Z-order and deletes, incremental Z-order, the plan of 500 tables, the health of a million files, the pages in Airflow, and vacuums of a million objects, 100,000 in S3 (needs Go; TABLES=..., FILES=..., OBJECTS=..., S3_OBJECTS=..., ROUNDS=...)
 	@$(python) -m benchmarks --cases compact z_order delete

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: The most threads that parse the blocks of a task; each holds a block, and one thread writes them all.
+_MOST_THREADS = 4
+
 
 @dataclass(frozen=True)
 class BatchFiles:
@@ -183,7 +186,7 @@ class BatchWriter:
                 parser,
                 self.plan.target,
                 self.quarantine.target,
-                max(1, self.engine.parallelism // len(groups)),
+                min(_MOST_THREADS, max(1, self.engine.parallelism // len(groups))),
                 f"{staging}{place}",
                 self.by_spark,
             )
