@@ -21,9 +21,9 @@ import pyarrow as pa
 from benchmarks.ingest import files
 from benchmarks.log.report import seconds, table
 from benchmarks.process import ROOT
-from lakehouse_lib.ingestion.folds import Fold, Folds
 from lakehouse_lib.ingestion.landing import open_landing
-from lakehouse_lib.ingestion.settled_files import SETTLED
+from lakehouse_lib.ingestion.state.folds import Fold, Folds
+from lakehouse_lib.ingestion.state.settled_files import SETTLED
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.store import open_store
 
