@@ -29,7 +29,8 @@ from lakehouse_lib.threads import in_order
 #: A file of at most this size, whose rows take at most that memory, is parsed to its end before rows of it are written.
 _SMALL_FILE = 8 << 20
 _WHOLE_BYTES = 32 << 20
-#: Small files of at most this size together are parsed, judged and written as one block.
+#: So many small files, of at most this size together, are parsed, judged and written as one block.
+_TOGETHER_FILES = 64
 _TOGETHER_BYTES = 4 << 20
 
 _Whole = list[ParsedBlock] | SourceRefusedError | None
@@ -201,15 +202,16 @@ class _Run:
 
 
 def _groups(files: Sequence[Fingerprint]) -> Iterator[list[Fingerprint]]:
-    """Files that are parsed together: of at most ``_TOGETHER_BYTES``, and not compressed."""
+    """Files that are parsed together: at most ``_TOGETHER_FILES`` and ``_TOGETHER_BYTES``, and not compressed."""
     group: list[Fingerprint] = []
     size = 0
     for file in files:
-        if group and (size + file.size > _TOGETHER_BYTES or codec_of(file.name) is not None):
+        is_packed = codec_of(file.name) is not None
+        if group and (is_packed or size + file.size > _TOGETHER_BYTES or len(group) == _TOGETHER_FILES):
             yield group
             group, size = [], 0
         group.append(file)
-        size += _TOGETHER_BYTES if codec_of(file.name) is not None else file.size
+        size += _TOGETHER_BYTES if is_packed else file.size
     if group:
         yield group
 
@@ -232,7 +234,7 @@ def _together(task: FileTask, group: Sequence[Fingerprint]) -> Sequence[tuple[Fi
 
 
 def _whole(task: FileTask, file: Fingerprint) -> _Whole:
-    """All blocks of a file, or the error that refuses it; None if its rows take too much memory, as of an archive."""
+    """All blocks of a file, or the error that refuses it; None: its rows take too much memory."""
     blocks, size = [], 0
     try:
         for block in _read(task, file, 0):
