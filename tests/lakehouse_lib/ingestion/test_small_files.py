@@ -103,7 +103,7 @@ def test_a_group_is_parsed_file_by_file_if_one_is_refused(tmp_path: Path, monkey
     (shop.landing / "4.csv").write_text("note,price,id\nx,5,4\n")
     together: list[object] = []
     read = Parser.read_together
-    monkeypatch.setattr(Parser, "read_together", lambda *given: together.append(read(*given)) or together[-1])
+    monkeypatch.setattr(Parser, "read_together", lambda *arguments: together.append(read(*arguments)) or together[-1])
     monkeypatch.setattr(file_task, "_TOGETHER_BYTES", 60)
     result = Load(shop.source(files_per_batch=100)).run()
     assert set(result.refused) == {"3.csv"}
