@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -54,8 +54,11 @@ class TypedBlock:
     exact: Callable[[], TextBlock] | None = None
 
 
+Parsed = TypeVar("Parsed", bound=TextBlock | TypedBlock)
+
+
 @dataclass(frozen=True)
-class RawBlock:
+class RawBlock(Generic[Parsed]):
     """Whole records of a file, as text. A call parses them.
 
     Attributes:
@@ -69,10 +72,10 @@ class RawBlock:
     data: bytes
     lines_before: int
     layout: tuple[str, ...]
-    parse: Callable[[], TextBlock | TypedBlock]
-    parse_text: Callable[[bytes], TextBlock | TypedBlock]
+    parse: Callable[[], Parsed]
+    parse_text: Callable[[bytes], Parsed]
 
-    def __call__(self) -> TextBlock | TypedBlock:
+    def __call__(self) -> Parsed:
         return self.parse()
 
     @property
@@ -81,7 +84,7 @@ class RawBlock:
         return self.data.count(b"\n") + (bool(self.data) and not self.data.endswith(b"\n"))
 
 
-def joined(blocks: Sequence[RawBlock]) -> Callable[[], TextBlock | TypedBlock] | None:
+def joined(blocks: Sequence[RawBlock[Parsed]]) -> Callable[[], Parsed] | None:
     """A function that parses the records of several files as one block; None: the files have several layouts.
 
     A block with a carriage return that is not part of a line break is not joined, because it may end a line.

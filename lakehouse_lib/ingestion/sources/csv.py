@@ -61,7 +61,7 @@ class _CsvBlock:
         return lines + self.skipped_lines + np.searchsorted(self.comments, lines, "right")
 
 
-def read_csv(source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema) -> Iterator[RawBlock]:
+def read_csv(source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema) -> Iterator[RawBlock[TextBlock]]:
     """The blocks of a file, in order. They can be parsed in other threads.
 
     Their parsing raises SourceRefusedError if pyarrow cannot split their block into records.

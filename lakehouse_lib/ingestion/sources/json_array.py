@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 #: Bytes of text in a block; an element cannot be longer than ``LONGEST_ELEMENT``.
 BLOCK_SIZE = 4 << 20
-LONGEST_ELEMENT = 64 << 20
+LONGEST_ELEMENT = 16 << 20
 _BLANK = b" \t\r\n"
 #: Takes the place of a line break inside of a string, which JSON forbids, too.
 _FORBIDDEN = 1

@@ -90,7 +90,7 @@ class Parser:
         """
         if not self._reads_plain_text:
             return None
-        blocks: list[RawBlock] = []
+        blocks: list[RawBlock[TextBlock | TypedBlock]] = []
         for file in files:
             of_file = [block for block in islice(self._blocks(file), 2) if isinstance(block, RawBlock)]
             if len(of_file) != 1:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.batch_files import suite_on_arrow
+from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.quarantine import Origin
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
@@ -101,9 +102,14 @@ def test_a_group_is_parsed_file_by_file_if_one_is_refused(tmp_path: Path, monkey
         shop.land(f"{number}.csv", f"{number},5,x", "bad,1,y")
     shop.land("3.csv", '1,5,"open')
     (shop.landing / "4.csv").write_text("note,price,id\nx,5,4\n")
-    together: list[object] = []
+    together: list[ParsedBlock | None] = []
     read = Parser.read_together
-    monkeypatch.setattr(Parser, "read_together", lambda *arguments: together.append(read(*arguments)) or together[-1])
+
+    def read_together(parser: Parser, files: Sequence[LandedFile], start: Origin) -> ParsedBlock | None:
+        together.append(read(parser, files, start))
+        return together[-1]
+
+    monkeypatch.setattr(Parser, "read_together", read_together)
     monkeypatch.setattr(file_task, "_TOGETHER_BYTES", 60)
     result = Load(shop.source(files_per_batch=100)).run()
     assert set(result.refused) == {"3.csv"}
