@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
+from tests.slow_cases import some_slow
 
 #: Verbs that read only the log, as expressions with an open table.
 VERBS = (
@@ -68,7 +69,7 @@ def run(code: str, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("writer", [write_deltalake, deltalake.write_deltalake], ids=["ours", "deltalake's"])
+@pytest.mark.parametrize("writer", some_slow([deltalake.write_deltalake, write_deltalake], 1))
 def test_the_first_call_of_a_metadata_verb_loads_no_pandas(tmp_path: Path, writer: Any) -> None:
     at = pa.array([0, 1, 2], pa.timestamp("us", "UTC"))
     rows = pa.table({"day": ["a", "b", None], "id": [1, 2, 3], "at": at, "share": [0.5, None, 2.0]})

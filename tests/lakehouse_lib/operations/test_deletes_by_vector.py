@@ -216,7 +216,7 @@ def test_the_feature_without_the_property_copies(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 59), st.integers(1, 9), st.booleans()), min_size=1, max_size=6))
-@settings(max_examples=settings.default.max_examples // 3)  # each example makes two tables and up to six deletes
+@settings(max_examples=settings.default.max_examples // 6)  # each example makes two tables and up to six deletes
 def test_hidden_or_copied_the_same_rows_are_left(tmp_path_factory: pytest.TempPathFactory, deletes: Any) -> None:
     root = tmp_path_factory.mktemp("table")
     data = longs(k=range(60))

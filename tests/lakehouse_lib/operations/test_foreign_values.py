@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import InvalidSchemaError, SchemaMismatchError
@@ -92,6 +92,7 @@ def _values(kind: pa.DataType) -> st.SearchStrategy[object]:
 
 
 @given(st.data())
+@settings(max_examples=settings.default.max_examples // 3)
 def test_lists_and_maps_of_nothing_but_nulls(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     kind = data.draw(_VOID)
     values = data.draw(st.lists(_values(kind), min_size=1, max_size=7))

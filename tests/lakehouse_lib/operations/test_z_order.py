@@ -290,6 +290,7 @@ def test_big_files_are_read_in_parts_and_blocks_written_in_order(tmp_path, engin
             assert sum(statistics.min <= 1_000 <= statistics.max for statistics in ranges) < groups / 4
 
 
+@pytest.mark.slow
 def test_more_files_than_are_sampled(tmp_path, monkeypatch):
     """Files are ordered by time, so each file is like its neighbour, with its own range."""
     from lakehouse_lib.operations.optimize.z_order import sample
