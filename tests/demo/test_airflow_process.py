@@ -36,10 +36,7 @@ time.sleep(300)
 """
 OBEDIENT = "import time; print('started', flush=True); time.sleep(300)"
 # The real grace period is for Airflow; the replacements need none.
-IMPATIENT_GUARD = (
-    "import sys; from demo import airflow_guard; airflow_guard.stop_tree.__defaults__ = (0.5,); "
-    "sys.exit(airflow_guard.main(sys.argv[1:]))"
-)
+GRACE = ["--grace", "0.5"]
 
 
 @pytest.fixture
@@ -51,7 +48,7 @@ def mark() -> Iterator[str]:
 
 def start_guard(mark: str, program: str, *, stay: bool = False) -> subprocess.Popen[bytes]:
     guard = subprocess.Popen(
-        [sys.executable, "-c", IMPATIENT_GUARD, *(["--stay"] if stay else []), sys.executable, "-c", program],
+        [sys.executable, airflow_guard.__file__, *(["--stay"] if stay else []), *GRACE, sys.executable, "-c", program],
         stdin=subprocess.DEVNULL if stay else subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, airflow_guard.MARK: mark, "PYTHONPATH": str(Path(__file__).parents[2])},
@@ -103,7 +100,7 @@ def test_the_tree_goes_when_the_demo_is_killed_outright(mark: str, tmp_path: Pat
     script = f"""
 import subprocess, sys, time
 guard = subprocess.Popen(
-    [sys.executable, "-c", {IMPATIENT_GUARD!r}, sys.executable, "-c", {STUBBORN!r}], stdin=subprocess.PIPE
+    [sys.executable, {airflow_guard.__file__!r}, *{GRACE!r}, sys.executable, "-c", {STUBBORN!r}], stdin=subprocess.PIPE
 )
 time.sleep(300)
 """
