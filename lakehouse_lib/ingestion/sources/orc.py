@@ -6,15 +6,13 @@ A stripe is in memory as a whole. A time without a zone is a ``timestamp_ntz``, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 
 import pyarrow as pa
 
-from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.sources.blocks import TypedBlock, refusal
-from lakehouse_lib.ingestion.sources.stored_columns import plain_values, type_mismatches, typed_block
+from lakehouse_lib.ingestion.sources.stored_columns import plain_values, refusals, type_mismatches, typed_block
 
 _ROWS = 65_536
 
@@ -28,7 +26,7 @@ def read_orc(source_file: LandedFile, schema: pa.Schema) -> Iterator[Callable[[]
     """
     from pyarrow import orc  # loads a library of its own
 
-    with _refusals(source_file), source_file.open() as source:
+    with refusals(source_file, "ORC"), source_file.open() as source:
         file = orc.ORCFile(source)
         stored = file.schema
         mismatches = type_mismatches(schema, stored)
@@ -41,17 +39,6 @@ def read_orc(source_file: LandedFile, schema: pa.Schema) -> Iterator[Callable[[]
 
 
 def _converted(rows: pa.RecordBatch, stored: pa.Schema, source_file: LandedFile, schema: pa.Schema) -> TypedBlock:
-    with _refusals(source_file):
+    with refusals(source_file, "ORC"):
         columns = {name: plain_values(rows.column(name)) for name in schema.names}
         return typed_block(columns, stored, schema, rows.num_rows)
-
-
-@contextmanager
-def _refusals(source_file: LandedFile) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise SourceRefusedError(
-            f"{source_file.name} cannot be read as ORC: {str(error).partition(chr(10))[0].rstrip('.')}",
-            hint="Land the whole file again",
-        ) from error

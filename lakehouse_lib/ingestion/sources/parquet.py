@@ -6,7 +6,6 @@ Dates and timestamps that Spark wrote before version 3, in the hybrid calendar, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,7 @@ from lakehouse_lib.engine.parquet.reader import DataFile
 from lakehouse_lib.errors import SourceRefusedError, UnsupportedFeatureError
 from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.sources.blocks import TypedBlock, refusal
-from lakehouse_lib.ingestion.sources.stored_columns import plain_values, type_mismatches, typed_block
+from lakehouse_lib.ingestion.sources.stored_columns import plain_values, refusals, type_mismatches, typed_block
 
 _ROWS = 65_536
 
@@ -30,7 +29,7 @@ def read_parquet(source_file: LandedFile, schema: pa.Schema) -> Iterator[Callabl
             timestamps of the hybrid calendar in a time zone other than UTC. The functions raise it, too.
     """
     with (
-        _refusals(source_file),
+        refusals(source_file, "Parquet"),
         source_file.open() as source,
         DataFile(source, coerce_int96_timestamp_unit="us") as file,
     ):
@@ -45,23 +44,12 @@ def read_parquet(source_file: LandedFile, schema: pa.Schema) -> Iterator[Callabl
 def _converted(
     batch: pa.RecordBatch, stored: pa.Schema, file: DataFile, source_file: LandedFile, schema: pa.Schema
 ) -> TypedBlock:
-    with _refusals(source_file):
+    with refusals(source_file, "Parquet"):
         columns = {
             name: _to_proleptic_gregorian(plain_values(batch.column(name)), name, file, source_file.name)
             for name in schema.names
         }
         return typed_block(columns, stored, schema, batch.num_rows)
-
-
-@contextmanager
-def _refusals(source_file: LandedFile) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise SourceRefusedError(
-            f"{source_file.name} cannot be read as Parquet: {str(error).partition(chr(10))[0].rstrip('.')}",
-            hint="Land the whole file again",
-        ) from error
 
 
 def _to_proleptic_gregorian(column: Any, name: str, file: DataFile, shown: str) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.types import rebuilt
 from lakehouse_lib.arrow.values import bools, int64s, null, strings
+from lakehouse_lib.errors import SourceRefusedError
+from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
 from lakehouse_lib.ingestion.sources.blocks import TypedBlock, column_mismatches
 from lakehouse_lib.ingestion.sources.casts import cast_or_find, decode_texts, type_name
@@ -147,3 +150,15 @@ def _fits(got: pa.DataType, expected: pa.DataType) -> bool:
         whole = expected.precision - expected.scale
         return bool(got.scale <= expected.scale and got.precision - got.scale <= whole)
     return False
+
+
+@contextmanager
+def refusals(source_file: LandedFile, kind: str) -> Iterator[None]:
+    """Refuse the file in place of the errors of pyarrow in the block; ``kind`` is the name of the format."""
+    try:
+        yield
+    except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SourceRefusedError(
+            f"{source_file.name} cannot be read as {kind}: {str(error).partition(chr(10))[0].rstrip('.')}",
+            hint="Land the whole file again",
+        ) from error
