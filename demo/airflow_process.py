@@ -53,7 +53,7 @@ _CLASHING = ("AIRFLOW", "SPARK_", "PYSPARK_", "LAKEHOUSE_", "PYTHONPATH", "PYTHO
 class State:
     """The running Airflow, as stored in the home: `guard` is the process to stop, `mark` the mark of its tree.
 
-    The guard kills the tree `grace_seconds` after it was told to stop.
+    The guard kills the tree `grace_seconds` after the signal to stop.
     """
 
     guard: int

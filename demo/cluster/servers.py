@@ -50,7 +50,7 @@ def postgres_user(folder: Path) -> str | None:
     """The user who runs Postgres; None for the user of this process.
 
     Raises:
-        DemoError: this process is root's, and there is no user postgres, or the user cannot reach the folder.
+        DemoError: the process runs as root, and the user postgres does not exist or cannot reach the folder.
     """
     if os.geteuid() != 0:
         return None
@@ -58,7 +58,8 @@ def postgres_user(folder: Path) -> str | None:
         pwd.getpwnam(POSTGRES_USER)
     except KeyError:
         raise DemoError(
-            f"Postgres does not run as root, and there is no user {POSTGRES_USER}", hint="Run the demo as another user."
+            f"Postgres does not run as root, and the user {POSTGRES_USER} does not exist",
+            hint="Run the demo as another user.",
         ) from None
     closed = [parent for parent in folder.absolute().parents if parent.exists() and not parent.stat().st_mode & 0o001]
     if closed:

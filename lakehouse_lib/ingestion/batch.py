@@ -72,7 +72,7 @@ class Batch:
 
         Args:
             judge: judges and writes the rows that need Spark, and runs large batches; None: there is no Spark session.
-            counter: counts the files and rows that are read; None: nobody observes the load.
+            counter: counts the files and rows that are read; None: the load has no observer.
         """
         self.intent = intent
         self.source = source

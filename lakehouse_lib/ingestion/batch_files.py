@@ -98,7 +98,7 @@ class BatchFiles:
 
 
 def suite_on_arrow(suite: Any, schema: Schema) -> Translation | None:
-    """The suite as functions of record batches; None: there is no suite, or it has rules for Great Expectations.
+    """The suite as functions of record batches; None: the batch has no suite, or a suite with rules for Great Expectations.
 
     Raises:
         QualityError: the suite is malformed, or names an unknown column.
@@ -131,7 +131,7 @@ class BatchWriter:
         plan, quarantine: the planned writes of valid and of rejected rows.
         engine: runs the tasks.
         judge: judges and writes rows that need Spark; None: there is no session.
-        counter: counts the files and rows that are read; None: nobody observes the load.
+        counter: counts the files and rows that are read; None: the load has no observer.
     """
 
     source: Source

@@ -92,7 +92,7 @@ def test_the_engine_arrow_submits_nothing(orders: Path, submitted: list[str]) ->
 
 def test_another_engine_is_refused(orders: Path, submitted: list[str]) -> None:
     with pytest.raises(AirflowFailException, match="engine is 'duckdb'; expected one of auto, arrow, spark"):
-        LakehouseOptimizeOperator(task_id="t", table="orders", engine="duckdb").execute(CONTEXT)  # type: ignore
+        LakehouseOptimizeOperator(task_id="t", table="orders", engine="duckdb").execute(CONTEXT)
 
 
 def test_the_job_of_an_earlier_try_is_looked_for_before_work_is_done_in_the_task(
@@ -113,6 +113,6 @@ def test_a_load_that_refuses_a_file_fails_with_its_partial_result(registry_file:
     task: Any = SimpleNamespace(**vars(TASK), xcom_push=pushed.__setitem__)
     operator = LakehouseIngestOperator(task_id="t", table="orders", lakehouse_conn_id="lakehouse_default")
     with pytest.raises(AirflowFailException, match="bad"):
-        operator.execute({"ti": task})  # type: ignore
+        operator.execute({"ti": task})
     assert pushed["return_value"]["files_loaded"] == 1
     assert submitted == []

@@ -60,7 +60,7 @@ def test_every_argument_is_templated(operator: type[BaseOperator]) -> None:
 
 
 def rendered(operator: BaseOperator, **params: Any) -> Any:
-    operator.render_template_fields({"params": params})  # type: ignore
+    operator.render_template_fields({"params": params})
     return operator
 
 
@@ -69,7 +69,7 @@ def test_rendered_texts_are_values(registry_file: Path) -> None:
         LakehouseOptimizeOperator(
             task_id="t",
             table="{{ params.table }}",
-            target_file_size="{{ params.size }}",  # type: ignore
+            target_file_size="{{ params.size }}",
             where="day = '{{ params.day }}'",
             spark_conf={"spark.x": "{{ params.day }}"},
             spark_conn_id="spark_{{ params.day }}",
@@ -83,7 +83,7 @@ def test_rendered_texts_are_values(registry_file: Path) -> None:
     assert (optimize.spark_conf, optimize.spark_conn_id) == ({"spark.x": "2026-01-31"}, "spark_2026-01-31")
 
     z_order = rendered(
-        LakehouseZOrderOperator(task_id="t", table="orders", columns="{{ params.columns }}", full="{{ params.full }}"),  # type: ignore
+        LakehouseZOrderOperator(task_id="t", table="orders", columns="{{ params.columns }}", full="{{ params.full }}"),
         columns="o_custkey, o_orderkey",
         full=False,
     )
@@ -93,10 +93,10 @@ def test_rendered_texts_are_values(registry_file: Path) -> None:
     vacuum = LakehouseVacuumOperator(
         task_id="t",
         table="orders",
-        retention_hours="{{ params.hours }}",  # type: ignore
-        dry_run="{{ params.dry_run }}",  # type: ignore
-        keep_versions="{{ params.keep }}",  # type: ignore
-        full="{{ params.full }}",  # type: ignore
+        retention_hours="{{ params.hours }}",
+        dry_run="{{ params.dry_run }}",
+        keep_versions="{{ params.keep }}",
+        full="{{ params.full }}",
     )
     rendered(vacuum, hours=240, dry_run=True, keep="3,7", full=None)
     read_rendered(vacuum, VACUUM.parameters)
@@ -108,7 +108,7 @@ def test_operators_read_rendered_texts(registry_file: Path) -> None:
     for number in range(3):
         write_deltalake(table, pa.table({"o_custkey": [number]}), mode="append")
     history = rendered(
-        LakehouseHistoryOperator(task_id="t", table="orders", limit="{{ params.limit }}"),  # type: ignore
+        LakehouseHistoryOperator(task_id="t", table="orders", limit="{{ params.limit }}"),
         limit=2,
     )
     assert len(history.execute({})) == 2
@@ -116,12 +116,12 @@ def test_operators_read_rendered_texts(registry_file: Path) -> None:
         task_id="t",
         table="orders",
         updates="{{ params.updates | tojson }}",
-        predicate="o_custkey = 1",  # type: ignore
+        predicate="o_custkey = 1",
     )
     assert rendered(update, updates={"o_custkey": "7"}).execute({})["metrics"]["numUpdatedRows"] == 1
-    dry = LakehouseVacuumOperator(task_id="t", table="orders", dry_run="{{ params.dry_run }}")  # type: ignore
+    dry = LakehouseVacuumOperator(task_id="t", table="orders", dry_run="{{ params.dry_run }}")
     assert rendered(dry, dry_run=True).execute({})["dry_run"] is True
-    wrong = LakehouseVacuumOperator(task_id="t", table="orders", dry_run="perhaps")  # type: ignore
+    wrong = LakehouseVacuumOperator(task_id="t", table="orders", dry_run="perhaps")
     with pytest.raises(AirflowFailException, match="dry_run is 'perhaps'; expected True or False"):
         wrong.execute({})
 

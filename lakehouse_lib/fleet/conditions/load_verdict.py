@@ -31,7 +31,7 @@ class Verdict:
 
 
 def last_verdict(store: ObjectStore, source: str, quarantine: ObjectStore) -> Verdict | None:
-    """The verdict on the last batch of a source; None: there is no batch, or the last one is still being loaded.
+    """The verdict on the last batch of a source; None: the source has no batch, or its last batch is still being loaded.
 
     Args:
         store: the store of the table.

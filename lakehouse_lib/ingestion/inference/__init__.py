@@ -1,1 +1,1 @@
-"""A schema and a suite for files that nobody has described yet."""
+"""A schema and a suite for files without a description."""
