@@ -98,7 +98,7 @@ class BatchFiles:
 
 
 def suite_on_arrow(suite: Any, schema: Schema) -> Translation | None:
-    """The suite as functions of record batches; None: the batch has no suite, or a suite with rules for Great Expectations.
+    """The suite as functions of record batches; None: no suite, or one with rules for Great Expectations.
 
     Raises:
         QualityError: the suite is malformed, or names an unknown column.

@@ -108,7 +108,7 @@ def test_root_needs_a_user_for_postgres_who_reaches_the_folder(tmp_path: Path, m
     with pytest.raises(DemoError, match=r"the user nobody cannot reach .*Clone the repository"):
         servers.postgres_user(closed / "clone" / ".demo")
     monkeypatch.setattr(servers, "POSTGRES_USER", "no such user")
-    with pytest.raises(DemoError, match=r"there is no user no such user.*as another user"):
+    with pytest.raises(DemoError, match=r"the user no such user does not exist.*as another user"):
         servers.postgres_user(closed)
 
 

@@ -31,7 +31,7 @@ class Verdict:
 
 
 def last_verdict(store: ObjectStore, source: str, quarantine: ObjectStore) -> Verdict | None:
-    """The verdict on the last batch of a source; None: the source has no batch, or its last batch is still being loaded.
+    """The verdict on the last batch of a source; None: the source has no batch, or is loading it.
 
     Args:
         store: the store of the table.
