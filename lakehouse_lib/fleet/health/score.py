@@ -122,7 +122,7 @@ def _missing_statistics(health: Health) -> Reason:
 
 
 def _rewrite(health: Health) -> Verb:
-    """The verb by which the planner rewrites files: files that will be clustered are not compacted first."""
+    """The verb by which the planner rewrites files if it pays: files that will be Z-ordered are not merged first."""
     return "z_order" if health.clustered_by else "optimize"
 
 

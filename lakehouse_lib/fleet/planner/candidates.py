@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from lakehouse_lib.fleet.planner.correction import Corrections
 from lakehouse_lib.fleet.planner.policy import Policy
-from lakehouse_lib.fleet.planner.rewrites import rewrite_step, statistics_step
+from lakehouse_lib.fleet.planner.rewrites import rewrite_steps, statistics_step
 from lakehouse_lib.fleet.planner.step import Step
 from lakehouse_lib.fleet.planner.upkeep import checkpoint_step, cleanup_step, vacuum_step
 from lakehouse_lib.log import clock
@@ -17,7 +19,7 @@ def steps_of(
     """The steps that a table needs and that pay, with corrected predictions. Reads no data file.
 
     A step pays if ``policy.payback_queries * policy.priority`` queries save what it costs. Overdue steps are returned,
-    too.
+    too. Of the steps that rewrite files, the first that pays is returned.
 
     Args:
         table: its name in the registry, or its location.
@@ -28,16 +30,23 @@ def steps_of(
         UnsupportedFeatureError: the table has a writer feature that this library does not support.
     """
     snapshot.check_writable()
-    moment = clock.now() if now is None else now
-    steps = [rewrite_step(table, snapshot, policy)]
-    if "compute_statistics" in policy.verbs:
-        steps.append(statistics_step(table, snapshot))
-    if "checkpoint" in policy.verbs:
-        steps.append(checkpoint_step(table, snapshot))
-    if "vacuum" in policy.verbs:
-        steps.append(vacuum_step(table, snapshot, policy, moment))
-    if "cleanup" in policy.verbs:
-        steps.append(cleanup_step(table, snapshot, policy, moment))
-    corrected = [corrections.corrected(step) for step in steps if step is not None]
     limit = policy.payback_queries * policy.priority
-    return [step for step in corrected if step.is_overdue or step.payback <= limit]
+
+    def pays(step: Step) -> bool:
+        return step.is_overdue or step.payback <= limit
+
+    rewrites = map(corrections.corrected, rewrite_steps(table, snapshot, policy))
+    rewrite = next(filter(pays, rewrites), None)
+    others = map(corrections.corrected, _other_steps(table, snapshot, policy, clock.now() if now is None else now))
+    return [*([] if rewrite is None else [rewrite]), *filter(pays, others)]
+
+
+def _other_steps(table: str, snapshot: Snapshot, policy: Policy, moment: int) -> Iterator[Step]:
+    if "compute_statistics" in policy.verbs and (step := statistics_step(table, snapshot)):
+        yield step
+    if "checkpoint" in policy.verbs and (step := checkpoint_step(table, snapshot)):
+        yield step
+    if "vacuum" in policy.verbs and (step := vacuum_step(table, snapshot, policy, moment)):
+        yield step
+    if "cleanup" in policy.verbs and (step := cleanup_step(table, snapshot, policy, moment)):
+        yield step

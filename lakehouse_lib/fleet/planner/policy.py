@@ -13,8 +13,8 @@ class Policy:
 
     Attributes:
         verbs: the verbs that may be planned.
-        cluster_by: the columns to Z-order by; without columns the clustering columns of the table; without these, small
-            files are merged (``optimize``).
+        cluster_by: the columns to Z-order by; without columns the clustering columns of the table. Without these, and
+            while a Z-order does not pay, small files are merged (``optimize``).
         target_file_size: bytes; None: ``delta.targetFileSize``, else 100 MiB.
         retention_hours: of removed files; None: the table's own retention.
         enforce_retention: refuse a retention shorter than the table's own.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +25,19 @@ Rows = NDArray[np.int64]
 
 
 def rewrite_step(table: str, snapshot: Snapshot, policy: Policy, partitions: Predicate | None = None) -> Step | None:
-    """The step that rewrites files of a version: ``z_order`` if the policy or the table has columns, else ``optimize``.
+    """The preferred step that rewrites files of a version, or None: see ``rewrite_steps``."""
+    return next(rewrite_steps(table, snapshot, policy, partitions), None)
 
-    Files that will be Z-ordered are not merged first. None: no file needs to be rewritten.
+
+def rewrite_steps(
+    table: str, snapshot: Snapshot, policy: Policy, partitions: Predicate | None = None
+) -> Iterator[Step]:
+    """The steps that can rewrite files of a version. At most one of them is run.
+
+    Without Z-order columns in the policy or the table this is ``optimize``. With columns it is ``z_order``, so that
+    files that will be Z-ordered are not merged first, and then ``optimize``, for a ``z_order`` that does not pay: files
+    that arrive in the order of the column need no Z-order, but they must not stay small. No step: no file needs to be
+    rewritten, or all files are Z-ordered.
 
     Args:
         partitions: a predicate on partition columns; None: all partitions.
@@ -37,8 +47,12 @@ def rewrite_step(table: str, snapshot: Snapshot, policy: Policy, partitions: Pre
     """
     columns = policy.cluster_by or default_columns(snapshot)
     if columns and "z_order" in policy.verbs:
-        return _z_order(table, snapshot, policy, columns, partitions)
-    return _optimize(table, snapshot, policy, partitions) if "optimize" in policy.verbs else None
+        step = _z_order(table, snapshot, policy, columns, partitions)
+        if step is None:
+            return
+        yield step
+    if "optimize" in policy.verbs and (step := _optimize(table, snapshot, policy, partitions)) is not None:
+        yield step
 
 
 def statistics_step(table: str, snapshot: Snapshot) -> Step | None:

@@ -71,6 +71,18 @@ def test_a_fleet_is_planned_maintained_and_then_has_nothing_to_do(tmp_path: Path
     assert DeltaTable(tmp_path / "records/runs").to_pyarrow_table().num_rows == 4
 
 
+def test_small_files_in_the_order_of_a_column_are_merged_and_not_z_ordered(tmp_path: Path) -> None:
+    root = tmp_path / "events"
+    for first in range(0, 10_000, 500):
+        deltalake.write_deltalake(root, pa.table({"id": range(first, first + 500)}), mode="append")
+    tables, record = [table_of(root, cluster_by=("id",))], record_of(tmp_path)
+    entries = maintain(tables, Budget(), ArrowEngine, record)
+    assert {entry.verb for entry in entries} == {"optimize", "checkpoint"}
+    assert deltalake.DeltaTable(root).to_pyarrow_table().sort_by("id")["id"].to_pylist() == list(range(10_000))
+    assert len(deltalake.DeltaTable(root).file_uris()) == 1
+    assert plan_fleet(tables, Budget(), record).plan.steps == ()
+
+
 def test_a_long_compaction_of_a_run_is_committed_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakehouse_lib.fleet.step_run._COMMIT_SECONDS", 0)
     monkeypatch.setattr("lakehouse_lib.operations.optimize.commit_groups.GROUP_BYTES", 1)
