@@ -78,11 +78,11 @@ def test_a_partition_column_of_a_nested_type(tmp_path, kind):
 
 def test_twenty_thousand_columns_work_and_do_not_take_long(tmp_path):
     text = json.dumps(struct(*(field(f"column{n}") for n in range(20_000))))
-    begin = time.perf_counter()
+    begin = time.process_time()
     snapshot = open_table(tmp_path, text)
     assert snapshot.field("COLUMN19999").name == "column19999"
     assert len(snapshot.schema.to_arrow()) == 20_000
-    assert time.perf_counter() - begin < 5  # 0.2 s on an idle machine
+    assert time.process_time() - begin < 5  # 0.2 s on an idle processor
 
 
 @pytest.mark.parametrize("wrap", [lambda kind: struct(field(kind=kind)), array, map_of], ids=["struct", "array", "map"])
