@@ -68,13 +68,13 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
-        """List features in the protocol of the table; see ``operations.alter.table_features``.
+        """List features in the protocol of the table; see ``operations.alter.features.add``.
 
         Args:
             feature: a member of ``TableFeatures``, or a name as in the protocol, or a list of them.
             allow_protocol_versions_increase: raise the versions of the protocol to 3 and 7, if the list needs them.
         """
-        from lakehouse_lib.operations.alter.table_features import add_features
+        from lakehouse_lib.operations.alter.features.add import add_features
 
         features = [feature] if isinstance(feature, TableFeatures | str) else feature
         if not isinstance(features, Sequence) or not all(isinstance(item, TableFeatures | str) for item in features):
@@ -102,12 +102,12 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
-        """Drop a feature. Files that need a reader feature are rewritten; see ``operations.alter.feature_drop``.
+        """Drop a feature. Files that need a reader feature are rewritten; see ``operations.alter.features.drop``.
 
         Args:
             truncate_history: delete the older versions that need the feature, instead of protecting them.
         """
-        from lakehouse_lib.operations.alter.feature_drop import drop_feature
+        from lakehouse_lib.operations.alter.features.drop import drop_feature
 
         latest, commit = self._begin(commit_properties, post_commithook_properties)
         name = feature.value if isinstance(feature, TableFeatures) else feature
@@ -214,6 +214,19 @@ class TableAlterer:
         latest, commit = self._begin(commit_properties, post_commithook_properties)
         self._end(set_column_not_null(latest, column_name, self.table.engine, commit_properties=commit))
 
+    def sync_identity(
+        self,
+        column_name: str,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> None:
+        """Move the high water mark of an identity column to its last number; see ``operations.alter.identity_mark``."""
+        from lakehouse_lib.operations.alter.identity_mark import sync_identity
+
+        latest, commit = self._begin(commit_properties, post_commithook_properties)
+        self._end(sync_identity(latest, column_name, self.table.engine, commit_properties=commit))
+
     def change_column_type(
         self,
         column_name: str,
@@ -310,11 +323,7 @@ class TableAlterer:
         latest, commit = self._begin(commit_properties, post_commithook_properties)
         self._end(
             set_table_properties(
-                latest,
-                properties,
-                self.table.engine,
-                raise_if_not_exists=raise_if_not_exists,
-                commit_properties=commit,
+                latest, properties, self.table.engine, raise_if_not_exists=raise_if_not_exists, commit_properties=commit
             )
         )
 

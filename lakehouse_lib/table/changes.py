@@ -13,7 +13,7 @@ from lakehouse_lib.protocol.table_properties import COLUMN_MAPPING_MODE
 from lakehouse_lib.schema import Field
 
 #: The verbs that may read rows. ``apply`` refuses them, because they need an engine.
-_READING_VERBS = ("add_constraint", "set_column_not_null")
+_READING_VERBS = ("add_constraint", "set_column_not_null", "sync_identity")
 
 
 def check_changes(changes: Any, alterer: type, *, table: str) -> None:
@@ -51,7 +51,7 @@ def check_changes(changes: Any, alterer: type, *, table: str) -> None:
 
 def _rewrites_files(verb: str, arguments: Mapping[str, Any]) -> bool:
     if verb == "drop_feature":
-        from lakehouse_lib.operations.alter.feature_drop import REWRITING_FEATURES
+        from lakehouse_lib.operations.alter.features.drop import REWRITING_FEATURES
 
         return arguments["feature"] in REWRITING_FEATURES
     key = COLUMN_MAPPING_MODE.key

@@ -72,6 +72,11 @@ def is_identity(field: Field) -> bool:
     return any(key.startswith(_PREFIX) for key in field.metadata)
 
 
+def step_of(field: Field) -> int:
+    """The step of an identity column, not 0."""
+    return _identity(field, None).step
+
+
 def check_identities(layout: TableLayout, table: str | None) -> None:
     """Refuse identity columns that a new table cannot have.
 
@@ -145,6 +150,23 @@ def with_marks(metadata: Metadata, layout: TableLayout, names: Iterable[str], fi
             )
         marks[name] = (pc.max(ends) if step > 0 else pc.min(ends)).as_py()
     return metadata.with_schema(_with_marks(schema, marks).to_json())
+
+
+def synchronized(field: Field, number: int) -> Field:
+    """The identity column with its high water mark at or after a number that a row has (SYNC IDENTITY of delta-spark).
+
+    The mark becomes the first number of the sequence that is not before ``number``. It stays if it is later, or if
+    ``number`` is before the start.
+    """
+    start, step = field.metadata[IDENTITY_START], step_of(field)
+    steps = -((start - number) // step) if step > 0 else -((number - start) // -step)
+    if steps < 0:
+        return field
+    mark = start + steps * step
+    if not -_BITS <= mark < _BITS:
+        mark = number
+    (changed,) = _with_marks(Schema([field]), {field.name: mark}).fields
+    return changed
 
 
 def with_marks_of(schema_string: str, other: str) -> str:

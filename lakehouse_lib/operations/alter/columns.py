@@ -105,7 +105,7 @@ def set_column_metadata(
         )
     _check_keys(field.name, metadata, table)
     changed = Field(field.name, field.type, field.nullable, {**field.metadata, **metadata})
-    return _change_column(snapshot, place, changed, commit_properties)
+    return change_column(snapshot, place, changed, commit_properties)
 
 
 def drop_column_not_null(
@@ -125,7 +125,7 @@ def drop_column_not_null(
             version=snapshot.version,
             hint="Nothing has to be changed",
         )
-    return _change_column(snapshot, place, Field(field.name, field.type, True, field.metadata), commit_properties)
+    return change_column(snapshot, place, Field(field.name, field.type, True, field.metadata), commit_properties)
 
 
 def set_column_default(
@@ -146,7 +146,7 @@ def set_column_default(
     field = place.field
     changed = Field(field.name, field.type, field.nullable, {**field.metadata, CURRENT_DEFAULT: default})
     check_defaults(place.replaced(changed), snapshot.store.root)
-    return _change_column(snapshot, place, changed, commit_properties)
+    return change_column(snapshot, place, changed, commit_properties)
 
 
 def drop_column_default(
@@ -169,7 +169,7 @@ def drop_column_default(
         )
     others = {key: value for key, value in field.metadata.items() if key != CURRENT_DEFAULT}
     changed = Field(field.name, field.type, field.nullable, others)
-    return _change_column(snapshot, place, changed, commit_properties)
+    return change_column(snapshot, place, changed, commit_properties)
 
 
 def set_column_not_null(
@@ -197,7 +197,7 @@ def set_column_not_null(
     violation = Predicate(render(is_null), is_null, snapshot.store.root)
     check_existing_rows(snapshot, NotNull(field.name, field.type), violation, engine)
     place = place_of(snapshot, field.name)
-    return _change_column(snapshot, place, changed, commit_properties, reads=(violation,))
+    return change_column(snapshot, place, changed, commit_properties, reads=(violation,))
 
 
 def change_column_type(
@@ -238,7 +238,7 @@ def change_column_type(
         )
     check_unused(snapshot, place, "changed")
     snapshot.check_writable()
-    return _change_column(snapshot, place, with_change(field, kind), commit_properties)
+    return change_column(snapshot, place, with_change(field, kind), commit_properties)
 
 
 def move_column(
@@ -277,14 +277,19 @@ def move_column(
     )
 
 
-def _change_column(
+def change_column(
     snapshot: Snapshot,
     place: ColumnPlace,
     changed: Field,
     commit_properties: CommitProperties | None,
     *,
-    reads: tuple[Predicate, ...] = (),
+    reads: tuple[Predicate | None, ...] = (),
 ) -> OperationResult:
+    """Commit a changed column or member in place of the one at ``place``.
+
+    Args:
+        reads: the rows that the change depends on; None: all rows.
+    """
     return commit_change(
         snapshot,
         "CHANGE COLUMN",

@@ -16,9 +16,9 @@ from lakehouse_lib.features import (
 )
 from lakehouse_lib.features.constraints import check_constraints
 from lakehouse_lib.json_text import excerpt
-from lakehouse_lib.operations.alter.mapping_removal import remove_mapping
+from lakehouse_lib.operations.alter.features.mapping_removal import remove_mapping
+from lakehouse_lib.operations.alter.features.row_id_backfill import backfill_row_ids
 from lakehouse_lib.operations.alter.metadata_change import commit_change
-from lakehouse_lib.operations.alter.row_id_backfill import backfill_row_ids
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.table_properties import (

@@ -136,13 +136,7 @@ def compute_statistics(
     started = time.monotonic()
     snapshot.check_writable()
     files = plan_statistics(snapshot, predicate)
-    chosen = files.select(["path", "stats", "deletionVector"])
-    share = max(1, min(_MOST_FILES, -(-len(files) // (4 * engine.parallelism))))
-    tasks = [
-        StatisticsTask(snapshot.store, snapshot.layout, _indexed(snapshot), chosen.slice(start, share))
-        for start in range(0, len(files), share)
-    ]
-    results = engine.run(read_statistics, tasks) if tasks else None
+    results = statistics_of(snapshot, files, _indexed(snapshot), engine) if len(files) else None
     change = FileUpdate(
         "COMPUTE STATS",
         {"predicate": "[]" if predicate is None else [predicate.text]},
@@ -158,6 +152,22 @@ def compute_statistics(
         "totalConsideredFiles": snapshot.file_count if predicate is None else len(snapshot.prune(predicate, ["path"])),
     }
     return ChangeResult(snapshot.store.root, *committed, metrics)
+
+
+def statistics_of(snapshot: Snapshot, files: pa.Table, indexed: StatisticsColumns, engine: Engine) -> pa.Table:
+    """The statistics of data files, those in the log completed from the files: see ``read_statistics``.
+
+    Args:
+        files: at least one file of a files table.
+        indexed: the columns that get statistics, by physical names.
+    """
+    chosen = files.select(["path", "stats", "deletionVector"])
+    share = max(1, min(_MOST_FILES, -(-len(files) // (4 * engine.parallelism))))
+    tasks = [
+        StatisticsTask(snapshot.store, snapshot.layout, indexed, chosen.slice(start, share))
+        for start in range(0, len(files), share)
+    ]
+    return engine.run(read_statistics, tasks)
 
 
 def read_statistics(task: StatisticsTask) -> pa.Table:

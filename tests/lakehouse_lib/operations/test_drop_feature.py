@@ -17,7 +17,7 @@ from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError
 from lakehouse_lib.expressions import parse
 from lakehouse_lib.features import writer_features
 from lakehouse_lib.features.checkpoints.checkpoint_protection import protected_below
-from lakehouse_lib.operations.alter import feature_drop
+from lakehouse_lib.operations.alter.features import drop as feature_drop
 from lakehouse_lib.operations.dml.delete import delete
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.snapshot import Snapshot

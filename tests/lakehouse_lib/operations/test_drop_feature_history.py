@@ -12,7 +12,7 @@ import pytest
 from lakehouse_lib import DeltaTable, TableFeatures, write_deltalake
 from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, RetentionError
 from lakehouse_lib.features import writer_features
-from lakehouse_lib.operations.alter import feature_drop
+from lakehouse_lib.operations.alter.features import drop as feature_drop
 from lakehouse_lib.protocol.actions import Protocol
 from tests.lakehouse_lib.operations.test_drop_feature import FEATURES, ROWS, ids, with_vectors
 from tests.peers import read_by_all

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
@@ -25,12 +26,15 @@ from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.errors import (
+    CommitFailedError,
     DeltaError,
     InvalidArgumentError,
     InvalidSchemaError,
     MetadataChangedError,
     SchemaMismatchError,
 )
+from lakehouse_lib.operations.alter.identity_mark import sync_identity
+from lakehouse_lib.snapshot import load_snapshot
 from tests.peers import parquet_files, read_by_all
 from tests.slow_cases import some_slow
 
@@ -240,6 +244,43 @@ def test_a_restore_does_not_move_marks_back(tmp_path: Path) -> None:
     DeltaTable(tmp_path).restore(1)
     write_deltalake(tmp_path, named("c"), mode="append")
     assert numbers(tmp_path) == {"a": (5, 1), "c": (1, 3)}
+
+
+@pytest.mark.parametrize("has_statistics", [True, False])
+def test_a_mark_is_moved_to_the_last_number(tmp_path: Path, engine: Engine, has_statistics: bool) -> None:
+    steps = {"up": 1, "down": -2, "sevens": 7}
+    columns = [Field(name, "long", metadata=identity(5, step, explicit=True)) for name, step in steps.items()]
+    table = DeltaTable.create(tmp_path, Schema([*columns, Field("name", "string")]))
+    rows = named("a", "b", "c", "d", up=[6, 40, None, 3], down=[7, -40, None, 4], sevens=[5, 41, None, 4])
+    none = ColumnProperties(statistics_enabled="NONE")
+    off = None if has_statistics else WriterProperties(default_column_properties=none)
+    write_deltalake(table, rows, mode="append", writer_properties=off)
+    table = DeltaTable(tmp_path, engine=engine)
+    for name, mark in {"up": 40, "down": -41, "sevens": 47}.items():
+        table.alter.sync_identity(name)
+        version = table.version()
+        assert table.schema().field(name).metadata["delta.identity.highWaterMark"] == mark
+        table.alter.sync_identity(name)  # nothing to do
+        assert table.version() == version
+    write_deltalake(table, named("e"), mode="append")
+    last = read_by_all(tmp_path).filter(pc.field("name") == "e").to_pylist()
+    assert last == [{"up": 41, "down": -43, "sevens": 54, "name": "e"}]
+
+
+def test_a_mark_is_not_moved_for_another_column_or_past_concurrent_numbers(tmp_path: Path) -> None:
+    table = DeltaTable.create(tmp_path, SCHEMA)
+    with pytest.raises(InvalidArgumentError, match="'name' is not an identity column") as refused:
+        table.alter.sync_identity("NAME")
+    assert refused.value.code == "DELTA_INVALID_IDENTITY_COLUMN"
+    table.alter.sync_identity("up")  # no row has a number
+    assert marks(tmp_path) == (None, None)
+    write_deltalake(tmp_path, named("a", up=[7]), mode="append")
+    before = load_snapshot(table.store)
+    write_deltalake(tmp_path, named("b", up=[9]), mode="append")
+    with pytest.raises(CommitFailedError):
+        sync_identity(before, "up", ArrowEngine())
+    DeltaTable(tmp_path).alter.sync_identity("up")
+    assert marks(tmp_path)[1] == 9
 
 
 def test_a_table_of_delta_spark_goes_on(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, InvalidSchemaError, SchemaMismatchError
 from lakehouse_lib.expressions import parse
 from lakehouse_lib.features import writer_features
-from lakehouse_lib.operations.alter import mapping_removal
-from lakehouse_lib.operations.alter.mapping_removal import remove_mapping
+from lakehouse_lib.operations.alter.features import mapping_removal
+from lakehouse_lib.operations.alter.features.mapping_removal import remove_mapping
 from tests.peers import parquet_files, plain, read_by_all, read_delta_rs
 
 ROWS = pa.table(

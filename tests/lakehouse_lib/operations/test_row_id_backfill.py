@@ -13,8 +13,8 @@ from lakehouse_lib import CommitProperties, DeltaTable, Transaction, write_delta
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import ConcurrentAppendError, UnsupportedFeatureError
+from lakehouse_lib.operations.alter.features.row_id_backfill import backfill_row_ids
 from lakehouse_lib.operations.alter.properties import set_table_properties
-from lakehouse_lib.operations.alter.row_id_backfill import backfill_row_ids
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import open_store
 from tests.peers import parquet_files, plain, read_by_all

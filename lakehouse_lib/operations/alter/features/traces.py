@@ -13,7 +13,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.features import type_widening
 from lakehouse_lib.features.file_layout import clustering
 from lakehouse_lib.log.commits.commit_file import CommitActions
-from lakehouse_lib.operations.alter.mapping_removal import remove_mapping
+from lakehouse_lib.operations.alter.features.mapping_removal import remove_mapping
 from lakehouse_lib.operations.files import partition_codes
 from lakehouse_lib.operations.optimize.compact import CompactPlan, rewrite_bins
 from lakehouse_lib.operations.optimize.purge import purge

@@ -18,7 +18,7 @@ from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.history import commit_times
 from lakehouse_lib.log.pins import list_pins
 from lakehouse_lib.log.segment import Checkpoint, list_commits, oldest_version, sort_listing
-from lakehouse_lib.operations.alter.feature_traces import TRACES
+from lakehouse_lib.operations.alter.features.traces import TRACES
 from lakehouse_lib.operations.alter.metadata_change import commit_change
 from lakehouse_lib.operations.upkeep.checkpoint import checkpoint
 from lakehouse_lib.protocol.table_properties import TRUNCATED_RETENTION

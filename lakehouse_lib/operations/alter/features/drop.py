@@ -19,8 +19,8 @@ from lakehouse_lib.errors import DeltaError, InvalidArgumentError, UnsupportedFe
 from lakehouse_lib.features import FEATURES, with_features, without_feature, writer_features
 from lakehouse_lib.features.checkpoints import checkpoint_protection
 from lakehouse_lib.features.constraints import invariants
-from lakehouse_lib.operations.alter.feature_traces import TRACES, Traces
-from lakehouse_lib.operations.alter.history_truncation import truncate_history as truncate
+from lakehouse_lib.operations.alter.features.history_truncation import truncate_history as truncate
+from lakehouse_lib.operations.alter.features.traces import TRACES, Traces
 from lakehouse_lib.operations.alter.metadata_change import commit_change
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.operations.table_change import TableChange
