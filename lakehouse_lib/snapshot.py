@@ -18,6 +18,7 @@ from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features import column_mapping, row_tracking
 from lakehouse_lib.features.file_layout import clustering, materialize_partition_columns
 from lakehouse_lib.features.in_commit_timestamp import effective_properties
+from lakehouse_lib.log import clock
 from lakehouse_lib.log import file_names as names
 from lakehouse_lib.log.checkpoint.part import UnreadableCheckpointError
 from lakehouse_lib.log.checkpoint.read import forget_checkpoint
@@ -26,6 +27,7 @@ from lakehouse_lib.log.history import commit_time, version_at
 from lakehouse_lib.log.replay.live_files import FileSet, PathTwiceError
 from lakehouse_lib.log.replay.replay import TableState
 from lakehouse_lib.log.replay.table_state import OwnCommit, VersionState, give_up, later_state, load_state
+from lakehouse_lib.log.replay.transaction_retention import unexpired_transactions
 from lakehouse_lib.log.segment import Checkpoint, Commit, commits_since
 from lakehouse_lib.log.table_identity import Landmark, replaced
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction
@@ -129,9 +131,12 @@ class Snapshot:
             raise self._incomplete("protocol")
         return self.state.protocol
 
-    @property
+    @cached_property
     def transactions(self) -> dict[str, Transaction]:
-        return dict(self.state.transactions)
+        """The last transaction of each application, without expired ones (``log.replay.transaction_retention``)."""
+        return unexpired_transactions(
+            self.state.transactions, self.metadata.configuration, clock.now(), self.store.root
+        )
 
     @property
     def domains(self) -> dict[str, DomainMetadata]:

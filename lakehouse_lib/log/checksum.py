@@ -26,6 +26,7 @@ from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS
 from lakehouse_lib.log.replay.replay import TableState
 from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction
+from lakehouse_lib.protocol.table_properties import TRANSACTION_RETENTION
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 logger = logging.getLogger(__name__)
@@ -148,8 +149,9 @@ def next_checksum(previous: Checksum, commit: CommitActions, *, newer_than: int)
     if size < 0 or files < 0:
         return None
     domains = None if previous.domains is None else domain_metadata.reconcile(previous.domains, commit.domains)
+    metadata = commit.metadata or previous.metadata
     transactions = None
-    if previous.transactions is not None:
+    if previous.transactions is not None and not _expire(metadata):
         transactions = {
             **previous.transactions,
             **{transaction.app_id: transaction for transaction in commit.transactions},
@@ -158,7 +160,7 @@ def next_checksum(previous: Checksum, commit: CommitActions, *, newer_than: int)
         previous,
         size=size,
         files=files,
-        metadata=commit.metadata or previous.metadata,
+        metadata=metadata,
         protocol=commit.protocol or previous.protocol,
         transactions=transactions,
         domains=domains,
@@ -179,7 +181,13 @@ def checksum_of(state: TableState) -> Checksum | None:
             return None
         size += _sum(piece["size"])
         files += len(piece)
-    return Checksum(size, files, state.metadata, state.protocol, dict(state.transactions), dict(state.domains))
+    transactions = None if _expire(state.metadata) else dict(state.transactions)
+    return Checksum(size, files, state.metadata, state.protocol, transactions, dict(state.domains))
+
+
+def _expire(metadata: Metadata) -> bool:
+    """Whether transactions expire. Then a checksum lists none: a later checkpoint leaves out some of them."""
+    return TRANSACTION_RETENTION.key in metadata.configuration
 
 
 def of_commit(checksum: Checksum, info: Mapping[str, Any]) -> Checksum | None:
@@ -217,7 +225,7 @@ def contradictions(checksum: Checksum, state: TableState, *, counting: bool) -> 
         if truth is not None and checksum.size != truth.size:
             phrases.append(f"tableSizeBytes is {checksum.size}; expected {truth.size}")
     for name, entries, log_entries in (
-        ("setTransactions", checksum.transactions, state.transactions),
+        ("setTransactions", None if _expire(checksum.metadata) else checksum.transactions, state.transactions),
         ("domainMetadata", checksum.domains, state.domains),
     ):
         # Expired entries may be left out.

@@ -214,6 +214,11 @@ DELETED_FILE_RETENTION = TableProperty(
     "delta.deletedFileRetentionDuration", timedelta(weeks=1), interval, _INTERVAL, harmless=True
 )
 
+#: None: the versions of applications are kept for ever.
+TRANSACTION_RETENTION: TableProperty[timedelta | None] = TableProperty(
+    "delta.setTransactionRetentionDuration", None, interval, _INTERVAL, harmless=True
+)
+
 # Files that writes merge or distribute.
 AUTO_COMPACT = AutoCompact(
     "delta.autoOptimize.autoCompact",
@@ -234,7 +239,6 @@ _UNUSED_PROPERTIES: tuple[TableProperty[Any], ...] = (
     TableProperty("delta.randomPrefixLength", None, whole_number(1, _MOST), f"a whole number from 1 to {_MOST}"),
     _switch("delta.randomizeFilePrefixes"),
     TableProperty("delta.sampleRetentionDuration", None, interval, _INTERVAL),
-    TableProperty("delta.setTransactionRetentionDuration", None, interval, _INTERVAL, harmless=True),
     _switch("delta.tuneFileSizesForRewrites", harmless=True),
 )
 

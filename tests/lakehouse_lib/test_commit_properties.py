@@ -1,9 +1,11 @@
 """Commit properties of the caller: values that could not be read back are refused before anything is written."""
 
 import json
+import time
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -159,3 +161,29 @@ def test_metadata_takes_no_field_of_the_commits_own(tmp_path):
     assert (entry["operation"], entry["who"]) == ("WRITE", "we")
     assert isinstance(entry["timestamp"], int)
     assert deltalake.DeltaTable(str(tmp_path)).history(1)[0]["operation"] == "WRITE"
+
+
+def test_transactions_expire_after_the_retention_of_the_table(tmp_path, caplog):
+    days = {"young": 1, "old": 3, "undated": None}
+    now = int(time.time() * 1000)
+    for number, (name, age) in enumerate(days.items()):
+        updated = None if age is None else now - age * 86_400_000
+        transaction = Transaction(name, number, updated)
+        write_deltalake(
+            tmp_path,
+            pa.table({"a": [number]}),
+            mode="append",
+            configuration={"delta.setTransactionRetentionDuration": "interval 2 days"} if not number else None,
+            commit_properties=CommitProperties(app_transactions=[transaction]),
+        )
+    # A transaction without a time gets that of its commit.
+    table = DeltaTable(tmp_path)
+    assert [table.transaction_version(name) for name in days] == [0, None, 2]
+    table.create_checkpoint()
+    checkpoint = pq.read_table(tmp_path / f"_delta_log/{2:020}.checkpoint.parquet", columns=["txn"])["txn"]
+    assert {entry["appId"] for entry in checkpoint.to_pylist() if entry} == {"young", "undated"}
+    again = DeltaTable(tmp_path)
+    assert [again.transaction_version(name) for name in days] == [0, None, 2]
+    again.alter.unset_table_properties(["delta.setTransactionRetentionDuration"])
+    assert DeltaTable(tmp_path).transaction_version("old") is None
+    assert caplog.messages == []

@@ -7,21 +7,27 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from lakehouse_lib.arrow.values import column
+from lakehouse_lib.log import clock
 from lakehouse_lib.log.checkpoint.parallel import ahead
 from lakehouse_lib.log.replay.replay import TableState
+from lakehouse_lib.log.replay.transaction_retention import unexpired_transactions
 
 #: Pieces that are read ahead, of some thousand rows each.
 _PIECES_AHEAD = 4
 
 
-def few_actions(state: TableState, schema: pa.Schema) -> Iterator[tuple[str, pa.Array]]:
-    """The protocol, metadata, transactions and domains of the version as structs of ``schema``, by action name."""
+def few_actions(state: TableState, schema: pa.Schema, table: str) -> Iterator[tuple[str, pa.Array]]:
+    """The protocol, metadata, transactions and domains of the version as structs of ``schema``, by action name.
+
+    Expired transactions are left out.
+    """
     assert state.metadata is not None
     assert state.protocol is not None
+    transactions = unexpired_transactions(state.transactions, state.metadata.configuration, clock.now(), table)
     bodies = {
         "protocol": [state.protocol.to_json()],
         "metaData": [state.metadata.to_json()],
-        "txn": [transaction.to_json() for transaction in state.transactions.values()],
+        "txn": [transaction.to_json() for transaction in transactions.values()],
         "domainMetadata": [domain.to_json() for domain in state.domains.values()],
     }
     for name, actions in bodies.items():

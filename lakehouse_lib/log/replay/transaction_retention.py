@@ -1,0 +1,33 @@
+"""When the transactions of applications expire: ``delta.setTransactionRetentionDuration``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakehouse_lib.protocol.actions import Transaction
+from lakehouse_lib.protocol.table_properties import TRANSACTION_RETENTION
+
+
+def unexpired_transactions(
+    transactions: Mapping[str, Transaction], configuration: Mapping[str, str], now: int, table: str
+) -> dict[str, Transaction]:
+    """The transactions that snapshots and checkpoints have, by application: all, unless the table has the property.
+
+    With the property, a transaction expires this long after its ``lastUpdated``. As in delta-spark, one without
+    ``lastUpdated`` has expired.
+
+    Args:
+        now: ms since the epoch.
+
+    Raises:
+        InvalidArgumentError: the property is not an interval.
+    """
+    retention = TRANSACTION_RETENTION.of(configuration, table)
+    if retention is None:
+        return dict(transactions)
+    since = now - int(retention.total_seconds() * 1000)
+    return {
+        name: transaction
+        for name, transaction in transactions.items()
+        if transaction.last_updated is not None and transaction.last_updated > since
+    }
