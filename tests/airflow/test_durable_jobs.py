@@ -15,6 +15,7 @@ import psutil
 import pytest
 from airflow.sdk.exceptions import AirflowException
 
+from lakehouse_airflow.jobs import pulse
 from lakehouse_airflow.jobs import submission as submission_module
 from lakehouse_airflow.jobs.job_folder import Handle, JobFolder
 from lakehouse_airflow.jobs.machine import start_time, this_machine
@@ -164,8 +165,34 @@ def test_killing_a_task_that_waits_kills_the_job(tmp_path: Path) -> None:
     assert len(starts(tmp_path)) == 1
 
 
+def test_killing_a_task_whose_job_a_later_try_has_found_lets_the_job_go_on(tmp_path: Path) -> None:
+    first, second = submission(tmp_path), submission(tmp_path)
+    thread, _ = in_thread(first)
+    wait_for(lambda: starts(tmp_path))
+    later, later_outcome = in_thread(second)
+    wait_for(first._is_adopted)
+    first.on_kill()
+    (tmp_path / "go").touch()
+    for each in (thread, later):
+        each.join(60)
+    assert later_outcome == [{"job": "compact", "version": 5}]
+    assert len(starts(tmp_path)) == 1
+    assert list((tmp_path / "jobs").iterdir()) == []
+
+
+def test_a_handle_that_an_earlier_try_deletes_at_its_end_is_put_again(tmp_path: Path) -> None:
+    first = folder_of(tmp_path)
+    assert first.handle() is None
+    first.put_handle(Handle("a-b", "c", this_machine(), 2, 1))
+    second = folder_of(tmp_path)
+    assert second.handle() is not None
+    first.forget("a-b")
+    second.put_handle(Handle("a-c", "c", this_machine(), 3, 1))
+    assert first.handle() == second.handle() == Handle("a-c", "c", this_machine(), 3, 1)
+
+
 def test_a_jvm_that_hangs_after_the_end_of_its_job_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submission_module, "PULSE_SECONDS", 0.02)
+    monkeypatch.setattr(pulse, "PULSE_SECONDS", 0.02)
     job = orphan(tmp_path)
     handle = folder_of(tmp_path).handle()
     assert handle is not None
@@ -177,8 +204,8 @@ def test_a_jvm_that_hangs_after_the_end_of_its_job_is_killed(tmp_path: Path, mon
 
 
 def test_a_job_without_a_pulse_is_killed_and_submitted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submission_module, "PULSE_SECONDS", 0.02)
-    monkeypatch.setattr(submission_module, "_SECONDS_TO_BEGIN", 0.2)
+    monkeypatch.setattr(pulse, "PULSE_SECONDS", 0.02)
+    monkeypatch.setattr(pulse, "_SECONDS_TO_BEGIN", 0.2)
     job = orphan(tmp_path)
     thread, outcome = in_thread(submission(tmp_path))
     assert job.wait(60) == -9
@@ -197,7 +224,7 @@ def elsewhere(tmp_path: Path) -> JobFolder:
 
 
 def test_a_job_of_another_machine_is_seen_by_its_pulse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submission_module, "PULSE_SECONDS", 0.02)
+    monkeypatch.setattr(pulse, "PULSE_SECONDS", 0.02)
     job = orphan(tmp_path)
     folder = elsewhere(tmp_path)
     handle = folder.handle()
@@ -216,8 +243,8 @@ def test_a_job_of_another_machine_is_seen_by_its_pulse(tmp_path: Path, monkeypat
 def test_a_job_of_another_machine_without_a_pulse_is_stopped_and_submitted_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submission_module, "PULSE_SECONDS", 0.02)
-    monkeypatch.setattr(submission_module, "_SECONDS_WITHOUT_PULSE", 0.2)
+    monkeypatch.setattr(pulse, "PULSE_SECONDS", 0.02)
+    monkeypatch.setattr(pulse, "_SECONDS_WITHOUT_PULSE", 0.2)
     job = orphan(tmp_path)
     folder = elsewhere(tmp_path)
     handle = folder.handle()

@@ -28,6 +28,7 @@ class Handle:
         command: a digest of its command line; a try with another command line does not wait for it.
         machine, process, started: machine, id and start time of its process (``jobs.machine``), which leads a process
             group.
+        adopter: the name of another try's submission, if that try waits for the job now.
     """
 
     name: str
@@ -35,9 +36,10 @@ class Handle:
     machine: str
     process: int
     started: int
+    adopter: str = ""
 
     def __post_init__(self) -> None:
-        texts, numbers = (self.name, self.command, self.machine), (self.process, self.started)
+        texts, numbers = (self.name, self.command, self.machine, self.adopter), (self.process, self.started)
         if not all(isinstance(text, str) for text in texts) or not all(type(number) is int for number in numbers):
             raise TypeError("a field of the handle has the wrong type")
         if self.process <= 1:
@@ -90,38 +92,53 @@ class JobFolder:
 
     def handle(self) -> Handle | None:
         """The handle of the task's last submission; None without one."""
-        from lakehouse_lib.errors import ObjectNotFoundError
-
-        self._bytes = None
+        self._bytes = self._stored()
         try:
-            self._bytes = self.place()[0].read(self._handle)
-            return Handle(**json.loads(self._bytes))
-        except ObjectNotFoundError:
-            return None
+            return None if self._bytes is None else Handle(**json.loads(self._bytes))
         except (TypeError, ValueError):  # of another release; it is replaced
             return None
 
     def put_handle(self, handle: Handle) -> None:
-        """Replace the handle that ``handle`` has returned.
+        """Replace the handle that ``handle`` has returned. An earlier try may have deleted it at its end.
 
         Raises:
             AirflowException: another try of the task has replaced it.
         """
         body = json.dumps(asdict(handle)).encode()
         store, _ = self.place()
-        if not store.put_if_match(self._handle, body, self._bytes) and store.read(self._handle) != body:
-            raise AirflowException("another try of this task has started its job, so this try starts none")
+        if not store.put_if_match(self._handle, body, self._bytes):
+            stored = self._stored()
+            is_put = stored == body or (stored is None and store.put_if_match(self._handle, body, None))
+            if not is_put:
+                raise AirflowException("another try of this task has started its job, so this try starts none")
         self._bytes = body
 
+    def is_replaced(self) -> bool:
+        """Whether another try of the task has replaced the handle that this try has put or read."""
+        return self._bytes is not None and self._stored() not in (None, self._bytes)
+
     def forget(self, name: str) -> None:
-        """Delete the objects of a job that has ended and, if it is the task's last one, the handle."""
+        """Delete the objects of a job that has ended and, if it is the task's last one, the handle.
+
+        If another try waits for the job, that try will delete them.
+        """
         from lakehouse_lib.errors import DeltaError
 
         with suppress(DeltaError):  # deleted after RETENTION_DAYS
+            if self.is_replaced():
+                return
             self.objects(name).delete()
             handle = self.handle()
             if handle is not None and handle.name == name:
                 self.place()[0].delete_many([self._handle])
+
+    def _stored(self) -> bytes | None:
+        from lakehouse_lib.errors import ObjectNotFoundError
+
+        try:
+            return self.place()[0].read(self._handle)
+        except ObjectNotFoundError:
+            return None
 
     def delete_old(self) -> None:
         """Delete the objects of tasks that were never tried again (``job_objects.delete_old``)."""

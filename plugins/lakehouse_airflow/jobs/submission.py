@@ -7,9 +7,11 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,10 @@ from lakehouse_airflow.connections.extra import extra_of
 from lakehouse_airflow.failures import failure
 from lakehouse_airflow.jobs.job_folder import Handle, JobFolder, digest
 from lakehouse_airflow.jobs.machine import start_time, this_machine
+from lakehouse_airflow.jobs.pulse import Pulse
 from lakehouse_airflow.jobs.supervisor import dying_with_supervisor
 from lakehouse_lib.errors import DeltaError
 from spark_jobs.command_line import JOB_FOLDER, JOB_NAME, command_line
-from spark_jobs.process.job_objects import PULSE_SECONDS, JobObjects
 from spark_jobs.process.parent import tied_to_this_process
 from spark_jobs.process.private_files import in_memory, private_path
 
@@ -41,8 +43,9 @@ except ModuleNotFoundError as error:
 
 #: Seconds between two checks of the job of an earlier try.
 _POLL_SECONDS = 1.0
-#: A job counts as dead if its pulse has not changed, or has not begun, for this time.
-_SECONDS_WITHOUT_PULSE, _SECONDS_TO_BEGIN = 90.0, 600.0
+
+#: A killed task asks for a later try at most so long. Airflow waits five seconds for its end.
+_SECONDS_TO_ASK = 2.0
 
 #: Properties of a local driver, so that no other machine can connect to the driver.
 _LOCAL_CONF = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
@@ -204,7 +207,8 @@ class JobSubmission(SparkSubmitHook):
             *(earlier.name, earlier.process, "this machine" if earlier.is_here else "another machine"),
         )
         try:
-            pulse = _Pulse(objects)
+            self._folder.put_handle(replace(earlier, adopter=self._submission_name))
+            pulse = Pulse(objects)
             self._read_outcome(earlier.name)
             while self._outcome is None and (earlier.lives() or not earlier.is_here) and pulse.lives():
                 self._check_not_killed()
@@ -236,13 +240,30 @@ class JobSubmission(SparkSubmitHook):
         """Kill spark-submit and the driver's Python, so that nothing commits after the task has ended.
 
         Airflow calls this from a signal handler, and the task's code continues afterwards; a job that has not started
-        must not start then.
+        must not start then. If a later try waits for the job, the job goes on: Airflow kills a task that it has started
+        again while the task was running, such as after the death of the scheduler.
         """
         self._is_killed = True
+        if self._submit_sp is not None and self._is_adopted():
+            self.log.info("a later try waits for the job %s, so it goes on", self._submission_name)
+            return
         self._kill()
         if self._earlier is not None and self._earlier.is_here:
             self._earlier.kill()
         super().on_kill()
+
+    def _is_adopted(self) -> bool:
+        """Whether a later try waits for the job; False if the store does not answer at once."""
+        answers: list[bool] = []
+
+        def ask() -> None:
+            with suppress(DeltaError):
+                answers.append(self._folder.is_replaced())
+
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        thread.join(_SECONDS_TO_ASK)
+        return answers == [True]
 
     def _check_not_killed(self) -> None:
         if self._is_killed:
@@ -280,33 +301,6 @@ class JobSubmission(SparkSubmitHook):
             return  # it has ended; its output says why
         self._folder.put_handle(Handle(self._submission_name, self._command, this_machine(), process, started))
         os.write(self._gate, b"1")
-
-
-class _Pulse:
-    """Whether a job runs, by the changes of its pulse. Clocks are not compared."""
-
-    def __init__(self, objects: JobObjects) -> None:
-        self._objects = objects
-        self._last = objects.pulse()
-        # A job that has not begun may still fetch its packages.
-        self._seconds = _SECONDS_WITHOUT_PULSE if self._last else _SECONDS_TO_BEGIN
-        self._change = self._look = time.monotonic()
-
-    def is_due(self) -> bool:
-        """Whether the pulse has to be read again."""
-        return time.monotonic() - self._look >= PULSE_SECONDS
-
-    def lives(self) -> bool:
-        now = time.monotonic()
-        if not self.is_due():
-            return True
-        self._look = now
-        pulse = self._objects.pulse()
-        if pulse is None and self._last is not None:
-            return False  # a job deletes its pulse when it ends
-        if pulse != self._last:
-            self._last, self._change, self._seconds = pulse, now, _SECONDS_WITHOUT_PULSE
-        return now - self._change < self._seconds
 
 
 def _check_extra(conn_id: str, extra: Mapping[str, Any]) -> None:
