@@ -131,7 +131,7 @@ def _kind_of(name: str) -> str:
     kind = _KINDS.get(suffix.removeprefix(".").lower())
     if kind is None:
         raise InvalidArgumentError(
-            f"the name {name} tells no format; expected one that ends with {', '.join(f'.{each}' for each in _KINDS)}",
+            f"the file {name} has no known extension; expected one of {', '.join(f'.{each}' for each in _KINDS)}",
             hint="Give the format as --format",
             code="DELTA_INVALID_SOURCE",
         )

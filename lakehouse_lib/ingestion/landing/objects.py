@@ -71,7 +71,7 @@ class LandingObjects:
         columns = [names, int64s(sizes), int64s(times), strings([meta.tag for meta in metas])]
         listed = pa.Table.from_arrays(columns, schema=LISTING).filter(self.pattern.matches(names))
         names = listed["name"]
-        self._refuse(names, pc.match_substring_regex(names, "^/|//"), "is no path", "Rename or delete it")
+        self._refuse(names, pc.match_substring_regex(names, "^/|//"), "is not a path", "Rename or delete it")
         if self.pattern.text is None:
             hint = "Give a pattern, such as '**/*' for the files of all folders"
             self._refuse(names, pc.match_substring(names, "/"), "is in a folder; expected files only", hint)

@@ -116,7 +116,7 @@ def test_what_cannot_be_inferred(tmp_path: Path) -> None:
     with pytest.raises(LandingError, match="has no files"):
         inferred(tmp_path)
     (tmp_path / "a.dat").write_text("id;name\n1;x\n")
-    with pytest.raises(InvalidArgumentError, match=r"the name a\.dat tells no format"):
+    with pytest.raises(InvalidArgumentError, match=r"the file a\.dat has no known extension"):
         inferred(tmp_path)
     assert inferred(tmp_path, format="csv").notes == ("the only column is 'id;name'; is ',' the delimiter?",)
     assert list(types(inferred(tmp_path, format="csv", delimiter=";", no_header=True))) == ["column_1", "column_2"]

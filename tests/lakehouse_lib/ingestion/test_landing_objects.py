@@ -266,7 +266,7 @@ def test_listings_that_a_load_cannot_use_are_refused(bucket: Bucket, monkeypatch
             listed(landing)
     with monkeypatch.context() as patch:
         patch.setattr(type(landing.store), "walk", lambda *_: iter([ObjectMeta("a//b.csv", 1, 1, "x")]))
-        with pytest.raises(LandingError, match=r"'a//b\.csv' of an object in .* is no path"):
+        with pytest.raises(LandingError, match=r"'a//b\.csv' of an object in .* is not a path"):
             listed(landing)
 
 

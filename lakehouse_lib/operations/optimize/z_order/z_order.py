@@ -253,7 +253,7 @@ def check_columns(snapshot: Snapshot, columns: Iterable[str] | None, predicate: 
         columns = default_columns(snapshot)
         if clustering and not columns:
             raise wrong(
-                f"the table is clustered by {in_words(clustering)}; expected columns that are no members of structs",
+                f"the table is clustered by {in_words(clustering)}; expected columns that are not members of structs",
                 "Cluster it by the engine that has set these columns, or by other columns with alter.cluster_by",
             )
     names = (columns,) if isinstance(columns, str) else tuple(columns) if isinstance(columns, Iterable) else ()
