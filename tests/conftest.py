@@ -111,7 +111,12 @@ def spark(spark_events: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
-    yield session
+    # Spark's workers read the tables of tests, which are so small that the driver would read them.
+    from lakehouse_lib.engine.spark import engine
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "_DRIVER_BYTES", 0)
+        yield session
     session.stop()
 
 

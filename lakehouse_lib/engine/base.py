@@ -112,6 +112,12 @@ class Engine(Protocol):
     def parallelism(self) -> int:
         """The number of tasks that run at the same time. A plan should have a multiple of this number of tasks."""
 
+    def for_bytes(self, count: int) -> Engine:
+        """The engine for tasks that read so many bytes of data files.
+
+        Arrow: itself. Spark: for few bytes the Arrow engine in the driver, because Spark takes longer to start tasks.
+        """
+
     def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T], on_task: OnTask | None = None) -> pa.Table:
         """The concatenated results of the function, in the order of the tasks.
 

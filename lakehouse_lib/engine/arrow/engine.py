@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakehouse_lib.engine.base import OnTask, Piece, WriteTarget, after
 from lakehouse_lib.engine.incoming import incoming
-from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, match_rows, match_tasks
+from lakehouse_lib.engine.parquet.matching import match_files
 from lakehouse_lib.engine.parquet.scan import Scan
 from lakehouse_lib.engine.parquet.updating import update_tasks, updated_files
 from lakehouse_lib.engine.parquet.writer import write_rows
@@ -58,6 +58,9 @@ class ArrowEngine:
 
     def __repr__(self) -> str:
         return f"ArrowEngine(parallelism={self.parallelism})"
+
+    def for_bytes(self, count: int) -> ArrowEngine:  # noqa: ARG002 - it reads any number of bytes
+        return self
 
     def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T], on_task: OnTask | None = None) -> pa.Table:
         if not tasks:
@@ -105,8 +108,7 @@ class ArrowEngine:
         return write_rows(rows.rows, rows.schema.names, target)
 
     def match(self, snapshot: Snapshot, files: pa.Table, predicate: Predicate) -> pa.Table:
-        tasks = match_tasks(snapshot, files, predicate, self.parallelism)
-        return self.run(match_rows, tasks) if tasks else pa.Table.from_batches([], MATCHES_SCHEMA)
+        return match_files(self, snapshot, files, predicate)
 
     def update(
         self,

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from lakehouse_lib.arrow.values import binaries, bools, flags_of, int64s, numbers_of, strings
+from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.protocol.deletion_vector import bitmap_of
@@ -18,6 +19,8 @@ from lakehouse_lib.protocol.deletion_vector import positions as positions_in
 from lakehouse_lib.snapshot import Snapshot
 
 _TASK_BYTES = 128 << 20
+#: What opening a file costs, in bytes read, and the rows of a row group of most writers.
+_OPEN_BYTES, _ROW_GROUP = 1 << 20, 1 << 20
 #: A task of this size is not divided, as long as each processor has one: on Spark, each task costs some time.
 _LEAST_TASK_BYTES = 32 << 20
 
@@ -43,6 +46,32 @@ class MatchTask:
     reader: TableReader
     files: pa.Table
     predicate: Predicate
+
+
+def match_files(engine: Engine, snapshot: Snapshot, files: pa.Table, predicate: Predicate) -> pa.Table:
+    """``Engine.match`` for a predicate that Arrow evaluates."""
+    engine = engine.for_bytes(bytes_to_match(snapshot, files, predicate))
+    tasks = match_tasks(snapshot, files, predicate, engine.parallelism)
+    return engine.run(match_rows, tasks) if tasks else pa.Table.from_batches([], MATCHES_SCHEMA)
+
+
+def bytes_to_match(snapshot: Snapshot, files: pa.Table, predicate: Predicate) -> int:
+    """The bytes that a match reads, estimated as if all columns had the same size."""
+    share = len(predicate.columns) / len(snapshot.schema.fields)
+    sizes = numbers_of(files["size"], np.int64)
+    return int(np.maximum(sizes * share, np.minimum(sizes, _OPEN_BYTES)).sum())
+
+
+def bytes_of_matches(files: pa.Table, matches: pa.Table) -> int:
+    """The bytes of the row groups with matching rows, estimated as if each match were in another row group.
+
+    Args:
+        files: a files table.
+        matches: a table of MATCHES_SCHEMA with the same files in the same order.
+    """
+    counts = np.array([len(positions) for positions in positions_of(matches)], np.int64)
+    shares = np.minimum(counts * _ROW_GROUP / np.maximum(numbers_of(matches["rows"], np.int64), 1), 1)
+    return int((numbers_of(files["size"], np.int64) * shares).sum())
 
 
 def match_tasks(snapshot: Snapshot, files: pa.Table, predicate: Predicate, parallelism: int) -> list[MatchTask]:

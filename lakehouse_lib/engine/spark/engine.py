@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from lakehouse_lib.arrow.types import nullable
-from lakehouse_lib.engine.base import OnTask, Piece, WriteTarget, after
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
+from lakehouse_lib.engine.base import Engine, OnTask, Piece, WriteTarget, after
 from lakehouse_lib.engine.incoming import incoming
-from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA, match_rows, match_tasks
+from lakehouse_lib.engine.parquet.matching import bytes_of_matches, match_files
 from lakehouse_lib.engine.parquet.scan import Scan
 from lakehouse_lib.engine.parquet.updating import update_tasks, updated_files
 from lakehouse_lib.engine.scratch_folders import scratch_folder
@@ -49,6 +50,8 @@ T = TypeVar("T")
 G = TypeVar("G")
 
 
+#: The driver itself reads so many bytes of data files in less time than Spark needs to start tasks.
+_DRIVER_BYTES = 256 << 20
 #: Texts in Spark's error report if a worker runs another Python version, or a Python without this library or pyarrow.
 _UNFIT_WORKER = ("ModuleNotFoundError", "PACKAGE_NOT_INSTALLED", "PYTHON_VERSION_MISMATCH")
 _PY4J_MARK = "\n: "  # separates py4j's message from that of the Java exception
@@ -89,6 +92,9 @@ class SparkEngine:
     def local_folder(self) -> str:
         """The folder of Spark's shuffle files. Its disk must have room for all pieces of an exchange."""
         return str(self.spark.conf.get("spark.local.dir", tempfile.gettempdir())).split(",")[0]
+
+    def for_bytes(self, count: int) -> Engine:
+        return ArrowEngine() if count <= _DRIVER_BYTES else self
 
     def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T], on_task: OnTask | None = None) -> pa.Table:
         if not tasks:
@@ -173,15 +179,15 @@ class SparkEngine:
         if not is_renderable(predicate.root):
             with spark_failures():
                 return matching.matching_rows(self.spark, snapshot, files, predicate)
-        tasks = match_tasks(snapshot, files, predicate, self.parallelism)
-        return self.run(match_rows, tasks) if tasks else pa.Table.from_batches([], MATCHES_SCHEMA)
+        return match_files(self, snapshot, files, predicate)
 
     def update(
         self, snapshot: Snapshot, files: pa.Table, matches: pa.Table, values: Mapping[str, Value], target: WriteTarget
     ) -> pa.Table:
         needs_spark = any(rule.needs_spark for rule in target.rules)
         if not needs_spark and all(is_renderable(value.root) for value in values.values()):
-            return updated_files(self, update_tasks(target, files, matches, values, self.parallelism), target)
+            engine = self.for_bytes(bytes_of_matches(files, matches))
+            return updated_files(engine, update_tasks(target, files, matches, values, engine.parallelism), target)
         if target.layout.row_ids is not None:
             raise UnsupportedFeatureError(
                 "rows with a value or a constraint that only Spark can evaluate cannot be updated: the table has row "

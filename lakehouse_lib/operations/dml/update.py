@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.parquet.change_files import changed_rows
-from lakehouse_lib.engine.parquet.matching import positions_of
+from lakehouse_lib.engine.parquet.matching import bytes_to_match, positions_of
 from lakehouse_lib.engine.parquet.updating import update_matching
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError
@@ -111,8 +111,9 @@ class _Update(PredicateOperation):
         """The matches without hidden rows, and the files table of the files with the updated rows."""
         predicate = self.predicate or EVERY_ROW
         roots = [predicate.root, *(value.root for value in self.values.values())]
-        if all(map(is_renderable, roots)) and not any(rule.needs_spark for rule in target.rules):
-            # On Spark, one job does both.
+        by_arrow = all(map(is_renderable, roots)) and not any(rule.needs_spark for rule in target.rules)
+        if by_arrow and self.engine.for_bytes(bytes_to_match(snapshot, files, predicate)) is self.engine:
+            # On Spark, one job does both. If the driver finds the rows, it may write them, too.
             return update_matching(self.engine, target, files, predicate, self.values)
         matches, count = live_matches(files, self.matches(snapshot, files), snapshot)
         if not count:

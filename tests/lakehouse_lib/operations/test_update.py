@@ -167,6 +167,26 @@ def test_values_and_conditions_that_only_spark_evaluates(tmp_path: Path, spark: 
     assert refusal.value.code == "DELTA_PREDICATE_NEEDS_SPARK"
 
 
+def test_on_spark_the_driver_itself_changes_rows_of_few_bytes(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakehouse_lib.engine.spark import engine as spark_engine
+
+    made(tmp_path, **VECTORS)
+    table = DeltaTable(tmp_path, engine=spark_engine.SparkEngine(spark))
+    monkeypatch.setattr(spark_engine.SparkEngine, "_tasks", None)  # no task can be started
+    with pytest.raises(TypeError):
+        table.update({"name": "'y'"}, predicate="id = 1")
+    monkeypatch.setattr(spark_engine, "_DRIVER_BYTES", 256 << 20)
+    assert table.update({"name": "'y'"}, predicate="id = 1")["num_updated_rows"] == 1
+    assert table.delete("id = 2")["num_deleted_rows"] == 1
+    expected = [row | ({"name": "y"} if row["id"] == 1 else {}) for row in rows(0, 3 * ROWS).to_pylist()]
+    assert (
+        read_by_all(tmp_path).to_pylist()
+        == plain(pa.Table.from_pylist([row for row in expected if row["id"] != 2], schema=rows().schema)).to_pylist()
+    )
+
+
 class TestOnSpark:
     """Values that only Spark evaluates; the session has another zone, and ANSI mode is off."""
 
