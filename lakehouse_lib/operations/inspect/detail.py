@@ -45,13 +45,22 @@ def partitions(snapshot: Snapshot, files: pa.Table) -> list[dict[str, str | None
     names = snapshot.partition_columns
     if not names:
         return []
-    keys = snapshot.layout.partition_keys.values()
-    maps, empty = files["partitionValues"].combine_chunks(), literal("", pa.string())
-    columns = [pc.map_lookup(maps, literal(key, pa.string()), "first") for key in keys]
-    columns = [pc.if_else(pc.equal(column, empty), null(pa.string()), column) for column in columns]
+    columns = _partition_columns(snapshot, files)
     distinct = pa.table(columns, names=list(names)).group_by(list(names), use_threads=False).aggregate([])
     rows: list[dict[str, str | None]] = distinct.to_pylist()
     return rows
+
+
+def partition_texts(snapshot: Snapshot, files: pa.Table) -> list[tuple[str | None, ...]]:
+    """The partition values of each of a few files, in the order of the columns, as in the log; None: null and ""."""
+    return list(zip(*(column.to_pylist() for column in _partition_columns(snapshot, files)), strict=True))
+
+
+def _partition_columns(snapshot: Snapshot, files: pa.Table) -> list[pa.Array]:
+    keys = snapshot.layout.partition_keys.values()
+    maps, empty = files["partitionValues"].combine_chunks(), literal("", pa.string())
+    columns = [pc.map_lookup(maps, literal(key, pa.string()), "first") for key in keys]
+    return [pc.if_else(pc.equal(column, empty), null(pa.string()), column) for column in columns]
 
 
 def _time(milliseconds: int | None) -> datetime | None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from lakehouse_lib import DeltaTable as LakehouseTable
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.fleet.health import Health, health
+from lakehouse_lib.fleet.health.partitions import heavy_partitions
 from lakehouse_lib.fleet.health.sizes import BUCKETS
 from lakehouse_lib.fleet.health.writes import Writer
 from lakehouse_lib.fleet.overlap import _mean_depth
@@ -221,3 +222,25 @@ def test_skipped_share_is_what_counting_file_by_file_gives(files: list[tuple[int
         shares.append(skipped / len(files))
     assert report.skipping == {"id": pytest.approx(np.mean(shares) if shares else 0.0)}
     assert report.uncounted_files == sum(ends is None for ends in files)
+
+
+def test_the_heaviest_partitions_are_those_on_disk(table: Path) -> None:
+    snapshot = load_snapshot(open_store(table))
+    sizes: dict[str, list[int]] = {part: [] for part in PARTS}
+    for file in files_delta_rs(table):
+        sizes[file.parent.name.removeprefix("part=")].append(file.stat().st_size)
+    target = 2 * max(sizes["1"]) + 1  # all files of partition 1 are small, and one of partition 0 may not be
+    heavy = heavy_partitions(snapshot, target, most=2)
+    assert heavy is not None
+    assert (heavy.columns, heavy.partitions) == (("part",), 3)
+    by_bytes = sorted(PARTS, key=lambda part: -sum(sizes[part]))[:2]
+    assert [partition.values for partition in heavy.largest] == [(part,) for part in by_bytes]
+    assert [(each.files, each.bytes) for each in heavy.largest] == [(len(sizes[p]), sum(sizes[p])) for p in by_bytes]
+    assert heavy.fragmented[0].values == ("1",)
+    assert heavy.fragmented[0].small_files == len(sizes["1"])
+    everything = heavy_partitions(snapshot, 0, most=9)
+    assert everything is not None
+    assert everything.largest[-1].values == (None,)
+    assert everything.fragmented == ()
+    write_deltalake(table.with_name("flat"), pa.table({"id": [1]}))
+    assert heavy_partitions(load_snapshot(open_store(table.with_name("flat"))), 1, most=2) is None

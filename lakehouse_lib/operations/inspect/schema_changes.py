@@ -1,0 +1,163 @@
+"""The changes of a table's schema: which version has added, dropped, renamed or widened which column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, VersionNotFoundError
+from lakehouse_lib.log.replay.table_state import load_state
+from lakehouse_lib.log.segment import Commit, list_commits
+from lakehouse_lib.protocol.actions import Metadata, parse_line
+from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
+from lakehouse_lib.schema.column_mapping import physical_name
+from lakehouse_lib.schema.type_widening import is_widening
+from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.store.concurrent import at_once
+
+#: Only the beginning of a larger commit is read. Writers put the schema before the files.
+_BEGINNING = 1 << 20
+_MARK = b'"metaData"'
+
+Kind = Literal["added", "dropped", "renamed", "widened", "retyped", "nullable", "not null"]
+
+
+@dataclass(frozen=True)
+class SchemaChange:
+    """A change of a column, or of a field inside it.
+
+    Attributes:
+        column: its path with dots, such as ``address.city``; for a dropped column its path before.
+        kind: ``retyped``: its type has changed, and the new type does not hold all old values.
+        before, after: the names of a renamed column, else the types; None: the column did not exist.
+        version: the version that has made the change; None: its commit was not read.
+    """
+
+    column: str
+    kind: Kind
+    before: str | None = None
+    after: str | None = None
+    version: int | None = None
+
+
+def schema_changes(snapshot: Snapshot, most_commits: int) -> list[SchemaChange]:
+    """The changes of the schema in the newest commits up to a version, newest first.
+
+    The first version of a table changes nothing. If the schema before a change can no longer be read, the change is
+    left out.
+
+    Args:
+        most_commits: the number of commits that are searched.
+    """
+    store = snapshot.store
+    commits = [commit for commit in list_commits(store) if commit.version <= snapshot.version][-most_commits:]
+    changes: list[SchemaChange] = []
+    earlier: Schema | None = None
+    for commit, metadata in zip(commits, at_once(store, lambda commit: _metadata(store, commit), commits), strict=True):
+        if metadata is None:
+            continue
+        version = commit.version
+        schema = Schema.from_json(metadata.schema_string)
+        before = _schema_before(store, version) if earlier is None else earlier
+        if before is not None:
+            changes += [replace(change, version=version) for change in changes_between(before, schema)]
+        earlier = schema
+    if earlier is not None:
+        changes += changes_between(earlier, snapshot.schema)
+    return changes[::-1]
+
+
+def changes_between(before: StructType, after: StructType) -> list[SchemaChange]:
+    """The changes from a schema to a later one, without versions.
+
+    A column is the same if it has the same physical name, else if it has the same name. So without column mapping a
+    renamed column is a dropped and an added column.
+    """
+    return list(_changes("", before, after))
+
+
+def _changes(parent: str, before: StructType, after: StructType) -> Iterator[SchemaChange]:
+    old_of = _old_fields(before, after)
+    kept = {id(old) for old in old_of.values()}
+    for old in before.fields:
+        if id(old) not in kept:
+            yield SchemaChange(parent + old.name, "dropped", before=str(old.type))
+    for field in after.fields:
+        matching = old_of.get(field.name)
+        if matching is None:
+            yield SchemaChange(parent + field.name, "added", after=str(field.type))
+        else:
+            yield from _changes_of_field(parent, matching, field)
+
+
+def _old_fields(before: StructType, after: StructType) -> dict[str, Field]:
+    """The old field of each kept field, by its new name."""
+    by_physical_name = {physical_name(field, "name"): field for field in before.fields}
+    old_of: dict[str, Field] = {}
+    for field in after.fields:
+        old = by_physical_name.get(physical_name(field, "name"))
+        if old is not None:
+            old_of[field.name] = old
+    taken = {id(old) for old in old_of.values()}
+    for field in after.fields:
+        old = before.get(field.name)
+        if field.name not in old_of and old is not None and id(old) not in taken:
+            old_of[field.name] = old
+    return old_of
+
+
+def _changes_of_field(parent: str, old: Field, new: Field) -> Iterator[SchemaChange]:
+    path = parent + new.name
+    if old.name != new.name:
+        yield SchemaChange(path, "renamed", old.name, new.name)
+    yield from _changes_of_type(path, old.type, new.type)
+    if old.nullable != new.nullable:
+        yield SchemaChange(path, "nullable" if new.nullable else "not null")
+
+
+def _changes_of_type(path: str, old: DataType, new: DataType) -> Iterator[SchemaChange]:
+    if isinstance(old, StructType) and isinstance(new, StructType):
+        yield from _changes(f"{path}.", old, new)
+    elif isinstance(old, ArrayType) and isinstance(new, ArrayType):
+        yield from _changes_of_type(f"{path}.element", old.element_type, new.element_type)
+    elif isinstance(old, MapType) and isinstance(new, MapType):
+        yield from _changes_of_type(f"{path}.key", old.key_type, new.key_type)
+        yield from _changes_of_type(f"{path}.value", old.value_type, new.value_type)
+    elif old != new:
+        are_primitive = isinstance(old, PrimitiveType) and isinstance(new, PrimitiveType)
+        kind: Kind = "widened" if are_primitive and is_widening(old, new) else "retyped"
+        yield SchemaChange(path, kind, str(old), str(new))
+
+
+def _metadata(store: ObjectStore, commit: Commit) -> Metadata | None:
+    """The metadata in a commit; None: it has none, or it was cleaned up after it was listed."""
+    try:
+        if commit.size <= _BEGINNING:
+            data = store.read(commit.path)
+        else:
+            with store.open_input(commit.path) as source:
+                data = source.read(_BEGINNING)
+    except ObjectNotFoundError:
+        return None
+    for line in data.split(b"\n") if _MARK in data else ():
+        if _MARK in line:
+            try:
+                name, body = parse_line(line)
+                if name == "metaData":
+                    return Metadata.from_json(body)
+            except (LogCorruptedError, ValueError):  # a torn line; the version is built without this function
+                continue
+    return None
+
+
+def _schema_before(store: ObjectStore, version: int) -> Schema | None:
+    """The schema before a version; None: there is none, or it can no longer be read."""
+    if version == 0:
+        return None
+    try:
+        metadata = load_state(store, version - 1).state.metadata
+    except (VersionNotFoundError, LogCorruptedError):
+        return None
+    return None if metadata is None else Schema.from_json(metadata.schema_string)
