@@ -93,6 +93,11 @@ class Snapshot:
         return self.ask(lambda state: state.files.table)
 
     @property
+    def most_files(self) -> int:
+        """The number of live files at most, from the footers of the checkpoint."""
+        return self.ask(lambda state: state.files.most_rows)
+
+    @property
     def file_count(self) -> int:
         return self.ask(lambda state: state.files.num_rows)
 

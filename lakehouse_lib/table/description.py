@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.engine.base import Engine
     from lakehouse_lib.expressions import Predicate
     from lakehouse_lib.fleet.health import Health
+    from lakehouse_lib.operations.inspect.schema_changes import SchemaChange
 
     Filter = tuple[str, str, Any]
     Filters = Sequence[Filter] | Sequence[Sequence[Filter]]
@@ -116,6 +117,18 @@ class DescribedTable:
         from lakehouse_lib.operations.inspect.detail import detail
 
         return detail(self._snapshot)
+
+    def schema_changes(self, most_commits: int = 100) -> list[SchemaChange]:
+        """The changes of the schema in the newest commits up to this version, newest first.
+
+        Without column mapping, a renamed column is a dropped and an added column.
+
+        Args:
+            most_commits: the number of commits that are searched.
+        """
+        from lakehouse_lib.operations.inspect.schema_changes import schema_changes
+
+        return schema_changes(self._snapshot, most_commits)
 
     def health(
         self,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -62,6 +64,8 @@ def test_maintenance_is_started_by_the_button_and_makes_a_version(
     ann.page.get_by_role("link", name="Back to the table").click()
     after = DeltaTable(home.tables / "customer").version()
     assert after > before
+    mark = ann.page.get_by_role("link", name=f"Version {after}, ")
+    assert mark.count() == 1
     ann.check()
     ann.picture("airflow-table")
     ann.page.get_by_role("link", name=str(after), exact=True).first.click()
@@ -102,6 +106,25 @@ def test_loads_have_rows_rejected_rows_and_their_run(loaded: str, visit: Visit) 
     ann.page.go_back()
     ann.page.get_by_role("link", name=loaded).first.click()
     ann.page.wait_for_url(f"{ann.url}/dags/lakehouse_ingest/runs/**")
+
+
+def test_a_large_table_is_measured_after_its_page_appears(loaded: str, visit: Visit) -> None:
+    ann = visit(REQUESTER)
+    ann.open("/lakehouse/tables/customer")
+
+    def without_measurement(route: Any) -> None:
+        """Answer with the page as it is if the table is large."""
+        answer = route.fetch()
+        notice = '<p class="notice" data-measure="/lakehouse/tables/customer?measure=true">It has many files.</p>'
+        route.fulfill(
+            response=answer, body=re.sub("<main>.*</main>", f"<main>{notice}</main>", answer.text(), flags=re.S)
+        )
+
+    ann.page.route("**/lakehouse/tables/customer", without_measurement)
+    ann.open("/lakehouse/tables/customer")
+    ann.page.get_by_role("heading", name="Sizes of the files").wait_for()
+    assert ann.texts("[data-measure]") == []
+    ann.check()
 
 
 def test_airflow_shows_the_pages_in_a_frame(loaded: str, visit: Visit) -> None:

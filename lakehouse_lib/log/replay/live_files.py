@@ -79,6 +79,11 @@ class FileSet:
         return self._base_rows - len(self.gone) + len(self.added)
 
     @property
+    def most_rows(self) -> int:
+        """The number of rows at most: rows of the base that commits have changed count, too. Reads only footers."""
+        return self._base_rows + len(self.added)
+
+    @property
     def is_counted(self) -> bool:
         """Whether ``num_rows`` is known without reading more than footers."""
         return self.base is None or not self._changed or "gone" in self.__dict__

@@ -126,9 +126,8 @@ def _changes_of_type(path: str, old: DataType, new: DataType) -> Iterator[Schema
         yield from _changes_of_type(f"{path}.key", old.key_type, new.key_type)
         yield from _changes_of_type(f"{path}.value", old.value_type, new.value_type)
     elif old != new:
-        are_primitive = isinstance(old, PrimitiveType) and isinstance(new, PrimitiveType)
-        kind: Kind = "widened" if are_primitive and is_widening(old, new) else "retyped"
-        yield SchemaChange(path, kind, str(old), str(new))
+        widens = isinstance(old, PrimitiveType) and isinstance(new, PrimitiveType) and is_widening(old, new)
+        yield SchemaChange(path, "widened" if widens else "retyped", str(old), str(new))
 
 
 def _metadata(store: ObjectStore, commit: Commit) -> Metadata | None:

@@ -1,45 +1,78 @@
-"""A cache of the health of tables. To compute the health of a table with a million files takes seconds."""
+"""A cache of what is measured in the log of a table. To measure a table with a million files takes seconds."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.fleet.health.fleet_health import health_of
+from lakehouse_lib.fleet.health.partitions import heavy_partitions
 
 if TYPE_CHECKING:
+    from lakehouse_airflow.pages.views.quality import Quality
+    from lakehouse_lib import DeltaTable
     from lakehouse_lib.fleet.health import Health
+    from lakehouse_lib.fleet.health.partitions import HeavyPartitions
     from lakehouse_lib.fleet.table_run import MaintainedTable
 
 #: Seconds for which an entry is valid. Ages, and the files that a vacuum would delete, change without a new version.
 VALID_SECONDS = 60.0
+#: A table with more files is measured in a request of its own.
+MOST_FILES = 20_000
 _MOST_TABLES = 64
+_MOST_PARTITIONS = 10
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What is measured in the log of a table.
+
+    Attributes:
+        partitions: None: the table has no partitions.
+        quality: None: the table has no source.
+    """
+
+    health: Health
+    partitions: HeavyPartitions | None
+    quality: Quality | None
 
 
 class HealthCache:
-    """The health of the versions that were computed last."""
+    """The measurements of the versions that were measured last."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._entries: dict[Any, tuple[float, Health]] = {}
+        self._entries: dict[Any, tuple[float, Measurement]] = {}
 
-    def health(self, table: MaintainedTable, table_id: str, version: int) -> Health:
-        """The health of the table's latest version, by its policy.
+    def measurement(
+        self, maintained: MaintainedTable, table: DeltaTable, quality: Callable[[], Quality | None], *, waits: bool
+    ) -> Measurement | None:
+        """The measurement of the table's latest version, by its policy.
 
         Args:
-            table_id: the id in the table's metadata. It changes if the table is created again.
-            version: the latest version.
+            table: the table, open at its latest version.
+            quality: reads the quality of the table's loads.
+            waits: whether a large table is measured, too.
+
+        Returns:
+            None if the table is large and has no entry, and the caller does not wait.
         """
-        key = (table.store.root, table_id, version, table.policy)
+        key = (maintained.store.root, table.metadata().id, table.version(), maintained.policy)
         with self._lock:
-            moment, health = self._entries.get(key, (0.0, None))
-        if health is not None and time.monotonic() - moment < VALID_SECONDS:
-            return health
-        health = health_of(table)
+            moment, measurement = self._entries.get(key, (0.0, None))
+        if measurement is not None and time.monotonic() - moment < VALID_SECONDS:
+            return measurement
+        if not waits and table.snapshot.most_files > MOST_FILES:
+            return None
+        health = health_of(maintained)
+        partitions = heavy_partitions(table.snapshot, health.target_file_size, _MOST_PARTITIONS)
+        measurement = Measurement(health, partitions, quality())
         with self._lock:
             self._entries.pop(key, None)
-            self._entries[key] = (time.monotonic(), health)
+            self._entries[key] = (time.monotonic(), measurement)
             for oldest in list(self._entries)[:-_MOST_TABLES]:
                 del self._entries[oldest]
-        return health
+        return measurement

@@ -46,6 +46,11 @@ class Urls:
         """The page of a table."""
         return self.airflow + table_path(name, self.connection)
 
+    def measured_table(self, name: str) -> str:
+        """The page of a table, which is measured for it even if it is large."""
+        path = self.table(name)
+        return f"{path}{'&' if '?' in path else '?'}measure=true"
+
     def version(self, name: str, version: int) -> str:
         """The page of a version."""
         return self.airflow + version_path(name, version, self.connection)

@@ -37,6 +37,24 @@ if (form) {
   });
 }
 
+// A large table is measured by a second request, and its answer replaces the page.
+async function measure(notice) {
+  const status = document.createElement("span");
+  status.textContent = " It is being measured.";
+  notice.append(status);
+  try {
+    const answer = await fetch(notice.dataset.measure, { credentials: "same-origin", headers: { Accept: "text/html" } });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (!answer.ok) throw new Error(page.querySelector(".notice")?.textContent ?? `The answer is ${answer.status}.`);
+    document.querySelector("main").replaceWith(page.querySelector("main"));
+  } catch (error) {
+    status.textContent = ` That has failed: ${error.message}`;
+  }
+}
+
+const notice = document.querySelector("[data-measure]");
+if (notice) measure(notice);
+
 // Airflow shows these pages in a frame, which may not leave it. A page of Airflow replaces Airflow's page, not the frame.
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a.airflow");

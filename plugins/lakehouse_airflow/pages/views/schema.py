@@ -1,13 +1,17 @@
-"""The columns of a table, with what makes a query skip files by them."""
+"""The columns of a table, with what makes a query skip files by them, and the changes of the schema."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lakehouse_airflow.pages.views.commit import Commit
+    from lakehouse_airflow.pages.views.condition import Condition
     from lakehouse_lib import Schema
-    from lakehouse_lib.fleet.health import Health
+    from lakehouse_lib.operations.inspect.schema_changes import SchemaChange
 
 
 @dataclass(frozen=True)
@@ -29,25 +33,63 @@ class ColumnRow:
     files_at_a_value: float | None = None
 
 
-def columns_of(schema: Schema, health: Health | None = None) -> list[ColumnRow]:
+def columns_of(
+    schema: Schema, condition: Condition | None = None, partition_columns: Collection[str] = ()
+) -> list[ColumnRow]:
     """The columns of a schema.
 
     Args:
-        health: of the same version, by which clustering is measured; None: it is not shown.
+        condition: by which clustering is shown; None: it is not shown.
     """
-    partition = set() if health is None else set(health.partition_columns)
-    clustered = set() if health is None else set(health.clustered_by)
+    clustered = () if condition is None else condition.clustered_by or tuple(condition.skipping)
     rows = []
     for field in schema.fields:
-        role = "partition" if field.name in partition else "clustering" if field.name in clustered else None
+        is_partition = field.name in partition_columns
         rows.append(
             ColumnRow(
                 field.name,
                 str(field.type),
                 field.nullable,
-                role,
-                None if health is None else health.skipping.get(field.name),
-                None if health is None else health.clustering.get(field.name),
+                "partition" if is_partition else "clustering" if field.name in clustered else None,
+                None if condition is None else condition.skipping.get(field.name),
+                None if condition is None else condition.clustering.get(field.name),
             )
         )
     return rows
+
+
+@dataclass(frozen=True)
+class ChangeRow:
+    """A change of the schema.
+
+    Attributes:
+        version: None: its commit was not read.
+        commit: the commit of the version, if it is one of the newest.
+    """
+
+    column: str
+    text: str
+    version: int | None
+    commit: Commit | None
+
+
+def change_rows(changes: Iterable[SchemaChange], commits: Iterable[Commit], most: int) -> list[ChangeRow]:
+    """The first of these changes, newest first."""
+    commit_of = {commit.version: commit for commit in commits}
+    return [
+        ChangeRow(change.column, _change_text(change), change.version, commit_of.get(change.version or -1))
+        for change in islice(changes, most)
+    ]
+
+
+def _change_text(change: SchemaChange) -> str:
+    texts = {
+        "added": f"added as {change.after}",
+        "dropped": f"dropped, was {change.before}",
+        "renamed": f"renamed from {change.before}",
+        "widened": f"widened from {change.before} to {change.after}",
+        "retyped": f"type changed from {change.before} to {change.after}",
+        "nullable": "may be NULL",
+        "not null": "may no longer be NULL",
+    }
+    return texts[change.kind]

@@ -1,0 +1,48 @@
+"""The quality of what a source has loaded: rows and rejected rows of its newest batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakehouse_lib.ingestion.batch_reports import BatchReport
+
+
+@dataclass(frozen=True)
+class Quality:
+    """The newest batches of a source, as counts.
+
+    Attributes:
+        batches: the number of batches. ``given_up`` of them were given up.
+        rejected_files: of these batches.
+        last: the state of the newest batch; None: there is none.
+        problem: why the batches cannot be read; None: they were read.
+    """
+
+    batches: int = 0
+    given_up: int = 0
+    loaded_rows: int = 0
+    rejected_rows: int = 0
+    rejected_files: int = 0
+    last: str | None = None
+    problem: str | None = None
+
+    @property
+    def rejected_share(self) -> float | None:
+        """The share of rejected rows; None without rows."""
+        rows = self.loaded_rows + self.rejected_rows
+        return self.rejected_rows / rows if rows else None
+
+
+def quality_of(batches: Sequence[BatchReport]) -> Quality:
+    """The quality of these batches, newest first."""
+    return Quality(
+        batches=len(batches),
+        given_up=sum(batch.state == "given up" for batch in batches),
+        loaded_rows=sum(batch.commit.rows or 0 for batch in batches if batch.commit is not None),
+        rejected_rows=sum(batch.rejected.rows or 0 for batch in batches if batch.rejected is not None),
+        rejected_files=sum(len(batch.refused) for batch in batches),
+        last=batches[0].state if batches else None,
+    )
