@@ -75,3 +75,13 @@ def test_the_event_of_an_outlet_has_the_versions(tmp_path: Path) -> None:
 def test_publish_takes_more_outlets() -> None:
     publish = LakehousePublishOperator(task_id="t", versions={}, outlets=[Asset("s3://lake/marker")])
     assert publish.outlets == [LAKEHOUSE_ALIAS, Asset("s3://lake/marker")]
+
+
+def test_outlets_of_tables_are_shown_before_a_run_and_emit_nothing_by_themselves() -> None:
+    shown, marker = Asset("s3://lake/orders"), Asset("s3://lake/marker")
+    publish = LakehousePublishOperator(task_id="t", versions={}, assets=[shown], outlets=[marker])
+    assert publish.outlets == [LAKEHOUSE_ALIAS, shown, marker]
+    running = publish.prepare_for_execution()  # as Airflow does, which then emits an event for each outlet
+    running.execute({})
+    assert running.outlets == [LAKEHOUSE_ALIAS, marker]
+    assert publish.outlets == [LAKEHOUSE_ALIAS, shown, marker]

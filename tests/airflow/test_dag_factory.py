@@ -61,6 +61,12 @@ def test_a_table_and_a_group_have_dags_of_their_own(registry_file: Path) -> None
     folder = registry_file.parent / "tables"
     read = {name: [asset.uri for asset in dags[name].get_task("plan").inlets] for name in planned}
     assert read["lakehouse_maintenance_orders"] == [f"file://{folder}/orders", f"file://{folder}/orders_quarantine"]
+    written = {name: dag.get_task("publish").outlets[1:] for name, dag in dags.items() if "publish" in dag.task_ids}
+    assert {name: [asset.uri for asset in assets] for name, assets in written.items()} == {
+        "lakehouse_ingest": [],
+        "lakehouse_ingest_orders": [f"file://{folder}/orders"],
+        "lakehouse_erasure_customer": [f"file://{folder}/{name}" for name in ("customer", "orders", "lineitem")],
+    }
     aggregate = dags["lakehouse_report"].get_task("aggregate")
     assert [asset.uri for asset in (*aggregate.inlets, *aggregate.outlets)] == [
         f"file://{folder}/orders",

@@ -54,9 +54,8 @@ def _erasure_dag(registry: Registry, subject: str) -> DAG:
         tags=[TAG],
     ) as dag:
         tables = dict.fromkeys(rows.table for rows in registry.subjects[subject].rows)
-        locate = LakehouseLocateSubjectOperator(
-            task_id="locate", subject=subject, inlets=table_assets(registry, tables)
-        )
+        assets = table_assets(registry, tables)
+        locate = LakehouseLocateSubjectOperator(task_id="locate", subject=subject, inlets=assets)
         approve = LakehouseErasureApprovalOperator(task_id="approve", subject=subject, located_by="locate")
         approved = {"subject": subject, "located_by": "locate", "approved_by": "approve"}
         # Two concurrent deletes would rewrite the same files, and one of the two would conflict.
@@ -67,7 +66,10 @@ def _erasure_dag(registry: Registry, subject: str) -> DAG:
 
         # Also after a failed delete, which may have deleted some rows.
         publish = LakehousePublishOperator(
-            task_id="publish", versions=locate.output["versions"], trigger_rule=TriggerRule.ALL_DONE
+            task_id="publish",
+            versions=locate.output["versions"],
+            assets=assets,
+            trigger_rule=TriggerRule.ALL_DONE,
         )
         delete >> publish
     return dag

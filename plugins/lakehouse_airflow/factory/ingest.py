@@ -13,7 +13,7 @@ from functools import partial
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, TriggerRule
 
-from lakehouse_airflow.factory.settings import dag_arguments, dag_id_of, job_arguments, store_arguments
+from lakehouse_airflow.factory.settings import dag_arguments, dag_id_of, job_arguments, store_arguments, table_assets
 from lakehouse_airflow.operators.change_events import LakehousePublishOperator, LakehouseSelectTablesOperator
 from lakehouse_airflow.operators.ingest import LakehouseIngestOperator
 from lakehouse_lib.fleet.registry import DagShare, Registry, dag_shares
@@ -22,10 +22,10 @@ from lakehouse_lib.fleet.registry import DagShare, Registry, dag_shares
 def ingest_dags(registry: Registry) -> Iterator[tuple[str, Callable[[], DAG]]]:
     """A DAG for each share of the tables that have a source; the DAG of all other tables always exists."""
     for share in dag_shares(registry, registry.loaded_tables()):
-        yield dag_id_of("ingest", share), partial(_ingest_dag, share)
+        yield dag_id_of("ingest", share), partial(_ingest_dag, registry, share)
 
 
-def _ingest_dag(share: DagShare) -> DAG:
+def _ingest_dag(registry: Registry, share: DagShare) -> DAG:
     settings = share.settings
     store = store_arguments(settings)
     with DAG(
@@ -55,7 +55,11 @@ def _ingest_dag(share: DagShare) -> DAG:
 
         # Also if a table failed, because the others have new rows.
         publish = LakehousePublishOperator(
-            task_id="publish", versions=tables.output["versions"], trigger_rule=TriggerRule.ALL_DONE, **store
+            task_id="publish",
+            versions=tables.output["versions"],
+            assets=table_assets(registry, share.tables),
+            trigger_rule=TriggerRule.ALL_DONE,
+            **store,
         )
         ingest >> publish
         # Makes the run fail if a load fails; the state of ``publish`` alone would decide otherwise.

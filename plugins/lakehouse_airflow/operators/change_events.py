@@ -16,7 +16,7 @@ from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.registry import load_registry, require_registered
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import Asset, Context
 
 #: XCom key of {table: version before the DAG run's changes}. A version is None if the table did not exist.
 VERSIONS_KEY = "versions"
@@ -97,6 +97,8 @@ class LakehousePublishOperator(BaseOperator):
 
     Args:
         versions: {table: version before the run, None or ``unknown``} (templated).
+        assets: the assets of the tables that the run may change. They are outlets, so that Airflow's asset graph has
+            them before the first run. A table that has not changed gets no event.
 
     Returns:
         {table: [from_version, to_version]} of the events.
@@ -113,14 +115,19 @@ class LakehousePublishOperator(BaseOperator):
         *,
         versions: Any,
         lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        assets: Sequence[Asset] = (),
         outlets: Sequence[Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(outlets=[LAKEHOUSE_ALIAS, *(outlets or ())], **kwargs)
+        super().__init__(outlets=[LAKEHOUSE_ALIAS, *assets, *(outlets or ())], **kwargs)
         self.versions = versions
+        self.assets = list(assets)
         self.lakehouse_conn_id = lakehouse_conn_id
 
     def execute(self, context: Context) -> dict[str, list[int]]:
+        # Airflow emits an event for each outlet that a successful task has at its end. Events of tables are emitted
+        # through the alias.
+        self.outlets = [outlet for outlet in self.outlets if outlet not in self.assets]
         if not isinstance(self.versions, Mapping):
             raise AirflowFailException(
                 "versions is not a dict; expected {table: version before the run}; run the DAG again from the start"
