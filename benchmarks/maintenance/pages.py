@@ -104,7 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         pages = client()
         pages.get("/lakehouse/static/lakehouse.css")  # the first request of a process imports modules
         version = COMMITS + CHECKPOINT
-        for path in ("tables", "tables?q=small&sort=bytes", "tables/large", f"tables/large/versions/{version}"):
+        of_large = (f"tables/large{rest}" for rest in ("", "?measure=true", f"/versions/{version}"))
+        for path in ("tables", "tables?q=small&sort=bytes", *of_large):
             print(measure(pages, path, options.rounds))
     return 0
 

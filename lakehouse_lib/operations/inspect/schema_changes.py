@@ -80,9 +80,9 @@ def changes_between(before: StructType, after: StructType) -> list[SchemaChange]
 
 def _changes(parent: str, before: StructType, after: StructType) -> Iterator[SchemaChange]:
     old_of = _old_fields(before, after)
-    kept = {id(old) for old in old_of.values()}
+    matching_fields = {id(old) for old in old_of.values()}
     for old in before.fields:
-        if id(old) not in kept:
+        if id(old) not in matching_fields:
             yield SchemaChange(parent + old.name, "dropped", before=str(old.type))
     for field in after.fields:
         matching = old_of.get(field.name)
