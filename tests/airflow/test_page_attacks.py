@@ -9,6 +9,7 @@ from urllib.parse import quote
 import deltalake
 import pyarrow as pa
 import pytest
+from markupsafe import escape
 
 from lakehouse_airflow.links import URL_PREFIX
 from tests.airflow.conftest import LEDGER_KEY
@@ -48,8 +49,15 @@ def hostile(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for line in lines:
         if "commitInfo" in line:
             line["commitInfo"] |= {"airflow": run, "operation": HTML, "engineInfo": HTML, "userName": HTML}
+        if "metaData" in line:
+            changed = json.loads(json.dumps(line))
     transaction = {"txn": {"appId": "shop_orders", "version": 0}}
     commit.write_text("\n".join(map(json.dumps, [*lines, transaction])))
+    column = {"name": IMAGE, "type": "string", "nullable": True, "metadata": {}}
+    schema = json.loads(changed["metaData"]["schemaString"])
+    changed["metaData"]["schemaString"] = json.dumps({**schema, "fields": [*schema["fields"], column]})
+    info = {"commitInfo": {"operation": IMAGE, "userName": IMAGE, "airflow": {"dag_id": IMAGE}}}
+    (table / "_delta_log" / f"{1:020d}.json").write_text("\n".join(map(json.dumps, [info, changed])))
     intents = table / "_ingest" / "shop_orders"
     intents.mkdir(parents=True)
     file = {"name": HTML, "size": 1, "modified": 1, "digest": HTML}
@@ -91,8 +99,13 @@ def test_what_others_have_written_is_text_on_every_page(hostile: Path, routes: l
         answer = api_client().get(URL_PREFIX + route.path.format_map(VALUES), headers=BROWSER)
         assert answer.status_code == 200, answer.text
         assert HTML not in answer.text, route.path
+        assert IMAGE not in answer.text, route.path
         hidden += "&lt;script&gt;" in answer.text
     assert hidden >= 5  # the table, its version, its loads, the erasures and one of them
+    page = api_client().get(f"{URL_PREFIX}/tables/orders").text
+    assert f"<td>{escape(HTML)}</td>" in page  # a partition
+    assert f'<th scope="row">{escape(IMAGE)}</th>\n<td>added as string</td>' in page
+    assert f"UTC: {escape(IMAGE)}; by {escape(IMAGE)}" in page  # the time line
 
 
 def test_no_page_has_a_secret(hostile: Path, routes: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
