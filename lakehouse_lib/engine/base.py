@@ -183,6 +183,16 @@ class Engine(Protocol):
             ConstraintViolatedError: rows violate a rule of the target.
         """
 
+    def compute(self, rows: pa.Table, alias: str, columns: Mapping[str, str]) -> pa.Table | None:
+        """Columns with these names and Spark's SQL, computed from rows of this process; None: it has no Spark.
+
+        Args:
+            alias: the name of the rows in the SQL.
+
+        Raises:
+            InvalidPredicateError: Spark refuses an expression.
+        """
+
     def read(self, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:
         """The rows for which the predicate is true. Arrow: a ``pa.RecordBatchReader``; Spark: a ``DataFrame``."""
 

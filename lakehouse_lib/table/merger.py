@@ -15,6 +15,7 @@ from lakehouse_lib.schema import DataType, Field, PrimitiveType, Schema, align
 from lakehouse_lib.schema.enforcement import type_mismatches
 from lakehouse_lib.schema.usable import all_names
 from lakehouse_lib.table.arguments.assignments import assigned_values, column_named
+from lakehouse_lib.table.arguments.source_columns import with_source_columns
 from lakehouse_lib.table.deltalake_metrics import merge_metrics
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
@@ -145,11 +146,14 @@ class TableMerger:
                 version=latest.version,
                 hint="Build the merge again",
             )
+        source, condition, clauses = with_source_columns(
+            self._source, self._condition, self._clauses, self._names, self._columns, table.engine
+        )
         result = merge(
             latest,
-            self._source,
-            self._condition,
-            tuple(self._clauses),
+            source,
+            condition,
+            clauses,
             table.engine,
             merges_schema=self._merges_schema,
             writer_properties=self._writer_properties,

@@ -122,6 +122,9 @@ class ArrowEngine:
             check_renderable(value)
         return updated_files(self, update_tasks(target, files, matches, values, self.parallelism), target)
 
+    def compute(self, rows: pa.Table, alias: str, columns: Mapping[str, str]) -> pa.Table | None:  # noqa: ARG002
+        return None
+
     def read(
         self,
         snapshot: Snapshot,

@@ -29,6 +29,7 @@ from lakehouse_lib.engine.spark.columns import as_schema, struct_type
 from lakehouse_lib.engine.spark.disk_exchange import ScatterToDisk, by_group, gather_from_disk, scatter_to_disk
 from lakehouse_lib.engine.spark.observed_tasks import observed
 from lakehouse_lib.engine.spark.read import matching, reading
+from lakehouse_lib.engine.spark.read.computed_rows import computed_rows
 from lakehouse_lib.engine.spark.session_settings import session_settings
 from lakehouse_lib.engine.spark.tasks import PIECES, RESULTS, gather_pieces, group_rows, run_tasks, scatter_pieces
 from lakehouse_lib.engine.spark.write import (
@@ -200,6 +201,10 @@ class SparkEngine:
             frame = updating.updated_frame(self.spark, snapshot, files, matches, values)
             frame = frame.drop(*target.computed.recomputed(values).names)  # the write computes them anew
             return self.write(frame, target)
+
+    def compute(self, rows: pa.Table, alias: str, columns: Mapping[str, str]) -> pa.Table | None:
+        with spark_failures(), session_settings(self.spark, updating.SETTINGS):
+            return computed_rows(self.spark, rows, alias, columns)
 
     def read(self, snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | None) -> Any:
         scan = Scan.of(snapshot, columns, predicate)

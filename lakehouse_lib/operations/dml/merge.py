@@ -212,7 +212,10 @@ def new_source_columns(
 
 
 def _refuse_opaque(condition: Predicate, clauses: tuple[MergeClause, ...], table: str) -> None:
-    """Refuse a condition or a value that Arrow cannot evaluate, because Arrow evaluates a merge on both engines."""
+    """Refuse a condition or a value that Arrow cannot evaluate, because Arrow evaluates a merge on both engines.
+
+    What Spark computes from the source alone is a column of the source by now.
+    """
     texts: list[Predicate | Value] = [condition]
     for clause in clauses:
         texts += [] if clause.condition is None else [clause.condition]
@@ -223,7 +226,8 @@ def _refuse_opaque(condition: Predicate, clauses: tuple[MergeClause, ...], table
                 raise InvalidPredicateError(
                     f"a merge cannot evaluate {shown(part.sql)} of {shown(text)}",
                     table=table,
-                    hint="Compute it as a column of the source, or rewrite it with the SQL that docs/updating.md lists",
+                    hint="Use it only on columns of the source and on the Spark engine, compute it as a column of the "
+                    "source, or rewrite it with the SQL that docs/updating.md lists",
                     code="DELTA_PREDICATE_NEEDS_SPARK",
                 )
 
