@@ -139,9 +139,7 @@ class Snapshot:
     @cached_property
     def transactions(self) -> dict[str, Transaction]:
         """The last transaction of each application, without expired ones (``log.replay.transaction_retention``)."""
-        return unexpired_transactions(
-            self.state.transactions, self.metadata.configuration, clock.now(), self.store.root
-        )
+        return unexpired_transactions(self.state.transactions, self.metadata.configuration, clock.now())
 
     @property
     def domains(self) -> dict[str, DomainMetadata]:

@@ -10,6 +10,7 @@ import pytest
 
 from lakehouse_lib import CommitProperties, DeltaTable, Transaction, write_deltalake
 from lakehouse_lib.errors import ConcurrentTransactionError, InvalidArgumentError
+from lakehouse_lib.log.replay.transaction_retention import unexpired_transactions
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
 from tests.peers import parquet_files
 from tests.table_builder import create
@@ -187,3 +188,5 @@ def test_transactions_expire_after_the_retention_of_the_table(tmp_path, caplog):
     again.alter.unset_table_properties(["delta.setTransactionRetentionDuration"])
     assert DeltaTable(tmp_path).transaction_version("old") is None
     assert caplog.messages == []
+    both = {"a": Transaction("a", 1), "b": Transaction("b", 1, 0)}
+    assert unexpired_transactions(both, {"delta.setTransactionRetentionDuration": "soon"}, now) == both

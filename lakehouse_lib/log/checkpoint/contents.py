@@ -16,14 +16,14 @@ from lakehouse_lib.log.replay.transaction_retention import unexpired_transaction
 _PIECES_AHEAD = 4
 
 
-def few_actions(state: TableState, schema: pa.Schema, table: str) -> Iterator[tuple[str, pa.Array]]:
+def few_actions(state: TableState, schema: pa.Schema) -> Iterator[tuple[str, pa.Array]]:
     """The protocol, metadata, transactions and domains of the version as structs of ``schema``, by action name.
 
     Expired transactions are left out.
     """
     assert state.metadata is not None
     assert state.protocol is not None
-    transactions = unexpired_transactions(state.transactions, state.metadata.configuration, clock.now(), table)
+    transactions = unexpired_transactions(state.transactions, state.metadata.configuration, clock.now())
     bodies = {
         "protocol": [state.protocol.to_json()],
         "metaData": [state.metadata.to_json()],

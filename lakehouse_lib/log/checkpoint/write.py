@@ -56,7 +56,7 @@ def _write_classic(store: ObjectStore, version: int, state: TableState, since: i
     counts = {"add": 0, "remove": 0}
 
     def tables() -> Iterator[pa.Table]:
-        few = [actions_table(CLASSIC, name, actions) for name, actions in few_actions(state, CLASSIC, store.root)]
+        few = [actions_table(CLASSIC, name, actions) for name, actions in few_actions(state, CLASSIC)]
         counts["few"] = sum(map(len, few))
         yield pa.concat_tables(few)
         removes = (unexpired(piece, since) for piece in state.tombstones.stream(REMOVE.names))

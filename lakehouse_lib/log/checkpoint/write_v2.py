@@ -167,7 +167,7 @@ def _write(
     sidecars = [*plan.unchanged, *new]
     few = [
         ("checkpointMetadata", column([{"version": version}], CHECKPOINT_METADATA)),
-        *few_actions(state, TOP, store.root),
+        *few_actions(state, TOP),
         ("sidecar", column([sidecar_action(sidecar.meta) for sidecar in sidecars], SIDECAR)),
     ]
     sink = io.BytesIO()

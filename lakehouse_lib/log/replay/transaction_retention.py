@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.protocol.actions import Transaction
 from lakehouse_lib.protocol.table_properties import TRANSACTION_RETENTION
 
 
 def unexpired_transactions(
-    transactions: Mapping[str, Transaction], configuration: Mapping[str, str], now: int, table: str
+    transactions: Mapping[str, Transaction], configuration: Mapping[str, str], now: int
 ) -> dict[str, Transaction]:
     """The transactions that snapshots and checkpoints have, by application: all, unless the table has the property.
 
@@ -18,11 +19,11 @@ def unexpired_transactions(
 
     Args:
         now: ms since the epoch.
-
-    Raises:
-        InvalidArgumentError: the property is not an interval.
     """
-    retention = TRANSACTION_RETENTION.of(configuration, table)
+    try:
+        retention = TRANSACTION_RETENTION.of(configuration)
+    except InvalidArgumentError:  # another writer has accepted the value; a transaction that stays does no harm
+        retention = None
     if retention is None:
         return dict(transactions)
     since = now - int(retention.total_seconds() * 1000)
