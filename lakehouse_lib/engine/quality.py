@@ -16,12 +16,14 @@ class Rule:
         type: the name of the expectation.
         arguments: its keyword arguments.
         column: the column that it checks, or the first of several columns; None: it checks the whole table.
+        is_against_table: whether a uniqueness rule also compares with the rows of the table (``meta.unique_in``).
     """
 
     id: str
     type: str
     arguments: Mapping[str, Any]
     column: str | None
+    is_against_table: bool = False
 
     def __str__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import TableNotFoundError
+from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.operations.write.planned_write import PlannedWrite, Write, plan_write
 from lakehouse_lib.operations.write.write import commit_files
 from lakehouse_lib.protocol.actions import Transaction
@@ -60,6 +61,7 @@ def commit_once(
     number: int,
     numbered: Sequence[str] = (),
     before_commit: Callable[[], None] | None = None,
+    reads: Sequence[Predicate | None] = (),
 ) -> int:
     """Commit files and ``txn(app_id, number)`` together; returns the version.
 
@@ -68,6 +70,7 @@ def commit_once(
     Args:
         numbered: the identity columns whose numbers the files have.
         before_commit: called before the commit; if it raises, nothing is committed.
+        reads: the predicates of the table's rows on which the files depend.
 
     Raises:
         ConcurrentTransactionError: the table has this batch or a later one; nothing was committed.
@@ -80,6 +83,7 @@ def commit_once(
         numbered=numbered if len(files) else (),
         commit_properties=CommitProperties(app_transactions=(Transaction(app_id, number),)),
         before_commit=before_commit,
+        reads=reads,
     )
     assert result.version is not None  # an append always commits
     return result.version

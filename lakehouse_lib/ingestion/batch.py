@@ -11,20 +11,29 @@ import logging
 import os
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
-from lakehouse_lib.errors import ConcurrentTransactionError, QualityError, SourceChangedError, SourceRefusedError
+from lakehouse_lib.errors import (
+    CommitFailedError,
+    ConcurrentTransactionError,
+    QualityError,
+    SourceChangedError,
+    SourceRefusedError,
+)
+from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.ingestion.append import commit_once, last_batch, plan_append, snapshot_if_any
 from lakehouse_lib.ingestion.batch_files import BatchFiles, BatchWriter
+from lakehouse_lib.ingestion.batch_keys import BatchKeys, RecordedRounds, Round
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint
 from lakehouse_lib.ingestion.quarantine import quarantine_schema
 from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from lakehouse_lib.ingestion.tasks.file_task import TaskResult
 from lakehouse_lib.operations.files import discard
 from lakehouse_lib.operations.write.planned_write import PlannedWrite
 from lakehouse_lib.progress import Counter
@@ -40,6 +49,8 @@ log = logging.getLogger(__name__)
 #: A batch of at most this many bytes is loaded by threads of this process, also if there is a Spark session: it takes
 #: about as long as the start of a session and of its workers.
 IN_PROCESS_BYTES = len(os.sched_getaffinity(0)) * (2 << 30)
+#: So often a batch is judged again because a concurrent commit may have added some of its keys.
+_MOST_ATTEMPTS = 100
 
 
 @dataclass(frozen=True)
@@ -112,12 +123,7 @@ class Batch:
             self._unstage(staging)
 
     def _load(self, files: Sequence[Fingerprint], staging: str, *, redo: bool) -> BatchResult:
-        plan = plan_append(
-            self.store,
-            self.schema,
-            partition_by=self.partition_by,
-            target_file_size=self.source.target_file_size,
-        )
+        plan = self._plan()
         quarantine = plan_append(self.quarantine, self._quarantine_schema)
         writer = BatchWriter(
             self.source,
@@ -141,12 +147,77 @@ class Batch:
         except BaseException:
             written.discard()
             raise
+        if written.keys is not None:
+            return BatchResult(self._load_unique(writer, written, written.keys), written.refused)
         try:
             self._quarantine(quarantine, written.quarantined_files)
         except BaseException:
             discard(self.store, written.valid_files)
             raise
         return BatchResult(self._commit(plan, written), written.refused)
+
+    def _load_unique(self, writer: BatchWriter, written: BatchFiles, keys: BatchKeys) -> dict[str, Any]:
+        """Load the rows whose keys are not in the table; returns the batch's entry.
+
+        Each round's rejected rows are committed to the quarantine once. If a concurrent commit may have added keys of
+        the batch, the batch is judged again by the new version, in a further round if more of its keys are refused.
+        """
+        recorded = RecordedRounds(
+            self.store, self.intents.staging(self.intent.number, "keys"), keys.suite, self.schema.to_arrow()
+        )
+        rejected, done = written.rejected, 0
+        for attempt in range(1, _MOST_ATTEMPTS + 1):
+            plan = writer.plan
+            try:
+                rounds = self._rounds(recorded, keys, plan)
+                settled = [
+                    writer.settled(written, rounds, rejects=number, loads=False) for number in range(done, len(rounds))
+                ]
+            except BaseException:
+                if not done:
+                    written.discard()
+                raise
+            for number, files in enumerate(settled, start=done):
+                rejected += files.rejected
+                parts = [files.quarantined_files] if number else [written.quarantined_files, files.quarantined_files]
+                self._quarantine(writer.quarantine, pa.concat_tables(parts), number)
+            done = len(rounds)
+            loaded = writer.settled(written, rounds, rejects=None)
+            loaded = replace(
+                loaded,
+                results=[*loaded.results, TaskResult(rejected=rejected, refused=written.refused)],
+                broken={**written.broken, **keys.broken(rounds)},
+            )
+            try:
+                return self._commit(plan, loaded, reads=keys.reads(plan.snapshot))
+            except ConcurrentTransactionError:
+                raise
+            except CommitFailedError:
+                if attempt == _MOST_ATTEMPTS:
+                    raise
+            writer = replace(writer, plan=self._plan())
+            writer.check_keys()
+        raise AssertionError("the last attempt returns or raises")
+
+    def _rounds(self, recorded: RecordedRounds, keys: BatchKeys, plan: PlannedWrite) -> list[Round]:
+        """The recorded rounds, after those that the planned version of the table requires are recorded."""
+        last = last_batch(plan.snapshot, self.source.name)
+        if last is not None and last >= self.intent.number:
+            raise self._concurrent_run_error("has loaded")
+        while True:
+            rounds = recorded.read()
+            refused = keys.refused(plan.snapshot, rounds)
+            if rounds and not any(len(table) for table in refused):
+                return rounds
+            recorded.put(len(rounds), refused)  # if another run was faster, its round is read
+
+    def _plan(self) -> PlannedWrite:
+        return plan_append(
+            self.store,
+            self.schema,
+            partition_by=self.partition_by,
+            target_file_size=self.source.target_file_size,
+        )
 
     @property
     def _quarantine_schema(self) -> Schema:
@@ -177,13 +248,13 @@ class Batch:
                 hint=error.hint,
             ) from error
 
-    def _quarantine(self, plan: PlannedWrite, files: pa.Table) -> None:
-        """Commit the files of rejected rows, unless a killed run has committed those of this batch."""
+    def _quarantine(self, plan: PlannedWrite, files: pa.Table, number: int = 0) -> None:
+        """Commit the files of a round's rejected rows, unless a killed run has committed those of this round."""
         if not len(files):
             return
         try:
             # Tables that share a quarantine may have sources of the same name, so the name does not identify a batch.
-            app_id = f"{self.source.name}@{self.intents.identity()}"
+            app_id = f"{self.source.name}@{self.intents.identity()}" + (f"/{number}" if number else "")
             latest = plan_append(self.quarantine, self._quarantine_schema)
         except BaseException:
             discard(self.quarantine, files)
@@ -196,7 +267,9 @@ class Batch:
         plan = latest if latest.takes_files_of(plan) else plan
         commit_once(plan, files, self.engine, app_id=app_id, number=self.intent.number)
 
-    def _commit(self, plan: PlannedWrite, written: BatchFiles) -> dict[str, Any]:
+    def _commit(
+        self, plan: PlannedWrite, written: BatchFiles, reads: Sequence[Predicate | None] = ()
+    ) -> dict[str, Any]:
         refused = written.refused
         version = commit_once(
             plan,
@@ -206,6 +279,7 @@ class Batch:
             number=self.intent.number,
             numbered=plan.numbered(self.schema.names),
             before_commit=lambda: self._decide_to_load(refused),
+            reads=reads,
         )
         entry = {
             "batch": self.intent.number,

@@ -12,6 +12,7 @@ from lakehouse_lib.engine.base import OnTask
 from lakehouse_lib.engine.parquet.task_results import results_of
 from lakehouse_lib.engine.parquet.writer import can_write_rows
 from lakehouse_lib.errors import QualityError, UnsupportedFeatureError
+from lakehouse_lib.ingestion.batch_keys import BatchKeys, Round
 from lakehouse_lib.ingestion.batch_planning import task_groups
 from lakehouse_lib.ingestion.gate import Translation, broken_rules, translate
 from lakehouse_lib.ingestion.landing import Fingerprint
@@ -19,7 +20,7 @@ from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.ingestion.tasks.apart_task import ApartTask, settle_rows
-from lakehouse_lib.ingestion.tasks.file_task import FileTask, TaskResult, discard_results, load_files
+from lakehouse_lib.ingestion.tasks.file_task import FileTask, TaskResult, discard_results, load_files, no_files
 from lakehouse_lib.ingestion.tasks.parse import Parser
 from lakehouse_lib.ingestion.tasks.suite_findings import (
     broken_row_rules,
@@ -32,6 +33,7 @@ from lakehouse_lib.operations.write.planned_write import PlannedWrite
 from lakehouse_lib.progress import Counter
 from lakehouse_lib.protocol.table_properties import target_file_size
 from lakehouse_lib.schema import Schema
+from lakehouse_lib.store import ObjectStore
 
 if TYPE_CHECKING:
     from lakehouse_lib.engine.base import Engine
@@ -51,11 +53,13 @@ class BatchFiles:
         task: one of the file tasks.
         results: the results of all tasks.
         broken: the number of rows that break a rule, by rule id.
+        keys: the keys of the rows that are set apart until the suite's key rules are judged; None: it has none.
     """
 
     task: FileTask
     results: Sequence[TaskResult]
     broken: Mapping[str, int] = field(default_factory=dict)
+    keys: BatchKeys | None = None
 
     @property
     def changed(self) -> list[str]:
@@ -80,12 +84,12 @@ class BatchFiles:
     @property
     def valid_files(self) -> pa.Table:
         """The files table of valid rows."""
-        return pa.concat_tables([result.files for result in self.results])
+        return pa.concat_tables([no_files(), *(result.files for result in self.results)])
 
     @property
     def quarantined_files(self) -> pa.Table:
         """The files table of rejected rows."""
-        return pa.concat_tables([result.quarantined for result in self.results])
+        return pa.concat_tables([no_files(), *(result.quarantined for result in self.results)])
 
     @property
     def staged(self) -> list[str]:
@@ -117,7 +121,28 @@ def needs_spark(suite: Any, schema: Schema, plan: PlannedWrite) -> bool:
         return False
     translation = suite_on_arrow(suite, schema)
     # Rows that are set apart are written by other tasks, which would assign the same numbers to an identity column.
-    return translation is None or (not is_strict(translation) and bool(plan.numbered(schema.names)))
+    sets_apart = translation is not None and (not is_strict(translation) or bool(translation.key_rules))
+    return translation is None or (sets_apart and bool(plan.numbered(schema.names)))
+
+
+def check_keys(suite: Any, schema: Schema, plan: PlannedWrite) -> None:
+    """Check that Arrow can judge and write the rows, if the suite has rules that compare keys with the table.
+
+    Raises:
+        UnsupportedFeatureError: only Spark can.
+        QualityError: such a rule is not valid.
+    """
+    translation = None if suite is None else translate(read_rules(suite, schema.names), schema)
+    if translation is None or not translation.key_rules or not needs_spark(suite, schema, plan):
+        return
+    rule = translation.key_rules[0].rule
+    rest = ", ".join(f"{other.rule.id} ({other.reason})" for other in translation.rest)
+    raise UnsupportedFeatureError(
+        f"the rule {rule.id} compares with the table, and only Spark can judge or write the rows"
+        f"{f': {rest}' if rest else ''}; expected rules, columns and a table that Arrow can judge and write",
+        table=plan.target.store.root,
+        hint="Leave out the rules that need Great Expectations, or the comparison with the table",
+    )
 
 
 @dataclass(frozen=True)
@@ -150,6 +175,18 @@ class BatchWriter:
         """Whether Spark judges the rows, and writes them."""
         return needs_spark(self.suite, self.schema, self.plan)
 
+    def check_keys(self) -> None:
+        """Check that Arrow can judge and write the rows, if the suite has key rules.
+
+        Raises:
+            UnsupportedFeatureError: only Spark can.
+        """
+        check_keys(self.suite, self.schema, self.plan)
+
+    @property
+    def _store(self) -> ObjectStore:
+        return self.plan.target.store
+
     def read(self, files: Sequence[Fingerprint], staging: str) -> BatchFiles:
         """Run the file tasks.
 
@@ -157,8 +194,9 @@ class BatchWriter:
             staging: the start of the paths of staged rows.
 
         Raises:
-            UnsupportedFeatureError: the rows need Spark, and there is no session.
+            UnsupportedFeatureError: the rows need Spark, and there is no session or a key rule.
         """
+        self.check_keys()
         if self.by_spark and self.judge is None:
             raise UnsupportedFeatureError(
                 f"batch {self.number} of source {self.source.name!r} has rules that only Spark can evaluate",
@@ -215,9 +253,32 @@ class BatchWriter:
                 f"the batch breaks {'; '.join(failures)}", hint="Correct the source files, or the rule; then load again"
             )
         broken = broken_rules(suite.row_rules, findings.counts)
-        apart = [ApartTask(written.task, result.apart, broken) for result in written.results if result.apart]
-        results = [*written.results, *self._run(settle_rows, apart, written.task)]
-        return BatchFiles(written.task, results, broken_row_rules(suite, findings))
+        judged = replace(written, broken=broken_row_rules(suite, findings))
+        if suite.key_rules:
+            paths = [result.apart for result in written.results if result.apart]
+            return replace(judged, keys=BatchKeys.of(suite, self.schema.to_arrow(), self._store, paths, broken))
+        return replace(judged, results=[*written.results, *self.settled(judged).results])
+
+    def settled(
+        self, written: BatchFiles, rounds: Sequence[Round] = (), *, rejects: int | None = 0, loads: bool = True
+    ) -> BatchFiles:
+        """The files of the rows that were set apart, in files of their own. The files of other rows are left out.
+
+        Args:
+            written: the result of ``judged``.
+            rounds, rejects, loads: as of ``ApartTask``.
+        """
+        suite = written.task.parser.suite
+        assert suite is not None
+        findings = sum_of(suite, [result.findings for result in written.results if result.findings is not None])
+        broken = broken_rules(suite.row_rules, findings.counts)
+        task = replace(written.task, target=self.plan.target, quarantine=self.quarantine.target)
+        apart = [
+            ApartTask(task, result.apart, broken, tuple(rounds), rejects, loads)
+            for result in written.results
+            if result.apart
+        ]
+        return BatchFiles(task, self._run(settle_rows, apart, task))
 
     def _judged_by_spark(self, written: BatchFiles) -> BatchFiles:
         assert self.judge is not None

@@ -37,7 +37,7 @@ from lakehouse_lib.errors import (
 )
 from lakehouse_lib.ingestion.append import plan_append, snapshot_if_any
 from lakehouse_lib.ingestion.batch import IN_PROCESS_BYTES, Batch
-from lakehouse_lib.ingestion.batch_files import needs_spark, suite_on_arrow
+from lakehouse_lib.ingestion.batch_files import check_keys, needs_spark, suite_on_arrow
 from lakehouse_lib.ingestion.batch_planning import FileStates, History, cut, without_growing
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile
@@ -78,6 +78,9 @@ class Load:
         self.quarantine = open_store(source.quarantine, source.storage_options.get(source.quarantine))
         self.intents = IntentLog(self.store, source.name)
         self._check_table()
+        check_keys(
+            source.suite, source.schema, plan_append(self.store, source.schema, partition_by=source.partition_by)
+        )
         self.state = SourceState(source, self.landing, self.intents)
         self.files = self.state.look()
 

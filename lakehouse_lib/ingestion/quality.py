@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakehouse_lib.engine.quality import Rule
 from lakehouse_lib.errors import QualityError
 
+#: The key in an expectation's ``meta`` that says among which rows it judges uniqueness, and its values.
+UNIQUE_IN = "unique_in"
+_BATCH, _TABLE = "batch", "table"
+_UNIQUENESS = ("expect_column_values_to_be_unique", "expect_compound_columns_to_be_unique")
 _KEYS = {"type", "kwargs", "meta", "id", "name", "notes", "description", "severity"}
 
 
@@ -45,5 +49,18 @@ def read_rules(suite: Any, columns: Sequence[str]) -> list[Rule]:
                 "table",
                 hint=f"The columns are {', '.join(columns)}",
             )
-        rules.append(Rule(identity, entry["type"], arguments, named[0] if named else None))
+        is_against_table = _is_against_table(entry["type"], entry["meta"], identity)
+        rules.append(Rule(identity, entry["type"], arguments, named[0] if named else None, is_against_table))
     return rules
+
+
+def _is_against_table(kind: str, meta: Mapping[str, Any], identity: str) -> bool:
+    """Whether a rule judges uniqueness among the rows of the batch and of the table."""
+    if UNIQUE_IN not in meta:
+        return False
+    if kind not in _UNIQUENESS or meta[UNIQUE_IN] not in (_BATCH, _TABLE):
+        raise QualityError(
+            f"the rule {identity} ({kind}) has meta.{UNIQUE_IN} {meta[UNIQUE_IN]!r}; expected {_BATCH!r} or {_TABLE!r}",
+            hint=f"Only {' and '.join(_UNIQUENESS)} have meta.{UNIQUE_IN}",
+        )
+    return bool(meta[UNIQUE_IN] == _TABLE)

@@ -36,6 +36,8 @@ class TableChange:
         moves_rows: ``added`` has the rows of ``removed``, so no row changes (``dataChange`` is false).
         keeps_row_ids: copied rows have their row ids in a column of the new files, if the table has row tracking.
         is_exclusive: any concurrent commit is a conflict, even one that changes no file.
+        is_serializable: a concurrent append of rows that match ``reads`` is a conflict, whatever the isolation level of
+            the table.
         metrics: commitInfo's operationMetrics.
     """
 
@@ -53,6 +55,7 @@ class TableChange:
     moves_rows: bool = False
     keeps_row_ids: bool = False
     is_exclusive: bool = False
+    is_serializable: bool = False
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
     def on(self, snapshot: Snapshot | None, store: ObjectStore) -> OptimisticTransaction:
@@ -77,6 +80,7 @@ class TableChange:
         transaction.add(self.added, keeps_row_ids=self.keeps_row_ids)
         transaction.add_change_files(self.change_files)
         transaction.is_exclusive = self.is_exclusive
+        transaction.is_serializable = self.is_serializable
         transaction.metrics.update(self.metrics)
         return transaction
 

@@ -78,6 +78,7 @@ class OptimisticTransaction:
         parameters: the operationParameters in commitInfo.
 
     ``metrics`` becomes the operationMetrics in commitInfo. If ``is_exclusive`` is true, any winning commit conflicts.
+    If ``is_serializable`` is true, the isolation level is Serializable, whatever the level of the table.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class OptimisticTransaction:
         self._reads: list[Predicate | None] = []
         self.metrics: dict[str, Any] = {}
         self.is_exclusive = False
+        self.is_serializable = False
 
     def add(self, files: pa.Table, *, keeps_row_ids: bool = False) -> None:
         """Add files (FILE_SCHEMA); their ``dataChange`` says whether they have new rows.
@@ -340,6 +342,8 @@ class OptimisticTransaction:
         )
 
     def _isolation(self) -> IsolationLevel:
+        if self.is_serializable:
+            return IsolationLevel.SERIALIZABLE
         before = self._snapshot.metadata if self._snapshot is not None else None
         beside_files = self._metadata or self._protocol or self._transactions or self._domains
         changes_only_files = not (self._changes_data() or beside_files)

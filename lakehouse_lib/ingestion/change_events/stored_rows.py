@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from lakehouse_lib.engine.arrow.engine import ArrowEngine
+from lakehouse_lib.engine.parquet.scan import Scan
 from lakehouse_lib.expressions import Predicate, conjoin, from_filters
+from lakehouse_lib.operations.dml.key_pruning import files_with_keys
 from lakehouse_lib.operations.dml.merge import key_filters
 from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.threads import in_order
 
 
 def rows_with_keys(snapshot: Snapshot, keys: pa.Table, columns: Sequence[str]) -> pa.Table:
@@ -20,20 +23,32 @@ def rows_with_keys(snapshot: Snapshot, keys: pa.Table, columns: Sequence[str]) -
         keys: the values of the key columns, never NULL, in the table's types.
         columns: the columns of the result, with all key columns.
     """
+    predicate = key_predicate(snapshot, keys)
+    distinct = keys.group_by(keys.column_names).aggregate([])
+    scan = Scan.of(snapshot, columns, predicate)
+    pairs = [(name, name) for name in keys.column_names]
+    files = files_with_keys(snapshot.prune(predicate), snapshot.layout, pairs, distinct)
+    threads = len(os.sched_getaffinity(0))
+    parts = []
+    for rows in in_order(lambda load: load(), scan.loads(files), threads, ahead=threads):
+        places = positions(rows, distinct, keys.column_names)
+        if (places >= 0).any():
+            parts.append(rows.filter(pa.array(places >= 0)))
+    return pa.concat_tables(parts) if parts else scan.result_schema.empty_table()
+
+
+def key_predicate(snapshot: Snapshot, keys: pa.Table) -> Predicate | None:
+    """A predicate that is true for all rows with one of the keys, and for few others; None: no such predicate.
+
+    Args:
+        keys: as of ``rows_with_keys``.
+    """
     predicate: Predicate | None = None
     for name in keys.column_names:
         filters = key_filters(snapshot.field(name), keys[name])
         if filters:
             predicate = conjoin(predicate, from_filters(filters, snapshot.schema, table=snapshot.store.root))
-    distinct = keys.group_by(keys.column_names).aggregate([])
-    reader = ArrowEngine().read(snapshot, columns, predicate)
-    parts = []
-    for batch in reader:
-        rows = pa.Table.from_batches([batch])
-        places = positions(rows, distinct, keys.column_names)
-        if (places >= 0).any():
-            parts.append(rows.filter(pa.array(places >= 0)))
-    return pa.concat_tables(parts) if parts else reader.schema.empty_table()
+    return predicate
 
 
 def positions(keys: pa.Table, rows: pa.Table, names: list[str]) -> np.ndarray:

@@ -9,6 +9,7 @@ from lakehouse_lib.engine.quality import Rule
 from lakehouse_lib.ingestion.gate import row_expectations, table_expectations
 from lakehouse_lib.ingestion.gate.arguments import Arguments, NotTranslatedError
 from lakehouse_lib.ingestion.gate.condition import conjunction
+from lakehouse_lib.ingestion.gate.key_rule import KeyRule, key_rule
 from lakehouse_lib.ingestion.gate.row_condition import row_condition
 from lakehouse_lib.ingestion.gate.row_rule import RowRule
 from lakehouse_lib.ingestion.gate.table_rule import TableRule
@@ -44,11 +45,13 @@ class Translation:
         row_rules: judged by ``judge``, in the order of their columns in the schema; rules about no column are first.
         table_rules: measured by record batch.
         rest: judged by Great Expectations.
+        key_rules: judged by the keys of the batch and of the table.
     """
 
     row_rules: tuple[RowRule, ...]
     table_rules: tuple[TableRule, ...]
     rest: tuple[RestRule, ...]
+    key_rules: tuple[KeyRule, ...] = ()
 
 
 def translate(rules: Sequence[Rule], schema: Schema) -> Translation:
@@ -56,12 +59,17 @@ def translate(rules: Sequence[Rule], schema: Schema) -> Translation:
 
     A rule is translated only if its verdict is that of Great Expectations on Spark in a session in UTC. A rule that is
     not valid is among the rest: nothing is raised for it here, and Great Expectations refuses it.
+
+    Raises:
+        QualityError: a rule that compares with the table is not valid; Great Expectations does not know such rules.
     """
     arrow = schema.to_arrow()
     row_rules: list[RowRule] = []
     table_rules: list[TableRule] = []
     rest: list[RestRule] = []
     for rule in rules:
+        if rule.is_against_table:
+            continue
         arguments = Arguments(rule, arrow)
         try:
             if rule.type in row_expectations.EXPECTATIONS:
@@ -74,7 +82,8 @@ def translate(rules: Sequence[Rule], schema: Schema) -> Translation:
         except NotTranslatedError as refusal:
             rest.append(RestRule(rule, str(refusal)))
     row_rules.sort(key=lambda row_rule: arrow.get_field_index(row_rule.rule.column or ""))
-    return Translation(tuple(row_rules), tuple(table_rules), tuple(rest))
+    key_rules = tuple(key_rule(rule, arrow) for rule in rules if rule.is_against_table)
+    return Translation(tuple(row_rules), tuple(table_rules), tuple(rest), key_rules)
 
 
 def _row_rule(arguments: Arguments, read: row_expectations.Reader, schema: Schema) -> RowRule:

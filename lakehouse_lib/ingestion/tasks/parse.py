@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import bools, int64s, null
 from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.ingestion.gate import Translation, violations
+from lakehouse_lib.ingestion.gate.judgement import POSITIONS
 from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.limits import beyond_years, partition_faults
 from lakehouse_lib.ingestion.quarantine import (
@@ -192,7 +193,8 @@ class Parser:
         return ParsedBlock(rows.take(good), pa.concat_tables([bad, faulty]), lambda: lines.take(good), block.line_count)
 
     def _parsed(self, parse: Callable[[], TextBlock | TypedBlock], origin: Origin) -> ParsedBlock:
-        return self._judged(self._conform(parse(), origin), origin)
+        block = self._judged(self._conform(parse(), origin), origin)
+        return block.all_apart(self.schema) if self.suite is not None and self.suite.key_rules else block
 
     def _judged(self, block: ParsedBlock, origin: Origin) -> ParsedBlock:
         """The block after the suite has judged its valid rows."""
@@ -229,7 +231,7 @@ class ParsedBlock:
         line_count: the number of lines of the block.
         origins: the files and lines of the block's lines; None: they are not known yet.
         findings: of the suite about the valid rows; None without a suite.
-        apart: valid rows that break a rule and are neither in ``rows`` nor in ``rejected``, because the whole batch
+        apart: valid rows that are neither in ``rows`` nor in ``rejected``, because the whole batch
             decides about them: with file, line and ``RULES_COLUMN``; None: there are none.
     """
 
@@ -246,6 +248,14 @@ class ParsedBlock:
         apart = None if self.apart is None else _placed(self.apart, FILE_COLUMN, LINE_COLUMN, origins)
         rejected = _placed(self.rejected, "_file", "_line", origins) if len(self.rejected) else self.rejected
         return replace(self, rejected=rejected, origins=origins, apart=apart)
+
+    def all_apart(self, schema: pa.Schema) -> ParsedBlock:
+        """The block with all valid rows set apart."""
+        count = self.rows.num_rows
+        rows = with_origin(self.rows, pa.nulls(count, pa.string()), self.lines(), schema)
+        unbroken = pa.repeat(pa.scalar([], POSITIONS), count)
+        batches = [rows.append_column(RULES_COLUMN, unbroken), *([] if self.apart is None else [self.apart])]
+        return replace(self, rows=self.rows.slice(0, 0), lines=partial(int64s, ()), apart=pa.concat_batches(batches))
 
     def staged(self, schema: pa.Schema) -> pa.RecordBatch:
         """The valid rows with their files and lines, as they are staged."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -93,6 +94,7 @@ def commit_files(
     numbered: Sequence[str] = (),
     commit_properties: CommitProperties | None = None,
     before_commit: Callable[[], None] | None = None,
+    reads: Sequence[Predicate | None] = (),
 ) -> ChangeResult:
     """Commit the new files of a planned write without a predicate. If nothing is committed, the files are deleted.
 
@@ -100,6 +102,8 @@ def commit_files(
         files: the files table of files that were written for ``plan.target``.
         numbered: the identity columns whose numbers were assigned.
         before_commit: called before the commit; if it raises, nothing is committed.
+        reads: the predicates of the rows on which the files of an append without ``numbered`` columns depend. A
+            concurrent commit that adds or removes such rows, or creates the table, is a conflict.
 
     Raises:
         CommitFailedError: a concurrent commit conflicts with this one; nothing is committed.
@@ -124,7 +128,7 @@ def commit_files(
         result = commit_numbers(snapshot, files, numbered, target, engine, commit, may_repeat=may_repeat)
     else:
         try:
-            result = _commit(store, snapshot, files, metadata, what, commit_properties)
+            result = _commit(store, snapshot, files, metadata, what, commit_properties, reads)
         except CommitUnknownError:  # a version may refer to the files
             raise
         except DeltaError:  # nothing was committed
@@ -141,10 +145,13 @@ def _commit(
     metadata: Metadata,
     what: Write,
     properties: CommitProperties | None,
+    reads: Sequence[Predicate | None] = (),
 ) -> ChangeResult:
     change = _change(snapshot, files, metadata, what)
+    if reads:
+        change = replace(change, reads=tuple(reads), is_serializable=True)
     outcome = change.on(snapshot, store).commit(properties)
-    if snapshot is not None or not isinstance(outcome, Conflict):
+    if snapshot is not None or reads or not isinstance(outcome, Conflict):
         read_version = None if snapshot is None else snapshot.version
         return ChangeResult(store.root, read_version, version_of(outcome), change.metrics)
     if what.mode == "error":
