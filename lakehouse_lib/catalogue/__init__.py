@@ -190,9 +190,10 @@ INGEST = Operation(
         Parameter(
             "evolution",
             "text",
-            "what does not fit the schema is refused, or rescued: it is put into the column _rescued as JSON",
+            "what does not fit the schema is refused, or rescued: it is put into the column _rescued as JSON; "
+            "add_columns adds new columns to the table",
             default="refuse",
-            choices=("refuse", "rescue"),
+            choices=("refuse", "rescue", "add_columns"),
         ),
         Parameter("partition_by", "names", "the partition columns of a new table", default=()),
         Parameter(

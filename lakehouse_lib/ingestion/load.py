@@ -39,12 +39,13 @@ from lakehouse_lib.ingestion.append import plan_append, snapshot_if_any
 from lakehouse_lib.ingestion.batch import IN_PROCESS_BYTES, Batch
 from lakehouse_lib.ingestion.batch_files import check_keys, needs_spark, suite_on_arrow
 from lakehouse_lib.ingestion.batch_planning import FileStates, History, cut, without_growing
+from lakehouse_lib.ingestion.inference.new_columns import with_new_columns
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
-from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile
+from lakehouse_lib.ingestion.landing import Fingerprint, LandedFile, SourceFile
 from lakehouse_lib.ingestion.load_result import LoadResult
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.source import Source
-from lakehouse_lib.ingestion.sources.source_format import RESCUED
+from lakehouse_lib.ingestion.sources.source_format import ADD_COLUMNS, RESCUED
 from lakehouse_lib.ingestion.state.source_state import SourceState
 from lakehouse_lib.ingestion.tasks.parse import check_schema
 from lakehouse_lib.progress import Counter, OnProgress
@@ -71,10 +72,12 @@ class Load:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.landing = source.open_landing()
+        self.store = open_store(source.table, source.storage_options.get(source.table))
+        self._take_added_columns()
+        source = self.source
         check_schema(source.schema.to_arrow(), source.format)
         if source.suite is not None:
             read_rules(source.suite, source.schema.names)
-        self.store = open_store(source.table, source.storage_options.get(source.table))
         self.quarantine = open_store(source.quarantine, source.storage_options.get(source.quarantine))
         self.intents = IntentLog(self.store, source.name)
         self._check_table()
@@ -182,7 +185,7 @@ class Load:
             waiting += [file.name for file in batch if file.name not in read]
             if not fingerprints:
                 continue
-            intent = Intent(number, fingerprints, self.source.rules())
+            intent = Intent(number, fingerprints, self._rules(fingerprints))
             if not self.intents.put(intent):
                 raise ConcurrentTransactionError(
                     f"another run of source {self.source.name!r} has begun batch {number}",
@@ -235,6 +238,21 @@ class Load:
             past = self.past.unsettled.rules
             rules.append((past["suite"], Schema.from_json(json.dumps(past["schema"]))))
         return any(needs_spark(suite, schema, plan) for suite, schema in rules)
+
+    def _take_added_columns(self) -> None:
+        """Add the columns to the source's schema that earlier batches have added to the table."""
+        snapshot = snapshot_if_any(self.store) if self.source.format.evolution == ADD_COLUMNS else None
+        if snapshot is not None:
+            self.source = self.source.with_columns_of(snapshot.schema)
+
+    def _rules(self, files: Sequence[Fingerprint]) -> dict[str, Any]:
+        """The rules of a batch of these files; their schema has the columns that the batch adds to the table."""
+        if self.source.format.evolution != ADD_COLUMNS:
+            return self.source.rules()
+        self._take_added_columns()
+        landed = [LandedFile(self.landing, file) for file in files]
+        schema = with_new_columns(landed, self.source.format, self.source.schema)
+        return replace(self.source, schema=schema).rules()
 
     def _check_table(self) -> None:
         snapshot = snapshot_if_any(self.store)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakehouse_lib.ingestion.landing import Landing, open_landing
 from lakehouse_lib.ingestion.sources.source_format import RESCUE, RESCUED, SourceFormat
 from lakehouse_lib.schema import Field, Schema
+from lakehouse_lib.schema.enforcement import is_computed
 
 #: The order in which files land: in any, or each new file with a name after those of all files before it.
 ANY, BY_NAME = "any", "by_name"
@@ -90,6 +91,15 @@ class Source:
             storage_options=storage_options or {},
             **{name: values[name] for name in _RULES},
         )
+
+    def with_columns_of(self, table: Schema) -> Source:
+        """The source with the nullable columns that only its table has, except those that a write computes."""
+        additions = [
+            Field(field.name, field.type)
+            for field in table.fields
+            if field.name not in self.schema and field.nullable and not is_computed(field)
+        ]
+        return replace(self, schema=Schema([*self.schema.fields, *additions]))
 
     def open_landing(self) -> Landing:
         """The landing folder. Nothing is read."""

@@ -115,6 +115,18 @@ def _at_elements(parsed: _Block, block: ArrayBlock) -> _Block:
     return replace(parsed, lines=lambda: starts.take(lines()), faulty=moved, line_count=block.line_count)
 
 
+def misfits_of_json(source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema) -> Iterator[pa.Array]:
+    """In each block, the members of its objects that are no plain values of the schema's columns, as of ``RESCUE``.
+
+    Raises:
+        SourceRefusedError: the file cannot be read to its end.
+    """
+    for parse in read_json(source_file, replace(source_format, evolution=RESCUE), schema):
+        block = parse()
+        if isinstance(block, TextBlock):
+            yield block.rescued[0].drop_null()
+
+
 def object_keys(block: bytes, source_format: SourceFormat) -> dict[str, bool]:
     """The keys of the objects in some lines, in their order, and whether a value of the key is nested."""
     keys: dict[str, bool] = {}

@@ -17,8 +17,21 @@ from lakehouse_lib.ingestion.sources.stored_columns import plain_values, refusal
 _ROWS = 65_536
 
 
-def read_orc(source_file: LandedFile, schema: pa.Schema) -> Iterator[Callable[[], TypedBlock]]:
+def orc_schema(source_file: LandedFile) -> pa.Schema:
+    """The columns of a file; raises SourceRefusedError if it is not complete."""
+    from pyarrow import orc  # loads a library of its own
+
+    with refusals(source_file, "ORC"), source_file.open() as source:
+        return orc.ORCFile(source).schema
+
+
+def read_orc(
+    source_file: LandedFile, schema: pa.Schema, *, may_lack: bool = False
+) -> Iterator[Callable[[], TypedBlock]]:
     """Functions that convert the blocks of a file, in order. They can run in other threads.
+
+    Args:
+        may_lack: whether the file may lack nullable columns, which are NULL.
 
     Raises:
         SourceRefusedError: the columns or their types do not fit the schema, the file is not complete, or it has a time
@@ -29,16 +42,17 @@ def read_orc(source_file: LandedFile, schema: pa.Schema) -> Iterator[Callable[[]
     with refusals(source_file, "ORC"), source_file.open() as source:
         file = orc.ORCFile(source)
         stored = file.schema
-        mismatches = type_mismatches(schema, stored)
+        mismatches = type_mismatches(schema, stored, may_lack=may_lack)
         if mismatches:
             raise refusal(source_file.name, mismatches)
+        names = [name for name in schema.names if name in stored.names]
         for number in range(file.nstripes):
-            stripe = file.read_stripe(number, columns=schema.names)
+            stripe = file.read_stripe(number, columns=names)
             for start in range(0, stripe.num_rows, _ROWS):
                 yield partial(_converted, stripe.slice(start, _ROWS), stored, source_file, schema)
 
 
 def _converted(rows: pa.RecordBatch, stored: pa.Schema, source_file: LandedFile, schema: pa.Schema) -> TypedBlock:
     with refusals(source_file, "ORC"):
-        columns = {name: plain_values(rows.column(name)) for name in schema.names}
+        columns = {name: plain_values(rows.column(name)) for name in rows.schema.names}
         return typed_block(columns, stored, schema, rows.num_rows)

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from lakehouse_lib.engine.parquet.footer import with_int96_in_utc
 from lakehouse_lib.engine.parquet.reader import DataFile
@@ -21,8 +22,20 @@ from lakehouse_lib.ingestion.sources.stored_columns import plain_values, refusal
 _ROWS = 65_536
 
 
-def read_parquet(source_file: LandedFile, schema: pa.Schema) -> Iterator[Callable[[], TypedBlock]]:
+def parquet_schema(source_file: LandedFile) -> pa.Schema:
+    """The columns of a file; raises SourceRefusedError if it is not complete."""
+    with refusals(source_file, "Parquet"), source_file.open() as source:
+        file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+        return with_int96_in_utc(file.schema_arrow, file.metadata)
+
+
+def read_parquet(
+    source_file: LandedFile, schema: pa.Schema, *, may_lack: bool = False
+) -> Iterator[Callable[[], TypedBlock]]:
     """Functions that convert the blocks of a file, in order. They can run in other threads.
+
+    Args:
+        may_lack: whether the file may lack nullable columns, which are NULL.
 
     Raises:
         SourceRefusedError: the columns or their types do not fit the schema, the file is not complete, or it has
@@ -34,7 +47,7 @@ def read_parquet(source_file: LandedFile, schema: pa.Schema) -> Iterator[Callabl
         DataFile(source, coerce_int96_timestamp_unit="us") as file,
     ):
         stored = with_int96_in_utc(file.schema_arrow, file.metadata)
-        mismatches = type_mismatches(schema, stored)
+        mismatches = type_mismatches(schema, stored, may_lack=may_lack)
         if mismatches:
             raise refusal(source_file.name, mismatches)
         for batch in file.iter_batches(_ROWS):
@@ -48,6 +61,7 @@ def _converted(
         columns = {
             name: _to_proleptic_gregorian(plain_values(batch.column(name)), name, file, source_file.name)
             for name in schema.names
+            if name in stored.names
         }
         return typed_block(columns, stored, schema, batch.num_rows)
 

@@ -14,7 +14,7 @@ from lakehouse_lib.ingestion.sources.time_format import TimeFormat
 TYPED_KINDS = ("parquet", "orc")
 KINDS = ("csv", "json", "json_array", *TYPED_KINDS)
 
-REFUSE, RESCUE = "refuse", "rescue"
+REFUSE, RESCUE, ADD_COLUMNS = "refuse", "rescue", "add_columns"
 #: The column of a table whose source is loaded with ``RESCUE``.
 RESCUED = "_rescued"
 
@@ -39,8 +39,8 @@ class SourceFormat:
         path_columns: columns that are not in the files, but in their names: all rows of a file below the folder
             ``day=2026-01-01`` have this value.
         evolution: what happens to columns and values that do not fit the schema: ``refuse`` the file or the row, or
-            ``rescue`` them in the column ``_rescued``, as the text of a JSON object. With ``rescue``, files may lack
-            columns, which are NULL.
+            ``rescue`` them in the column ``_rescued``, as the text of a JSON object, or ``add_columns`` to the table
+            and refuse values. With ``rescue`` and ``add_columns``, files may lack columns, which are NULL.
     """
 
     kind: str
@@ -75,10 +75,17 @@ class SourceFormat:
                 f"encoding of JSON lines is {self.encoding!r}; expected a codec in which a line break is one byte",
                 "Convert the files to utf-8",
             )
-        if self.evolution not in (REFUSE, RESCUE) or (self.evolution == RESCUE and self.kind in TYPED_KINDS):
+        is_known = self.evolution in (REFUSE, RESCUE, ADD_COLUMNS)
+        if not is_known or (self.evolution == RESCUE and self.kind in TYPED_KINDS):
             raise _error(
-                f"evolution is {self.evolution!r} for {self.kind} files; expected refuse, or for CSV and JSON rescue",
+                f"evolution is {self.evolution!r} for {self.kind} files; expected refuse, add_columns, or for CSV and "
+                "JSON rescue",
                 "Give refuse, or convert the files",
+            )
+        if self.evolution == ADD_COLUMNS and self.kind == "csv" and not self.header:
+            raise _error(
+                "evolution is 'add_columns' for CSV files without a header; expected a header, which names new columns",
+                "Land files with a header, or give refuse",
             )
         for pattern in self.time_formats.values():
             TimeFormat(pattern)

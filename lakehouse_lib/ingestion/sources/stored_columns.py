@@ -24,11 +24,16 @@ def typed_block(columns: Mapping[str, Any], stored: pa.Schema, schema: pa.Schema
     """The block of some rows of a file.
 
     Args:
-        columns: the columns of the file by name, as ``plain_values``.
+        columns: the columns of the file by name, as ``plain_values``. Other columns of the schema are NULL.
         stored: the file's schema, without mismatches.
     """
     typed, checks, texts = [], [], []
     for field in schema:
+        if field.name not in columns:
+            typed.append(pa.nulls(rows, field.type))
+            checks.append((field.name, "", np.zeros(rows, bool)))
+            texts.append(_Texts(pa.nulls(rows, pa.string())))
+            continue
         values = columns[field.name]
         decoded_type = _decoded(stored.field(field.name).type)
         if pa.types.is_timestamp(decoded_type) or pa.types.is_nested(decoded_type):
@@ -50,9 +55,14 @@ def plain_values(column: Any) -> Any:
     return column if column.type.equals(kind) else column.cast(kind)
 
 
-def type_mismatches(schema: pa.Schema, got: pa.Schema) -> list[str]:
-    """A text for each column of a file that does not fit the schema by its name or its type."""
-    wrong = column_mismatches(schema, got.names)
+def type_mismatches(schema: pa.Schema, got: pa.Schema, *, may_lack: bool = False) -> list[str]:
+    """A text for each column of a file that does not fit the schema by its name or its type.
+
+    Args:
+        may_lack: whether the file may lack nullable columns.
+    """
+    needed = [field for field in schema if field.name in got.names or not (may_lack and field.nullable)]
+    wrong = column_mismatches(pa.schema(needed), got.names)
     for field in schema:
         index = got.get_field_index(field.name)
         if index >= 0:

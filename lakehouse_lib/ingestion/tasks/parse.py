@@ -38,7 +38,7 @@ from lakehouse_lib.ingestion.sources.csv import header_names, read_csv
 from lakehouse_lib.ingestion.sources.json import read_json
 from lakehouse_lib.ingestion.sources.orc import read_orc
 from lakehouse_lib.ingestion.sources.parquet import read_parquet
-from lakehouse_lib.ingestion.sources.source_format import REFUSE, RESCUE, RESCUED, TYPED_KINDS, SourceFormat
+from lakehouse_lib.ingestion.sources.source_format import ADD_COLUMNS, RESCUE, RESCUED, TYPED_KINDS, SourceFormat
 from lakehouse_lib.ingestion.sources.time_format import TimeFormat
 from lakehouse_lib.ingestion.tasks.line_origins import LineOrigins
 from lakehouse_lib.ingestion.tasks.path_columns import PathColumns, file_schema
@@ -113,8 +113,8 @@ class Parser:
 
     @property
     def _has_other_columns(self) -> bool:
-        """Whether the files have other columns than the table."""
-        return bool(self.source_format.path_columns) or self.source_format.evolution != REFUSE
+        """Whether columns of the table have values that the files do not have."""
+        return bool(self.source_format.path_columns) or self.source_format.evolution == RESCUE
 
     def _blocks(self, source_file: LandedFile) -> Iterator[Callable[[], TextBlock | TypedBlock]]:
         if not self._has_other_columns:
@@ -124,22 +124,27 @@ class Parser:
         return (partial(columns.added, parse) for parse in blocks)
 
     def _blocks_of(self, source_file: LandedFile, schema: pa.Schema) -> Iterator[Callable[[], TextBlock | TypedBlock]]:
-        if self.source_format.kind == "csv" and self.source_format.evolution == RESCUE:
-            return self._rescuing_blocks(source_file, schema)
+        may_lack = self.source_format.evolution == ADD_COLUMNS
         if self.source_format.kind == "csv":
-            return read_csv(source_file, self.source_format, schema)
+            return self._csv_blocks(source_file, schema)
         if self.source_format.kind in ("json", "json_array"):
             return read_json(source_file, self.source_format, schema)
         if self.source_format.kind == "orc":
-            return read_orc(source_file, schema)
-        return read_parquet(source_file, schema)
+            return read_orc(source_file, schema, may_lack=may_lack)
+        return read_parquet(source_file, schema, may_lack=may_lack)
 
-    def _rescuing_blocks(self, source_file: LandedFile, schema: pa.Schema) -> Iterator[Callable[[], TextBlock]]:
-        """The blocks of a CSV file that may have other columns."""
+    def _csv_blocks(self, source_file: LandedFile, schema: pa.Schema) -> Iterator[Callable[[], TextBlock]]:
+        """The blocks of a CSV file, which may lack columns, and may have other columns, if the source allows it."""
+        evolution = self.source_format.evolution
+        if evolution not in (RESCUE, ADD_COLUMNS):
+            return read_csv(source_file, self.source_format, schema)
         own = header_names(source_file, self.source_format) if self.source_format.header else schema.names
+        if evolution == ADD_COLUMNS and set(schema.names) <= set(own):
+            return read_csv(source_file, self.source_format, schema)
         columns = pa.schema([(name, pa.string()) for name in own])
+        allowed = [field for field in columns if evolution == RESCUE or field.name in schema.names]
         missing = [field for field in schema if not field.nullable and field.name not in own]
-        mismatches = column_mismatches(pa.schema([*columns, *missing]), own)
+        mismatches = column_mismatches(pa.schema([*allowed, *missing]), own)
         if mismatches:
             raise refusal(source_file.name, mismatches)
         blocks = read_csv(source_file, self.source_format, columns)
