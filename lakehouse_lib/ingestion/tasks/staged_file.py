@@ -7,6 +7,8 @@ from contextlib import ExitStack
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakehouse_lib.arrow.nested import with_types
+from lakehouse_lib.arrow.types import nullable
 from lakehouse_lib.store import ObjectStore
 
 
@@ -34,7 +36,9 @@ class StagedFile:
         """Write rows; all of them have one schema."""
         if not rows.num_rows:
             return
+        # Members that must not be null are null in a null struct, which a Parquet writer refuses.
+        schema = nullable(rows.schema)
         if self._writer is None:
             stream = self._stack.enter_context(self._store.open_output(self._path))
-            self._writer = self._stack.enter_context(pq.ParquetWriter(stream, rows.schema, compression="snappy"))
-        self._writer.write_batch(rows)
+            self._writer = self._stack.enter_context(pq.ParquetWriter(stream, schema, compression="snappy"))
+        self._writer.write_table(with_types(pa.Table.from_batches([rows]), schema))

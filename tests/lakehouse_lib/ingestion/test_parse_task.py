@@ -26,6 +26,7 @@ from lakehouse_lib.ingestion.sources import records
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.ingestion.tasks.file_task import FileTask, TaskResult, discard_results, load_files
 from lakehouse_lib.ingestion.tasks.parse import Parser, check_schema
+from lakehouse_lib.ingestion.tasks.staged_file import StagedFile
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.store import open_store
 from tests.landed_files import fingerprint
@@ -421,7 +422,7 @@ def test_columns_with_names_that_the_load_needs() -> None:
         check_schema(pa.schema([("_File", pa.string())]), CSV)
 
 
-def test_nested_columns_come_through_parquet_only() -> None:
+def test_csv_has_no_nested_columns() -> None:
     nested = pa.schema([("tags", pa.list_(pa.string()))])
     check_schema(nested, PARQUET)
     with pytest.raises(InvalidSchemaError, match="tags"):
@@ -440,3 +441,11 @@ def test_nested_columns_come_through_parquet_only() -> None:
 def test_format_that_is_none(options: dict[str, str]) -> None:
     with pytest.raises(InvalidArgumentError):
         SourceFormat(**options)
+
+
+def test_null_struct_with_members_that_must_not_be_null_is_staged(tmp_path: Path) -> None:
+    kind = pa.struct([pa.field("x", pa.int64(), nullable=False)])
+    rows = pa.record_batch({"id": pa.array([1, 2]), "a": pa.array([None, {"x": 1}], kind)})
+    with StagedFile(open_store(tmp_path), "rows.parquet") as staged:
+        staged.write(rows)
+    assert pq.read_table(tmp_path / "rows.parquet").to_pylist() == rows.to_pylist()
