@@ -77,19 +77,10 @@ def _member(values: pa.Array, field: pa.Field, above: pa.Array | None) -> pa.Arr
     hidden = 0 if above is None else pc.sum(pc.and_(values.is_null(), above)).as_py()
     if hidden < values.null_count:
         raise NullMemberError(f"{field.name} has {values.null_count - hidden} nulls")
-    return _without_nulls(values)
+    return without_nulls(values)
 
 
-def _requires(kind: pa.DataType) -> bool:
-    """Whether something inside the type, except map keys, is not nullable."""
-    if pa.types.is_struct(kind):
-        return any(not field.nullable or _requires(field.type) for field in kind)
-    if pa.types.is_map(kind):
-        return not kind.item_field.nullable or _requires(kind.item_type) or _requires(kind.key_type)
-    return pa.types.is_list(kind) and (not kind.value_field.nullable or _requires(kind.value_type))
-
-
-def _without_nulls(array: pa.Array) -> pa.Array:
+def without_nulls(array: pa.Array) -> pa.Array:
     """The array with nulls replaced by zero, the empty text, the empty list, or a struct of the members."""
     kind = array.type
     if pa.types.is_struct(kind):
@@ -100,3 +91,12 @@ def _without_nulls(array: pa.Array) -> pa.Array:
         return pa.Array.from_buffers(kind, len(array), buffers, 0, array.offset, children=[array.values])
     zero = pa.Array.from_buffers(kind, 1, [None, *pa.nulls(1, kind).buffers()[1:]], 0)
     return array.fill_null(zero[0])
+
+
+def _requires(kind: pa.DataType) -> bool:
+    """Whether something inside the type, except map keys, is not nullable."""
+    if pa.types.is_struct(kind):
+        return any(not field.nullable or _requires(field.type) for field in kind)
+    if pa.types.is_map(kind):
+        return not kind.item_field.nullable or _requires(kind.item_type) or _requires(kind.key_type)
+    return pa.types.is_list(kind) and (not kind.value_field.nullable or _requires(kind.value_type))

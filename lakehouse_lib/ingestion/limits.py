@@ -18,6 +18,10 @@ from lakehouse_lib.store import PathLimits
 _DAYS = (-719_162, 2_932_896)
 _DAY = 86_400_000_000
 
+#: Reasons of rejected rows.
+BEYOND_YEARS = "a year outside 1 to 9999"
+MUST_NOT_BE_NULL = "null in a column that must not be null"
+
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 

@@ -12,7 +12,7 @@ from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.planner.verbs import Verb
 from lakehouse_lib.fleet.registry.dag_settings import DagSettings
 from lakehouse_lib.fleet.registry.fields import Bytes, Columns, LocalPath, Location, Name, Strict
-from lakehouse_lib.ingestion.sources.name_pattern import NamePattern
+from lakehouse_lib.ingestion.name_pattern import NamePattern
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.store.schemes import kind_of
 

@@ -202,7 +202,8 @@ def _columns(file: LandedFile, source_format: SourceFormat) -> tuple[list[str], 
         for name, is_nested in object_keys(block, source_format).items():
             keys[name] = keys.get(name, False) or is_nested
     nested = [name for name, is_nested in keys.items() if is_nested]
-    return list(keys), [f"{name} has nested values, which only Parquet and ORC files may have" for name in nested]
+    needed = "which need a struct, an array or a map in the schema"
+    return list(keys), [f"{name} has nested values, {needed}" for name in nested]
 
 
 def _blocks(file: LandedFile, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:

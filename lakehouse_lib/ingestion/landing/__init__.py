@@ -9,7 +9,7 @@ from pathlib import Path
 from lakehouse_lib.ingestion.landing.base import LISTING, Fingerprint, LandedFile, Landing, SourceFile, is_changed
 from lakehouse_lib.ingestion.landing.folder import LandingFolder
 from lakehouse_lib.ingestion.landing.objects import LandingObjects
-from lakehouse_lib.ingestion.sources.name_pattern import NamePattern
+from lakehouse_lib.ingestion.name_pattern import NamePattern
 from lakehouse_lib.store import open_store
 
 __all__ = ["LISTING", "Fingerprint", "LandedFile", "Landing", "SourceFile", "is_changed", "open_landing"]

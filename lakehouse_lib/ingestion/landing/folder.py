@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import flags_of, int64s, literal, strings
 from lakehouse_lib.errors import LandingError, SourceRefusedError
 from lakehouse_lib.ingestion.landing.base import LISTING, Fingerprint, SourceFile
-from lakehouse_lib.ingestion.sources.name_pattern import NamePattern
+from lakehouse_lib.ingestion.name_pattern import NamePattern
 from lakehouse_lib.store.regular_files import arrow_file, open_regular
 from lakehouse_lib.store.uris import is_utf8
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import int64s, literal, strings
 from lakehouse_lib.errors import LandingError, SourceRefusedError, StoreRefusedError
 from lakehouse_lib.ingestion.landing.base import ETAG, LISTING, Fingerprint, SourceFile
-from lakehouse_lib.ingestion.sources.name_pattern import NamePattern
+from lakehouse_lib.ingestion.name_pattern import NamePattern
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 _ROWS = 1 << 14

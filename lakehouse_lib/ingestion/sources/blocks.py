@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
 from lakehouse_lib.ingestion.sources.casts import type_name
+
+
+@dataclass(frozen=True)
+class NestedColumn:
+    """A typed nested column of a block.
+
+    Attributes:
+        column: with NULL for values that do not fit, at any depth.
+        checks: the faults in it, as (path of the member, reason, mask of the faulty rows).
+    """
+
+    column: Any
+    checks: Sequence[tuple[str, str, NDArray[np.bool_]]]
 
 
 @dataclass(frozen=True)
@@ -26,6 +41,7 @@ class TextBlock:
         faulty: the records of this block that could not be split into columns, with lines as in ``lines``.
         line_count: the number of lines of the block.
         rescued: members of the column ``_rescued`` (``tasks.rescued``) with values of other columns.
+        nested: the nested columns by name. Their ``texts`` only have a length and ``take``.
     """
 
     texts: Sequence[Any]
@@ -34,6 +50,7 @@ class TextBlock:
     faulty: FaultyRecords
     line_count: int
     rescued: Sequence[Any] = ()
+    nested: Mapping[str, NestedColumn] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 Any plain value is cast to the column's type, so ``"12"`` is valid as a long and ``12`` as a string. A missing key is
 NULL. If the first object has a key that is not in the schema, the file is rejected, because its columns do not fit. In
 a later object, such a key rejects the row. A line with half a surrogate pair or with a duplicate key is a faulty
-record.
+record. The values of nested columns are objects and arrays (``json_values``).
 """
 
 from __future__ import annotations
@@ -27,6 +27,15 @@ from lakehouse_lib.ingestion.quarantine import FaultyRecords
 from lakehouse_lib.ingestion.sources.blocks import RawBlock, TextBlock, TypedBlock, refusal
 from lakehouse_lib.ingestion.sources.compression import open_content
 from lakehouse_lib.ingestion.sources.json_array import ArrayBlock, array_blocks
+from lakehouse_lib.ingestion.sources.json_values import (
+    NestedTexts,
+    Number,
+    is_nested,
+    json_text,
+    nested_column,
+    plain_text,
+    without_misfits,
+)
 from lakehouse_lib.ingestion.sources.source_format import RESCUE, SourceFormat
 from lakehouse_lib.ingestion.sources.typed_json import typed_columns
 
@@ -132,7 +141,7 @@ def object_keys(block: bytes, source_format: SourceFormat) -> dict[str, bool]:
     keys: dict[str, bool] = {}
     for raw in BytesIO(block):
         for name, value in (_object(raw, 0, source_format, FaultyRecords()) or {}).items():
-            keys[name] = keys.get(name, False) or isinstance(value, _Nested)
+            keys[name] = keys.get(name, False) or is_nested(value)
     return keys
 
 
@@ -149,7 +158,7 @@ def _check_first(lines: bytes, source_file: LandedFile, source_format: SourceFor
 
 
 def _parsed(source_format: SourceFormat, schema: pa.Schema, lines: bytes) -> TextBlock | TypedBlock:
-    exact = partial(_parsed_exactly, lines, source_format, schema.names)
+    exact = partial(_parsed_exactly, lines, source_format, schema)
     if source_format.time_formats:  # pyarrow's types have no formats
         return exact()
     if not source_format.is_utf8 or not (lines.isascii() or codecs.lookup(source_format.encoding).name == _UTF8):
@@ -161,7 +170,7 @@ def _parsed(source_format: SourceFormat, schema: pa.Schema, lines: bytes) -> Tex
     return TypedBlock(columns, lambda: int64s(np.arange(rows)), (), (), FaultyRecords(), rows, exact)
 
 
-def _parsed_exactly(lines: bytes, source_format: SourceFormat, names: list[str]) -> TextBlock:
+def _parsed_exactly(lines: bytes, source_format: SourceFormat, schema: pa.Schema) -> TextBlock:
     objects: list[dict[str, Any]] = []
     numbers: list[int] = []
     faulty = FaultyRecords()
@@ -172,7 +181,7 @@ def _parsed_exactly(lines: bytes, source_format: SourceFormat, names: list[str])
             objects.append(value)
             numbers.append(line)
     rescues = source_format.evolution == RESCUE
-    return _block(objects, numbers, faulty, names, line + 1, rescues=rescues)
+    return _block(objects, numbers, faulty, schema, line + 1, rescues=rescues)
 
 
 def _lines(content: BinaryIO, source_file: LandedFile) -> bytes:
@@ -199,11 +208,6 @@ def _object(raw: bytes, line: int, source_format: SourceFormat, faulty: FaultyRe
         return None
     try:
         value = _DECODER.decode(text)
-        # Render nested values now, in the ``try``: Python can read JSON whose nesting is too deep to write.
-        if isinstance(value, dict) and ("[" in text or text.count("{") > 1):
-            for name, member in value.items():
-                if isinstance(member, (dict, list)):
-                    value[name] = _Nested(json.dumps(member, ensure_ascii=False))
     except _DuplicateKeyError as error:
         faulty.add(line, str(error), text.rstrip("\r\n"))
         return None
@@ -237,21 +241,6 @@ def _is_text(value: Any) -> bool:
     return True
 
 
-class _Number(float):
-    """A number with its text in the file, so that a decimal keeps its digits."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-
-class _Nested(str):
-    """The JSON text of a nested value."""
-
-    __slots__ = ()
-
-
 class _DuplicateKeyError(ValueError):
     """An object has a duplicate key, so the key's value is ambiguous."""
 
@@ -264,51 +253,62 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 # ``json.loads`` with options would make a decoder for each line, which takes longer than the check of the keys.
-_DECODER = json.JSONDecoder(parse_float=_Number, object_pairs_hook=_object_of)
+_DECODER = json.JSONDecoder(parse_float=Number, object_pairs_hook=_object_of)
 
 
 def _block(
     objects: list[dict[str, Any]],
     numbers: list[int],
     faulty: FaultyRecords,
-    names: list[str],
+    schema: pa.Schema,
     line_count: int,
     *,
     rescues: bool,
 ) -> TextBlock:
-    column_names = set(names)
+    nested_names = {field.name for field in schema if pa.types.is_nested(field.type)}
+    plain_names = {name for name in schema.names if name not in nested_names}
+    checks, rescued = [], []
     if rescues:
-        rescued = [_take_misfits(value, column_names) for value in objects]
-        texts = [strings([_text(value.get(name)) for value in objects]) for name in names]
-        return TextBlock(texts, lambda: int64s(numbers), (), faulty, line_count, (strings(rescued),))
+        rescued.append(strings([_take_misfits(value, plain_names, nested_names) for value in objects]))
+    else:
+        checks = _misfits(objects, schema.names, nested_names)
+    texts: list[Any] = []
+    nested = {}
+    for field in schema:
+        values = [value.get(field.name) for value in objects]
+        if field.name not in nested_names:
+            texts.append(strings([plain_text(value) for value in values]))
+            continue
+        texts.append(NestedTexts(values))
+        nested[field.name] = nested_column(values, field)
+        if rescues and field.nullable and nested[field.name].checks:
+            nested[field.name], members = without_misfits(nested[field.name], field.name, values)
+            rescued.append(members)
+    return TextBlock(texts, lambda: int64s(numbers), checks, faulty, line_count, rescued, nested)
+
+
+def _misfits(objects: list[dict[str, Any]], names: list[str], nested_names: set[str]) -> list[tuple[str, str, Any]]:
+    """The checks of keys that are not in the schema, and of nested values of plain columns."""
+    column_names = set(names)
     unknown = sorted({name for value in objects if not column_names.issuperset(value) for name in value} - column_names)
     checks = [
         (name, "not a column of the schema", np.fromiter((name in value for value in objects), bool, len(objects)))
         for name in unknown
     ]
     for name in names:
-        nested = np.fromiter((isinstance(value.get(name), _Nested) for value in objects), bool, len(objects))
+        if name in nested_names:
+            continue
+        nested = np.fromiter((is_nested(value.get(name)) for value in objects), bool, len(objects))
         if nested.any():
             checks.append((name, "not a plain value", nested))
-    texts = [strings([_text(value.get(name)) for value in objects]) for name in names]
-    return TextBlock(texts, lambda: int64s(numbers), checks, faulty, line_count)
+    return checks
 
 
-def _take_misfits(value: dict[str, Any], names: set[str]) -> str | None:
-    """Remove other keys and nested values from an object; returns them as members of a JSON object."""
-    misfits = [name for name, member in value.items() if name not in names or isinstance(member, _Nested)]
-    return ",".join(f"{json.dumps(name, ensure_ascii=False)}:{_json(value.pop(name))}" for name in misfits) or None
-
-
-def _json(value: Any) -> str:
-    if isinstance(value, _Nested):
-        return str(value)
-    return value.text if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)
-
-
-def _text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value.text if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)
+def _take_misfits(value: dict[str, Any], plain_names: set[str], nested_names: set[str]) -> str | None:
+    """Remove other keys, and nested values of plain columns, from an object; returns the members of a JSON object."""
+    misfits = [
+        name
+        for name, member in value.items()
+        if name not in nested_names and (name not in plain_names or is_nested(member))
+    ]
+    return ",".join(f"{json_text(name)}:{json_text(value.pop(name))}" for name in misfits) or None

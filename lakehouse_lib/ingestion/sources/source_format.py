@@ -10,7 +10,7 @@ from typing import Any
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.ingestion.sources.time_format import TimeFormat
 
-#: Formats whose files have typed columns, also nested ones.
+#: Formats whose files have typed columns.
 TYPED_KINDS = ("parquet", "orc")
 KINDS = ("csv", "json", "json_array", *TYPED_KINDS)
 

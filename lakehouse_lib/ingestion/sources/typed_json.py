@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
-from lakehouse_lib.arrow.values import literal, whole
+from lakehouse_lib.arrow.values import bools, flags_of, literal, numbers_of, whole
+from lakehouse_lib.ingestion.limits import beyond_years
 from lakehouse_lib.ingestion.sources.casts import from_text
 
 _MOST_DIGITS = 38
@@ -35,14 +36,14 @@ def typed_columns(data: bytes, schema: pa.Schema) -> list[Any] | None:
     is_between = (text[ends - 1] == ord("}")) & (text[ends + 1] == ord("{"))
     if not data.startswith(b"{") or not is_between.all() or not _is_text(data):
         return None
-    kinds = [(field.name, kind) for field in schema if (kind := _read_as(field.type)) is not None]
-    if len(kinds) < len(schema):
+    kinds = _read_as(pa.struct(list(schema)))
+    if kinds is None:
         return None
     try:
         table = arrow_json.read_json(
             pa.BufferReader(data),
             arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-            arrow_json.ParseOptions(explicit_schema=pa.schema(kinds), unexpected_field_behavior="error"),
+            arrow_json.ParseOptions(explicit_schema=pa.schema(list(kinds)), unexpected_field_behavior="error"),
         )
     except pa.ArrowInvalid:
         return None
@@ -50,24 +51,64 @@ def typed_columns(data: bytes, schema: pa.Schema) -> list[Any] | None:
         return None
     columns = []
     for field in schema:
-        column = whole(table[field.name])
-        if pa.types.is_string(column.type):
-            column, wrong = from_text(column, field.type)
-            if wrong.any():
-                return None
-        elif not _is_exact(column, data):
+        column = _typed(whole(table[field.name]), field.type, data)
+        if column is None:
             return None
         columns.append(column)
     return columns
 
 
 def _read_as(kind: pa.DataType) -> pa.DataType | None:
-    """The type in which pyarrow reads a column; None: its numbers may overflow without an error."""
+    """The type in which pyarrow reads a column; None: it reads no maps, and numbers may overflow without an error."""
+    if pa.types.is_struct(kind):
+        members = [(member.name, part) for member in kind if (part := _read_as(member.type)) is not None]
+        return pa.struct(members) if len(members) == kind.num_fields else None
+    if pa.types.is_list(kind):
+        item = _read_as(kind.value_type)
+        return None if item is None else pa.list_(item)
+    if pa.types.is_map(kind):
+        return None
     if pa.types.is_decimal(kind):
         return kind if kind.precision + kind.scale <= _MOST_DIGITS else None
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         return kind
     return pa.string()
+
+
+def _typed(column: pa.Array, kind: pa.DataType, data: bytes) -> pa.Array | None:
+    """The column in its type; None: a value does not fit, or could differ from the one in the text."""
+    if pa.types.is_struct(kind):
+        present = flags_of(column.is_valid())
+        children = [_member(column.field(place), field, present, data) for place, field in enumerate(kind)]
+        if any(child is None for child in children):
+            return None
+        return pa.Array.from_buffers(kind, len(column), [bools(present).buffers()[1]], children=children)
+    if pa.types.is_list(kind):
+        items = _member(column.flatten(), kind.value_field, True, data)
+        if items is None:
+            return None
+        lengths = numbers_of(pc.fill_null(pc.list_value_length(column), literal(0, pa.int32())), np.int32)
+        offsets = pa.py_buffer(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+        validity = bools(flags_of(column.is_valid())).buffers()[1]
+        return pa.Array.from_buffers(kind, len(column), [validity, offsets], children=[items])
+    if pa.types.is_string(column.type):
+        typed, wrong = from_text(column, kind)
+        return None if wrong.any() else typed
+    return column if _is_exact(column, data) else None
+
+
+def _member(values: pa.Array, field: pa.Field, present: Any, data: bytes) -> pa.Array | None:
+    """As ``_typed``, of a member; None, too, if it has a value that only rejected rows have.
+
+    Args:
+        present: a mask of the values whose parent is not NULL.
+    """
+    typed = _typed(values, field.type, data)
+    if typed is None or beyond_years(typed).any():
+        return None
+    if not field.nullable and (flags_of(typed.is_null()) & present).any():
+        return None
+    return typed
 
 
 def _is_exact(column: pa.Array, data: bytes) -> bool:

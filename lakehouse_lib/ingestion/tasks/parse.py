@@ -20,7 +20,7 @@ from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.ingestion.gate import Translation, violations
 from lakehouse_lib.ingestion.gate.judgement import POSITIONS
 from lakehouse_lib.ingestion.landing import LandedFile
-from lakehouse_lib.ingestion.limits import beyond_years, partition_faults
+from lakehouse_lib.ingestion.limits import BEYOND_YEARS, MUST_NOT_BE_NULL, beyond_years, partition_faults
 from lakehouse_lib.ingestion.quarantine import (
     FILE_COLUMN,
     LINE_COLUMN,
@@ -46,8 +46,6 @@ from lakehouse_lib.ingestion.tasks.rescued import json_objects, members, with_co
 from lakehouse_lib.ingestion.tasks.suite_findings import Findings, is_strict, judge_rows
 from lakehouse_lib.store import PathLimits
 from lakehouse_lib.threads import in_order
-
-MUST_NOT_BE_NULL = "null in a column that must not be null"
 
 
 @dataclass(frozen=True)
@@ -156,10 +154,18 @@ class Parser:
         rescues = self.source_format.evolution == RESCUE
         checks = list(block.checks) if isinstance(block, TypedBlock) else []
         block_checks = {name: (reason, wrong) for name, reason, wrong in block.checks}
+        places = {name: place for place, name in enumerate(self.schema.names)}
         for index, field in enumerate(self.schema):
             if isinstance(block, TypedBlock):
                 column = block.columns[index]
                 wrong = np.zeros(len(column), bool) if block.exact else block_checks[field.name][1]
+            elif field.name in block.nested:
+                nested = block.nested[field.name]
+                column, wrong = nested.column, np.zeros(len(nested.column), bool)
+                for path, reason, faulty_rows in nested.checks:
+                    checks.append((path, reason, faulty_rows))
+                    places.setdefault(path, index)
+                    wrong |= faulty_rows
             else:
                 column, wrong = typed_cells(block.texts[index], field, self.source_format)
                 if field.name in block_checks:
@@ -172,7 +178,7 @@ class Parser:
                 checks.append((field.name, f"not a valid {type_name(field.type)}", wrong))
             far = beyond_years(column)
             if far.any():
-                checks.append((field.name, "a year outside 1 to 9999", far))
+                checks.append((field.name, BEYOND_YEARS, far))
                 column = pc.if_else(bools(far), null(column.type), column)
                 wrong = wrong | far
             if not field.nullable and column.null_count:
@@ -183,7 +189,6 @@ class Parser:
         if isinstance(block, TextBlock):  # keys that are not in the schema
             checks.extend((name, reason, wrong) for name, (reason, wrong) in block_checks.items())
         checks.extend(partition_faults(columns, self.schema, self.partition_columns, self.limits))
-        places = {name: place for place, name in enumerate(self.schema.names)}
         checks = [check for check in checks if check[2].any()]
         if checks and isinstance(block, TypedBlock) and block.exact is not None:
             return self._conform(block.exact(), origin)
@@ -302,7 +307,7 @@ def check_schema(schema: pa.Schema, source_format: SourceFormat) -> None:
     """Check, before any file is read, that files of this format can fill the schema.
 
     Raises:
-        InvalidSchemaError: the schema has nested columns, and the format is neither Parquet nor ORC; or the time format
+        InvalidSchemaError: the schema has nested columns, and the format is CSV; or the time format
             of a column does not fit its type; or a path column is not in the schema.
     """
     quarantine_schema(schema)
@@ -314,10 +319,10 @@ def check_schema(schema: pa.Schema, source_format: SourceFormat) -> None:
             hint="Correct the names, or the schema",
         )
     nested = [field.name for field in schema if pa.types.is_nested(field.type)]
-    if nested and source_format.kind not in TYPED_KINDS:
+    if nested and source_format.kind == "csv":
         raise InvalidSchemaError(
-            f"columns {', '.join(nested)} are nested; expected plain columns for {source_format.kind} files",
-            hint="Load nested columns from Parquet or ORC",
+            f"columns {', '.join(nested)} are nested; expected plain columns for CSV files",
+            hint="Load nested columns from JSON, Parquet or ORC",
         )
     for name, pattern in source_format.time_formats.items():
         kind = schema.field(name).type if name in schema.names else None

@@ -96,7 +96,7 @@ def test_json_lines_and_arrays(tmp_path: Path) -> None:
         result = inferred(tmp_path / name)
         assert (result.format.kind, types(result), result.rows) == (kind, expected, 3)
         assert result.notes == (
-            "tags has nested values, which only Parquet and ORC files may have",
+            "tags has nested values, which need a struct, an array or a map in the schema",
             "note has no value, so its type is unknown",
         )
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lakehouse_lib.errors import InvalidArgumentError, LandingError
 from lakehouse_lib.ingestion.landing import folder as folder_module
 from lakehouse_lib.ingestion.landing import open_landing
-from lakehouse_lib.ingestion.sources.name_pattern import NamePattern
+from lakehouse_lib.ingestion.name_pattern import NamePattern
 from tests.landed_files import landed, listed
 
 DATED = ["2024/01/a.csv", "2024/01/b.csv", "2024/02/a.csv", "2024-x/a.csv", "2024.csv", "a.csv.gz", "region=eu/d/a.csv"]

@@ -30,6 +30,17 @@ SCHEMA = pa.schema(
         ("d", pa.date32()),
         ("t", pa.timestamp("us", "UTC")),
         ("x", pa.binary()),
+        ("l", pa.list_(pa.field("element", pa.float64()))),
+        (
+            "n",
+            pa.struct(
+                [
+                    pa.field("k", pa.string(), nullable=False),
+                    pa.field("t", pa.timestamp("us", "UTC")),
+                    pa.field("e", pa.list_(pa.field("element", pa.struct([("p", pa.decimal128(15, 2))]), False))),
+                ]
+            ),
+        ),
     ]
 )
 VALUES = {
@@ -42,6 +53,21 @@ VALUES = {
     "d": ['"2024-01-31"', '""', '"2024-02-31"', '"10000-01-01"', "1"],
     "t": ['"2024-01-31T10:00:00Z"', '"2024-01-31"', '"x"'],
     "x": ['"ab"', '"\\u0001"'],
+    "l": ["[1.5, null]", "[]", "[1e-400]", "[[1]]", "{}", "1", '["2"]', "[NaN]"],
+    "n": [
+        '{"k": "a", "t": "2024-01-31", "e": [{"p": 1.25}, {}, {"p": null}]}',
+        '{"e": [], "k": "é", "t": null}',
+        '{"k": "b", "e": [{"p": 1.999}, {"p": "2"}, {"p": 99999999999999}, {"q": 1}, 5]}',
+        '{"k": "b", "e": [{"p": 1}, null]}',
+        '{"k": "c", "t": "10000-01-01"}',
+        '{"k": "d", "t": "x", "e": 1, "z": [1]}',
+        '{"k": "d", "k": "e"}',
+        '{"k": null}',
+        "{}",
+        "[]",
+        '"{}"',
+        '{"k": [1.10]}',
+    ],
 }
 VALID = {name: texts[: 1 if name in "tx" else 2] for name, texts in VALUES.items()}
 
@@ -86,6 +112,7 @@ def test_rows_and_rejects_are_those_of_the_exact_parser(tmp_path_factory: pytest
 
 def test_clean_blocks_are_parsed_by_pyarrow_and_doubtful_ones_are_not() -> None:
     clean = {"i": 1, "p": 1.25, "f": 0, "g": 0.5, "b": True, "s": "x", "d": "2024-01-31", "t": None, "x": "ab"}
+    clean |= {"l": [0.5, None], "n": {"k": "a", "e": [{"p": 1}, {}]}}
     line = json.dumps(clean).encode() + b"\n"
     columns = typed_columns(line * 3, SCHEMA)
     assert columns is not None
@@ -97,5 +124,7 @@ def test_clean_blocks_are_parsed_by_pyarrow_and_doubtful_ones_are_not() -> None:
         b'{"s": "\xff"}\n',
         b'{"f": 1e-400}\n',
         b'{"d": "x"}',
+        b'{"n": {}}',
+        b'{"n": {"k": "a", "t": "10000-01-01"}}',
     ):
         assert typed_columns(doubtful, SCHEMA) is None
