@@ -194,7 +194,7 @@ class BatchWriter:
             staging: the start of the paths of staged rows.
 
         Raises:
-            UnsupportedFeatureError: the rows need Spark, and there is no session or a key rule.
+            UnsupportedFeatureError: the rows need Spark, and no session is given or the suite has key rules.
         """
         self.check_keys()
         if self.by_spark and self.judge is None:

@@ -72,7 +72,7 @@ class BatchKeys:
         """The keys that must be refused by a version of the table, and that no earlier round refuses.
 
         Args:
-            snapshot: the version; None: there is no table.
+            snapshot: the version; None: the table does not exist yet.
         """
         return tuple(self._refused(place, snapshot, rounds) for place in range(len(self.counts)))
 

@@ -146,7 +146,7 @@ def _texts_of_csv(
 def _texts_of_json(
     file: LandedFile, source_format: SourceFormat, schema_of_files: pa.Schema, column: _Column
 ) -> Iterator[tuple[str, Any]]:
-    """The texts of each new key in each block of a file that has it. A key with a nested value is no column."""
+    """The texts of each new key in each block of a file that has it. Keys with nested values are left out."""
     for texts in misfits_of_json(file, source_format, schema_of_files):
         objects = [_DECODER.decode(f"{{{text}}}") for text in texts.to_pylist()]
         for name in dict.fromkeys(name for value in objects for name in value if name not in schema_of_files.names):

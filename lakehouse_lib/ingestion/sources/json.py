@@ -125,7 +125,7 @@ def _at_elements(parsed: _Block, block: ArrayBlock) -> _Block:
 
 
 def misfits_of_json(source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema) -> Iterator[pa.Array]:
-    """In each block, the members of its objects that are no plain values of the schema's columns, as of ``RESCUE``.
+    """In each block, the members of its objects that ``RESCUE`` would put into ``_rescued``.
 
     Raises:
         SourceRefusedError: the file cannot be read to its end.
