@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakehouse_lib import CommitProperties, Transaction, write_deltalake
 from lakehouse_lib.errors import ConcurrentTransactionError
-from lakehouse_lib.ingestion.batch_planning import cut
+from lakehouse_lib.ingestion.batches.planning import cut
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat

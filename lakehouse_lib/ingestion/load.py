@@ -36,9 +36,9 @@ from lakehouse_lib.errors import (
     UnsupportedFeatureError,
 )
 from lakehouse_lib.ingestion.append import plan_append, snapshot_if_any
-from lakehouse_lib.ingestion.batch import IN_PROCESS_BYTES, Batch
-from lakehouse_lib.ingestion.batch_files import check_keys, needs_spark, suite_on_arrow
-from lakehouse_lib.ingestion.batch_planning import FileStates, History, cut, without_growing
+from lakehouse_lib.ingestion.batches.batch import IN_PROCESS_BYTES, Batch
+from lakehouse_lib.ingestion.batches.files import check_keys, needs_spark, suite_on_arrow
+from lakehouse_lib.ingestion.batches.planning import FileStates, History, cut, without_growing
 from lakehouse_lib.ingestion.inference.new_columns import with_new_columns
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint, LandedFile, SourceFile

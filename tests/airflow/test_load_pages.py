@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakehouse_airflow.pages.views.loads import load_rows
-from lakehouse_lib.ingestion.batch_reports import BatchCommit, BatchReport
+from lakehouse_lib.ingestion.batches.reports import BatchCommit, BatchReport
 from lakehouse_lib.ingestion.load import Load
 from tests.airflow.dag_runs import api_client
 from tests.spark_jobs.loading import Shop

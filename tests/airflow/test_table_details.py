@@ -19,7 +19,7 @@ from lakehouse_lib.fleet.health.fleet_health import record_health
 from lakehouse_lib.fleet.health.partitions import HeavyPartitions, Partition
 from lakehouse_lib.fleet.health.record import HealthRecord
 from lakehouse_lib.fleet.table_run import MaintainedTable
-from lakehouse_lib.ingestion.batch_reports import BatchCommit, BatchReport
+from lakehouse_lib.ingestion.batches.reports import BatchCommit, BatchReport
 from lakehouse_lib.store import open_store
 from tests.airflow.dag_runs import api_client
 from tests.airflow.test_table_pages import text_of

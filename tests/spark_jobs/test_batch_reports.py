@@ -9,8 +9,8 @@ from deltalake import DeltaTable
 
 from lakehouse_lib import DeltaTable as open_table
 from lakehouse_lib.errors import QualityError
-from lakehouse_lib.ingestion import batch_reports
-from lakehouse_lib.ingestion.batch_reports import BatchReport, newest_batches
+from lakehouse_lib.ingestion.batches import reports as batch_reports
+from lakehouse_lib.ingestion.batches.reports import BatchReport, newest_batches
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.state import source_state
 from lakehouse_lib.store import open_store

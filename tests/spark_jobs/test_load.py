@@ -21,8 +21,8 @@ from lakehouse_lib.errors import (
     SourceRefusedError,
     UnsupportedFeatureError,
 )
-from lakehouse_lib.ingestion import batch as batch_module
-from lakehouse_lib.ingestion.batch import Batch
+from lakehouse_lib.ingestion.batches import batch as batch_module
+from lakehouse_lib.ingestion.batches.batch import Batch
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.load_result import LoadResult
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from lakehouse_lib import DeltaTable as OurTable
 from lakehouse_lib.errors import ConstraintViolatedError
-from lakehouse_lib.ingestion import batch as batch_module
-from lakehouse_lib.ingestion import batch_files
+from lakehouse_lib.ingestion.batches import batch as batch_module
+from lakehouse_lib.ingestion.batches import files as batch_files
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.tasks.spark_texts import spark_texts
 from lakehouse_lib.schema import Field, Schema

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import CommitProperties, Transaction, write_deltalake
-from lakehouse_lib.ingestion.batch import Batch
+from lakehouse_lib.ingestion.batches.batch import Batch
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.store import open_store

@@ -110,7 +110,7 @@ def _run(arguments: Namespace, load: Load) -> Report:
 
 
 def _dry_run(arguments: Namespace, load: Load) -> Report:
-    from lakehouse_lib.ingestion.batch_planning import cut
+    from lakehouse_lib.ingestion.batches.planning import cut
 
     source, files, unsettled = load.source, load.files, load.past.unsettled
     sizes = [file.size for batch in cut(files.new, source.files_per_batch, source.bytes_per_batch) for file in batch]

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import strings
 from lakehouse_lib.ingestion.append import last_batch, snapshot_if_any
-from lakehouse_lib.ingestion.batch_planning import FileStates, History, history, sort_files, union
+from lakehouse_lib.ingestion.batches.planning import FileStates, History, history, sort_files, union
 from lakehouse_lib.ingestion.intent_log import IntentLog
 from lakehouse_lib.ingestion.landing import Landing
 from lakehouse_lib.ingestion.source import BY_NAME, Source

@@ -2,7 +2,7 @@
 
 The counts of the batch decide which rules are broken. Rows that break such a rule go to the quarantine, and all others
 are written to data files. If the suite has key rules, all valid rows are set apart, and the keys that the batch refuses
-(``batch_keys``) go to the quarantine, too.
+(``batches.keys``) go to the quarantine, too.
 """
 
 from __future__ import annotations

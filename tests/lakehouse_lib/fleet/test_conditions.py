@@ -24,7 +24,7 @@ from lakehouse_lib.fleet.conditions import (
     to_dict,
 )
 from lakehouse_lib.fleet.versions import latest_version
-from lakehouse_lib.ingestion.batch import Batch
+from lakehouse_lib.ingestion.batches.batch import Batch
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.state import source_state
 from lakehouse_lib.store import LocalStore, open_store

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from pyarrow import orc
 
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.ingestion import batch
+from lakehouse_lib.ingestion.batches import batch
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from tests.spark_jobs.loading import PRICE_RULE, Shop

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib.errors import IngestError
-from lakehouse_lib.ingestion.batch_planning import (
+from lakehouse_lib.ingestion.batches.planning import (
     MOST_FILES,
     FileStates,
     History,

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import SourceRefusedError
-from lakehouse_lib.ingestion.batch_files import suite_on_arrow
+from lakehouse_lib.ingestion.batches.files import suite_on_arrow
 from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.quarantine import Origin

@@ -12,7 +12,8 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from lakehouse_lib.errors import QualityError, UnsupportedFeatureError
-from lakehouse_lib.ingestion import batch, batch_files
+from lakehouse_lib.ingestion.batches import batch
+from lakehouse_lib.ingestion.batches import files as batch_files
 from lakehouse_lib.ingestion.load import Load
 from tests.spark_jobs.loading import PRICE_RULE, UNIQUE_IDS, Shop
 

@@ -6,7 +6,7 @@ from fastapi.responses import HTMLResponse
 from lakehouse_airflow.pages.live_table import answered_errors, hook_of_dag, registered_table
 from lakehouse_airflow.pages.rendering import page
 from lakehouse_airflow.pages.views.loads import load_rows
-from lakehouse_lib.ingestion.batch_reports import newest_batches
+from lakehouse_lib.ingestion.batches.reports import newest_batches
 from lakehouse_lib.store import open_store
 
 router = APIRouter()

@@ -25,7 +25,7 @@ from lakehouse_airflow.pages.views.time_line import time_line_of
 from lakehouse_airflow.pages.views.trend import trend_of
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.fleet.registry import Registry
-from lakehouse_lib.ingestion.batch_reports import newest_batches
+from lakehouse_lib.ingestion.batches.reports import newest_batches
 from lakehouse_lib.store import open_store
 
 router = APIRouter()

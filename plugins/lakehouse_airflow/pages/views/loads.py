@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakehouse_airflow.pages.views.commit import Task, task_of
-from lakehouse_lib.ingestion.batch_reports import BatchReport
+from lakehouse_lib.ingestion.batches.reports import BatchReport
 
 #: The class of the style sheet for each state of a batch.
 _STYLES = {"loaded": "done", "given up": "failed", "unfinished": "fair"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakehouse_lib.ingestion.batch_reports import BatchReport
+    from lakehouse_lib.ingestion.batches.reports import BatchReport
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from lakehouse_lib.engine.base import OnTask
 from lakehouse_lib.engine.parquet.task_results import results_of
 from lakehouse_lib.engine.parquet.writer import can_write_rows
 from lakehouse_lib.errors import QualityError, UnsupportedFeatureError
-from lakehouse_lib.ingestion.batch_keys import BatchKeys, Round
-from lakehouse_lib.ingestion.batch_planning import task_groups
+from lakehouse_lib.ingestion.batches.keys import BatchKeys, Round
+from lakehouse_lib.ingestion.batches.planning import task_groups
 from lakehouse_lib.ingestion.gate import Translation, broken_rules, translate
 from lakehouse_lib.ingestion.landing import Fingerprint
 from lakehouse_lib.ingestion.quality import read_rules

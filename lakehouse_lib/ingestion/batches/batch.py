@@ -26,8 +26,8 @@ from lakehouse_lib.errors import (
 )
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.ingestion.append import commit_once, last_batch, plan_append, snapshot_if_any
-from lakehouse_lib.ingestion.batch_files import BatchFiles, BatchWriter
-from lakehouse_lib.ingestion.batch_keys import BatchKeys, RecordedRounds, Round
+from lakehouse_lib.ingestion.batches.files import BatchFiles, BatchWriter
+from lakehouse_lib.ingestion.batches.keys import BatchKeys, RecordedRounds, Round
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint
 from lakehouse_lib.ingestion.quarantine import quarantine_schema

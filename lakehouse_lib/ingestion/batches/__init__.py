@@ -1,0 +1,1 @@
+"""A batch of a load: its files are read, judged and written, and its rows are committed once."""
