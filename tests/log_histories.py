@@ -11,7 +11,7 @@ from typing import Any
 from lakehouse_lib.errors import DeltaError, VersionNotFoundError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.cache import CACHE
-from lakehouse_lib.log.cleanup import clean_up
+from lakehouse_lib.log.retention.cleanup import clean_up
 from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.ir import Column
-from lakehouse_lib.expressions.parsing.column_names import resolve
+from lakehouse_lib.expressions.parsing.names.column_names import resolve
 from lakehouse_lib.schema import Field, Schema, StructType
 
 #: The top-level names of the two sides in a ``Column``; rows are tables with a struct column for each side.

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import literal
 from lakehouse_lib.errors import VersionNotFoundError
 from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit
-from lakehouse_lib.log.last_vacuum import last_vacuumed
+from lakehouse_lib.log.retention.last_vacuum import last_vacuumed
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.protocol.actions import TOMBSTONE_SCHEMA
 from lakehouse_lib.snapshot import Snapshot

@@ -50,7 +50,7 @@ from lakehouse_lib.ingestion.state.source_state import SourceState
 from lakehouse_lib.ingestion.tasks.parse import check_schema
 from lakehouse_lib.progress import Counter, OnProgress
 from lakehouse_lib.schema import Schema
-from lakehouse_lib.schema.enforcement import is_computed
+from lakehouse_lib.schema.rows.enforcement import is_computed
 from lakehouse_lib.store import open_store
 from lakehouse_lib.threads import in_order
 

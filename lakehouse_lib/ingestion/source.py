@@ -9,7 +9,7 @@ from typing import Any
 from lakehouse_lib.ingestion.landing import Landing, open_landing
 from lakehouse_lib.ingestion.sources.source_format import RESCUE, RESCUED, SourceFormat
 from lakehouse_lib.schema import Field, Schema
-from lakehouse_lib.schema.enforcement import is_computed
+from lakehouse_lib.schema.rows.enforcement import is_computed
 
 #: The order in which files land: in any, or each new file with a name after those of all files before it.
 ANY, BY_NAME = "any", "by_name"

@@ -1,11 +1,11 @@
 """The columns of a table: Delta types, their JSON and Arrow forms, enforcement and evolution."""
 
-from lakehouse_lib.schema.batches import align_batches
-from lakehouse_lib.schema.enforcement import Mismatch, align, enforce, find_mismatches
 from lakehouse_lib.schema.evolution import merge, with_fields
 from lakehouse_lib.schema.nesting import all_types
-from lakehouse_lib.schema.not_null import not_null_rules
-from lakehouse_lib.schema.row_rules import SHOWN_ROWS, RowRule, check_rows, constraint_violated
+from lakehouse_lib.schema.rows.batches import align_batches
+from lakehouse_lib.schema.rows.enforcement import Mismatch, align, enforce, find_mismatches
+from lakehouse_lib.schema.rows.not_null import not_null_rules
+from lakehouse_lib.schema.rows.row_rules import SHOWN_ROWS, RowRule, check_rows, constraint_violated
 from lakehouse_lib.schema.table_layout import RowIdColumns, TableLayout
 from lakehouse_lib.schema.types import (
     ArrayType,

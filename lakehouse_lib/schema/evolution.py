@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lakehouse_lib.errors import InvalidSchemaError, SchemaMismatchError
-from lakehouse_lib.schema.enforcement import Mismatch, doubled_names, refusal, type_mismatches
+from lakehouse_lib.schema.rows.enforcement import Mismatch, doubled_names, refusal, type_mismatches
 from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse_lib.engine.base import check_engine
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.log.history import history
-from lakehouse_lib.log.pins import list_pins
+from lakehouse_lib.log.retention.pins import list_pins
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot

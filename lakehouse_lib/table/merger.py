@@ -12,7 +12,7 @@ from lakehouse_lib.engine.incoming import incoming, is_spark_dataframe
 from lakehouse_lib.errors import InvalidArgumentError, MetadataChangedError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.schema import DataType, Field, PrimitiveType, Schema, align
-from lakehouse_lib.schema.enforcement import type_mismatches
+from lakehouse_lib.schema.rows.enforcement import type_mismatches
 from lakehouse_lib.schema.usable import all_names
 from lakehouse_lib.table.arguments.assignments import assigned_values, column_named
 from lakehouse_lib.table.arguments.source_columns import with_source_columns

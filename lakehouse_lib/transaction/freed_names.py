@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.errors import CommitFailedError, DeltaError, StoreError
 from lakehouse_lib.log import clock, file_names
-from lakehouse_lib.log.cleanup import may_free_the_next
 from lakehouse_lib.log.commits.commit_file import CommitActions
+from lakehouse_lib.log.retention.cleanup import may_free_the_next
 from lakehouse_lib.log.segment import Checkpoint, Commit, sort_listing
 from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.snapshot import load_snapshot

@@ -33,7 +33,7 @@ from lakehouse_lib.log import clock
 from lakehouse_lib.log.commits.commit_file import CommitActions, serialize
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.log.replay.table_state import OwnCommit
-from lakehouse_lib.log.tombstones import removals
+from lakehouse_lib.log.retention.tombstones import removals
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.protocol.actions import (
     CHANGE_FILE_SCHEMA,

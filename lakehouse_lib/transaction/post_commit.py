@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lakehouse_lib.errors import RetentionError, VersionNotFoundError
-from lakehouse_lib.log import clock, file_names, tombstones
+from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.checkpoint.write import write_checkpoint
 from lakehouse_lib.log.checksum import (
     checksum_of,
@@ -21,8 +21,9 @@ from lakehouse_lib.log.checksum import (
     put_checksum,
     read_checksum,
 )
-from lakehouse_lib.log.cleanup import clean_up, is_due
 from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit
+from lakehouse_lib.log.retention import tombstones
+from lakehouse_lib.log.retention.cleanup import clean_up, is_due
 from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL, EXPIRED_LOG_CLEANUP, SYMLINK_MANIFESTS
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore

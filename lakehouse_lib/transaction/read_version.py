@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakehouse_lib.errors import CommitFailedError, TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.log import file_names, latest_version
-from lakehouse_lib.log.cleanup import may_free_the_next
+from lakehouse_lib.log.retention.cleanup import may_free_the_next
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakehouse_lib.expressions import parse
 from lakehouse_lib.log import cache, file_names
-from lakehouse_lib.log.checkpoint.parquet_footer import _Compact
+from lakehouse_lib.log.checkpoint.footer.parquet_footer import _Compact
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.statistics import bounds_of, struct_bounds

@@ -10,12 +10,13 @@ from weakref import WeakSet
 from greenlet import getcurrent
 
 from lakehouse_lib.errors import CommitFailedError, ConcurrentAppendError, StoreError
-from lakehouse_lib.log import cleanup, file_names
+from lakehouse_lib.log import file_names
 from lakehouse_lib.log.checkpoint import write as writing
 from lakehouse_lib.log.commits.commit_file import CommitActions, parse_commit
 from lakehouse_lib.log.history import newest_at
 from lakehouse_lib.log.replay.replay import replay
 from lakehouse_lib.log.replay.table_state import VersionState
+from lakehouse_lib.log.retention import cleanup
 from lakehouse_lib.log.table_identity import Landmark
 from lakehouse_lib.operations.upkeep import vacuum
 from lakehouse_lib.operations.upkeep.unneeded_files.plan import file_needs

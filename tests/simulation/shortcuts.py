@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checkpoint import part
-from lakehouse_lib.log.checkpoint.parquet_footer import chunk_statistics
+from lakehouse_lib.log.checkpoint.footer.parquet_footer import chunk_statistics
 from lakehouse_lib.log.commits import commit_file
 from lakehouse_lib.log.commits.commit_file import parse_commit
 from lakehouse_lib.transaction import commit_info

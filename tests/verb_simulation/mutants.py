@@ -17,9 +17,9 @@ from lakehouse_lib.engine.merge_plan import MergePlan
 from lakehouse_lib.engine.parquet.reader import DataFile
 from lakehouse_lib.errors import StoreError
 from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.log import cleanup, file_records
-from lakehouse_lib.log.file_records import FileRecord
-from lakehouse_lib.log.pins import KIND
+from lakehouse_lib.log.retention import cleanup, file_records
+from lakehouse_lib.log.retention.file_records import FileRecord
+from lakehouse_lib.log.retention.pins import KIND
 from lakehouse_lib.operations import replanning, restore
 from lakehouse_lib.operations.alter import constraints
 from lakehouse_lib.operations.deletion_vector_writer import with_vectors

@@ -11,7 +11,7 @@ from sqlglot.tokens import TokenType
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.ir import Arithmetic, Literal, Node
 from lakehouse_lib.expressions.parsing.comparison import INTEGRAL_BITS
-from lakehouse_lib.expressions.parsing.quoted_names import parse_condition
+from lakehouse_lib.expressions.parsing.names.quoted_names import parse_condition
 from lakehouse_lib.expressions.parsing.sql import translate_value
 from lakehouse_lib.schema import DataType, PrimitiveType, Schema
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, InvalidPredicateError
 from lakehouse_lib.expressions.ir import Column, IsNull, Literal, Node, Not, conjunction, disjunction
-from lakehouse_lib.expressions.parsing.column_names import resolve
 from lakehouse_lib.expressions.parsing.comparison import among, compare
+from lakehouse_lib.expressions.parsing.names.column_names import resolve
 from lakehouse_lib.expressions.predicate import Predicate, shown
 from lakehouse_lib.expressions.render_spark import render
 from lakehouse_lib.expressions.value import Value

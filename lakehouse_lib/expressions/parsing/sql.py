@@ -30,10 +30,10 @@ from lakehouse_lib.expressions.parsing.arithmetic import calculate, shift
 from lakehouse_lib.expressions.parsing.assignment import assigned
 from lakehouse_lib.expressions.parsing.branches import CHOICES, ask, branches_of
 from lakehouse_lib.expressions.parsing.casts import cast, number
-from lakehouse_lib.expressions.parsing.column_references import column_of, opaque, parts_of
 from lakehouse_lib.expressions.parsing.comparison import among, compare, describe
-from lakehouse_lib.expressions.parsing.quoted_names import parse_condition, parse_name
-from lakehouse_lib.expressions.parsing.type_names import type_of
+from lakehouse_lib.expressions.parsing.names.column_references import column_of, opaque, parts_of
+from lakehouse_lib.expressions.parsing.names.quoted_names import parse_condition, parse_name
+from lakehouse_lib.expressions.parsing.names.type_names import type_of
 from lakehouse_lib.schema import DataType, PrimitiveType, Schema
 
 _COMPARISONS: dict[Any, str] = {

@@ -11,8 +11,8 @@ from lakehouse_lib.expressions import Value, parse_value
 from lakehouse_lib.features.feature import Feature, field_metadata
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.schema import Field, Schema
-from lakehouse_lib.schema.enforcement import CURRENT_DEFAULT, GENERATION_EXPRESSION, IDENTITY_START
 from lakehouse_lib.schema.nested_fields import members_of
+from lakehouse_lib.schema.rows.enforcement import CURRENT_DEFAULT, GENERATION_EXPRESSION, IDENTITY_START
 
 FEATURE = Feature(
     "allowColumnDefaults",

@@ -13,8 +13,8 @@ from lakehouse_lib.expressions import Value, ValueRule, check_generation, parse_
 from lakehouse_lib.features.feature import Feature, field_metadata
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.schema import Field, PrimitiveType, Schema, TableLayout
-from lakehouse_lib.schema.enforcement import GENERATION_EXPRESSION
 from lakehouse_lib.schema.nested_fields import members_of
+from lakehouse_lib.schema.rows.enforcement import GENERATION_EXPRESSION
 
 
 def generated_values(schema: Schema, table: str | None = None) -> dict[str, Value]:

@@ -19,12 +19,12 @@ from lakehouse_lib.features.feature import Feature, field_metadata
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.schema import Field, PrimitiveType, Schema, TableLayout
-from lakehouse_lib.schema.enforcement import (
+from lakehouse_lib.schema.nested_fields import members_of
+from lakehouse_lib.schema.rows.enforcement import (
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
     IDENTITY_START,
 )
-from lakehouse_lib.schema.nested_fields import members_of
 from lakehouse_lib.statistics import bounds_of
 
 #: The commitInfo tag of a commit whose metadata changes only high water marks. Because of this tag, the commit does not

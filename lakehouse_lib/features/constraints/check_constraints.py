@@ -45,7 +45,7 @@ def spark_condition(name: str, condition: str, schema: Schema, *, table: str | N
     Raises:
         InvalidPredicateError: as ``rule_of``.
     """
-    from lakehouse_lib.expressions.parsing.quoted_names import with_backquotes  # it loads sqlglot
+    from lakehouse_lib.expressions.parsing.names.quoted_names import with_backquotes  # it loads sqlglot
 
     rule_of(name, condition, schema, table=table)
     return with_backquotes(condition, schema.names)

@@ -19,8 +19,8 @@ from lakehouse_lib.fleet.health.writes import Writes, writes_of
 from lakehouse_lib.fleet.log_upkeep import checkpoint_lag, reclaimable_files, replayed_commits
 from lakehouse_lib.fleet.overlap import column_bounds, depths_of, skipped_shares
 from lakehouse_lib.log import clock
+from lakehouse_lib.log.retention.tombstones import retention
 from lakehouse_lib.log.segment import list_commits
-from lakehouse_lib.log.tombstones import retention
 from lakehouse_lib.operations.files import has_many_deleted_rows, partition_codes, total_size
 from lakehouse_lib.operations.optimize.compact import compaction_bins
 from lakehouse_lib.operations.optimize.z_order.selection import files_to_z_order

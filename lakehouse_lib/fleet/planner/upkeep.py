@@ -5,10 +5,10 @@ from __future__ import annotations
 from lakehouse_lib.fleet.log_upkeep import checkpoint_lag, reclaimable_files, replayed_commits
 from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.planner.step import OPEN_BYTES, Effect, Step
-from lakehouse_lib.log import cleanup as log_cleanup
 from lakehouse_lib.log import file_names
+from lakehouse_lib.log.retention import cleanup as log_cleanup
+from lakehouse_lib.log.retention.tombstones import retention
 from lakehouse_lib.log.segment import list_commits
-from lakehouse_lib.log.tombstones import retention
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL
 from lakehouse_lib.snapshot import Snapshot

@@ -27,8 +27,8 @@ from lakehouse_lib.operations.write.planned_write import Write
 from lakehouse_lib.operations.write.write import write
 from lakehouse_lib.protocol.actions import Transaction
 from lakehouse_lib.schema import Field, Schema, align
-from lakehouse_lib.schema.enforcement import is_computed
 from lakehouse_lib.schema.quoting import quoted
+from lakehouse_lib.schema.rows.enforcement import is_computed
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction.application_transactions import duplicate_error

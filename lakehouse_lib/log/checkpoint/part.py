@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from lakehouse_lib.arrow.legacy_calendar import HybridCalendar
 from lakehouse_lib.arrow.types import without_views
 from lakehouse_lib.errors import LogCorruptedError, StoreError
-from lakehouse_lib.log.checkpoint.bloom_filter import may_hold
 from lakehouse_lib.log.checkpoint.columns import DISTINCT_PATHS, PLAIN_PATHS
-from lakehouse_lib.log.checkpoint.parquet_footer import bloom_bitset, chunk_statistics
+from lakehouse_lib.log.checkpoint.footer.bloom_filter import may_hold
+from lakehouse_lib.log.checkpoint.footer.parquet_footer import bloom_bitset, chunk_statistics
 from lakehouse_lib.log.commits.action_lines import read_actions
 from lakehouse_lib.log.commits.file_actions import TornLineError
 from lakehouse_lib.store import ObjectMeta, ObjectStore

@@ -15,9 +15,9 @@ from lakehouse_lib.arrow.values import bools, flags_of, int64s, whole
 from lakehouse_lib.data_skipping.file_pruning import FileValues, Needs
 from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.log.checkpoint.block import STATS_STRUCT, Block, bounds_of_block, statistics_of_block
-from lakehouse_lib.log.checkpoint.bloom_filter import hashes_of
 from lakehouse_lib.log.checkpoint.columns import cast_stored
-from lakehouse_lib.log.checkpoint.footer_pruning import known_of_block
+from lakehouse_lib.log.checkpoint.footer.bloom_filter import hashes_of
+from lakehouse_lib.log.checkpoint.footer.footer_pruning import known_of_block
 from lakehouse_lib.log.checkpoint.parallel import in_order
 from lakehouse_lib.log.checkpoint.part import ParquetPart, Part, unreadable
 from lakehouse_lib.log.replay.duplicate_paths import find_repeated_numbers, find_repeats, fingerprints

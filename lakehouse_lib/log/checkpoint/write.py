@@ -22,7 +22,7 @@ from lakehouse_lib.log.checkpoint.contents import cut, few_actions
 from lakehouse_lib.log.checkpoint.write_v2 import write_v2
 from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint, write_hint
 from lakehouse_lib.log.replay.replay import TableState
-from lakehouse_lib.log.tombstones import unexpired
+from lakehouse_lib.log.retention.tombstones import unexpired
 from lakehouse_lib.store import ObjectStore
 
 _ROW_GROUP = 100_000

@@ -39,8 +39,8 @@ from lakehouse_lib.log.checkpoint.sidecars import FULL, Sidecar, put_object, put
 from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint
 from lakehouse_lib.log.replay.replay import TableState
 from lakehouse_lib.log.replay.table_state import load_state
+from lakehouse_lib.log.retention.tombstones import is_expired, unexpired
 from lakehouse_lib.log.segment import load_segment
-from lakehouse_lib.log.tombstones import is_expired, unexpired
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 

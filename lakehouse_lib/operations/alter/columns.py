@@ -24,8 +24,8 @@ from lakehouse_lib.operations.write.wider_schema import with_wider_schema
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.table_properties import TYPE_WIDENING
 from lakehouse_lib.schema import Field, PrimitiveType, Schema, StructType, all_types, check_usable, with_fields
-from lakehouse_lib.schema.enforcement import CURRENT_DEFAULT, GENERATION_EXPRESSION, IDENTITY_START
-from lakehouse_lib.schema.not_null import NotNull
+from lakehouse_lib.schema.rows.enforcement import CURRENT_DEFAULT, GENERATION_EXPRESSION, IDENTITY_START
+from lakehouse_lib.schema.rows.not_null import NotNull
 from lakehouse_lib.schema.type_widening import may_change, with_change
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties

@@ -10,7 +10,7 @@ import uuid
 
 import pyarrow as pa
 
-from lakehouse_lib.log import file_records
+from lakehouse_lib.log.retention import file_records
 from lakehouse_lib.store import ObjectStore
 
 #: The kind of the records of clones, and the key of their descriptions.

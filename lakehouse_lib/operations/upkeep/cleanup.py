@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from lakehouse_lib.log import clock
-from lakehouse_lib.log.cleanup import clean_up
+from lakehouse_lib.log.retention.cleanup import clean_up
 from lakehouse_lib.operations.results import CleanupResult
 from lakehouse_lib.snapshot import Snapshot
 

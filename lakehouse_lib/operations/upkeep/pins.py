@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, RetentionError, VersionNotFoundError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
-from lakehouse_lib.log.cleanup import oldest_unexpired
 from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.history import moment_of
-from lakehouse_lib.log.pins import NAME, Pin, delete_pin, list_pins, put_pin
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
+from lakehouse_lib.log.retention.cleanup import oldest_unexpired
+from lakehouse_lib.log.retention.pins import NAME, Pin, delete_pin, list_pins, put_pin
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.operations.missing_files import missing_files_error, unavailable
 from lakehouse_lib.operations.results import PinResult

@@ -21,12 +21,12 @@ from lakehouse_lib.arrow.values import whole
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, VersionNotFoundError
 from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.checksum import contradictions, read_checksum
-from lakehouse_lib.log.cleanup import cutoff, plan_temporary, unreadable_because
 from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.commits.log_compaction import difference
 from lakehouse_lib.log.last_checkpoint_hint import read_hint
 from lakehouse_lib.log.replay.live_files import PathTwiceError
 from lakehouse_lib.log.replay.table_state import is_any_gone, load_state
+from lakehouse_lib.log.retention.cleanup import cutoff, plan_temporary, unreadable_because
 from lakehouse_lib.log.segment import Commit, sort_listing
 from lakehouse_lib.operations.listing import list_objects
 from lakehouse_lib.operations.missing_files import missing_files, without_object, without_vector

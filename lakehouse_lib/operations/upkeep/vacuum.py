@@ -18,9 +18,9 @@ from lakehouse_lib.errors import InvalidArgumentError, RetentionError, VersionNo
 from lakehouse_lib.features.in_commit_timestamp import effective_properties
 from lakehouse_lib.log import clock, latest_version
 from lakehouse_lib.log.history import newest_at
-from lakehouse_lib.log.last_vacuum import last_vacuumed, write_last_vacuumed
+from lakehouse_lib.log.retention.last_vacuum import last_vacuumed, write_last_vacuumed
+from lakehouse_lib.log.retention.tombstones import retention, unexpired
 from lakehouse_lib.log.segment import list_commits
-from lakehouse_lib.log.tombstones import retention, unexpired
 from lakehouse_lib.operations.results import VacuumResult
 from lakehouse_lib.operations.upkeep.unneeded_files.deletion import Deletion, Outcome
 from lakehouse_lib.operations.upkeep.unneeded_files.inventory import Inventory, inventory_objects

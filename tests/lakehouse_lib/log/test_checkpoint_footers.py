@@ -12,7 +12,7 @@ import pytest
 
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.log import file_names
-from lakehouse_lib.log.checkpoint.parquet_footer import chunk_statistics
+from lakehouse_lib.log.checkpoint.footer.parquet_footer import chunk_statistics
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.table.delta_table import DeltaTable

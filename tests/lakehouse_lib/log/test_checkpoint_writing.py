@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from lakehouse_lib.log import cache, file_names
 from lakehouse_lib.log.checkpoint import write as writing
 from lakehouse_lib.log.checkpoint import write_v2
-from lakehouse_lib.log.checkpoint.bloom_filter import hashes_of, may_hold
 from lakehouse_lib.log.checkpoint.columns import FILES, TOP, write_parquet
+from lakehouse_lib.log.checkpoint.footer.bloom_filter import hashes_of, may_hold
+from lakehouse_lib.log.checkpoint.footer.parquet_footer import bloom_bitset, chunk_statistics
 from lakehouse_lib.log.checkpoint.parallel import ahead, in_order
-from lakehouse_lib.log.checkpoint.parquet_footer import bloom_bitset, chunk_statistics
 from lakehouse_lib.log.checkpoint.write import write_checkpoint
 from lakehouse_lib.log.last_checkpoint_hint import checksum, read_hint
 from lakehouse_lib.protocol.actions import Protocol

@@ -9,9 +9,9 @@ import pytest
 
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError
 from lakehouse_lib.log import file_names
-from lakehouse_lib.log.cleanup import clean_up, cutoff, is_due
 from lakehouse_lib.log.history import history
 from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint, write_hint
+from lakehouse_lib.log.retention.cleanup import clean_up, cutoff, is_due
 from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.transaction import Committed, Conflict, Unknown

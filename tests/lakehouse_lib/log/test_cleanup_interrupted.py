@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from lakehouse_lib.errors import StoreError
 from lakehouse_lib.log import file_names
-from lakehouse_lib.log.cleanup import clean_up, cutoff, plan_cleanup
 from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint, write_hint
+from lakehouse_lib.log.retention.cleanup import clean_up, cutoff, plan_cleanup
 from lakehouse_lib.snapshot import load_snapshot
 from tests.fault_store import FaultStore
 from tests.log_histories import KINDS, NOT_THERE, PastLog, all_seen, at, clean, state_at, weekly

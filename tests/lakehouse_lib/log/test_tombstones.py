@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from lakehouse_lib.log import tombstones
+from lakehouse_lib.log.retention import tombstones
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA
 
 HOUR = 3_600_000

@@ -20,8 +20,8 @@ from lakehouse_lib.errors import (
     StoreError,
     VersionNotFoundError,
 )
-from lakehouse_lib.log import cleanup as log_cleanup
-from lakehouse_lib.log import pins
+from lakehouse_lib.log.retention import cleanup as log_cleanup
+from lakehouse_lib.log.retention import pins
 from lakehouse_lib.operations.upkeep import pins as verbs
 from lakehouse_lib.operations.upkeep import vacuum as vacuums
 from lakehouse_lib.operations.upkeep.cleanup import cleanup

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from lakehouse_lib import DeltaTable as OurTable
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.log.history import history
-from lakehouse_lib.log.last_vacuum import last_vacuumed
+from lakehouse_lib.log.retention.last_vacuum import last_vacuumed
 from lakehouse_lib.operations.listing import OBJECT_SCHEMA
 from lakehouse_lib.operations.upkeep.checkpoint import checkpoint
 from lakehouse_lib.operations.upkeep.unneeded_files.plan import file_needs

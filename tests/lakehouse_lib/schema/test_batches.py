@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 
 from lakehouse_lib.errors import SchemaMismatchError
-from lakehouse_lib.schema import Schema, align_batches, batches
-from lakehouse_lib.schema.batches import weight
+from lakehouse_lib.schema import Schema, align_batches
+from lakehouse_lib.schema.rows import batches
+from lakehouse_lib.schema.rows.batches import weight
 
 _TEXT = [pa.string(), pa.large_string(), pa.string_view()]
 _BYTES = [pa.binary(), pa.large_binary(), pa.binary_view()]

@@ -13,10 +13,10 @@ from lakehouse_lib.features import FEATURES
 from lakehouse_lib.features.checkpoints import checkpoint_protection, v2_checkpoint
 from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.checkpoint.top import open_top
-from lakehouse_lib.log.cleanup import clean_up
 from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.history import commit_times
-from lakehouse_lib.log.pins import list_pins
+from lakehouse_lib.log.retention.cleanup import clean_up
+from lakehouse_lib.log.retention.pins import list_pins
 from lakehouse_lib.log.segment import Checkpoint, list_commits, oldest_version, sort_listing
 from lakehouse_lib.operations.alter.features.traces import TRACES
 from lakehouse_lib.operations.alter.metadata_change import commit_change

@@ -26,7 +26,7 @@ from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features.file_layout.clustering import PROVIDER, in_words
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
-from lakehouse_lib.log.tombstones import retention
+from lakehouse_lib.log.retention.tombstones import retention
 from lakehouse_lib.operations.files import discard, discard_paths, live_records, total_size
 from lakehouse_lib.operations.optimize.commit_groups import check_commit_interval, commit_groups
 from lakehouse_lib.operations.optimize.limit import check_max_bytes

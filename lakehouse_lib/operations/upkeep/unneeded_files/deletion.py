@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.errors import RetentionError
 from lakehouse_lib.log import clock
-from lakehouse_lib.log.tombstones import unexpired
+from lakehouse_lib.log.retention.tombstones import unexpired
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.operations.upkeep.unneeded_files.plan import referenced_paths
 from lakehouse_lib.operations.upkeep.unneeded_files.recorded_files import RecordedFiles, recorded_files

@@ -18,7 +18,7 @@ from lakehouse_lib.arrow.sorted_search import count_below
 from lakehouse_lib.arrow.values import literal, strings, whole
 from lakehouse_lib.engine.spark.write import WRITE_KEY
 from lakehouse_lib.log.file_names import LOG
-from lakehouse_lib.log.tombstones import are_expired
+from lakehouse_lib.log.retention.tombstones import are_expired
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.store import ObjectStore
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakehouse_lib.errors import DeltaError
-from lakehouse_lib.log import file_records, latest_version, pins
-from lakehouse_lib.log.file_records import FileRecord
-from lakehouse_lib.log.tombstones import retention, unexpired
+from lakehouse_lib.log import latest_version
+from lakehouse_lib.log.retention import file_records, pins
+from lakehouse_lib.log.retention.file_records import FileRecord
+from lakehouse_lib.log.retention.tombstones import retention, unexpired
 from lakehouse_lib.operations.clone import records as clones
 from lakehouse_lib.operations.upkeep.unneeded_files.plan import referenced_paths, shares_name
 from lakehouse_lib.snapshot import Snapshot, load_snapshot

@@ -24,7 +24,7 @@ from lakehouse_lib.log.checkpoint.read import forget_checkpoint, read_checkpoint
 from lakehouse_lib.log.checkpoint.top import open_top
 from lakehouse_lib.log.history import newest_at
 from lakehouse_lib.log.last_checkpoint_hint import read_hint
-from lakehouse_lib.log.pins import oldest_pinned
+from lakehouse_lib.log.retention.pins import oldest_pinned
 from lakehouse_lib.log.segment import Checkpoint, sort_listing
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import (

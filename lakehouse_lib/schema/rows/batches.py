@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lakehouse_lib.arrow.types import nullable
 from lakehouse_lib.arrow.values import bits_of, numbers_of
 from lakehouse_lib.errors import SchemaMismatchError
-from lakehouse_lib.schema.enforcement import align
+from lakehouse_lib.schema.rows.enforcement import align
 from lakehouse_lib.schema.types import Schema
 
 #: The most bytes of a column in a piece. Memory holds a few pieces at a time, each before and after its alignment.

@@ -10,7 +10,7 @@ from sqlglot.errors import ErrorLevel, UnsupportedError
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.ir import Column, Opaque
 from lakehouse_lib.expressions.namespace import MergeNamespace
-from lakehouse_lib.expressions.parsing.column_names import resolve
+from lakehouse_lib.expressions.parsing.names.column_names import resolve
 from lakehouse_lib.schema import Schema
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakehouse_lib.errors import StoreError
-from lakehouse_lib.log.file_records import descriptions, put_record, record_path
+from lakehouse_lib.log.retention.file_records import descriptions, put_record, record_path
 from lakehouse_lib.store import ObjectStore
 
 #: Valid names of pins. They are valid file names in every store.

@@ -1,0 +1,1 @@
+"""Names in SQL: columns, quoted names and types."""

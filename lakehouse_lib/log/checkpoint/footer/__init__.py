@@ -1,0 +1,1 @@
+"""The footers of a checkpoint's Parquet objects, and the row groups that they exclude."""

@@ -1,0 +1,1 @@
+"""Which objects of a table must stay, and the deletion of expired log files."""

@@ -1,0 +1,1 @@
+"""Rows that are written: their conversion to the table's columns, and the rules that each must satisfy."""
