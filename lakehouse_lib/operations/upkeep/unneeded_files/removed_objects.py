@@ -12,7 +12,7 @@ from lakehouse_lib.errors import VersionNotFoundError
 from lakehouse_lib.log.change_files import logged_change_files
 from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.file_names import LOG
-from lakehouse_lib.log.last_vacuum import last_vacuumed
+from lakehouse_lib.log.retention.last_vacuum import last_vacuumed
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.operations.listing import SymbolicLinks, object_batches
 from lakehouse_lib.operations.upkeep.unneeded_files.plan import FileNeeds
@@ -96,9 +96,11 @@ def removed_objects(needs: FileNeeds) -> ScannedFolder:
         paths = paths.filter(pc.invert(pc.starts_with(paths, f"{folder}/")))
     if not store.is_remote:  # Hadoop's file system for a disk writes checksums
         paths = pa.concat_arrays([paths, pc.replace_substring_regex(paths, r"^(.*/)?([^/]+)$", r"\1.\2.crc")])
+    stored = [meta for meta in at_once(store, store.head, paths.to_pylist()) if meta is not None]
+    paths = strings([meta.path for meta in stored])
     links = SymbolicLinks.of(store, {} if store.is_remote else links_to(paths, needs.needed, store.root))
-    paths = paths.filter(pc.invert(links.are_behind(paths)))
-    metas = (meta for meta in at_once(store, store.head, paths.to_pylist()) if meta is not None)
+    behind = set(paths.filter(links.are_behind(paths)).to_pylist())
+    metas = (meta for meta in stored if meta.path not in behind)
     scanned = scan_batches(object_batches(metas, store.root, {}), needs)
     scanned.links = links
     return scanned
