@@ -95,6 +95,7 @@ def test_executors_write_what_this_process_writes(
     assert len(here[2]) == (9 if suite is None else 30)
 
 
+@pytest.mark.slow
 def test_great_expectations_quarantines_what_the_gate_on_arrow_quarantines(
     utc: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

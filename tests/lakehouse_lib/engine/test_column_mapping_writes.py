@@ -47,6 +47,7 @@ def field_ids(kind: pa.Schema | pa.DataType) -> list[int]:
     return ids
 
 
+@pytest.mark.parametrize("engine", some_slow(["arrow", "spark"], 1), indirect=True)
 @pytest.mark.parametrize("partition_by", some_slow([["p;q"], None], 1))
 @pytest.mark.parametrize("mode", some_slow(MODES, 1))
 def test_every_verb_writes_physical_names(

@@ -48,7 +48,9 @@ DELETED = {0, 1, 63, 64, 699, 700, 701, 1500, 2998, 2999}
 SCATTERED = {*range(0, 1000, 3), 2999}
 
 
-@pytest.fixture(params=[(), ("p",)], ids=["whole", "partitioned"])
+@pytest.fixture(
+    params=[pytest.param(("p",), id="partitioned"), pytest.param((), id="whole", marks=pytest.mark.slow)],
+)
 def marked(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """The same table with deletion vectors for ten rows of the first file and some hundred rows of the last file."""
     table_of(tmp_path, partition_by=request.param)

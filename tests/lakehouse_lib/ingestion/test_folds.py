@@ -77,12 +77,12 @@ def test_lookups_give_the_newest_batch_of_a_name(
 def test_segments_stay_few(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     folds, fold = Folds(store, "_ingest/erp"), Fold()
-    for number in range(200):
+    for number in range(100):
         rows = settled({f"{number:05d}-{row}": number for row in range(5)})
         added = folds.add(fold, rows, through=number, loaded=number, watermark=None)
         assert added is not None
         fold = added
-    assert sum(segment.rows for segment in fold.segments) == 1000
+    assert sum(segment.rows for segment in fold.segments) == 500
     assert len(fold.segments) <= 5
     stored = [path for path in (tmp_path / "_ingest").rglob("*") if path.is_file()]
     assert len(stored) <= 2 + 2 * 5  # two folds, and the segments of both
