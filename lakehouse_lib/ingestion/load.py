@@ -48,10 +48,12 @@ from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.sources.source_format import ADD_COLUMNS, RESCUED
 from lakehouse_lib.ingestion.state.source_state import SourceState
 from lakehouse_lib.ingestion.tasks.parse import check_schema
+from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.progress import Counter, OnProgress
+from lakehouse_lib.protocol.table_properties import TRANSACTION_RETENTION
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.schema.rows.enforcement import is_computed
-from lakehouse_lib.store import open_store
+from lakehouse_lib.store import ObjectStore, open_store
 from lakehouse_lib.threads import in_order
 
 if TYPE_CHECKING:
@@ -80,6 +82,8 @@ class Load:
             read_rules(source.suite, source.schema.names)
         self.quarantine = open_store(source.quarantine, source.storage_options.get(source.quarantine))
         self.intents = IntentLog(self.store, source.name)
+        for store in (self.store, self.quarantine):
+            _check_transactions_stay(store, source.name)
         self._check_table()
         check_keys(
             source.suite, source.schema, plan_append(self.store, source.schema, partition_by=source.partition_by)
@@ -297,6 +301,24 @@ class Load:
             elif answer is not None:
                 fingerprints.append(answer)
         return tuple(fingerprints)
+
+
+def _check_transactions_stay(store: ObjectStore, source: str) -> None:
+    """Refuse a table whose application transactions expire: only they say that a batch was committed.
+
+    Raises:
+        IngestError: it has ``delta.setTransactionRetentionDuration``.
+    """
+    snapshot = snapshot_if_any(store)
+    if snapshot is not None and TRANSACTION_RETENTION.key in snapshot.metadata.configuration:
+        value = snapshot.metadata.configuration[TRANSACTION_RETENTION.key]
+        raise IngestError(
+            f"the table has {TRANSACTION_RETENTION.key} = {excerpt(value)}, so the record of the last batch of source "
+            f"{source!r} expires; expected a table without it",
+            table=store.root,
+            version=snapshot.version,
+            hint="Unset the property before the record expires; without it the batch would be loaded twice",
+        )
 
 
 def _version(snapshot: Any) -> int | None:

@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakehouse_lib import CommitProperties, Transaction, write_deltalake
+from lakehouse_lib import CommitProperties, DeltaTable, Transaction, write_deltalake
+from lakehouse_lib.errors import IngestError
 from lakehouse_lib.ingestion.batches.batch import Batch
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.load import Load
@@ -60,3 +61,17 @@ def test_a_batch_that_another_run_loads_while_the_past_is_read(tmp_path: Path, m
     assert load.past.unsettled is None
     assert load.past.next_number == 1
     assert load.nothing_to_do() is not None
+
+
+@pytest.mark.parametrize("name", ["sales", "sales_quarantine"])
+def test_a_table_that_forgets_its_batches_is_refused(tmp_path: Path, name: str) -> None:
+    shop = Shop(tmp_path)
+    shop.land("a.csv", "1,5,x", "oops,5,x")
+    Load(shop.source()).run()
+    table = DeltaTable(str(tmp_path / name))
+    table.alter.set_table_properties({"delta.setTransactionRetentionDuration": "interval 0 seconds"})
+    with pytest.raises(IngestError, match="so the record of the last batch"):
+        Load(shop.source())
+    table.alter.unset_table_properties(["delta.setTransactionRetentionDuration"])
+    assert Load(shop.source()).run().batches == ()
+    assert shop.ids() == [1]
