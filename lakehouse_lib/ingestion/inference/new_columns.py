@@ -27,14 +27,17 @@ from lakehouse_lib.schema.usable import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VE
 
 #: Keeps the texts of numbers, as a load does.
 _DECODER = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
+#: The largest number of columns that a batch adds. Keys of JSON that are values, such as ids, would add a column each.
+MOST_COLUMNS = 1000
 _FEED_NAMES = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
 
 
 def with_new_columns(files: Sequence[LandedFile], source_format: SourceFormat, schema: Schema) -> Schema:
     """The schema, and the columns that only the files have, as nullable columns at its end.
 
-    Files that the load will refuse add no column. A column that no table can store, or whose name differs from another
-    only in case, is left out; so the load refuses its file, or in JSON its row.
+    Files that the load will refuse add no column, nor does a file that would add more than ``MOST_COLUMNS`` of them. A
+    column that no table can store, or whose name differs from another only in case, is left out; so the load refuses
+    its file, or in JSON its row.
     """
     if source_format.kind in TYPED_KINDS:
         return _with_typed_columns(files, source_format, schema)
@@ -52,12 +55,12 @@ def _with_typed_columns(files: Sequence[LandedFile], source_format: SourceFormat
             continue
         trial = dict(additions)
         for column in stored:
-            above = Schema([*schema.fields, *_fields(trial.values())])
-            field = None if column.name in schema else _new_field(column, above)
+            field = None if column.name in schema else _new_field(column, (*schema.names, *trial))
             earlier = trial.get(column.name)
             if field is not None and (earlier is None or _fits(earlier, field)):
                 trial[column.name] = field
-        if not type_mismatches(pa.schema([*schema_of_files, *trial.values()]), stored, may_lack=True):
+        fits = not type_mismatches(pa.schema([*schema_of_files, *trial.values()]), stored, may_lack=True)
+        if fits and len(trial) <= MOST_COLUMNS:
             additions = trial
     return Schema([*schema.fields, *_fields(additions.values())])
 
@@ -70,18 +73,17 @@ def _fields(columns: Iterable[pa.Field]) -> list[Field]:
     ]
 
 
-def _new_field(column: pa.Field, schema: Schema) -> pa.Field | None:
-    """A column of a file in a type that tables have; None: it cannot be added to the schema."""
-    twin = schema.get(column.name)
-    if twin is not None and twin.name != column.name:
+def _new_field(column: pa.Field, names: Iterable[str]) -> pa.Field | None:
+    """A column of a file in a type that tables have; None: it cannot be added to the columns with these names."""
+    if any(name.lower() == column.name.lower() and name != column.name for name in names):
         return None
     try:
         field = Field.from_arrow(pa.field(column.name, column.type))
         quarantine_schema(pa.schema([column]))
     except InvalidSchemaError:
         return None
-    names = all_names(Schema([field]))
-    if column.name.lower() in _FEED_NAMES or not all(is_storable(path[-1]) for path in names):
+    paths = all_names(Schema([field]))
+    if column.name.lower() in _FEED_NAMES or not all(is_storable(path[-1]) for path in paths):
         return None
     return Schema([field]).to_arrow().field(0)
 
@@ -99,9 +101,14 @@ def _with_text_columns(files: Sequence[LandedFile], source_format: SourceFormat,
     for file in files:
         trial = copy.deepcopy(additions)  # a file may turn out to be damaged at its end
 
-        def column(name: str, trial: dict[str, InferredColumn] = trial) -> InferredColumn | None:
-            above = Schema([*schema.fields, *(Field(each, "string") for each in trial)])
-            if name not in schema and name not in trial and _new_field(pa.field(name, pa.string()), above) is not None:
+        def column(
+            name: str, trial: dict[str, InferredColumn] = trial, file: LandedFile = file
+        ) -> InferredColumn | None:
+            if name in trial or name in schema:
+                return trial.get(name)
+            if len(trial) == MOST_COLUMNS:
+                raise refusal(file.name, [f"{name} is column {MOST_COLUMNS + 1} of those to add to the table"])
+            if _new_field(pa.field(name, pa.string()), (*schema.names, *trial)) is not None:
                 trial[name] = InferredColumn(name, source_format)
             return trial.get(name)
 
@@ -148,8 +155,11 @@ def _texts_of_json(
 ) -> Iterator[tuple[str, Any]]:
     """The texts of each new key in each block of a file that has it. Keys with nested values are left out."""
     for texts in misfits_of_json(file, source_format, schema_of_files):
-        objects = [_DECODER.decode(f"{{{text}}}") for text in texts.to_pylist()]
-        for name in dict.fromkeys(name for value in objects for name in value if name not in schema_of_files.names):
-            values = [value.get(name) for value in objects]
-            if not any(isinstance(value, (dict, list)) for value in values) and column(name) is not None:
-                yield name, strings([str(value).lower() if isinstance(value, bool) else value for value in values])
+        by_name: dict[str, list[Any]] = {}
+        for text in texts.to_pylist():
+            for name, value in _DECODER.decode(f"{{{text}}}").items():
+                by_name.setdefault(name, []).append(str(value).lower() if isinstance(value, bool) else value)
+        for name, values in by_name.items():
+            is_new = name not in schema_of_files.names and not any(isinstance(value, (dict, list)) for value in values)
+            if is_new and column(name) is not None:
+                yield name, strings(values)

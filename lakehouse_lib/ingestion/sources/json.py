@@ -2,8 +2,8 @@
 
 Any plain value is cast to the column's type, so ``"12"`` is valid as a long and ``12`` as a string. A missing key is
 NULL. If the first object has a key that is not in the schema, the file is rejected, because its columns do not fit. In
-a later object, such a key rejects the row. A line with half a surrogate pair or with a duplicate key is a faulty
-record. The values of nested columns are objects and arrays (``json_values``).
+a later object, such a key rejects the row, and many such keys reject the file. A line with half a surrogate pair or
+with a duplicate key is a faulty record. The values of nested columns are objects and arrays (``json_values``).
 """
 
 from __future__ import annotations
@@ -38,11 +38,14 @@ from lakehouse_lib.ingestion.sources.json_values import (
 )
 from lakehouse_lib.ingestion.sources.source_format import RESCUE, SourceFormat
 from lakehouse_lib.ingestion.sources.typed_json import typed_columns
+from lakehouse_lib.json_text import excerpt
 
 #: Bytes of lines in a block.
 BLOCK_SIZE = 4 << 20
 #: A longer line rejects its file. Python's values of an object take up to twenty times the bytes of its text.
 LONGEST_LINE = 16 << 20
+#: More keys of a block that are not in the schema reject its file: each of them needs a mask of all rows.
+_MOST_UNKNOWN = 100
 _UTF8 = "utf-8"
 
 _Block = TypeVar("_Block", TextBlock, TypedBlock)
@@ -55,6 +58,7 @@ def read_json(
 
     Raises:
         SourceRefusedError: the first object has a key that is not in the schema, or the file cannot be read to its end.
+            The functions raise it if the objects have many such keys.
     """
     if source_format.kind == "json_array":
         yield from _read_array(source_file, source_format, schema)
@@ -62,7 +66,7 @@ def read_json(
     checked = source_format.evolution == RESCUE
     for lines in line_blocks(source_file):
         checked = checked or _check_first(lines, source_file, source_format, schema.names)
-        parse = partial(_parsed, source_format, schema)
+        parse = partial(_parsed, source_file.name, source_format, schema)
         yield RawBlock(lines, 0, (), partial(parse, lines), parse)
 
 
@@ -87,7 +91,7 @@ def _read_array(
     utf8 = replace(source_format, encoding=_UTF8)
     for block in element_blocks(source_file, source_format):
         checked = checked or _check_first(block.lines, source_file, utf8, schema.names)
-        yield partial(_parsed_elements, block, utf8, schema)
+        yield partial(_parsed_elements, block, source_file.name, utf8, schema)
 
 
 def element_blocks(source_file: LandedFile, source_format: SourceFormat) -> Iterator[ArrayBlock]:
@@ -108,8 +112,10 @@ def element_blocks(source_file: LandedFile, source_format: SourceFormat) -> Iter
         ) from error
 
 
-def _parsed_elements(block: ArrayBlock, source_format: SourceFormat, schema: pa.Schema) -> TextBlock | TypedBlock:
-    parsed = _parsed(source_format, schema, block.lines)
+def _parsed_elements(
+    block: ArrayBlock, file: str, source_format: SourceFormat, schema: pa.Schema
+) -> TextBlock | TypedBlock:
+    parsed = _parsed(file, source_format, schema, block.lines)
     if isinstance(parsed, TypedBlock):
         assert parsed.exact is not None
         exact = parsed.exact
@@ -157,8 +163,8 @@ def _check_first(lines: bytes, source_file: LandedFile, source_format: SourceFor
     return False
 
 
-def _parsed(source_format: SourceFormat, schema: pa.Schema, lines: bytes) -> TextBlock | TypedBlock:
-    exact = partial(_parsed_exactly, lines, source_format, schema)
+def _parsed(file: str, source_format: SourceFormat, schema: pa.Schema, lines: bytes) -> TextBlock | TypedBlock:
+    exact = partial(_parsed_exactly, lines, file, source_format, schema)
     if source_format.time_formats:  # pyarrow's types have no formats
         return exact()
     if not source_format.is_utf8 or not (lines.isascii() or codecs.lookup(source_format.encoding).name == _UTF8):
@@ -170,7 +176,7 @@ def _parsed(source_format: SourceFormat, schema: pa.Schema, lines: bytes) -> Tex
     return TypedBlock(columns, lambda: int64s(np.arange(rows)), (), (), FaultyRecords(), rows, exact)
 
 
-def _parsed_exactly(lines: bytes, source_format: SourceFormat, schema: pa.Schema) -> TextBlock:
+def _parsed_exactly(lines: bytes, file: str, source_format: SourceFormat, schema: pa.Schema) -> TextBlock:
     objects: list[dict[str, Any]] = []
     numbers: list[int] = []
     faulty = FaultyRecords()
@@ -181,6 +187,8 @@ def _parsed_exactly(lines: bytes, source_format: SourceFormat, schema: pa.Schema
             objects.append(value)
             numbers.append(line)
     rescues = source_format.evolution == RESCUE
+    if not rescues:
+        _check_unknown(objects, file, schema.names)
     return _block(objects, numbers, faulty, schema, line + 1, rescues=rescues)
 
 
@@ -285,6 +293,20 @@ def _block(
             nested[field.name], members = without_misfits(nested[field.name], field.name, values)
             rescued.append(members)
     return TextBlock(texts, lambda: int64s(numbers), checks, faulty, line_count, rescued, nested)
+
+
+def _check_unknown(objects: list[dict[str, Any]], file: str, names: list[str]) -> None:
+    """Refuse a file with many keys that are not in the schema."""
+    column_names, unknown = set(names), set[str]()
+    for value in objects:
+        if not column_names.issuperset(value):
+            unknown |= value.keys() - column_names
+            if len(unknown) > _MOST_UNKNOWN:
+                raise SourceRefusedError(
+                    f"{file} has more than {_MOST_UNKNOWN} keys that are not columns of the schema, such as "
+                    f"{excerpt(min(unknown))}",
+                    hint="Land objects with the columns of the schema, or give the evolution rescue",
+                )
 
 
 def _misfits(objects: list[dict[str, Any]], names: list[str], nested_names: set[str]) -> list[tuple[str, str, Any]]:

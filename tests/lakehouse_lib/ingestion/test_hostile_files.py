@@ -11,12 +11,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from lakehouse_lib.errors import SourceRefusedError
+from lakehouse_lib.ingestion.inference import new_columns
+from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.sources.csv import read_csv
 from lakehouse_lib.ingestion.sources.json import read_json
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from tests.landed_files import landed
+from tests.spark_jobs.loading import Shop
 
 SCHEMA = pa.schema([("id", pa.int64()), ("price", pa.float64()), ("note", pa.string())])
 _MIB = 1 << 20
@@ -49,6 +53,21 @@ def test_a_sparse_file_of_50_gigabytes_is_refused_after_its_first_bytes(tmp_path
             file.truncate(50 << 30)
         with pytest.raises(SourceRefusedError, match=rf"{name}"):
             list(read(landed(path), SourceFormat(name[2:]), SCHEMA))
+
+
+@pytest.mark.parametrize("evolution", ["refuse", "add_columns"])
+def test_a_file_of_objects_with_a_key_of_their_own_is_refused(
+    tmp_path: Path, evolution: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each unknown key needs a mask of all rows, or a column of the table: 16,000 keys took minutes."""
+    monkeypatch.setattr(new_columns, "MOST_COLUMNS", 101)
+    shop = Shop(tmp_path, {"format": SourceFormat("json", evolution=evolution)})
+    (shop.landing / "keys.json").write_text('{"id": 1}\n' + "".join(f'{{"k{row}": 1}}\n' for row in range(102)))
+    (shop.landing / "rows.json").write_text('{"id": 2}\n{"id": 3, "extra": 1}\n')
+    result = Load(shop.source(files_per_batch=2)).run()
+    assert "keys.json has more than 100 keys that are not columns of the schema" in result.refused["keys.json"]
+    assert shop.ids() == ([2, 3] if evolution == "add_columns" else [2])
+    assert len(DeltaTable(str(shop.table)).schema().fields) <= 4
 
 
 @pytest.mark.slow
