@@ -33,6 +33,20 @@ def last_batch(snapshot: Snapshot | None, app_id: str) -> int | None:
     return snapshot.transactions[app_id].version
 
 
+def rejects_application(source: str, identity: str, round_number: int = 0) -> str:
+    """The application id under which a round of a batch commits its rejected rows to the quarantine.
+
+    Tables that share a quarantine may have sources of the same name, so the id has the identity of the intent log.
+    """
+    return f"{source}@{identity}" + (f"/{round_number}" if round_number else "")
+
+
+def is_rejects_application(app_id: str, source: str, identity: str) -> bool:
+    """Whether it is the application id of one of the rounds."""
+    own = rejects_application(source, identity)
+    return app_id == own or app_id.startswith(f"{own}/")
+
+
 def plan_append(
     store: ObjectStore, schema: Schema, *, partition_by: Sequence[str] = (), target_file_size: int | None = None
 ) -> PlannedWrite:

@@ -96,7 +96,7 @@ def test_the_quality_of_batches() -> None:
 
     batches = [
         BatchReport(2, "unfinished"),
-        BatchReport(1, "loaded", commit=commit(90), rejected=commit(10)),
+        BatchReport(1, "loaded", commit=commit(90), rejected=(commit(10),)),
         BatchReport(0, "given up", refused={"a": "torn", "b": "torn"}),
     ]
     quality = quality_of(batches)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.ingestion.append import last_batch, snapshot_if_any
+from lakehouse_lib.ingestion.append import is_rejects_application, last_batch, snapshot_if_any
 from lakehouse_lib.ingestion.intent_log import IntentLog
 from lakehouse_lib.ingestion.state.settled_files import read_segment
 from lakehouse_lib.store import ObjectStore
@@ -53,8 +53,12 @@ def last_verdict(store: ObjectStore, source: str, quarantine: ObjectStore) -> Ve
         loaded = fold.loaded == number
         refused = _refused(read_segment(store, fold.segments[-1]), number) if fold.segments else 0
     identity = intents.find_identity()
-    newest = None if identity is None else last_batch(snapshot_if_any(quarantine), f"{source}@{identity}")
-    return Verdict(number, loaded, refused, newest is not None and newest >= number)
+    rejects = None if identity is None else snapshot_if_any(quarantine)
+    has_rejected_rows = rejects is not None and any(
+        is_rejects_application(app_id, source, str(identity)) and transaction.version >= number
+        for app_id, transaction in rejects.transactions.items()
+    )
+    return Verdict(number, loaded, refused, has_rejected_rows)
 
 
 def _refused(files: pa.Table, batch: int) -> int:

@@ -25,7 +25,7 @@ from lakehouse_lib.errors import (
     SourceRefusedError,
 )
 from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.ingestion.append import commit_once, last_batch, plan_append, snapshot_if_any
+from lakehouse_lib.ingestion.append import commit_once, last_batch, plan_append, rejects_application, snapshot_if_any
 from lakehouse_lib.ingestion.batches.files import BatchFiles, BatchWriter
 from lakehouse_lib.ingestion.batches.keys import BatchKeys, RecordedRounds, Round
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
@@ -253,8 +253,7 @@ class Batch:
         if not len(files):
             return
         try:
-            # Tables that share a quarantine may have sources of the same name, so the name does not identify a batch.
-            app_id = f"{self.source.name}@{self.intents.identity()}" + (f"/{number}" if number else "")
+            app_id = rejects_application(self.source.name, self.intents.identity(), number)
             latest = plan_append(self.quarantine, self._quarantine_schema)
         except BaseException:
             discard(self.quarantine, files)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.errors import VersionNotFoundError
-from lakehouse_lib.ingestion.append import last_batch, snapshot_if_any
+from lakehouse_lib.ingestion.append import is_rejects_application, last_batch, snapshot_if_any
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.state.folds import Fold
 from lakehouse_lib.ingestion.state.settled_files import NONE_SETTLED, read_segment
@@ -64,7 +64,8 @@ class BatchReport:
         reason: why the batch was given up.
         started_at: when its intent was recorded, ms since the epoch; None: the batch is folded.
         commit: the commit of its rows. None: there is none, or it is not among the newest commits of the table.
-        rejected: the commit of its rejected rows to the quarantine. None: as for ``commit``.
+        rejected: the commits of its rejected rows to the quarantine, newest first; there may be several if the suite
+            compares keys with the table. Empty: as for ``commit``.
     """
 
     number: int
@@ -76,7 +77,12 @@ class BatchReport:
     reason: str | None = None
     started_at: int | None = None
     commit: BatchCommit | None = None
-    rejected: BatchCommit | None = None
+    rejected: tuple[BatchCommit, ...] = ()
+
+    @property
+    def rejected_rows(self) -> int:
+        """The number of rejected rows in these commits."""
+        return sum(commit.rows or 0 for commit in self.rejected)
 
     @property
     def seconds(self) -> float | None:
@@ -102,9 +108,11 @@ def newest_batches(
     log = IntentLog(store, source)
     fold, intents, outcomes = log.read_after_fold()
     last = last_batch(snapshot_if_any(store), source)
-    commits = _commits(store, source, most)
+    commits = _commits(store, lambda app_id: app_id == source, most)
     identity = log.find_identity()
-    rejected = _commits(quarantine, f"{source}@{identity}", most) if quarantine is not None and identity else {}
+    rejected = {}
+    if quarantine is not None and identity is not None:
+        rejected = _commits(quarantine, lambda app_id: is_rejects_application(app_id, source, identity), most)
     numbers = sorted({*intents, *commits}, reverse=True)[:most]
     started = log.started()
     folded = _folded(store, fold, [number for number in numbers if number not in intents])
@@ -122,8 +130,8 @@ def newest_batches(
                 refused,
                 outcome.given_up,
                 started.get(number),
-                commits.get(number),
-                rejected.get(number),
+                next(iter(commits.get(number, ())), None),
+                rejected.get(number, ()),
             )
         )
     return reports
@@ -160,22 +168,25 @@ def _folded(
     }
 
 
-def _commits(store: ObjectStore, app_id: str, most: int) -> dict[int, BatchCommit]:
-    """The newest commits with a ``txn`` of ``app_id``, by the number of the batch."""
+def _commits(store: ObjectStore, has_batches: Callable[[str], bool], most: int) -> dict[int, tuple[BatchCommit, ...]]:
+    """The newest commits with a ``txn`` of a batch, by the number of the batch, newest first.
+
+    Args:
+        has_batches: whether the versions of an application id are numbers of batches.
+    """
     listed = list_commits(store)[: -_MOST_COMMITS - 1 : -1]
-    by_number: dict[int, tuple[Commit, CommitActions]] = {}
+    by_number: dict[int, list[tuple[Commit, CommitActions]]] = {}
     for commit, actions in zip(listed, in_order(_reader(store), listed, _READERS, ahead=_READERS), strict=True):
         for transaction in () if actions is None else actions.transactions:
-            if transaction.app_id == app_id and actions is not None:
-                by_number.setdefault(transaction.version, (commit, actions))
-        if len(by_number) >= most:
+            if has_batches(transaction.app_id) and actions is not None:
+                by_number.setdefault(transaction.version, []).append((commit, actions))
+        if len(by_number) > most:
             break
-    if not by_number:
-        return {}
-    times = commit_times(store, sorted((commit for commit, _ in by_number.values()), key=lambda each: each.version))
+    chosen = sorted((commit for each in by_number.values() for commit, _ in each), key=lambda each: each.version)
+    times = commit_times(store, chosen) if chosen else {}
     return {
-        number: BatchCommit(commit.version, times.get(commit.version), actions.info)
-        for number, (commit, actions) in by_number.items()
+        number: tuple(BatchCommit(commit.version, times.get(commit.version), actions.info) for commit, actions in each)
+        for number, each in by_number.items()
     }
 
 

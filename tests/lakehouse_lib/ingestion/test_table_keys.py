@@ -12,9 +12,12 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from lakehouse_lib.errors import QualityError, UnsupportedFeatureError
+from lakehouse_lib.fleet.conditions.load_verdict import last_verdict
 from lakehouse_lib.ingestion.batches import batch
 from lakehouse_lib.ingestion.batches import files as batch_files
+from lakehouse_lib.ingestion.batches.reports import newest_batches
 from lakehouse_lib.ingestion.load import Load
+from lakehouse_lib.store import open_store
 from tests.spark_jobs.loading import PRICE_RULE, UNIQUE_IDS, Shop
 
 NEW_ID: dict[str, Any] = {
@@ -150,3 +153,17 @@ def test_executors_of_spark_judge_keys(spark: SparkSession, shop: Shop, monkeypa
     (entry,) = Load(shop.source(files_per_batch=2)).run(spark).batches
     assert (entry["rows_loaded"], entry["rows_quarantined"]) == (2, 3)
     assert shop.ids() == [1, 2, 4]
+
+
+def test_rows_that_a_later_round_rejects_are_reported(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.land("a.csv", "1,5,x")
+    Load(shop.source()).run()
+    shop.land("b.csv", "2,5,x", "3,5,x")
+    before_commits(monkeypatch, lambda attempt: another_writer_adds(shop, attempt + 1) if attempt == 1 else None)
+    (entry,) = Load(shop.source()).run().batches
+    assert (entry["rows_loaded"], entry["rows_quarantined"]) == (1, 1)
+    store, rejects = open_store(shop.table), open_store(shop.quarantine)
+    verdict = last_verdict(store, "erp", rejects)
+    assert verdict is not None
+    assert verdict.has_rejected_rows
+    assert newest_batches(store, "erp", rejects)[0].rejected_rows == 1

@@ -35,5 +35,5 @@ def loads_page(request: Request, table: str) -> HTMLResponse:
         quarantine=None if quarantine is None else f"{table}_quarantine",
         rows=load_rows(batches),
         loaded_rows=sum(batch.commit.rows or 0 for batch in batches if batch.commit is not None),
-        rejected_rows=sum(batch.rejected.rows or 0 for batch in batches if batch.rejected is not None),
+        rejected_rows=sum(batch.rejected_rows for batch in batches),
     )

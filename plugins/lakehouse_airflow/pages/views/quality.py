@@ -42,7 +42,7 @@ def quality_of(batches: Sequence[BatchReport]) -> Quality:
         batches=len(batches),
         given_up=sum(batch.state == "given up" for batch in batches),
         loaded_rows=sum(batch.commit.rows or 0 for batch in batches if batch.commit is not None),
-        rejected_rows=sum(batch.rejected.rows or 0 for batch in batches if batch.rejected is not None),
+        rejected_rows=sum(batch.rejected_rows for batch in batches),
         rejected_files=sum(len(batch.refused) for batch in batches),
         last=batches[0].state if batches else None,
     )
