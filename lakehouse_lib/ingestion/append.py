@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -76,6 +77,7 @@ def commit_once(
     numbered: Sequence[str] = (),
     before_commit: Callable[[], None] | None = None,
     reads: Sequence[Predicate | None] = (),
+    metadata: Mapping[str, Any] | None = None,
 ) -> int:
     """Commit files and ``txn(app_id, number)`` together; returns the version.
 
@@ -85,6 +87,7 @@ def commit_once(
         numbered: the identity columns whose numbers the files have.
         before_commit: called before the commit; if it raises, nothing is committed.
         reads: the predicates of the table's rows on which the files depend.
+        metadata: extra fields of the commitInfo.
 
     Raises:
         ConcurrentTransactionError: the table has this batch or a later one; nothing was committed.
@@ -95,7 +98,7 @@ def commit_once(
         files,
         engine,
         numbered=numbered if len(files) else (),
-        commit_properties=CommitProperties(app_transactions=(Transaction(app_id, number),)),
+        commit_properties=CommitProperties(metadata, app_transactions=(Transaction(app_id, number),)),
         before_commit=before_commit,
         reads=reads,
     )

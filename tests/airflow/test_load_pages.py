@@ -11,7 +11,7 @@ from lakehouse_airflow.pages.views.loads import load_rows
 from lakehouse_lib.ingestion.batches.reports import BatchCommit, BatchReport
 from lakehouse_lib.ingestion.load import Load
 from tests.airflow.dag_runs import api_client
-from tests.spark_jobs.loading import Shop
+from tests.spark_jobs.loading import PRICE_RULE, Shop
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
 NASTY = "<b>x.csv"
@@ -30,9 +30,9 @@ def shop(registry_file: Path) -> Shop:
     registry_file.write_text(json.dumps({name: value for name, value in body.items() if value is not None}))
     (registry_file.parent / "s.json").write_text(json.dumps({"type": "struct", "fields": []}))
     shop.land("1.csv", "1,1.50,a", "2,x,b")
-    shop.land("2.csv", "3,1.50,a")
+    shop.land("2.csv", "3,1.50,a", "4,-1,c")
     shop.land(NASTY, "5,1.50,a", header="wrong")
-    Load(shop.source()).run()
+    Load(shop.source(suite={"name": "s", "expectations": [PRICE_RULE]})).run()
     return shop
 
 
@@ -44,11 +44,13 @@ def test_it_lists_batches_with_links_to_their_versions(shop: Shop) -> None:
     (first,) = [text for number, text in rows if number == "0"]
     assert ">loaded<" in first or ">given up<" in first
     assert '<a href="/lakehouse/tables/sales_quarantine/versions/0">1</a>' in page.text
-    assert "2 loaded, 1 rejected" in page.text
+    assert "2 loaded, 2 rejected" in page.text
     assert "every file was rejected" in page.text
     assert NASTY not in page.text
     assert "&lt;b&gt;x.csv" in page.text
-    assert "/lakehouse/tables/sales/loads" in api_client().get("/lakehouse/tables/sales").text
+    table_page = api_client().get("/lakehouse/tables/sales").text
+    assert "/lakehouse/tables/sales/loads" in table_page
+    assert '<tr><td>price not negative</td><td class="number">1</td></tr>' in table_page
 
 
 def test_a_table_without_a_source_has_no_loads(registry_file: Path) -> None:

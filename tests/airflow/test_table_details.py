@@ -91,16 +91,17 @@ def test_a_large_table_is_measured_by_a_second_request(orders: Path, monkeypatch
 
 
 def test_the_quality_of_batches() -> None:
-    def commit(rows: int) -> BatchCommit:
-        return BatchCommit(1, 1, {"operationMetrics": {"numOutputRows": str(rows)}})
+    def commit(rows: int, **rules: Any) -> BatchCommit:
+        return BatchCommit(1, 1, {"operationMetrics": {"numOutputRows": str(rows)}, "rulesBroken": rules})
 
     batches = [
-        BatchReport(2, "unfinished"),
-        BatchReport(1, "loaded", commit=commit(90), rejected=(commit(10),)),
+        BatchReport(3, "unfinished"),
+        BatchReport(2, "loaded", commit=commit(50, price=3, id=4, odd="2"), rejected=(commit(7),)),
+        BatchReport(1, "loaded", commit=commit(40, price=3), rejected=(commit(3),)),
         BatchReport(0, "given up", refused={"a": "torn", "b": "torn"}),
     ]
     quality = quality_of(batches)
-    assert quality == Quality(3, 1, 90, 10, 2, "unfinished")
+    assert quality == Quality(4, 1, 90, 10, 2, (("price", 6), ("id", 4)), "unfinished")
     assert quality.rejected_share == 0.1
     assert quality_of([]).rejected_share is None
 

@@ -28,6 +28,7 @@ from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.ingestion.append import commit_once, last_batch, plan_append, rejects_application, snapshot_if_any
 from lakehouse_lib.ingestion.batches.files import BatchFiles, BatchWriter
 from lakehouse_lib.ingestion.batches.keys import BatchKeys, RecordedRounds, Round
+from lakehouse_lib.ingestion.batches.reports import RULES_BROKEN
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint
 from lakehouse_lib.ingestion.quarantine import quarantine_schema
@@ -279,6 +280,7 @@ class Batch:
             numbered=plan.numbered(self.schema.names),
             before_commit=lambda: self._decide_to_load(refused),
             reads=reads,
+            metadata={RULES_BROKEN: dict(written.broken)} if written.broken else None,
         )
         entry = {
             "batch": self.intent.number,

@@ -23,6 +23,8 @@ from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.threads import in_order
 
+#: The field of a batch's commitInfo with the number of rejected rows for each rule that rows have broken.
+RULES_BROKEN = "rulesBroken"
 #: The number of newest commits that are searched for batches. Other verbs commit, too.
 _MOST_COMMITS = 500
 #: The largest number of folded files that are read.
@@ -49,6 +51,14 @@ class BatchCommit:
         metrics = self.info.get("operationMetrics")
         rows = str(metrics.get("numOutputRows")) if isinstance(metrics, Mapping) else ""
         return int(rows) if rows.isdecimal() else None
+
+    @property
+    def rules_broken(self) -> Mapping[str, int]:
+        """The number of rejected rows for each rule that rows have broken, as the batch has recorded it."""
+        counts = self.info.get(RULES_BROKEN)
+        if not isinstance(counts, Mapping):
+            return {}
+        return {str(rule): count for rule, count in counts.items() if type(count) is int}
 
 
 @dataclass(frozen=True)

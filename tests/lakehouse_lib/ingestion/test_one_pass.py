@@ -67,6 +67,7 @@ def test_rows_that_break_a_rule_are_rejected_with_their_line(shop: Shop) -> None
     (batch,) = result.batches
     assert (batch["rows_loaded"], batch["rows_quarantined"]) == (2, 3)
     assert batch["rules_broken"] == {"price not negative": 2}
+    assert DeltaTable(str(shop.table)).history(1)[0]["rulesBroken"] == {"price not negative": 2}
     assert shop.ids() == [1, 4]
     assert shop.quarantined() == [
         ("a.csv", 3, "price", "price not negative"),

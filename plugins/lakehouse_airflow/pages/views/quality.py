@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ class Quality:
     Attributes:
         batches: the number of batches. ``given_up`` of them were given up.
         rejected_files: of these batches.
+        rules_broken: the rules that rows have broken, with the number of these rows; most rows first. A row that breaks
+            two rules counts for both.
         last: the state of the newest batch; None: there is none.
         problem: why the batches cannot be read; None: they were read.
     """
@@ -26,6 +29,7 @@ class Quality:
     loaded_rows: int = 0
     rejected_rows: int = 0
     rejected_files: int = 0
+    rules_broken: tuple[tuple[str, int], ...] = ()
     last: str | None = None
     problem: str | None = None
 
@@ -38,11 +42,15 @@ class Quality:
 
 def quality_of(batches: Sequence[BatchReport]) -> Quality:
     """The quality of these batches, newest first."""
+    rules = Counter[str]()
+    for batch in batches:
+        rules.update({} if batch.commit is None else batch.commit.rules_broken)
     return Quality(
         batches=len(batches),
         given_up=sum(batch.state == "given up" for batch in batches),
         loaded_rows=sum(batch.commit.rows or 0 for batch in batches if batch.commit is not None),
         rejected_rows=sum(batch.rejected_rows for batch in batches),
         rejected_files=sum(len(batch.refused) for batch in batches),
+        rules_broken=tuple(rules.most_common()),
         last=batches[0].state if batches else None,
     )
