@@ -104,9 +104,6 @@ def test_cases_are_chosen_by_the_first_words_of_their_names(capsys):
     with pytest.raises(SystemExit):
         main(["--cases", "mer"])
     assert "case is mer; expected compact, " in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        main(["--cases", "compact", "--contestants", "delta-spark"])
-    assert "delta-spark deletes, updates and merges" in capsys.readouterr().err
 
 
 def test_rows_that_do_not_divide_are_refused(capsys):

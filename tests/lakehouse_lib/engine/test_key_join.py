@@ -69,6 +69,14 @@ def test_every_pair_of_equal_keys_is_found(data: Any, names: list[str]) -> None:
     assert sorted(joined_pairs) == expected
 
 
+def test_a_text_does_not_cancel_the_number_before_it() -> None:
+    source, batch = (
+        [pa.chunked_array([pa.array([number], pa.int8())]), pa.chunked_array([pa.array([text])])]
+        for number, text in ((0, ""), (1, "\0"))
+    )
+    assert list(KeyJoin(source, [pa.int64(), pa.string()]).pairs(batch, 7)) == []
+
+
 @pytest.mark.parametrize("length", [3, 8, 13, 100])
 def test_keys_that_differ_in_one_byte_are_no_pairs(length: int) -> None:
     texts = np.full((256 * length, length), ord("x"), np.uint8)

@@ -119,7 +119,8 @@ def _codes_of(columns: Sequence[pa.ChunkedArray], kinds: Sequence[pa.DataType]) 
             if values.null_count:
                 is_key[own] &= flags_of(values.is_valid())
             for words in _words(values):
-                codes[own] = _mix(codes[own], words)
+                # The sum keeps the words of one column from cancelling the code of the columns before.
+                codes[own] = _mix(codes[own] + _WEIGHT, words)
     return codes, is_key
 
 
