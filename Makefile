@@ -28,8 +28,9 @@ all_tests := test interop interop-commits interop-commits-s3 test-slow test-work
     simulate-mutants test-faults
 all_logs := .cache/test-all
 
-# The parts of fuzz, differential and test-gate in `make test-all`: each at most eleven minutes on one core, with new seeds.
-parts = INPUTS=$(or $(INPUTS),20000) SEQUENCES=$(or $(SEQUENCES),800) SUITES=$(or $(SUITES),1500)
+# `make test-all` runs property tests with 100 examples, and parts of fuzz, differential and test-gate: each at most eleven
+# minutes on one core, with new seeds.
+parts = PROFILE=$(or $(PROFILE),all) INPUTS=$(or $(INPUTS),20000) SEQUENCES=$(or $(SEQUENCES),800) SUITES=$(or $(SUITES),1500)
 
 # The oldest versions that pyproject.toml allows. Tests that need a newer version are deselected: pyarrow reads fixed-size
 # lists with nulls from 26 on. Great Expectations leaves temporary folders to the garbage collector.
@@ -75,8 +76,8 @@ down: $(installed) ## Stop the Airflow that `make up` started
 test: prerequisites $(installed) ## Run the tests without the slow ones (seven minutes on two processors)
 	@$(python) -m pytest $(in_parallel)
 
-test-slow: prerequisites $(installed) ## Run the slow tests, and the property tests with many examples
-	@$(python) -m pytest $(in_parallel) -m "slow or hypothesis" --hypothesis-profile nightly
+test-slow: prerequisites $(installed) ## Run the slow tests, and the property tests with 500 examples (PROFILE=all runs 100)
+	@$(python) -m pytest $(in_parallel) -m "slow or hypothesis" --hypothesis-profile $(or $(PROFILE),nightly)
 
 test-all: ## Run all tests, two targets at a time, and print the time of each; a failure does not stop the others (hours)
 	-@$(MAKE) --no-print-directory $(installed) $(delta_spark)/.installed $(s3_server) --keep-going

@@ -33,7 +33,7 @@ THIRD_PARTY_WARNINGS = (
 SPARK_CONTRACT = (Path(__file__).parent / "lakehouse_lib" / "engine", Path(__file__).parent / "spark_jobs")
 
 # The number of examples of property tests. There is no deadline, because tests must not depend on the machine's speed.
-for profile, examples in {"ci": 25, "nightly": 500, "long": 20_000}.items():
+for profile, examples in {"ci": 25, "all": 100, "nightly": 500, "long": 20_000}.items():
     settings.register_profile(
         profile, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
