@@ -71,8 +71,20 @@ def test_a_missing_connection_is_said_and_yarn_is_not_tried(monkeypatch: pytest.
 def test_cluster_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = {"conn_type": "spark", "host": "spark://127.0.0.1:7077", "extra": {"deploy-mode": "cluster"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
-    with pytest.raises(AirflowFailException, match="deploy-mode 'cluster'; expected client"):
+    with pytest.raises(AirflowFailException, match="deploy-mode 'cluster'; expected client.* standalone cluster also"):
         submission()
+
+
+@pytest.mark.slow  # starts a JVM
+def test_spark_itself_refuses_python_in_cluster_mode_on_a_standalone_master(tmp_path: Path) -> None:
+    # The refusal of the mode and docs/operators.md state this as a limit of Spark.
+    (tmp_path / "job.py").write_text("print(1)\n")
+    command = ["spark-submit", "--master", "spark://127.0.0.1:1", "--deploy-mode", "cluster", "job.py"]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path}
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "Cluster deploy mode is currently not supported for python applications on standalone" in done.stderr
 
 
 def with_extra(monkeypatch: pytest.MonkeyPatch, **extra: Any) -> None:

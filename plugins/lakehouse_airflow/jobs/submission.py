@@ -315,7 +315,8 @@ def _check_extra(conn_id: str, extra: Mapping[str, Any]) -> None:
     if extra.get("deploy-mode", "client") != "client":
         raise AirflowFailException(
             f"the Spark connection {conn_id!r} has deploy-mode {extra['deploy-mode']!r}; expected client, because the "
-            "driver reads secrets from the memory of the task's machine"
+            "driver reads secrets from the memory of the task's machine. A standalone cluster also refuses Python "
+            "applications in the mode cluster. With client, the executors still run on the cluster"
         )
     binary = extra.get("spark-binary", DEFAULT_SPARK_BINARY)
     if binary not in ALLOWED_SPARK_BINARIES:
