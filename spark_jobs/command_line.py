@@ -29,13 +29,16 @@ JOB_FOLDER = Parameter("job_folder", "location", "the folder of a store for the 
 JOB_NAME = Parameter("job_name", "text", "the name of the job's objects in --job-folder")
 
 _COMMIT_METADATA = "commit_metadata_file"
+#: The option for the file that names a Spark Connect server.
+SPARK_CONNECT = option("spark_connect_file")
 
 
 class Arguments(argparse.ArgumentParser):
     """The parser of a job. It raises the job's errors.
 
     ``lakehouse_lib.command_options`` makes the options of the parameters. Every job also has the options
-    ``--storage-options-file``, ``--commit-metadata-file``, ``--job-folder`` and ``--job-name``.
+    ``--storage-options-file``, ``--commit-metadata-file``, ``--spark-connect-file``, ``--job-folder`` and
+    ``--job-name``.
     """
 
     def __init__(self, job: str, description: str, parameters: Sequence[Parameter]) -> None:
@@ -49,6 +52,14 @@ class Arguments(argparse.ArgumentParser):
             default={},
             metavar="FILE",
             help="fields for the commitInfo of every commit of the job as JSON, such as who has started it",
+        )
+        self.add_argument(
+            SPARK_CONNECT,
+            dest="spark_connect",
+            type=_spark_connect,
+            default=None,
+            metavar="FILE",
+            help="the URL of a Spark Connect server, and Spark properties of the session, as JSON; default: no server",
         )
         for parameter in (*parameters, JOB_FOLDER, JOB_NAME):
             add_parameter(self, parameter, read_text_file)
@@ -129,3 +140,17 @@ def _commit_metadata(path: str) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise argparse.ArgumentTypeError(f'{path} is not a valid JSON object; expected {{"FIELD": VALUE, ...}}')
     return fields
+
+
+def _spark_connect(path: str) -> dict[str, Any]:
+    """An argparse type: the URL of a Spark Connect server and properties of the session, from a JSON file."""
+    try:
+        server = read_json_file(path, "the file of the Spark Connect server")
+    except InvalidArgumentError as error:
+        raise argparse.ArgumentTypeError(error.message) from None
+    is_server = isinstance(server, dict) and set(server) == {"url", "properties"}
+    if not is_server or not isinstance(server["url"], str) or not isinstance(server["properties"], dict):
+        raise argparse.ArgumentTypeError(
+            f'{path} does not describe a server; expected {{"url": "sc://HOST:PORT", "properties": {{NAME: VALUE}}}}'
+        )
+    return server

@@ -52,11 +52,20 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
         return {"tables": []}
 
     def run(spark: SparkSession) -> Result:
+        from lakehouse_lib.engine.spark.connect import context_of
         from lakehouse_lib.engine.spark.engine import SparkEngine
         from lakehouse_lib.expressions import parse
 
+        context = context_of(spark)
+        if context is None:
+            raise InvalidArgumentError(
+                "the job erase does not run on Spark Connect, because the log of its server may contain the keys of "
+                "the erased person",
+                hint="Use a Spark connection of the type spark",
+                code="DELTA_SPARK_CONFIGURATION",
+            )
         # At the level ERROR, Spark prints errors of Python workers before this code can mask them.
-        spark.sparkContext.setLogLevel("OFF")
+        context.setLogLevel("OFF")
         engine = SparkEngine(spark)
         done: list[dict[str, Any]] = []
         for delete, store in zip(deletes, stores, strict=True):

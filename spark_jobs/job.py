@@ -97,7 +97,9 @@ def run_job(arguments: Arguments, prepare: Prepare, argv: Sequence[str] | None =
                 stack.enter_context(objects.beating())
             stack.enter_context(commit_metadata(parsed.commit_metadata))
             todo = prepare(parsed)
-            result = todo(stack.enter_context(_session(arguments.job))) if callable(todo) else todo
+            result = (
+                todo(stack.enter_context(_session(arguments.job, parsed.spark_connect))) if callable(todo) else todo
+            )
             line = {"lakehouse": "result", "job": arguments.job, **result}
         except DeltaError as error:
             line = _error_line(arguments.job, error)
@@ -182,8 +184,12 @@ def require_predicate(predicate: str, table: str) -> None:
         )
 
 
-def _session(job: str) -> contextlib.AbstractContextManager[SparkSession]:
-    """A session on the master of spark-submit, else on all cores of this machine."""
+def _session(job: str, server: Mapping[str, Any] | None) -> contextlib.AbstractContextManager[SparkSession]:
+    """A session of the Spark Connect server, else on the master of spark-submit, else on all cores of this machine."""
+    if server is not None:
+        from lakehouse_lib.engine.spark.connect import connect_session
+
+        return connect_session(server["url"], server["properties"])
     from lakehouse_lib.engine.spark.session import spark_session
 
     return spark_session(f"lakehouse-{job}")

@@ -4,6 +4,7 @@ Storage options contain secrets, and predicates contain a person's keys. They mu
 environment, and a file would be left after a kill. So they are in anonymous memory (``memfd_create``), which the kernel
 frees when the last process closes it. This memory is the standard input of spark-submit and of the JVM that
 spark-submit becomes. The driver's Python is a child of that JVM and opens the memory through ``/proc``.
+On Spark Connect there is no JVM, and the memory is the standard input of the driver's Python itself.
 
 On a job's command line, ``private:NAME`` means such a file. Jobs that are started by hand use paths of files.
 """
@@ -63,9 +64,14 @@ def read_private(path: str) -> str:
     """
     files = _files.get()
     if files is None:
-        memory = Path(f"/proc/{os.getppid()}/fd/0")
-        files = json.loads(memory.read_bytes()) if _MEMORY in str(memory.readlink()) else {}
+        files = _in_memory("self") or _in_memory(os.getppid()) or {}
     name = path.removeprefix(_PREFIX)
     if name not in files:
         raise FileNotFoundError(errno.ENOENT, "the process that submitted this job did not pass this file")
     return files[name]
+
+
+def _in_memory(process: int | str) -> dict[str, str] | None:
+    """The files in the memory that is a process's standard input; None: its standard input is another file."""
+    memory = Path(f"/proc/{process}/fd/0")
+    return json.loads(memory.read_bytes()) if _MEMORY in str(memory.readlink()) else None

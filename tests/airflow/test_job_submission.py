@@ -71,7 +71,7 @@ def test_a_missing_connection_is_said_and_yarn_is_not_tried(monkeypatch: pytest.
 def test_cluster_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = {"conn_type": "spark", "host": "spark://127.0.0.1:7077", "extra": {"deploy-mode": "cluster"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
-    with pytest.raises(AirflowFailException, match="deploy-mode 'cluster'; expected client.* standalone cluster also"):
+    with pytest.raises(AirflowFailException, match=r"deploy-mode 'cluster'; expected client.* standalone cluster also"):
         submission()
 
 

@@ -26,6 +26,7 @@ from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.engine.shared import InScratchFile, InTask, Shared
 from lakehouse_lib.engine.spark import workers
 from lakehouse_lib.engine.spark.columns import as_schema, struct_type
+from lakehouse_lib.engine.spark.connect import context_of
 from lakehouse_lib.engine.spark.disk_exchange import ScatterToDisk, by_group, gather_from_disk, scatter_to_disk
 from lakehouse_lib.engine.spark.observed_tasks import observed
 from lakehouse_lib.engine.spark.read import matching, reading
@@ -56,6 +57,7 @@ _DRIVER_BYTES = 256 << 20
 #: Texts in Spark's error report if a worker runs another Python version, or a Python without this library or pyarrow.
 _UNFIT_WORKER = ("ModuleNotFoundError", "PACKAGE_NOT_INSTALLED", "PYTHON_VERSION_MISMATCH")
 _PY4J_MARK = "\n: "  # separates py4j's message from that of the Java exception
+_JVM_MARK = "\n\nJVM stacktrace:"  # Spark Connect: separates the message from Java's stack trace
 
 
 class SparkEngine:
@@ -77,12 +79,10 @@ class SparkEngine:
 
     @cached_property
     def parallelism(self) -> int:
-        from pyspark.errors import PySparkAttributeError
-
-        try:
-            return int(self.spark.sparkContext.defaultParallelism)
-        except PySparkAttributeError:  # Spark Connect has no context, but a range has this number of partitions
+        context = context_of(self.spark)
+        if context is None:  # Spark Connect: a range has this number of partitions
             return int(self.spark.range(1 << 20).selectExpr("spark_partition_id() AS p").distinct().count())
+        return int(context.defaultParallelism)
 
     @cached_property
     def shares_disk(self) -> bool:
@@ -255,8 +255,9 @@ def spark_failures() -> Iterator[None]:
 
 def _gist(report: str) -> str:
     """The most useful line of an error report: the last line of a Python traceback, else the first line."""
+    report = report.partition(_JVM_MARK)[0]
     lines = [line.strip() for line in report.splitlines() if line.strip()]
-    if any(line.startswith("Traceback (most recent call last)") for line in lines):
+    if any("Traceback (most recent call last)" in line for line in lines):
         messages = [line for line in lines if not line.startswith(("File ", "at ", "^", "SQLSTATE"))]
         return messages[-1] if messages else lines[-1]
     return lines[0] if lines else "no message"

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
 from lakehouse_lib.engine.base import OnTask
+from lakehouse_lib.engine.spark.connect import context_of
 
 #: A function of ``mapInArrow``.
 Batches: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -43,12 +44,7 @@ def observed(spark: Any, function: Batches, on_task: OnTask | None) -> Iterator[
         function: it runs tasks, and the first column of its rows has their numbers.
         on_task: None: the function is returned unchanged, as on Spark Connect, which has no accumulators.
     """
-    from pyspark.errors import PySparkAttributeError
-
-    try:
-        context = None if on_task is None else spark.sparkContext
-    except PySparkAttributeError:
-        context = None
+    context = None if on_task is None else context_of(spark)
     if context is None:
         yield function
         return

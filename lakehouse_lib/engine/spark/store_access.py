@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from lakehouse_lib.engine.spark.connect import context_of
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.store import ObjectStore, SparkAccess
 
@@ -33,11 +34,8 @@ def options(spark: Any, store: ObjectStore) -> dict[str, str]:
     accesses = _accesses(store)
     if not any(access.package or access.properties for access in accesses):
         return {}
-    from pyspark.errors import PySparkAttributeError
-
-    try:
-        context = spark.sparkContext
-    except PySparkAttributeError:  # Spark Connect: its server cannot be checked
+    context = context_of(spark)
+    if context is None:  # the server of Spark Connect cannot be checked
         return properties(store)
     _check_package(context, accesses[0], store)
     with _lock:

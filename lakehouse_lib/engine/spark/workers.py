@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse_lib import distribution
+from lakehouse_lib.engine.spark.connect import context_of
 from lakehouse_lib.errors import StoreError
 
 _ready: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -23,12 +24,10 @@ _ANSWER = "python string, version string, error string"
 
 def runs_here(spark: Any) -> bool:
     """Whether the session's tasks run on the machine of this process."""
-    from pyspark.errors import PySparkAttributeError
-
-    try:
-        return re.fullmatch(r"local(\[.*\])?", spark.sparkContext.master) is not None
-    except PySparkAttributeError:  # Spark Connect: its server may be on another machine
+    context = context_of(spark)
+    if context is None:  # the server of Spark Connect may be on another machine
         return False
+    return re.fullmatch(r"local(\[.*\])?", context.master) is not None
 
 
 def make_ready(spark: Any) -> None:
@@ -55,8 +54,8 @@ def hint() -> str:
     python = "{}.{}".format(*sys.version_info[:2])
     return (
         f"Set PYSPARK_PYTHON (spark.pyspark.python for spark-submit) to a Python {python} that has "
-        f"{distribution.NAME} {distribution.VERSION} on every executor, or send the library with --py-files to a "
-        "Python that has pyarrow, numpy and pyroaring"
+        f"{distribution.NAME} {distribution.VERSION} on every executor, or send the library with --py-files (Spark "
+        "Connect: spark.addArtifacts with pyfile=True) to a Python that has pyarrow, numpy and pyroaring"
     )
 
 

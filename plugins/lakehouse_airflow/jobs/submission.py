@@ -1,10 +1,12 @@
-"""Submit a job of ``spark_jobs`` by spark-submit, through Airflow's Spark connection."""
+"""Submit a job of ``spark_jobs`` through Airflow's Spark connection.
+
+spark-submit starts the job. If the connection names a Spark Connect server, the job is a Python process of this machine
+that uses the server.
+"""
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -25,16 +27,15 @@ from lakehouse_airflow.jobs.machine import start_time, this_machine
 from lakehouse_airflow.jobs.pulse import Pulse
 from lakehouse_airflow.jobs.supervisor import dying_with_supervisor
 from lakehouse_lib.errors import DeltaError
-from spark_jobs.command_line import JOB_FOLDER, JOB_NAME, command_line
+from spark_jobs.command_line import JOB_FOLDER, JOB_NAME, SPARK_CONNECT, command_line
 from spark_jobs.process.parent import tied_to_this_process
 from spark_jobs.process.private_files import in_memory, private_path
 
 try:
-    from airflow.providers.apache.spark.hooks.spark_submit import (
-        ALLOWED_SPARK_BINARIES,
-        DEFAULT_SPARK_BINARY,
-        SparkSubmitHook,
-    )
+    from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY, SparkSubmitHook
+
+    from lakehouse_airflow.jobs.connect_server import is_connect_server, server_file
+    from lakehouse_airflow.jobs.spark_program import check_extra, check_kinds, spark_home, spark_submit_path
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         f"operators that submit a Spark job need {error.name}; install pyspark, and Airflow's Spark provider by: "
@@ -46,6 +47,9 @@ _POLL_SECONDS = 1.0
 
 #: A killed task asks for a later try at most so long. Airflow waits five seconds for its end.
 _SECONDS_TO_ASK = 2.0
+
+#: Keys of the provider's description of a connection.
+_CONNECTION = ("master", "queue", "deploy_mode", "spark_binary", "namespace", "principal", "keytab")
 
 #: Properties of a local driver, so that no other machine can connect to the driver.
 _LOCAL_CONF = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
@@ -61,14 +65,14 @@ class JobSubmission(SparkSubmitHook):
         durable: the job outlives its task if the task's process or its supervisor is killed. False: the kernel kills
             the job, too.
         private_files: the texts of private files, by the option that names the file. They are in memory only.
-        conn_id: a Spark connection with deploy mode ``client``, because the driver reads private files from the memory
-            of this machine.
+        conn_id: a connection of the type ``spark_connect``, or of the type ``spark`` with deploy mode ``client``,
+            because the driver reads private files from the memory of this machine.
         conf: Spark properties.
-        driver_memory: such as ``2g``; default: Spark's.
+        driver_memory: such as ``2g``; default: Spark's. Refused for a Spark Connect server.
 
     Raises:
         AirflowFailException: the connection is missing (the provider would use YARN), its extra is not a JSON object,
-            or the extra has a value that is not allowed (``_check_extra``) or of the wrong type.
+            or the extra has a value that is not allowed (``spark_program.check_extra``) or of the wrong type.
     """
 
     def __init__(
@@ -90,11 +94,17 @@ class JobSubmission(SparkSubmitHook):
                 f"the Spark connection {conn_id!r} is not defined; create it with the type spark and a master such as "
                 "local[*] or spark://host:7077 as its host"
             ) from None
-        extra = extra_of(connection)
-        _check_extra(conn_id, extra)
-        _check_kinds(conn_id, connection.extra_dejson)
+        self._is_connect = is_connect_server(connection)
+        private_files = dict(private_files or {})
+        if self._is_connect:
+            extra: dict[str, Any] = {}
+            private_files[SPARK_CONNECT] = server_file(connection, conf, driver_memory)
+        else:
+            extra = extra_of(connection)
+            check_extra(conn_id, extra)
+            check_kinds(conn_id, connection.extra_dejson)
         local = (connection.host or "").startswith("local")
-        spark_submit = _spark_submit(extra.get("spark-binary", DEFAULT_SPARK_BINARY))
+        spark_submit = spark_submit_path(extra.get("spark-binary", DEFAULT_SPARK_BINARY))
         submission_name = folder.new_name()
         super().__init__(
             conn_id=conn_id,
@@ -102,14 +112,14 @@ class JobSubmission(SparkSubmitHook):
             application_args=[
                 *arguments,
                 *command_line((JOB_FOLDER, JOB_NAME), {"job_folder": folder.location, "job_name": submission_name}),
-                *(word for option in private_files or {} for word in (option, private_path(option.lstrip("-")))),
+                *(word for option in private_files for word in (option, private_path(option.lstrip("-")))),
             ],
             conf={"spark.ui.showConsoleProgress": "false", **(_LOCAL_CONF if local else {}), **(conf or {})},
             driver_memory=driver_memory,
             env_vars={
                 "PYSPARK_PYTHON": sys.executable,
                 "PYSPARK_DRIVER_PYTHON": sys.executable,
-                **_spark_home(spark_submit),
+                **spark_home(spark_submit),
             },
             spark_binary=spark_submit,
         )
@@ -118,7 +128,7 @@ class JobSubmission(SparkSubmitHook):
         self._folder = folder
         self._durable = durable
         self._submission_name = submission_name
-        self._private_files = {option.lstrip("-"): text for option, text in (private_files or {}).items()}
+        self._private_files = {option.lstrip("-"): text for option, text in private_files.items()}
         self._gate: int | None = None
         self._earlier: Handle | None = None
         self._outcome: dict[str, Any] | None = None
@@ -284,6 +294,19 @@ class JobSubmission(SparkSubmitHook):
             self._folder.objects(self._earlier.name).stop()
         self._earlier = None
 
+    def _resolve_connection(self) -> dict[str, Any]:
+        if not self._is_connect:
+            connection: dict[str, Any] = super()._resolve_connection()
+            return connection
+        # The provider would read the fields of a server as those of a master.
+        return {**dict.fromkeys(_CONNECTION), "master": "", "spark_binary": sys.executable}
+
+    def _build_spark_submit_command(self, application: str) -> list[str]:
+        if self._is_connect:
+            return tied_to_this_process([sys.executable, application, *self._application_args], self._reading)
+        command: list[str] = super()._build_spark_submit_command(application)
+        return command
+
     def _get_spark_binary_path(self) -> list[str]:
         return tied_to_this_process(super()._get_spark_binary_path(), self._reading)
 
@@ -301,76 +324,3 @@ class JobSubmission(SparkSubmitHook):
             return  # it has ended; its output says why
         self._folder.put_handle(Handle(self._submission_name, self._command, this_machine(), process, started))
         os.write(self._gate, b"1")
-
-
-def _check_extra(conn_id: str, extra: Mapping[str, Any]) -> None:
-    """Reject extras that choose a program: users who may edit connections must not run programs on the workers.
-
-    The provider has the same rules for ``spark-binary`` and ``spark-home``, but only for a binary that it looks up
-    itself. It writes ``keytab`` into a temporary file and never removes it.
-
-    Raises:
-        AirflowFailException: the extra has such a key; the text names connection and key, and no secret value.
-    """
-    if extra.get("deploy-mode", "client") != "client":
-        raise AirflowFailException(
-            f"the Spark connection {conn_id!r} has deploy-mode {extra['deploy-mode']!r}; expected client, because the "
-            "driver reads secrets from the memory of the task's machine. A standalone cluster also refuses Python "
-            "applications in the mode cluster. With client, the executors still run on the cluster"
-        )
-    binary = extra.get("spark-binary", DEFAULT_SPARK_BINARY)
-    if binary not in ALLOWED_SPARK_BINARIES:
-        raise AirflowFailException(
-            f"the Spark connection {conn_id!r} has spark-binary {binary!r}; expected one of "
-            f"{', '.join(ALLOWED_SPARK_BINARIES)}, which is looked up on the worker's PATH"
-        )
-    if extra.get("spark-home"):
-        raise AirflowFailException(
-            f"the Spark connection {conn_id!r} has spark-home in its extra, which is not allowed; put that folder's "
-            "spark-submit on the worker's PATH"
-        )
-    if extra.get("keytab"):
-        raise AirflowFailException(
-            f"the Spark connection {conn_id!r} has keytab in its extra, which the provider would leave on the worker's "
-            "disk; install the keytab on the workers, and set spark.kerberos.keytab and spark.kerberos.principal in "
-            "spark_conf"
-        )
-
-
-def _check_kinds(conn_id: str, extra: Mapping[str, Any]) -> None:
-    """Check the types of extras that the provider reads, because its own errors name neither connection nor key.
-
-    Args:
-        extra: the extra as Airflow parses it, with null values, because the provider reads a null port.
-
-    Raises:
-        AirflowFailException: a value is of the wrong type; the text names connection, key and value.
-    """
-    port = extra.get("rest-port", 6066)
-    try:
-        int(port)
-    except (TypeError, ValueError):
-        raise AirflowFailException(
-            f"the Spark connection {conn_id!r} has rest-port {port!r}; expected a whole number, or no rest-port"
-        ) from None
-    for key in ("queue", "namespace", "principal"):
-        if not isinstance(extra.get(key), str | None):
-            raise AirflowFailException(f"the Spark connection {conn_id!r} has {key} {extra[key]!r}; expected a text")
-
-
-def _spark_submit(name: str) -> str:
-    beside_python = Path(sys.executable).parent / name
-    # Airflow may run from an environment whose bin folder is not on PATH.
-    return shutil.which(name) or (str(beside_python) if beside_python.exists() else name)
-
-
-def _spark_home(spark_submit: str) -> dict[str, str]:
-    """SPARK_HOME for the spark-submit of this Python's pyspark; empty for another one, or if SPARK_HOME is set.
-
-    Without it, that spark-submit does not find Spark in a path with a space.
-    """
-    spec = importlib.util.find_spec("pyspark")
-    own = Path(shutil.which(spark_submit) or spark_submit).parent == Path(sys.executable).parent
-    if not own or spec is None or spec.origin is None or "SPARK_HOME" in os.environ:
-        return {}
-    return {"SPARK_HOME": str(Path(spec.origin).parent)}

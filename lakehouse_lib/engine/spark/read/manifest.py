@@ -25,6 +25,7 @@ from lakehouse_lib.engine.parquet.footer import missing_file
 from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.engine.spark import store_access
 from lakehouse_lib.engine.spark.columns import struct_type
+from lakehouse_lib.engine.spark.connect import is_connect
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.schema import StructType
 from lakehouse_lib.store import ObjectStore
@@ -64,7 +65,28 @@ def scan_listed(
             code="DELTA_SPARK_CONFIGURATION",
         )
     reader = spark.read.schema(struct_type(schema)).options(**options).option("__globPaths__", "false")
-    return reader.parquet(manifest(files, store, numbered=numbered))
+    frame = reader.parquet(manifest(files, store, numbered=numbered))
+    if is_connect(spark):
+        _check_visible(frame, store)
+    return frame
+
+
+def _check_visible(frame: Any, store: ObjectStore) -> None:
+    """Refuse a scan whose list the server of Spark Connect cannot read, before it fails while a user reads rows."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        frame.schema  # noqa: B018 - the server looks for the list
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        raise InvalidArgumentError(
+            f"the Spark Connect server does not find the list of files in {_scratch()} of this machine",
+            table=store.root,
+            hint="Run this process on the server's machine, or set TMPDIR to a folder that both machines have at the "
+            "same path; to_pyarrow_table() reads without Spark",
+            code="DELTA_SPARK_CONFIGURATION",
+        ) from error
 
 
 def manifest(files: pa.Table, store: ObjectStore, *, numbered: bool = False) -> str:

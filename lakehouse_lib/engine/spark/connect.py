@@ -1,0 +1,117 @@
+"""Spark Connect: sessions of a remote Spark server, which the server's clients reach by gRPC.
+
+Such a session has no ``SparkContext``. Its driver is in the server, so paths of a disk are those of the server's
+machine.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError
+
+#: A server that does not answer within so many seconds is an error. Spark's own client retries for ten minutes.
+_SECONDS_TO_ANSWER = 30.0
+
+
+def context_of(spark: Any) -> Any | None:
+    """The session's ``SparkContext``; None: it is a session of Spark Connect."""
+    return None if is_connect(spark) else spark.sparkContext
+
+
+def is_connect(spark: Any) -> bool:
+    """Whether the session is a session of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+@contextmanager
+def connect_session(url: str, properties: Mapping[str, str]) -> Iterator[Any]:
+    """A new session of a Spark Connect server, which ends with the block.
+
+    Args:
+        url: ``sc://HOST:PORT/;PARAMETER=VALUE;...``. It may contain a token, and no error contains it.
+        properties: Spark properties of the session.
+
+    Raises:
+        StoreError: the server does not answer, refuses the token, or a package of the client is missing.
+        InvalidArgumentError: the URL is not valid, or the server refuses a property.
+    """
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # it logs each error again, with the plan
+    channel, host = _channel(url)
+    from pyspark.errors import PySparkException
+    from pyspark.sql.connect.session import SparkSession
+
+    _check_answer(channel, host)
+    # Functions of pyspark.sql.functions look for this variable. Unlike SPARK_REMOTE, it does not contain the token.
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    spark = SparkSession.builder.channelBuilder(channel).create()
+    try:
+        try:
+            spark.version  # noqa: B018 - the first request, which the server may refuse
+        except PySparkException as error:
+            raise _error(
+                f"the Spark Connect server {host} refuses the session: {_first_line(error)}",
+                "Check the token of the connection",
+            ) from None
+        for name, value in {**properties, "spark.sql.session.timeZone": "UTC"}.items():
+            try:
+                spark.conf.set(name, value)
+            except PySparkException as error:
+                raise InvalidArgumentError(
+                    f"the Spark Connect server {host} refuses the property {name}: {_first_line(error)}",
+                    hint="Set properties of the application when you start the server; a session has only properties "
+                    "of Spark SQL",
+                    code="DELTA_SPARK_CONFIGURATION",
+                ) from None
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _channel(url: str) -> tuple[Any, str]:
+    """The builder of the channel to a server, and the server's host and port."""
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql.connect.client import DefaultChannelBuilder
+    except ImportError as error:
+        raise _error(
+            f"Spark Connect needs a package that is missing: {_first_line(error)}",
+            "Install pyspark[connect] of the version of pyspark that is installed, never pyspark-client beside pyspark",
+        ) from error
+    try:
+        channel = DefaultChannelBuilder(url)
+    except (PySparkException, ValueError):  # the message has the URL and its token
+        raise InvalidArgumentError(
+            "the URL of the Spark Connect server is not valid; expected sc://HOST:PORT/;PARAMETER=VALUE",
+            hint="Check host, port and parameters of the connection",
+            code="DELTA_SPARK_CONFIGURATION",
+        ) from None
+    return channel, channel.endpoint
+
+
+def _check_answer(channel: Any, host: str) -> None:
+    import grpc  # type: ignore[import-untyped]
+
+    transport = channel.toChannel()
+    try:
+        grpc.channel_ready_future(transport).result(timeout=_SECONDS_TO_ANSWER)
+    except grpc.FutureTimeoutError:
+        raise _error(
+            f"the Spark Connect server {host} has not answered within {_SECONDS_TO_ANSWER:.0f} seconds",
+            "Start the server with Spark's sbin/start-connect-server.sh, and check host, port and use_ssl of the "
+            "connection; with a token, the client uses TLS unless the host is localhost",
+        ) from None
+    finally:
+        transport.close()
+
+
+def _error(message: str, hint: str) -> DeltaError:
+    return StoreError(message, hint=hint, code="DELTA_SPARK_CONFIGURATION")
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
