@@ -5,7 +5,6 @@ A script replaces the job in tests that do not need a server.
 
 import json
 import logging
-import os
 import subprocess
 import sys
 import time
