@@ -125,6 +125,7 @@ def test_a_job_reads_what_an_operator_writes(name: str) -> None:
         **values,
         "storage_options": {},
         "commit_metadata": {},
+        "spark_connect": None,
         "job_folder": None,
         "job_name": None,
     }
@@ -135,6 +136,7 @@ def test_a_job_reads_what_an_operator_writes(name: str) -> None:
             **defaults,
             "storage_options": {},
             "commit_metadata": {},
+            "spark_connect": None,
             "job_folder": None,
             "job_name": None,
         }
