@@ -73,6 +73,14 @@ def listings_that_lag_little() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def disks_without_sync() -> Iterator[None]:
+    """Leave out fsync: tests kill processes, but not the machine, and a commit waits for the disk most of its time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def copy_of(tmp_path_factory: pytest.TempPathFactory) -> CopyOf:
     """``copy_of(build, path)`` is a copy of the table that ``build(folder)`` makes, at ``path``; it is built once."""
