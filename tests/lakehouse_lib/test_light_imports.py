@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from tests.slow_cases import some_slow
 
 #: Verbs that read only the log, as expressions with an open table.
 VERBS = (
@@ -69,7 +68,8 @@ def run(code: str, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("writer", some_slow([deltalake.write_deltalake, write_deltalake], 1))
+@pytest.mark.slow
+@pytest.mark.parametrize("writer", [deltalake.write_deltalake, write_deltalake])
 def test_the_first_call_of_a_metadata_verb_loads_no_pandas(tmp_path: Path, writer: Any) -> None:
     at = pa.array([0, 1, 2], pa.timestamp("us", "UTC"))
     rows = pa.table({"day": ["a", "b", None], "id": [1, 2, 3], "at": at, "share": [0.5, None, 2.0]})

@@ -32,6 +32,7 @@ def test_days_of_before_1582_stay_the_same_days(spark: SparkSession, shop: Shop)
     assert (str(row["day"]), str(row["moment"])) == ("1500-01-01", "1500-01-01 00:00:00+00:00")
 
 
+@pytest.mark.slow
 def test_staged_rows_that_are_gone_are_an_error(
     spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ def files_by_value(path: Path) -> dict[Any, int]:
     return dict(Counter(pa.table(DeltaRs(path).get_add_actions(flatten=True))["partition.p q"].to_pylist()))
 
 
+@pytest.mark.slow
 def test_spark_writes_one_file_for_each_partition_value(tmp_path: Path, spark: Any) -> None:
     frame = spark.range(0, 400, 1, 20).selectExpr("id", "IF(id % 4 = 3, NULL, id % 4) AS `p q`")
     before = spark.conf.get(AQE)

@@ -52,6 +52,7 @@ def last(path: Path) -> dict[str, Any]:
     return DeltaRs(path).history(1)[0]
 
 
+@pytest.mark.slow
 def test_an_append_merges_the_small_files_of_its_partitions(tmp_path: Path, engine: Any) -> None:
     small_files(tmp_path, MIN_FILES - 1, day="a", **AUTO)
     small_files(tmp_path, MIN_FILES + 5, day="b")

@@ -102,7 +102,7 @@ def run(table: Any, data: pa.Table, condition: str, clauses: list[Clause]) -> di
     return metrics
 
 
-@pytest.mark.parametrize("seed", some_slow(range(16), 3))
+@pytest.mark.parametrize("seed", some_slow(range(16), 2))
 def test_beside_delta_rs(tmp_path: Path, seed: int) -> None:
     """Some merges in a row; after each, both tables have the same rows."""
     chance = random.Random(seed)
@@ -377,7 +377,7 @@ def test_one_key_for_many_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("properties", [{}, VECTORS], ids=["copies", "vectors"])
-@pytest.mark.parametrize("verb", ["append", "compact", "delete", "update", "merge"])
+@pytest.mark.parametrize("verb", some_slow(["merge", "compact", "append", "delete", "update"], 3))
 def test_concurrent_writers(tmp_path: Path, verb: str, properties: dict[str, str]) -> None:
     """Another writer commits after the merge has read its version: each key exists once, with the merge's value."""
     made(tmp_path, **properties)

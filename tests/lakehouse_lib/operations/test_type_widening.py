@@ -51,7 +51,7 @@ def rows(start: int, values: list[Any], kind: str) -> pa.Table:
 
 
 @pytest.mark.parametrize(("old", "new", "old_values", "new_values"), some_slow(CHANGES, 1))
-@pytest.mark.parametrize("properties", [{}, {"delta.enableDeletionVectors": "true"}], ids=["copies", "vectors"])
+@pytest.mark.parametrize("properties", some_slow([{"delta.enableDeletionVectors": "true"}, {}], 1))
 def test_every_verb_goes_on(
     tmp_path: Path,
     engine: Engine,

@@ -24,6 +24,7 @@ from lakehouse_lib import (
     apply_changes,
     write_deltalake,
 )
+from tests.slow_cases import some_slow
 
 RULES: dict[str, Any] = {
     "keys": ["id"],
@@ -198,7 +199,7 @@ def test_an_application_transaction_is_committed_once(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "t")[0]["name"] == "a"
 
 
-@pytest.mark.parametrize("scd_type", [1, 2])
+@pytest.mark.parametrize("scd_type", some_slow([2, 1], 1))
 def test_two_loaders_at_once_give_the_table_of_a_replay(tmp_path: Path, scd_type: int) -> None:
     chance = random.Random(scd_type)
     stream = [
