@@ -23,7 +23,7 @@ from lakehouse_lib.ingestion.landing.base import ETAG
 from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock
 from lakehouse_lib.ingestion.sources.compression import CODECS
 from lakehouse_lib.ingestion.sources.csv import header_names, read_csv
-from lakehouse_lib.ingestion.sources.json import element_blocks, line_blocks, object_keys, read_json
+from lakehouse_lib.ingestion.sources.json.reader import element_blocks, line_blocks, object_keys, read_json
 from lakehouse_lib.ingestion.sources.source_format import TYPED_KINDS, SourceFormat
 from lakehouse_lib.protocol.partition_values import folders
 from lakehouse_lib.schema import Field, Schema

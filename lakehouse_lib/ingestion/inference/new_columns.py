@@ -16,7 +16,7 @@ from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.quarantine import quarantine_schema
 from lakehouse_lib.ingestion.sources.blocks import column_mismatches, refusal
 from lakehouse_lib.ingestion.sources.csv import header_names, read_csv
-from lakehouse_lib.ingestion.sources.json import misfits_of_json, read_json
+from lakehouse_lib.ingestion.sources.json.reader import misfits_of_json, read_json
 from lakehouse_lib.ingestion.sources.orc import orc_schema
 from lakehouse_lib.ingestion.sources.parquet import parquet_schema
 from lakehouse_lib.ingestion.sources.source_format import TYPED_KINDS, SourceFormat

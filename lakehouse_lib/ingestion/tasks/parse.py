@@ -35,7 +35,7 @@ from lakehouse_lib.ingestion.sources.blocks import RawBlock, TextBlock, TypedBlo
 from lakehouse_lib.ingestion.sources.casts import mask, type_name
 from lakehouse_lib.ingestion.sources.cells import typed_cells
 from lakehouse_lib.ingestion.sources.csv import header_names, read_csv
-from lakehouse_lib.ingestion.sources.json import read_json
+from lakehouse_lib.ingestion.sources.json.reader import read_json
 from lakehouse_lib.ingestion.sources.orc import read_orc
 from lakehouse_lib.ingestion.sources.parquet import read_parquet
 from lakehouse_lib.ingestion.sources.source_format import ADD_COLUMNS, RESCUE, RESCUED, TYPED_KINDS, SourceFormat

@@ -18,9 +18,9 @@ from pyarrow import orc
 
 from lakehouse_lib.errors import InvalidArgumentError, SourceRefusedError
 from lakehouse_lib.ingestion.load import Load
-from lakehouse_lib.ingestion.sources import json_array
-from lakehouse_lib.ingestion.sources.json import read_json
-from lakehouse_lib.ingestion.sources.json_array import array_blocks
+from lakehouse_lib.ingestion.sources.json import array as json_array
+from lakehouse_lib.ingestion.sources.json.array import array_blocks
+from lakehouse_lib.ingestion.sources.json.reader import read_json
 from lakehouse_lib.ingestion.sources.orc import read_orc
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.schema import Field, Schema

@@ -17,7 +17,7 @@ from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.inference import new_columns
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.sources.csv import read_csv
-from lakehouse_lib.ingestion.sources.json import read_json
+from lakehouse_lib.ingestion.sources.json.reader import read_json
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from tests.landed_files import landed
 from tests.spark_jobs.loading import Shop

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakehouse_lib.ingestion.sources.json import read_json
+from lakehouse_lib.ingestion.sources.json.reader import read_json
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from tests.landed_files import landed
 

@@ -11,7 +11,7 @@ import pytest
 from lakehouse_lib.errors import LandingError, SourceRefusedError
 from lakehouse_lib.ingestion.landing import open_landing
 from lakehouse_lib.ingestion.sources.csv import read_csv
-from lakehouse_lib.ingestion.sources.json import read_json
+from lakehouse_lib.ingestion.sources.json.reader import read_json
 from lakehouse_lib.ingestion.sources.parquet import read_parquet
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from tests.landed_files import landed, listed

@@ -21,7 +21,7 @@ from lakehouse_lib.ingestion.landing import Fingerprint, LandedFile, Landing, is
 from lakehouse_lib.ingestion.quarantine import quarantine_schema
 from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock
 from lakehouse_lib.ingestion.sources.csv import read_csv
-from lakehouse_lib.ingestion.sources.json import read_json
+from lakehouse_lib.ingestion.sources.json.reader import read_json
 from lakehouse_lib.ingestion.sources.parquet import read_parquet
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.ingestion.tasks.file_task import FileTask

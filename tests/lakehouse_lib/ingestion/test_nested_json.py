@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import lakehouse_lib
 from lakehouse_lib.ingestion.load import Load
-from lakehouse_lib.ingestion.sources.json_values import json_text, nested_column
+from lakehouse_lib.ingestion.sources.json.values import json_text, nested_column
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.schema import Schema
 from tests.spark_jobs.loading import PRICE_RULE, Shop

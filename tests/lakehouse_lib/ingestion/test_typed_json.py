@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib.ingestion.quarantine import Origin
-from lakehouse_lib.ingestion.sources import json as json_source
+from lakehouse_lib.ingestion.sources.json import reader as json_reader
+from lakehouse_lib.ingestion.sources.json.typed_columns import typed_columns
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
-from lakehouse_lib.ingestion.sources.typed_json import typed_columns
 from lakehouse_lib.ingestion.tasks.parse import Parser
 from lakehouse_lib.store import open_store
 from tests.landed_files import landed
@@ -105,7 +105,7 @@ def test_rows_and_rejects_are_those_of_the_exact_parser(tmp_path_factory: pytest
     path = tmp_path_factory.getbasetemp() / "rows.json"
     path.write_text(text, newline="")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_source, "typed_columns", lambda *_: None)
+        patch.setattr(json_reader, "typed_columns", lambda *_: None)
         exact = parsed(path)
     assert parsed(path) == exact
 

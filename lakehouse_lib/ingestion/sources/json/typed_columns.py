@@ -1,4 +1,4 @@
-"""Parse a block of JSON lines by pyarrow, if it then has the rows that the exact parser (``json``) would give.
+"""Parse a block of JSON lines by pyarrow, if it then has the rows that the exact parser (``reader``) would give.
 
 pyarrow reads a column either from numbers or from JSON strings. It returns neither line numbers nor the texts of
 values, and accepts several objects in a line. So a block for which the rows could differ is left to the exact parser.

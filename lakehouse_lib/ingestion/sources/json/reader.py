@@ -3,7 +3,7 @@
 Any plain value is cast to the column's type, so ``"12"`` is valid as a long and ``12`` as a string. A missing key is
 NULL. If the first object has a key that is not in the schema, the file is rejected, because its columns do not fit. In
 a later object, such a key rejects the row, and many such keys reject the file. A line with half a surrogate pair or
-with a duplicate key is a faulty record. The values of nested columns are objects and arrays (``json_values``).
+with a duplicate key is a faulty record. The values of nested columns are objects and arrays (``values``).
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
 from lakehouse_lib.ingestion.sources.blocks import RawBlock, TextBlock, TypedBlock, refusal
 from lakehouse_lib.ingestion.sources.compression import open_content
-from lakehouse_lib.ingestion.sources.json_array import ArrayBlock, array_blocks
-from lakehouse_lib.ingestion.sources.json_values import (
+from lakehouse_lib.ingestion.sources.json.array import ArrayBlock, array_blocks
+from lakehouse_lib.ingestion.sources.json.typed_columns import typed_columns
+from lakehouse_lib.ingestion.sources.json.values import (
     NestedTexts,
     Number,
     is_nested,
@@ -37,7 +38,6 @@ from lakehouse_lib.ingestion.sources.json_values import (
     without_misfits,
 )
 from lakehouse_lib.ingestion.sources.source_format import RESCUE, SourceFormat
-from lakehouse_lib.ingestion.sources.typed_json import typed_columns
 from lakehouse_lib.json_text import excerpt
 
 #: Bytes of lines in a block.

@@ -1,0 +1,1 @@
+"""JSON lines and JSON arrays, read as blocks of columns."""
