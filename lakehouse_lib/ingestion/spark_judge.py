@@ -17,6 +17,7 @@ from lakehouse_lib.engine.quality import Verdict
 from lakehouse_lib.engine.spark import staged_rows
 from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.engine.spark.quality_gate import Gate
+from lakehouse_lib.ingestion.file_part import LINE_BITS, PartLines
 from lakehouse_lib.ingestion.gate.runaway_patterns import check_patterns
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.quarantine import FILE_COLUMN, LINE_COLUMN
@@ -67,10 +68,19 @@ class SparkJudge:
         """Write the rows that break no rule, in at most ``parts`` files for each partition; returns the files table."""
         return self.engine.write(verdict.passing.coalesce(parts).drop(FILE_COLUMN, LINE_COLUMN), target)
 
-    def write_failing(self, verdict: Verdict, schema: Schema, source: str, batch: int, target: WriteTarget) -> pa.Table:
-        """Write the rows that break a rule into the quarantine; returns the files table."""
+    def write_failing(
+        self, verdict: Verdict, schema: Schema, source: str, batch: int, target: WriteTarget, lines: PartLines
+    ) -> pa.Table:
+        """Write the rows that break a rule into the quarantine; returns the files table.
+
+        Args:
+            lines: the lines before each part of the batch's files.
+        """
+        failing = verdict.failing
+        if len(lines.before) > 1:
+            failing = staged_rows.placed(failing, LINE_COLUMN, lines.before, LINE_BITS)
         broken = staged_rows.broken(
-            verdict.failing, schema, source=source, batch=batch, file_column=FILE_COLUMN, line_column=LINE_COLUMN
+            failing, schema, source=source, batch=batch, file_column=FILE_COLUMN, line_column=LINE_COLUMN
         )
         return self.engine.write(broken.coalesce(1), target)
 

@@ -13,10 +13,15 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from lakehouse_lib import DeltaTable as OurTable
+from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.errors import ConstraintViolatedError
 from lakehouse_lib.ingestion.batches import batch as batch_module
 from lakehouse_lib.ingestion.batches import files as batch_files
+from lakehouse_lib.ingestion.batches import shares
 from lakehouse_lib.ingestion.load import Load
+from lakehouse_lib.ingestion.sources import file_head
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from lakehouse_lib.ingestion.tasks.file_task import FileTask, load_files
 from lakehouse_lib.ingestion.tasks.spark_texts import spark_texts
 from lakehouse_lib.schema import Field, Schema
 from tests.spark_jobs.loading import Shop
@@ -93,6 +98,46 @@ def test_executors_write_what_this_process_writes(
     monkeypatch.setattr(batch_files, "task_groups", lambda files, **_: [(file,) for file in files])
     assert loaded(landed(tmp_path / "there"), utc, suite=suite, partition_by=("note",)) == here
     assert len(here[2]) == (9 if suite is None else 30)
+
+
+@pytest.fixture
+def split_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches run on Spark's executors, and a file of more than 200 bytes is split over tasks."""
+    monkeypatch.setattr(batch_module, "IN_PROCESS_BYTES", 0)
+    for module in (file_head, shares):
+        monkeypatch.setattr(module, "HEAD_BYTES", 100)
+
+
+def one_file(folder: Path) -> Shop:
+    shop = Shop(folder)
+    rows = [f"{n},{n - 9}.5,{'x' * (n % 4)}{n % 2 or ''},,{n}.5,2024-{n % 12 + 1:02}-15" for n in range(60)]
+    shop.land("a.csv", *rows[:25], "bad,1,x,,,", "", *rows[25:], "7,1", "1,bad,,,,bad", header=HEADER)
+    return shop
+
+
+@pytest.mark.usefixtures("split_files")
+@pytest.mark.parametrize("judge", ["arrow", pytest.param("great expectations", marks=pytest.mark.slow)])
+def test_several_tasks_read_one_file(
+    utc: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judge: str
+) -> None:
+    options: dict[str, Any] = {"suite": SUITE, "format": SourceFormat("csv", quote=""), "target_file_size": 400}
+    here = loaded(one_file(tmp_path / "here"), None, **options)
+    tasks: list[FileTask] = []
+    run = SparkEngine.run
+
+    def noted(engine: SparkEngine, function: Any, of: Any, on_task: Any = None) -> pa.Table:
+        tasks.extend(of if function is load_files else ())
+        return run(engine, function, of, on_task)
+
+    monkeypatch.setattr(SparkEngine, "run", noted)
+    if judge != "arrow":
+        monkeypatch.setattr(batch_files, "is_complete", lambda *_: False)
+    other = one_file(tmp_path / "there")
+    assert loaded(other, utc, **options) == here
+    assert len(tasks) == utc.sparkContext.defaultParallelism > 1
+    assert {task.files[0].name for task in tasks if task.part is not None} == {"a.csv"}
+    assert {line > 30 for line in (row["_line"] for row in here[2])} == {False, True}
+    assert other.staged() == []
 
 
 @pytest.mark.slow

@@ -33,6 +33,20 @@ def read(spark: SparkSession, store: ObjectStore, schema: Schema, paths: Sequenc
     return reader.parquet(*(f"{store_access.uri(store, store.root)}/{path}" for path in paths))
 
 
+def placed(rows: DataFrame, column: str, before: Sequence[int], bits: int) -> DataFrame:
+    """Rows with the lines of their files, for lines in parts of files.
+
+    Args:
+        column: has the line in a part, and above these ``bits`` the number of the part.
+        before: the number of lines before each part.
+    """
+    from pyspark.sql import functions as F
+
+    part = F.shiftright(column, bits).cast("int")
+    start = F.get(F.array(*(F.lit(lines).cast("long") for lines in before)), part)
+    return rows.withColumn(column, F.col(column).bitwiseAND((1 << bits) - 1) + start)
+
+
 def broken(
     failing: DataFrame, schema: Schema, *, source: str, batch: int, file_column: str, line_column: str
 ) -> DataFrame:

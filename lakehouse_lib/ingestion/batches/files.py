@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import OnTask
 from lakehouse_lib.engine.parquet.task_results import results_of
 from lakehouse_lib.engine.parquet.writer import can_write_rows
 from lakehouse_lib.errors import QualityError, UnsupportedFeatureError
 from lakehouse_lib.ingestion.batches.keys import BatchKeys, Round
-from lakehouse_lib.ingestion.batches.planning import task_groups
+from lakehouse_lib.ingestion.batches.shares import file_parts, part_counts, task_groups
+from lakehouse_lib.ingestion.file_part import FilePart, PartLines
 from lakehouse_lib.ingestion.gate import Translation, broken_rules, translate
-from lakehouse_lib.ingestion.landing import Fingerprint
+from lakehouse_lib.ingestion.landing import Fingerprint, LandedFile, Landing
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.source import Source
+from lakehouse_lib.ingestion.sources.file_head import read_head
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.ingestion.tasks.apart_task import ApartTask, settle_rows
 from lakehouse_lib.ingestion.tasks.file_task import FileTask, TaskResult, discard_results, load_files, no_files
 from lakehouse_lib.ingestion.tasks.parse import Parser
+from lakehouse_lib.ingestion.tasks.part_rejects import PartRejects, write_rejects
 from lakehouse_lib.ingestion.tasks.suite_findings import (
     broken_row_rules,
     broken_table_rules,
@@ -54,17 +58,19 @@ class BatchFiles:
         results: the results of all tasks.
         broken: the number of rows that break a rule, by rule id.
         keys: the keys of the rows that are set apart until the suite's key rules are judged; None: it has none.
+        lines: the lines before each part of the files.
     """
 
     task: FileTask
     results: Sequence[TaskResult]
     broken: Mapping[str, int] = field(default_factory=dict)
     keys: BatchKeys | None = None
+    lines: PartLines = field(default_factory=PartLines)
 
     @property
     def changed(self) -> list[str]:
         """Files that differ from their fingerprint."""
-        return [name for result in self.results for name in result.changed]
+        return list(dict.fromkeys(name for result in self.results for name in result.changed))
 
     @property
     def refused(self) -> dict[str, str]:
@@ -206,7 +212,15 @@ class BatchWriter:
         # Several tasks would assign the same numbers to an identity column.
         parallelism = 1 if self.plan.numbered(self.schema.names) else self.engine.parallelism
         size = self._data_file_size
-        groups = [tuple(files)] if parallelism == 1 else task_groups(files, tasks=parallelism, data_file_size=size)
+        landing = self.source.open_landing()
+        parts = self._parts(landing, files) if parallelism > 1 and self.engine.name != ArrowEngine.name else []
+        split = {file.name for file, _ in parts}
+        whole = [file for file in files if file.name not in split]
+        groups = [tuple(whole)] if parallelism == 1 else task_groups(whole, tasks=parallelism, data_file_size=size)
+        shares: list[tuple[tuple[Fingerprint, ...], FilePart | None]] = [
+            *(((file,), part) for file, part in parts),
+            *((group, None) for group in groups),
+        ]
         parser = Parser(
             self.source_format,
             self.schema.to_arrow(),
@@ -217,23 +231,59 @@ class BatchWriter:
         )
         tasks = [
             FileTask(
-                self.source.open_landing(),
+                landing,
                 group,
                 self.source.name,
                 self.number,
                 parser,
                 self.plan.target,
                 self.quarantine.target,
-                min(_MOST_THREADS, max(1, self.engine.parallelism // len(groups))),
+                min(_MOST_THREADS, max(1, self.engine.parallelism // len(shares))),
                 f"{staging}{place}",
                 self.by_spark,
+                part,
             )
-            for place, group in enumerate(groups)
+            for place, (group, part) in enumerate(shares)
         ]
-        written = BatchFiles(tasks[0], self._run(load_files, tasks, tasks[0], self._on_task(tasks)))
+        written = self._assembled(tasks, self._run(load_files, tasks, tasks[0], self._on_task(tasks)))
         if self.counter is not None:
             self.counter.add_rows(written.rows + written.rejected)
         return written
+
+    def _parts(self, landing: Landing, files: Sequence[Fingerprint]) -> list[tuple[Fingerprint, FilePart]]:
+        """The parts of the files that are split over tasks."""
+        tasks, size = self.engine.parallelism, self._data_file_size
+        counts = part_counts(files, self.source_format, tasks=tasks, data_file_size=size)
+        chosen = [file for file in files if file.name in counts]
+        heads = {file.name: read_head(LandedFile(landing, file), self.source_format) for file in chosen}
+        return file_parts(chosen, counts, {name: head for name, head in heads.items() if head is not None})
+
+    def _assembled(self, tasks: Sequence[FileTask], results: Sequence[TaskResult]) -> BatchFiles:
+        """The files of the batch: a file that one of its parts refuses is refused as a whole."""
+        refused: dict[str, str] = {}
+        for task, result in zip(tasks, results, strict=True):
+            if task.part is not None:
+                refused = {**result.refused, **refused}
+        answers, lines = [], []
+        for task, result in zip(tasks, results, strict=True):
+            name = task.files[0].name
+            if task.part is not None and name in refused:
+                discard_results(task, [result])
+                answers.append(TaskResult(refused={name: refused[name]}, changed=result.changed))
+                continue
+            answers.append(result)
+            if task.part is not None:
+                lines.append((name, task.part, result.lines))
+        written = BatchFiles(tasks[0], answers)
+        if written.changed:
+            return written
+        written = replace(written, lines=PartLines.of(lines))
+        rejects = [PartRejects(written.task, result.unplaced, written.lines) for result in answers if result.unplaced]
+        try:
+            return replace(written, results=[*answers, *self._run(write_rejects, rejects, written.task)])
+        except BaseException:
+            written.discard()
+            raise
 
     def judged(self, written: BatchFiles) -> BatchFiles:
         """The files after the rows are judged: rows that only the whole batch decides about are written, too.
@@ -274,7 +324,7 @@ class BatchWriter:
         broken = broken_rules(suite.row_rules, findings.counts)
         task = replace(written.task, target=self.plan.target, quarantine=self.quarantine.target)
         apart = [
-            ApartTask(task, result.apart, broken, tuple(rounds), rejects, loads)
+            ApartTask(task, result.apart, broken, written.lines, tuple(rounds), rejects, loads)
             for result in written.results
             if result.apart
         ]
@@ -293,23 +343,32 @@ class BatchWriter:
                 new = replace(new, files=self.judge.write_passing(verdict, self.plan.target, parts))
             if verdict.failing is not None:
                 target = written.task.quarantine
-                failing = self.judge.write_failing(verdict, self.schema, self.source.name, self.number, target)
+                failing = self.judge.write_failing(
+                    verdict, self.schema, self.source.name, self.number, target, written.lines
+                )
                 new = replace(new, quarantined=failing)
         except BaseException:
             discard_results(written.task, [new])
             raise
-        return BatchFiles(written.task, [*written.results, new], verdict.broken)
+        return replace(written, results=[*written.results, new], broken=verdict.broken)
 
     def _on_task(self, tasks: Sequence[FileTask]) -> OnTask | None:
-        """Counts the files of each task that ends, once."""
+        """Counts the files of each task that ends, once; a split file is done when the tasks of all parts are."""
         counter, waiting = self.counter, dict(enumerate(tasks))
         if counter is None:
             return None
+        left: dict[str, int] = {}
+        for task in tasks:
+            left.update({file.name: left.get(file.name, 0) + 1 for file in task.files})
 
         def count(number: int) -> None:
             task = waiting.pop(number, None)  # a repeated task ends twice
-            if task is not None:
-                counter.add(len(task.files), sum(file.size for file in task.files))
+            if task is None:
+                return
+            size = sum(file.size for file in task.files) if task.part is None else task.part.end - task.part.begin
+            for file in task.files:
+                left[file.name] -= 1
+            counter.add(sum(not left[file.name] for file in task.files), size)
 
         return count
 

@@ -7,8 +7,7 @@ committed).
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,17 +20,11 @@ from lakehouse_lib.errors import IngestError
 from lakehouse_lib.ingestion.intent_log import Intent, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint, SourceFile
 from lakehouse_lib.ingestion.landing.base import ETAG, NO_FILES
-from lakehouse_lib.ingestion.sources.compression import codec_of
 from lakehouse_lib.ingestion.state.folds import Fold
 from lakehouse_lib.ingestion.state.settled_files import SETTLED
 
 #: The largest number of files in a batch, so that its intent stays small.
 MOST_FILES = 10_000
-
-#: The largest number of bytes of source files in a task with several files.
-_TASK_BYTES = 1 << 30
-#: About how many bytes of text a byte of a compressed file has.
-_UNPACKED = 4
 
 
 @dataclass(frozen=True)
@@ -189,28 +182,6 @@ def _is_same(
         now = digest(file)
         mask[place] = now is not None and now.digest == settled["digest"][int(place)].as_py()
     return pa.chunked_array([bools(mask)])
-
-
-def task_groups(files: Sequence[Fingerprint], *, tasks: int, data_file_size: int) -> list[tuple[Fingerprint, ...]]:
-    """The files of each file task, in groups of about equal size.
-
-    A task writes data files of its own. So there are no more tasks than the bytes would fill data files, and a batch of
-    many small files becomes few data files.
-
-    Args:
-        tasks: the number of tasks that run at the same time.
-        data_file_size: the target size of a data file.
-    """
-    weights = [file.size * (_UNPACKED if codec_of(file.name) else 1) + 1 for file in files]
-    total = sum(weights)
-    waves = max(1, -(-total // (_TASK_BYTES * tasks)))
-    count = min(len(files), -(-total // data_file_size), waves * tasks)
-    groups: list[tuple[int, int, list[int]]] = [(0, group, []) for group in range(count)]
-    for place in sorted(range(len(files)), key=lambda place: -weights[place]):
-        weight, group, places = heapq.heappop(groups)
-        heapq.heappush(groups, (weight + weights[place], group, [*places, place]))
-    groups.sort(key=lambda entry: min(entry[2]))
-    return [tuple(files[place] for place in sorted(places)) for _, _, places in groups]
 
 
 def _by_name(settled: pa.Table, value: str, mask: Any) -> dict[str, Any]:

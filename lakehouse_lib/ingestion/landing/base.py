@@ -8,6 +8,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from lakehouse_lib.ingestion.file_part import FilePart
+
 #: A listing: a row for each file. ``size`` in bytes, ``modified`` in ms since the epoch, ``tag`` as in ``SourceFile``.
 LISTING = pa.schema(
     [
@@ -112,14 +114,28 @@ class Landing(Protocol):
 
 @dataclass(frozen=True)
 class LandedFile:
-    """A file of a landing folder, which a reader of source files opens."""
+    """A file of a landing folder, which a reader of source files opens.
+
+    Attributes:
+        part: the part that is read; None: the whole file.
+    """
 
     landing: Landing
     file: Fingerprint
+    part: FilePart | None = None
 
     @property
     def name(self) -> str:
         return self.file.name
+
+    @property
+    def has_start(self) -> bool:
+        """Whether the start of the file is read, where a byte order mark, skipped lines and a header are."""
+        return self.part is None or not self.part.begin
+
+    def has_chunk(self, chunk: int, count: int) -> bool:
+        """Whether a row group or stripe is read, by its number and their number in the file."""
+        return self.part is None or self.part.has_chunk(chunk, count, self.file.size)
 
     def open(self) -> pa.NativeFile:
         return self.landing.open(self.file)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from pyarrow import csv
 
 from lakehouse_lib.arrow.values import int64s, literal, numbers_of, whole
 from lakehouse_lib.errors import SourceRefusedError
+from lakehouse_lib.ingestion.file_part import FilePart
 from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
 from lakehouse_lib.ingestion.sources.blocks import RawBlock, TextBlock, column_mismatches, refusal
@@ -85,6 +87,8 @@ def header_names(source_file: LandedFile, source_format: SourceFormat) -> list[s
     Raises:
         SourceRefusedError: the file cannot be read as CSV.
     """
+    if not source_file.has_start:
+        return list(_part_columns(source_file))
     with _refusals(source_file, source_format):
         for block in _record_blocks(source_file, source_format):
             data, _ = _without_comments(block, source_format)
@@ -100,13 +104,19 @@ def _record_blocks(source_file: LandedFile, source_format: SourceFormat) -> Iter
     with open_content(source_file) as stream:
         if not source_format.is_utf8:
             stream = pa.transcoding_input_stream(stream, source_format.encoding, "utf-8")
-        read = after_lines(stream.read, source_format.skip_lines)
-        yield from record_blocks(read, source_format.delimiter, source_format.quote, source_format.comment)
+        has_start = source_file.has_start
+        read = after_lines(stream.read, source_format.skip_lines if has_start else 0)
+        signs = (source_format.delimiter, source_format.quote, source_format.comment)
+        yield from record_blocks(read, *signs, has_start=has_start)
 
 
 def _blocks(source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema) -> Iterator[_CsvBlock]:
     """The records of a file; a file with only a header has a block without records."""
     columns, number, has_columns = tuple(schema.names), -1, not source_format.header
+    has_start = source_file.has_start
+    if not has_start and source_format.header:
+        columns, has_columns = _part_columns(source_file), True
+        _check_columns(columns, source_file, schema)
     with _refusals(source_file, source_format):
         for number, block in enumerate(_record_blocks(source_file, source_format)):
             data, comments = _without_comments(block, source_format)
@@ -115,9 +125,9 @@ def _blocks(source_file: LandedFile, source_format: SourceFormat, schema: pa.Sch
                 header = first_record(data, source_format.delimiter, source_format.quote)
                 columns, lines = _columns(header, source_file, source_format, schema)
                 data, has_columns = data[len(header) :], True
-            skipped = source_format.skip_lines if number == 0 else 0
+            skipped = source_format.skip_lines if number == 0 and has_start else 0
             yield _CsvBlock(source_file, number, data, columns, skipped, lines, comments)
-        if number < 0 or not has_columns:
+        if has_start and (number < 0 or not has_columns):
             raise pa.ArrowInvalid("Empty CSV file")
 
 
@@ -156,10 +166,19 @@ def _columns(
 ) -> tuple[tuple[str, ...], int]:
     """The columns in a file's header, and its number of lines."""
     names = _fields(header, source_format.delimiter, source_format.quote)
+    _check_columns(names, source_file, schema)
+    return names, 1 + sum(name.count("\n") for name in names)
+
+
+def _check_columns(names: tuple[str, ...], source_file: LandedFile, schema: pa.Schema) -> None:
     mismatches = column_mismatches(schema, names)
     if mismatches:
         raise refusal(source_file.name, mismatches)
-    return names, 1 + sum(name.count("\n") for name in names)
+
+
+def _part_columns(source_file: LandedFile) -> tuple[str, ...]:
+    assert source_file.part is not None
+    return source_file.part.columns
 
 
 @lru_cache(16)  # many files have the same header
@@ -304,10 +323,13 @@ def _lines(record: tuple[int, int, str]) -> int:
 
 def _records_before(block: _CsvBlock, source_format: SourceFormat, schema: pa.Schema) -> int:
     """The number of records before a block, the header included, for an error."""
+    source_file, part = block.source_file, block.source_file.part
+    before: Iterator[_CsvBlock] = islice(_blocks(source_file, source_format, schema), block.number)
+    if part is not None and part.begin:
+        start = replace(source_file, part=FilePart(0, 0, part.begin))
+        before = chain(_blocks(start, source_format, schema), before)
     count = int(source_format.header)
-    for earlier in _blocks(block.source_file, source_format, schema):
-        if earlier.number == block.number:
-            break
+    for earlier in before:
         if earlier.data:
             table, invalid = _table(earlier, source_format, schema, pa.binary())
             count += len(table) + len(invalid)

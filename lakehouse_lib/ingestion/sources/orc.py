@@ -47,6 +47,8 @@ def read_orc(
             raise refusal(source_file.name, mismatches)
         names = [name for name in schema.names if name in stored.names]
         for number in range(file.nstripes):
+            if not source_file.has_chunk(number, file.nstripes):
+                continue
             stripe = file.read_stripe(number, columns=names)
             for start in range(0, stripe.num_rows, _ROWS):
                 yield partial(_converted, stripe.slice(start, _ROWS), stored, source_file, schema)

@@ -50,7 +50,9 @@ def read_parquet(
         mismatches = type_mismatches(schema, stored, may_lack=may_lack)
         if mismatches:
             raise refusal(source_file.name, mismatches)
-        for batch in file.iter_batches(_ROWS):
+        count = file.num_row_groups
+        groups = [number for number in range(count) if source_file.has_chunk(number, count)]
+        for batch in file.iter_batches(_ROWS, row_groups=groups):
             yield partial(_converted, batch, stored, file, source_file, schema)
 
 

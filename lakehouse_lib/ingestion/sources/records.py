@@ -24,18 +24,23 @@ LONGEST_RECORD = 16 << 20
 NEVER_CLOSED = "a quoted field is never closed"
 
 
-def record_blocks(read: Callable[[int], bytes], delimiter: str, quote: str, comment: str = "") -> Iterator[bytes]:
+def record_blocks(
+    read: Callable[[int], bytes], delimiter: str, quote: str, comment: str = "", *, has_start: bool = True
+) -> Iterator[bytes]:
     """Blocks of whole records, in order, without a byte order mark. Each ends with a line break.
 
     Args:
         read: returns at most this number of bytes of the text; empty at its end.
         quote: the quote character; empty: fields are never quoted.
         comment: a line that starts with it, outside quotes, is a comment, in which quotes mean nothing; empty: none is.
+        has_start: whether the text is the start of a file, where a byte order mark may be.
 
     Raises:
         pa.ArrowInvalid: a record is too long, or the text ends inside a quoted field.
     """
-    buffer = _fill(read, BLOCK_SIZE).removeprefix(codecs.BOM_UTF8)
+    buffer = _fill(read, BLOCK_SIZE)
+    if has_start:
+        buffer = buffer.removeprefix(codecs.BOM_UTF8)
     least = 1
     while True:
         more = _fill(read, max(least, BLOCK_SIZE - len(buffer)))

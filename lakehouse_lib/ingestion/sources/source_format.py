@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -114,6 +115,17 @@ class SourceFormat:
             raise _error(f"decimal is {self.decimal!r}; expected '.' or ','", "Give the sign before the decimals")
 
     @property
+    def is_split(self) -> bool:
+        """Whether several tasks may read parts of a file of this format that is not compressed.
+
+        JSON lines are cut at line breaks, whatever the encoding. In CSV without quotes, each line break ends a record,
+        if the encoding has one byte for each character, or is UTF-8.
+        """
+        if self.kind in ("json", *TYPED_KINDS):
+            return True
+        return self.kind == "csv" and not self.quote and (self.is_utf8 or _is_single_byte(self.encoding))
+
+    @property
     def is_utf8(self) -> bool:
         return codecs.lookup(self.encoding).name in ("utf-8", "ascii")
 
@@ -135,6 +147,15 @@ class SourceFormat:
         for name in {"null_texts", "path_columns"} & options.keys():
             options[name] = tuple(options[name])
         return cls(**options)
+
+
+def _is_single_byte(encoding: str) -> bool:
+    """Whether each byte is a character by itself, and the first 128 are those of ASCII."""
+    codec = codecs.lookup(encoding)
+    if codec.name == "iso8859-1":
+        return True
+    table = getattr(sys.modules.get(codec.decode.__module__), "decoding_table", None)
+    return isinstance(table, str) and table.startswith(bytes(range(128)).decode("ascii"))
 
 
 def _error(message: str, hint: str) -> InvalidArgumentError:

@@ -8,7 +8,7 @@ are written to data files. If the suite has key rules, all valid rows are set ap
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +20,9 @@ from lakehouse_lib.arrow.values import flags_of, int64s, literal, strings
 from lakehouse_lib.engine.parquet.task_results import delete_files, result_of
 from lakehouse_lib.engine.parquet.writer import write_rows
 from lakehouse_lib.ingestion.change_events.stored_rows import positions
+from lakehouse_lib.ingestion.file_part import PartLines
 from lakehouse_lib.ingestion.gate import Translation, violations
-from lakehouse_lib.ingestion.quarantine import RULES_COLUMN, broken_rows, quarantine_schema
+from lakehouse_lib.ingestion.quarantine import LINE_COLUMN, RULES_COLUMN, broken_rows, quarantine_schema
 from lakehouse_lib.ingestion.tasks.file_task import FileTask, TaskResult, no_files
 from lakehouse_lib.ingestion.tasks.rejected_rows import RejectedRows
 
@@ -36,6 +37,7 @@ class ApartTask:
         task: the file task.
         path: the path of the rows.
         broken: the positions of the broken rules.
+        lines: the lines before each part of the batch's files.
         rounds: for each round of the batch, the keys that it refuses by the suite's key rules, without duplicates.
             Empty: the suite has no key rules.
         rejects: the round whose rejected rows are written; None: no rejected rows are written. The rows that break the
@@ -46,6 +48,7 @@ class ApartTask:
     task: FileTask
     path: str
     broken: Sequence[int]
+    lines: PartLines = field(default_factory=PartLines)
     rounds: Sequence[Sequence[pa.Table]] = ()
     rejects: int | None = 0
     loads: bool = True
@@ -98,7 +101,7 @@ def _passing(task: ApartTask, rejected: RejectedRows) -> Iterator[pa.RecordBatch
                     broken = pc.if_else(pa.array(breaks), broken, _key_violations(suite, refused))
             failing = int64s([] if task.rejects is None else np.flatnonzero(rounds == task.rejects))
             if len(failing):
-                rows = batch.take(failing)
+                rows = task.lines.placed(batch.take(failing), LINE_COLUMN)
                 rejected.add(broken_rows(schema, of_file.source, of_file.batch, rows, broken.take(failing)))
             passes = np.flatnonzero(rounds == (len(task.rounds) or 1))
             yield batch.take(int64s(passes)).select(schema.names)

@@ -16,6 +16,7 @@ from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.task_results import delete_files, result_of
 from lakehouse_lib.engine.parquet.writer import write_rows
 from lakehouse_lib.errors import SourceRefusedError
+from lakehouse_lib.ingestion.file_part import FilePart
 from lakehouse_lib.ingestion.landing import Fingerprint, LandedFile, Landing
 from lakehouse_lib.ingestion.quarantine import Origin, quarantine_schema
 from lakehouse_lib.ingestion.sources.compression import codec_of
@@ -54,6 +55,7 @@ class FileTask:
         threads: blocks that are parsed at the same time.
         staging: the start of the paths of staged rows in the table's store.
         judged_by_spark: whether valid rows are staged, and not written to data files.
+        part: the part of the only file that is read; None: the files are read as a whole.
     """
 
     landing: Landing
@@ -66,6 +68,12 @@ class FileTask:
     threads: int
     staging: str
     judged_by_spark: bool = False
+    part: FilePart | None = None
+
+    @property
+    def stages_rejected(self) -> bool:
+        """Whether rejected rows are staged, because the lines before them are not known."""
+        return self.part is not None and self.part.number > 0
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,8 @@ class TaskResult:
         staged: the path of the staged rows; None: there are none.
         apart: the path of the rows that are set apart (``suite_findings``); None: there are none.
         findings: of the suite about the rows; None: it was not applied.
+        lines: the number of lines that were read, if the task has a part of a file; else 0.
+        unplaced: the path of rejected rows with provisional lines (``file_part``); None: there are none.
     """
 
     files: pa.Table = field(default_factory=no_files)
@@ -91,6 +101,8 @@ class TaskResult:
     staged: str | None = None
     apart: str | None = None
     findings: Findings | None = None
+    lines: int = 0
+    unplaced: str | None = None
 
 
 def load_files(task: FileTask) -> pa.Table:
@@ -130,6 +142,8 @@ class _Run:
         self._task = task
         self._refused = refused
         self._rows = 0
+        self._lines = 0
+        self._unplaced = 0
         self._findings: list[Findings] = []
 
     def result(self) -> TaskResult:
@@ -140,8 +154,9 @@ class _Run:
             with (
                 StagedFile(store, f"{task.staging}-rows.parquet") as staged,
                 StagedFile(store, f"{task.staging}-apart.parquet") as apart,
+                StagedFile(store, f"{task.staging}-rejected.parquet") as unplaced,
             ):
-                blocks = self._blocks(rejected, apart)
+                blocks = self._blocks(rejected, apart, unplaced)
                 if task.judged_by_spark:
                     for block in blocks:
                         staged.write(block.staged(task.parser.schema))
@@ -157,18 +172,26 @@ class _Run:
             files,
             quarantined,
             self._rows,
-            rejected.rows,
+            rejected.rows + self._unplaced,
             self._refused,
             staged=staged.path,
             apart=apart.path,
             findings=None if task.parser.suite is None else sum_of(task.parser.suite, self._findings),
+            lines=0 if task.part is None else self._lines,
+            unplaced=unplaced.path,
         )
 
-    def _blocks(self, rejected: RejectedRows, apart: StagedFile) -> Iterator[ParsedBlock]:
+    def _blocks(self, rejected: RejectedRows, apart: StagedFile, unplaced: StagedFile) -> Iterator[ParsedBlock]:
         """The blocks of all files; takes out the rows that are rejected or set apart."""
         for block in self._parsed():
             self._rows += block.rows.num_rows
-            rejected.add(block.rejected)
+            self._lines += block.line_count
+            if self._task.stages_rejected:
+                self._unplaced += len(block.rejected)
+                for batch in block.rejected.combine_chunks().to_batches():
+                    unplaced.write(batch)
+            else:
+                rejected.add(block.rejected)
             if block.apart is not None:
                 apart.write(block.apart)
             if block.findings is not None:
@@ -178,8 +201,8 @@ class _Run:
     def _parsed(self) -> Iterator[ParsedBlock]:
         task = self._task
         files = [file for file in task.files if file.name not in self._refused]
-        large = [file for file in files if file.size > _SMALL_FILE]
-        small = [file for file in files if file.size <= _SMALL_FILE]
+        large = [file for file in files if file.size > _SMALL_FILE or task.part is not None]
+        small = [file for file in files if file.size <= _SMALL_FILE and task.part is None]
         groups = _groups(small)
         for wholes in in_order(lambda group: _together(task, group), groups, task.threads, ahead=task.threads):
             for file, blocks in wholes:
@@ -249,7 +272,7 @@ def _whole(task: FileTask, file: Fingerprint) -> _Whole:
 
 def _read(task: FileTask, file: Fingerprint, threads: int) -> Iterator[ParsedBlock]:
     """The blocks of a file, which is compared with its fingerprint before and after it is read."""
-    source_file = LandedFile(task.landing, file)
+    source_file = LandedFile(task.landing, file, task.part)
     _check_unchanged(source_file)
     try:
         yield from task.parser.read(source_file, Origin(task.source, task.batch, file.name), threads)

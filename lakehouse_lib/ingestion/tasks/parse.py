@@ -72,7 +72,7 @@ class Parser:
         Raises:
             SourceRefusedError: the file does not fit the schema, or cannot be read to its end.
         """
-        line = 1
+        line = 1 if source_file.part is None else source_file.part.first_line
         blocks = in_order(lambda parse: self._parsed(parse, origin), self._blocks(source_file), threads, ahead=threads)
         for block in blocks:
             yield block.placed(LineOrigins((origin.file,), (0,), (line,)))

@@ -21,7 +21,7 @@ from lakehouse_lib import DeltaTable as OurTable
 from lakehouse_lib.errors import ConstraintViolatedError, IngestError, QualityError
 from lakehouse_lib.ingestion.batches import files as batch_files
 from lakehouse_lib.ingestion.batches.batch import Batch
-from lakehouse_lib.ingestion.batches.planning import task_groups
+from lakehouse_lib.ingestion.batches.shares import task_groups
 from lakehouse_lib.ingestion.landing import Fingerprint
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
@@ -163,7 +163,7 @@ def test_rows_that_violate_a_constraint_leave_no_file_of_any_task(shop: Shop) ->
 
 
 def test_identity_columns_get_unique_numbers(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakehouse_lib.ingestion.batches.planning._TASK_BYTES", 1)
+    monkeypatch.setattr("lakehouse_lib.ingestion.batches.shares._TASK_BYTES", 1)
     identity = {"start": 1, "step": 1, "allowExplicitInsert": False}
     number = Field("number", "long", metadata={f"delta.identity.{key}": value for key, value in identity.items()})
     OurTable.create(shop.table, Schema([*shop.source().schema.fields, number]))

@@ -63,7 +63,7 @@ def read_json(
     if source_format.kind == "json_array":
         yield from _read_array(source_file, source_format, schema)
         return
-    checked = source_format.evolution == RESCUE
+    checked = source_format.evolution == RESCUE or not source_file.has_start
     for lines in line_blocks(source_file):
         checked = checked or _check_first(lines, source_file, source_format, schema.names)
         parse = partial(_parsed, source_file.name, source_format, schema)
@@ -74,7 +74,7 @@ def line_blocks(source_file: LandedFile) -> Iterator[bytes]:
     """The lines of a file in blocks; raises SourceRefusedError if it cannot be read to its end."""
     try:
         with open_content(source_file) as stored, io.BufferedReader(cast(Any, stored)) as content:
-            if content.peek(3).startswith(codecs.BOM_UTF8):
+            if source_file.has_start and content.peek(3).startswith(codecs.BOM_UTF8):
                 content.read(len(codecs.BOM_UTF8))
             while lines := _lines(content, source_file):
                 yield lines
@@ -149,6 +149,14 @@ def object_keys(block: bytes, source_format: SourceFormat) -> dict[str, bool]:
         for name, value in (_object(raw, 0, source_format, FaultyRecords()) or {}).items():
             keys[name] = keys.get(name, False) or is_nested(value)
     return keys
+
+
+def has_object(source_file: LandedFile, source_format: SourceFormat) -> bool:
+    """Whether a file of JSON lines has an object; raises SourceRefusedError if it cannot be read."""
+    for lines in line_blocks(source_file):
+        if any(_object(raw, 0, source_format, FaultyRecords()) is not None for raw in BytesIO(lines)):
+            return True
+    return False
 
 
 def _check_first(lines: bytes, source_file: LandedFile, source_format: SourceFormat, names: list[str]) -> bool:
