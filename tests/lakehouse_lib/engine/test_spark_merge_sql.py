@@ -46,6 +46,8 @@ def test_source_columns_of_spark_are_joined_tested_and_assigned(table: DeltaTabl
         ("t.n = s.n", "upper(t.name)", "UPPER(t.name)", "DELTA_PREDICATE_NEEDS_SPARK"),
         ("t.n = s.n", "concat(s.name, uuid())", "UUID()", None),
         ("t.n = s.n", "no_such_function(s.name)", "NO_SUCH_FUNCTION(s.name)", None),
+        ("t.n = s.n", "stack(2, s.name, s.email)", "STACK", "DELTA_INVALID_ASSIGNMENT"),
+        ("t.n = s.n", "inline(array(struct(s.name)))", "INLINE", "DELTA_INVALID_ASSIGNMENT"),
         ("t.n = s.n", "array(s.name, s.email)", "", "DELTA_INVALID_ASSIGNMENT"),
         ("t.n = s.n", "(SELECT max(n) FROM x)", "subqueries", "DELTA_INVALID_ASSIGNMENT"),
     ],
