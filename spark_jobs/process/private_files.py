@@ -4,7 +4,7 @@ Storage options contain secrets, and predicates contain a person's keys. They mu
 environment, and a file would be left after a kill. So they are in anonymous memory (``memfd_create``), which the kernel
 frees when the last process closes it. This memory is the standard input of spark-submit and of the JVM that
 spark-submit becomes. The driver's Python is a child of that JVM and opens the memory through ``/proc``.
-On Spark Connect there is no JVM, and the memory is the standard input of the driver's Python itself.
+On Spark Connect no JVM is started: the memory is the standard input of the Python process of the driver.
 
 On a job's command line, ``private:NAME`` means such a file. Jobs that are started by hand use paths of files.
 """

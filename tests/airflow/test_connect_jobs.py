@@ -200,7 +200,7 @@ def test_an_operator_runs_its_job_on_a_connect_server(
         result = optimize(tmp_path / "t", spark_conf={"spark.sql.shuffle.partitions": "3"})
         with pytest.raises(AirflowFailException, match=r"refuses the property spark\.executor\.memory"):
             optimize(tmp_path / "t", spark_conf={"spark.executor.memory": "1g"})
-        connect_to(monkeypatch, port=server.port, password="of-nobody")
+        connect_to(monkeypatch, port=server.port, password="wrong-token")
         with pytest.raises(AirflowException, match="refuses the session"):
             optimize(tmp_path / "t")
     assert result["version"] == 3

@@ -20,8 +20,8 @@ _UNPACKED = 4
 def task_groups(files: Sequence[Fingerprint], *, tasks: int, data_file_size: int) -> list[tuple[Fingerprint, ...]]:
     """The files of each file task, in groups of about equal size.
 
-    A task writes data files of its own. So there are no more tasks than the bytes would fill data files, and a batch of
-    many small files becomes few data files.
+    Each task writes its own data files. The number of tasks is therefore at most the number of data files of the target
+    size that the bytes fill, so that a batch of many small files becomes few data files.
 
     Args:
         tasks: the number of tasks that run at the same time.

@@ -1,0 +1,1 @@
+"""What ``table.alter``, ``table.merge`` and ``table.optimize`` return."""
