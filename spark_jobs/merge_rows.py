@@ -23,7 +23,7 @@ def prepare(options: Namespace) -> EngineWork:
     from lakehouse_lib.operations.files import total_size
     from lakehouse_lib.snapshot import load_snapshot
     from lakehouse_lib.store import open_store
-    from lakehouse_lib.table.merger import check_clauses
+    from lakehouse_lib.table.verbs.merger import check_clauses
     from lakehouse_lib.transaction.commit_properties import single_commit
 
     require_predicate(options.predicate, options.table)

@@ -355,7 +355,7 @@ ALTER = Operation(
     "alter",
     "Change columns, constraints, properties and features of a Delta table, without reading rows.",
     (_TABLE, Parameter("changes", "clauses", """the changes as JSON: [{"verb": {arguments}}, ...]""", required=True)),
-    "table.alterer:TableAlterer.apply",
+    "table.verbs.alterer:TableAlterer.apply",
     OperationResult,
     moves_bytes=False,
 )

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lakehouse_lib.table.delta_table import DeltaTable
-    from lakehouse_lib.table.merger import TableMerger
     from lakehouse_lib.table.metadata import ProtocolVersions, TableMetadata
-    from lakehouse_lib.table.optimizer import TableOptimizer
+    from lakehouse_lib.table.verbs.merger import TableMerger
+    from lakehouse_lib.table.verbs.optimizer import TableOptimizer
 
 _HOMES = {
     "DeltaTable": "delta_table",
     "ProtocolVersions": "metadata",
-    "TableMerger": "merger",
+    "TableMerger": "verbs.merger",
     "TableMetadata": "metadata",
-    "TableOptimizer": "optimizer",
+    "TableOptimizer": "verbs.optimizer",
 }
 
 __all__ = ["DeltaTable", "ProtocolVersions", "TableMerger", "TableMetadata", "TableOptimizer"]

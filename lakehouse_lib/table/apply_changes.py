@@ -14,7 +14,7 @@ from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.store import open_store
 from lakehouse_lib.table.delta_table import DeltaTable
-from lakehouse_lib.table.merger import rows_of
+from lakehouse_lib.table.verbs.merger import rows_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 

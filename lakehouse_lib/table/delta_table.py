@@ -14,12 +14,12 @@ from lakehouse_lib.log import latest_version
 from lakehouse_lib.schema import Schema, StructType
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
-from lakehouse_lib.table.alterer import TableAlterer
 from lakehouse_lib.table.arguments.positional import also_by_position
 from lakehouse_lib.table.arguments.predicates import check_label, check_predicate_text
 from lakehouse_lib.table.deltalake_metrics import delete_metrics, update_metrics
-from lakehouse_lib.table.optimizer import TableOptimizer
 from lakehouse_lib.table.upkeep import UpkeepTable
+from lakehouse_lib.table.verbs.alterer import TableAlterer
+from lakehouse_lib.table.verbs.optimizer import TableOptimizer
 from lakehouse_lib.transaction.commit_properties import CommitProperties, commit_properties_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.operations.write.file_actions import RemoveAction
     from lakehouse_lib.operations.write.planned_write import Mode
     from lakehouse_lib.table.description import Filters
-    from lakehouse_lib.table.merger import TableMerger
+    from lakehouse_lib.table.verbs.merger import TableMerger
     from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties
 
 logger = logging.getLogger(__name__)
@@ -262,7 +262,7 @@ class DeltaTable(UpkeepTable):
             streamed_exec, max_spill_size, max_temp_directory_size: ignored. They tune how ``deltalake`` executes.
         """
         from lakehouse_lib.table.arguments.assignments import check_type_mismatch
-        from lakehouse_lib.table.merger import TableMerger
+        from lakehouse_lib.table.verbs.merger import TableMerger
 
         check_type_mismatch(error_on_type_mismatch, table=self.table_uri)
         check_writer_properties(writer_properties, table=self.table_uri)

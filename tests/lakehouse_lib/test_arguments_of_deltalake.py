@@ -15,8 +15,8 @@ import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.table.merger import TableMerger
-from lakehouse_lib.table.optimizer import TableOptimizer
+from lakehouse_lib.table.verbs.merger import TableMerger
+from lakehouse_lib.table.verbs.optimizer import TableOptimizer
 from tests.peers import parquet_files
 
 MERGER = [name for name in vars(deltalake.table.TableMerger) if not name.startswith("_")]

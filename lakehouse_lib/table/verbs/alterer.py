@@ -11,8 +11,8 @@ from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.schema import Field, PrimitiveType
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.table.arguments.positional import also_by_position
-from lakehouse_lib.table.changes import check_changes, parsed
 from lakehouse_lib.table.metadata import TableFeatures
+from lakehouse_lib.table.verbs.changes import check_changes, parsed
 from lakehouse_lib.transaction.commit_properties import CommitProperties, commit_properties_of
 
 if TYPE_CHECKING:

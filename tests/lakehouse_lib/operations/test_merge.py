@@ -25,7 +25,7 @@ from lakehouse_lib.engine.parquet.merge import task as merge_task
 from lakehouse_lib.engine.parquet.merge.key_join import common_type
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, MetadataChangedError
 from lakehouse_lib.operations.dml import apply
-from lakehouse_lib.table.merger import TableMerger
+from lakehouse_lib.table.verbs.merger import TableMerger
 from tests.fault_store import FaultStore
 from tests.peers import parquet_files, plain, read_by_all, read_delta_rs, read_duckdb
 from tests.slow_cases import some_slow
