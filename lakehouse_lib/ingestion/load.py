@@ -317,7 +317,7 @@ def _check_transactions_stay(store: ObjectStore, source: str) -> None:
             f"{source!r} expires; expected a table without it",
             table=store.root,
             version=snapshot.version,
-            hint="Unset the property before the record expires; without it the batch would be loaded twice",
+            hint="Unset the property before the record expires; after that, the next run would load the batch again",
         )
 
 

@@ -57,7 +57,7 @@ def run(arguments: Namespace) -> Report:
     if missing:
         raise UsageError(
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
-            hint="Give them, or --infer FILE_OR_FOLDER for a schema to begin with; see lakehouse ingest --help",
+            hint="Give the missing options, or --infer FILE_OR_FOLDER for a first schema; see lakehouse ingest --help",
         )
     from lakehouse_lib.ingestion.load import Load
 
