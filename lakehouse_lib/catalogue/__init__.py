@@ -186,6 +186,12 @@ INGEST = Operation(
         Parameter("decimal", "text", "the sign before the decimals of CSV numbers", default=".", choices=(".", ",")),
         Parameter("time_formats", "texts", 'formats of CSV and JSON times by column: {"day": "dd.MM.yyyy"}'),
         Parameter("no_header", "flag", "CSV without a header; columns are in the schema's order", default=False),
+        Parameter(
+            "no_line_breaks",
+            "flag",
+            "no field of CSV has a line break, so several Spark tasks may read a file; other files are refused",
+            default=False,
+        ),
         Parameter("path_columns", "names", "columns in the names of folders, such as day=2026-01-01", default=()),
         Parameter(
             "evolution",

@@ -35,6 +35,10 @@ class Source(Strict):
     delimiter: str = Field(default=",", min_length=1, max_length=1)
     quote: str = Field(default='"', max_length=1, description="the character around fields; empty: none")
     encoding: str = "utf-8"
+    line_breaks: bool = Field(
+        default=True,
+        description="whether quoted fields may have line breaks; without them, several Spark tasks may read a file",
+    )
     header: bool = Field(default=True, description="the first record names the columns")
     null_texts: tuple[str, ...] = Field(default=("",), description="unquoted texts that mean NULL")
     comment: str = Field(default="", max_length=1, description="the character at the start of comment lines")

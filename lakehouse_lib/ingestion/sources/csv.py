@@ -107,7 +107,7 @@ def _record_blocks(source_file: LandedFile, source_format: SourceFormat) -> Iter
         has_start = source_file.has_start
         read = after_lines(stream.read, source_format.skip_lines if has_start else 0)
         signs = (source_format.delimiter, source_format.quote, source_format.comment)
-        yield from record_blocks(read, *signs, has_start=has_start)
+        yield from record_blocks(read, *signs, line_breaks=source_format.line_breaks, has_start=has_start)
 
 
 def _blocks(source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema) -> Iterator[_CsvBlock]:

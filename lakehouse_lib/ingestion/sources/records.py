@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lakehouse_lib.json_text import excerpt
+
 #: Bytes of text in a block.
 BLOCK_SIZE = 8 << 20
 #: A longer record rejects its file. The smallest limit of a reader that reads blocks is twice the block.
@@ -25,7 +27,13 @@ NEVER_CLOSED = "a quoted field is never closed"
 
 
 def record_blocks(
-    read: Callable[[int], bytes], delimiter: str, quote: str, comment: str = "", *, has_start: bool = True
+    read: Callable[[int], bytes],
+    delimiter: str,
+    quote: str,
+    comment: str = "",
+    *,
+    line_breaks: bool = True,
+    has_start: bool = True,
 ) -> Iterator[bytes]:
     """Blocks of whole records, in order, without a byte order mark. Each ends with a line break.
 
@@ -33,11 +41,14 @@ def record_blocks(
         read: returns at most this number of bytes of the text; empty at its end.
         quote: the quote character; empty: fields are never quoted.
         comment: a line that starts with it, outside quotes, is a comment, in which quotes mean nothing; empty: none is.
+        line_breaks: whether quoted fields may have line breaks.
         has_start: whether the text is the start of a file, where a byte order mark may be.
 
     Raises:
-        pa.ArrowInvalid: a record is too long, or the text ends inside a quoted field.
+        pa.ArrowInvalid: a record is too long, the text ends inside a quoted field, or a field has a line break that is
+            not allowed.
     """
+    cut_by_quote = quote if line_breaks else ""
     buffer = _fill(read, BLOCK_SIZE)
     if has_start:
         buffer = buffer.removeprefix(codecs.BOM_UTF8)
@@ -47,13 +58,17 @@ def record_blocks(
         buffer, least = buffer + more, 1
         if not more:
             if buffer:
+                if not line_breaks:
+                    _check_lines(buffer, delimiter, quote, comment)
                 if quote and _Quotes(buffer, delimiter, quote, comment).is_open:
                     raise pa.ArrowInvalid(NEVER_CLOSED)
                 # Without it, pyarrow takes an empty last field for a quoted one if a quoted field precedes it.
                 yield buffer if buffer.endswith((b"\n", b"\r")) else buffer + b"\n"
             return
-        end = _end_of_records(buffer, delimiter, quote, comment)
+        end = _end_of_records(buffer, delimiter, cut_by_quote, comment)
         if end:
+            if not line_breaks:
+                _check_lines(buffer[:end], delimiter, quote, comment)
             yield buffer[:end]
             buffer = buffer[end:]
         elif len(buffer) > LONGEST_RECORD:
@@ -125,6 +140,15 @@ def _end_of_records(data: bytes, delimiter: str, quote: str, comment: str) -> in
     return quotes.last_outside(b"\n", len(data)) + 1 or quotes.last_outside(b"\r", len(data) - 1) + 1
 
 
+def _check_lines(data: bytes, delimiter: str, quote: str, comment: str) -> None:
+    """Check that no quoted field of some lines has a line break; raises ``pa.ArrowInvalid``."""
+    place = _Quotes(data, delimiter, quote, comment).first_break_inside() if quote and quote.encode() in data else -1
+    if place >= 0:
+        line = data[max(data.rfind(b"\n", 0, place), data.rfind(b"\r", 0, place)) + 1 : place]
+        text = excerpt(line.decode("utf-8", "replace"))
+        raise pa.ArrowInvalid(f"a quoted field has a line break, in the record {text}")
+
+
 def _end_before_carriage_return(data: bytes) -> int:
     """As ``_end_of_records`` for lines that end with ``\\r`` alone. At the end of the data, ``\\n`` may follow it."""
     return data.rfind(b"\r", 0, len(data) - 1) + 1
@@ -147,6 +171,13 @@ class _Quotes:
     def is_open(self) -> bool:
         """Whether the text ends inside a quoted field."""
         return len(self._places) % 2 == 1
+
+    def first_break_inside(self) -> int:
+        """The place of the first line break in a quoted field; -1: there is none."""
+        text = np.frombuffer(self._data, np.uint8)
+        breaks = np.flatnonzero((text == ord("\n")) | (text == ord("\r")))
+        inside = breaks[np.searchsorted(self._places, breaks) % 2 == 1]
+        return int(inside[0]) if len(inside) else -1
 
     def last_outside(self, byte: bytes, end: int) -> int:
         """The place of the last ``byte`` before ``end`` that is outside of quoted fields; -1: none."""

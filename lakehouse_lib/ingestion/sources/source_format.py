@@ -30,6 +30,8 @@ class SourceFormat:
         delimiter: CSV: one character between fields.
         quote: CSV: the character around fields, doubled inside them; "" for none.
         encoding: CSV and JSON: the name of a Python codec.
+        line_breaks: CSV: whether quoted fields may have line breaks. Without them, each line is a record, several tasks
+            may read a file, and a file with a line break in a field is refused.
         header: CSV: the first record names the columns; without a header they are in the schema's order.
         null_texts: CSV: an unquoted field with one of these texts is NULL.
         comment: CSV: a line that starts with this character, and does not continue a quoted field, is skipped; "" for
@@ -48,6 +50,7 @@ class SourceFormat:
     delimiter: str = ","
     quote: str = '"'
     encoding: str = "utf-8"
+    line_breaks: bool = True
     header: bool = True
     null_texts: tuple[str, ...] = ("",)
     comment: str = ""
@@ -118,12 +121,13 @@ class SourceFormat:
     def is_split(self) -> bool:
         """Whether several tasks may read parts of a file of this format that is not compressed.
 
-        JSON lines are cut at line breaks, whatever the encoding. In CSV without quotes, each line break ends a record,
-        if the encoding has one byte for each character, or is UTF-8.
+        JSON lines are cut at line breaks, whatever the encoding. If no field of CSV has a line break, each of them ends
+        a record, if the encoding has one byte for each character, or is UTF-8.
         """
-        if self.kind in ("json", *TYPED_KINDS):
-            return True
-        return self.kind == "csv" and not self.quote and (self.is_utf8 or _is_single_byte(self.encoding))
+        if self.kind != "csv":
+            return self.kind in ("json", *TYPED_KINDS)
+        has_lines = self.is_utf8 or _is_single_byte(self.encoding)
+        return has_lines and not (self.quote and self.line_breaks)
 
     @property
     def is_utf8(self) -> bool:
@@ -134,7 +138,8 @@ class SourceFormat:
         """The format that the parameters of the catalogue's operation ``ingest`` describe."""
         names = {option.name for option in fields(cls)}
         options = {name: value for name, value in values.items() if name in names and value is not None}
-        return cls.from_json({**options, "kind": values["format"], "header": not values["no_header"]})
+        flags = {"header": not values["no_header"], "line_breaks": not values["no_line_breaks"]}
+        return cls.from_json({**options, **flags, "kind": values["format"]})
 
     def to_json(self) -> dict[str, object]:
         return {**asdict(self), "null_texts": list(self.null_texts), "path_columns": list(self.path_columns)}

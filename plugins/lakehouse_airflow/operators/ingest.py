@@ -62,6 +62,7 @@ class LakehouseIngestOperator(LakehouseJobOperator):
             "delimiter": source.delimiter,
             "quote": source.quote,
             "encoding": source.encoding,
+            "no_line_breaks": not source.line_breaks,
             "no_header": not source.header,
             "null_texts": None if source.null_texts == ("",) else list(source.null_texts),
             "comment": source.comment,

@@ -6,6 +6,7 @@ import csv
 import datetime as dt
 import io
 import json
+import re
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +18,7 @@ from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError
+from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, SourceRefusedError
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.sources import records
 from lakehouse_lib.ingestion.sources.cells import typed_cells
@@ -244,3 +245,19 @@ def test_formats_in_intents_of_now_and_of_earlier_releases() -> None:
     old = {"kind": "csv", "delimiter": ",", "quote": '"', "encoding": "utf-8", "header": True, "null_text": "-"}
     assert SourceFormat.from_json(old) == SourceFormat("csv", null_texts=("-",))
     assert TimeFormat("yyyy-MM-dd").has_time is False
+
+
+@pytest.mark.parametrize(
+    ("text", "record"),
+    [
+        ('1,"two\nlines"\n', "'1,\"two'"),
+        ('1,x\n2,"y"\n3,"z\r\n"\n4,"a"\n', "'3,\"z'"),
+        ('1,"a""b\n', '\'1,"a""b\''),
+        ('1,"a\rb"\n', "'1,\"a'"),
+    ],
+)
+def test_a_field_with_a_line_break_that_the_dialect_excludes(tmp_path: Path, text: str, record: str) -> None:
+    (tmp_path / "a.csv").write_bytes(text.encode())
+    dialect = replace(CSV, header=False, line_breaks=False)
+    with pytest.raises(SourceRefusedError, match=re.escape(f"a quoted field has a line break, in the record {record}")):
+        list(read_csv(landed(tmp_path / "a.csv"), dialect, TEXTS))

@@ -30,6 +30,7 @@ from tests.landed_files import landed
 
 SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
 CSV = SourceFormat("csv", quote="")
+LINES = SourceFormat("csv", line_breaks=False)
 JSON = SourceFormat("json")
 MIB = 1 << 20
 # pyarrow prints the text of a record that is not UTF-8 and has a wrong number of fields.
@@ -117,13 +118,13 @@ def check(path: Path, source_format: SourceFormat, head: int, cuts: Sequence[int
 
 ENDS = st.sampled_from([b"\n", b"\r\n"])
 CUTS = st.lists(st.integers(1, 400), max_size=6)
-FIELDS = st.sampled_from(
-    [*(b"", b"1", b"22", b"x", b"\xe9", b"\xc3\xa9", b"\x81", b'"q"', b"a" * 90, b" ", b"#", b"NULL", b"\xef\xbb\xbf")]
-)
+PLAIN = (b"", b"1", b"22", b"x", b"\xe9", b"\xc3\xa9", b"\x81", b"a" * 90, b" ", b"#", b"NULL", b"\xef\xbb\xbf")
+QUOTED = (b'"q,r"', b'"', b'"o', b'p"', b'"s""t"', b'5" q', b'""')
+FIELDS = st.sampled_from([*PLAIN, *QUOTED])
 RECORDS = st.lists(FIELDS, min_size=0, max_size=3).map(b",".join)
 FORMATS = st.builds(
     replace,
-    st.just(CSV),
+    st.sampled_from([CSV, LINES]),
     header=st.booleans(),
     comment=st.sampled_from(["", "#"]),
     skip_lines=st.integers(0, 2),
