@@ -17,7 +17,8 @@ import pytest
 
 from lakehouse_lib.errors import LandingError, SourceRefusedError, StoreError
 from lakehouse_lib.ingestion.append import plan_append
-from lakehouse_lib.ingestion.landing import Fingerprint, LandedFile, Landing, is_changed, open_landing
+from lakehouse_lib.ingestion.file_part import FilePart
+from lakehouse_lib.ingestion.landing import Fingerprint, LandedFile, Landing, is_changed, objects, open_landing
 from lakehouse_lib.ingestion.quarantine import quarantine_schema
 from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock
 from lakehouse_lib.ingestion.sources.csv import read_csv
@@ -274,3 +275,19 @@ def _parquet(number: int) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"id": [number], "note": ["x"]}, SCHEMA), sink)
     return bytes(sink.getvalue().to_pybytes())
+
+
+def test_parts_of_an_object_are_read_in_ranges(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "_AHEAD", 256 << 10)
+    content = b"id,note\n" + b"".join(b"%d,%s\n" % (number, b"x" * (number % 900)) for number in range(10_000))
+    bucket.land("a.csv", content)
+    csv, size = SourceFormat("csv", quote=""), len(content)
+    ids: list[int] = []
+    for part in (FilePart(0, 0, size // 2, ("id", "note")), FilePart(1, size // 2, size, ("id", "note"))):
+        bucket.server.requests.clear()
+        for parse in read_csv(replace(bucket.file("a.csv"), part=part), csv, SCHEMA):
+            block = parse()
+            ids += map(int, block.texts[0].to_pylist())
+        ranges = [request.headers["range"] for request in bucket.server.requests if request.verb == "GET"]
+        assert sum(int(end) - int(start) + 1 for start, end in (each[6:].split("-") for each in ranges)) < size * 0.6
+    assert ids == list(range(10_000))
