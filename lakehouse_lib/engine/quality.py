@@ -30,6 +30,17 @@ class Rule:
         return f"{self.id} ({self.type}: {arguments})"
 
 
+def is_rule_broken(broken: int, counted: int, mostly: float) -> bool:
+    """Whether a rule about rows is broken, by the share of rows that pass, in doubles as in Great Expectations.
+
+    Args:
+        broken: the number of rows that do not pass.
+        counted: the number of rows to which the rule applies; read only if ``mostly`` is below 1.
+        mostly: the share of the counted rows that must pass.
+    """
+    return broken > 0 and (mostly >= 1 or (counted - broken) / counted < mostly)
+
+
 @dataclass(frozen=True)
 class Verdict:
     """The quality gate's result for a batch.

@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse_lib.engine.quality import Rule
+from lakehouse_lib.engine.quality import Rule, is_rule_broken
 from lakehouse_lib.ingestion.gate import RowRule, TableRule, broken_rules, judge, violations
 from tests.gate.random_rows import COLUMNS
 
@@ -91,7 +91,7 @@ def expected_violations(rules: Sequence[Rule], verdicts: Sequence[RowVerdict]) -
     for place in order:
         rule, verdict = rules[place], verdicts[place]
         mostly = float(rule.arguments.get("mostly", 1))
-        if mostly >= 1 or len(verdict.broken) > (1 - mostly) * verdict.counted:
+        if is_rule_broken(len(verdict.broken), verdict.counted, mostly):
             for row in verdict.broken:
                 by_row.setdefault(row, []).append((rule.column, rule.id))
     return by_row

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from lakehouse_lib.engine.quality import Rule, Verdict
+from lakehouse_lib.engine.quality import Rule, Verdict, is_rule_broken
 from lakehouse_lib.errors import QualityError
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Gate:
         broken = [
             (row_rule, flag)
             for row_rule, flag in zip(rules, flags, strict=True)
-            if counts[flag] and (row_rule.mostly >= 1 or counts[flag] > (1 - row_rule.mostly) * counts[f"{flag}_of"])
+            if is_rule_broken(counts[flag], counts[f"{flag}_of"] if row_rule.mostly < 1 else 0, row_rule.mostly)
         ]
         if not broken:
             return Verdict(rows, None, 0, {})

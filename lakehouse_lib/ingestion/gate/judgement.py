@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import bools, flags_of, int64s, numbers_of, strings
+from lakehouse_lib.engine.quality import is_rule_broken
 from lakehouse_lib.ingestion.gate.row_rule import RowRule
 
 #: A row's broken rules, by their positions in ``Translation.row_rules``.
@@ -93,8 +94,7 @@ def broken_rules(rules: Sequence[RowRule], counts: RuleCounts) -> tuple[int, ...
     return tuple(
         position
         for position, rule in enumerate(rules)
-        if counts.broken[position]
-        and (rule.mostly >= 1 or counts.broken[position] > (1 - rule.mostly) * counts.counted[position])
+        if is_rule_broken(counts.broken[position], counts.counted[position], rule.mostly)
     )
 
 

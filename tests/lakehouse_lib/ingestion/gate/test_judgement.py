@@ -83,3 +83,16 @@ def test_slices_of_batches_are_judged_like_copies() -> None:
     assert violations(rules, judgement.positions[1:], (1,)).to_pylist() == [
         [{"column": "name", "reason": "be_in_set name", "rule": "be_in_set name"}]
     ]
+
+
+@pytest.mark.parametrize(
+    ("broken", "counted", "mostly", "is_broken"),
+    [(1, 10, 0.9, False), (2, 10, 0.9, True), (63, 90, 0.3, False), (10, 10, 0.0, False), (0, 0, 0.5, False)],
+)
+def test_a_share_that_is_exactly_mostly_keeps_the_rule(
+    broken: int, counted: int, mostly: float, is_broken: bool
+) -> None:
+    (rule,) = rules_of(("match_regex", {"column": "name", "regex": "^a", "mostly": mostly}))
+    names: list[str | None] = ["b"] * broken + ["a"] * (counted - broken)
+    judgement = judge([rule], batch([1] * counted, names))
+    assert broken_rules([rule], judgement.counts) == ((0,) if is_broken else ())
