@@ -42,7 +42,7 @@ def with_types(table: pa.Table, schema: pa.Schema) -> pa.Table:
         NullMemberError: a value is null where the type is not nullable, and it is not inside a null value.
     """
     columns = [
-        pa.chunked_array([_fitted(chunk, field.type) for chunk in column.chunks], field.type)
+        pa.chunked_array([with_type(chunk, field.type) for chunk in column.chunks], field.type)
         if pa.types.is_nested(field.type)
         else column
         for field, column in zip(schema, table.columns, strict=True)
@@ -50,7 +50,8 @@ def with_types(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema) if columns else table
 
 
-def _fitted(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def with_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """An array in a type that may differ from its own only in nullability, as in ``with_types``."""
     if array.type == kind and not _requires(kind):
         return array
     if pa.types.is_struct(kind):
@@ -62,7 +63,7 @@ def _fitted(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_map(kind):
         offsets, pairs = unfolded(entries(array))
         items = _member(pairs.field(1), kind.item_field, None)
-        return pa.MapArray.from_arrays(offsets, _fitted(pairs.field(0), kind.key_type), items, type=kind)
+        return pa.MapArray.from_arrays(offsets, with_type(pairs.field(0), kind.key_type), items, type=kind)
     if pa.types.is_list(kind):
         offsets, members = unfolded(array)
         return pa.ListArray.from_arrays(offsets, _member(members, kind.value_field, None), type=kind)
@@ -71,7 +72,7 @@ def _fitted(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _member(values: pa.Array, field: pa.Field, above: pa.Array | None) -> pa.Array:
     """The values for a member of a struct; ``above`` is true where the struct is null."""
-    values = _fitted(values, field.type)
+    values = with_type(values, field.type)
     if field.nullable or not values.null_count:
         return values
     hidden = 0 if above is None else pc.sum(pc.and_(values.is_null(), above)).as_py()

@@ -1,4 +1,4 @@
-"""Values of the right type that a table or its partitions cannot hold; their rows are quarantined."""
+"""Values of the right type that a table or its partitions cannot hold, at any depth; their rows are quarantined."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from lakehouse_lib.arrow.nested import entries
+from lakehouse_lib.arrow.values import flags_of, numbers_of
 from lakehouse_lib.ingestion.sources.casts import cast_or_find, mask
 from lakehouse_lib.protocol.partition_values import overlong_folders, to_strings
 from lakehouse_lib.schema import PrimitiveType, Schema
@@ -40,6 +43,46 @@ def beyond_years(column: Any) -> Mask:
     if lowest is None or (lowest >= first and highest <= last):
         return np.zeros(len(column), bool)
     return mask(pc.or_(pc.less(numbers, first), pc.greater(numbers, last)))
+
+
+def nested_faults(values: Any, field: pa.Field) -> Iterator[tuple[str, str, Mask]]:
+    """The faults inside the values of a nested column, as (dotted path, reason, mask of the faulty rows).
+
+    Args:
+        values: in the field's type, which may be nullable where the field's is not.
+    """
+    for path, reason, rows in _faults_inside(values, field.type, np.arange(len(values)), field.name):
+        faulty = np.zeros(len(values), bool)
+        faulty[rows] = True
+        yield path, reason, faulty
+
+
+def _faults_inside(
+    values: Any, kind: pa.DataType, rows: NDArray[np.int64], path: str
+) -> Iterator[tuple[str, str, NDArray[np.int64]]]:
+    """As ``nested_faults``, with the rows of the faults; ``rows`` are those of the values."""
+    if values.null_count:
+        rows = rows[flags_of(values.is_valid())]
+        values = values.drop_null()
+    if pa.types.is_struct(kind):
+        parts = [(member.name, values.field(place), member) for place, member in enumerate(kind)]
+    else:
+        lists = entries(values) if pa.types.is_map(kind) else values
+        rows, items = np.repeat(rows, numbers_of(pc.list_value_length(lists), np.int32)), lists.flatten()
+        if pa.types.is_map(kind):
+            parts = [("key", items.field(0), kind.key_field), ("value", items.field(1), kind.item_field)]
+        else:
+            parts = [("element", items, kind.value_field)]
+    for name, part, member in parts:
+        place = f"{path}.{name}"
+        if not member.nullable and part.null_count:
+            yield place, MUST_NOT_BE_NULL, rows[flags_of(part.is_null())]
+        if pa.types.is_nested(member.type):
+            yield from _faults_inside(part, member.type, rows, place)
+            continue
+        far = beyond_years(part)
+        if far.any():
+            yield place, BEYOND_YEARS, rows[far]
 
 
 def partition_faults(

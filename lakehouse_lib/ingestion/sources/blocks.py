@@ -59,7 +59,7 @@ class TypedBlock:
 
     Attributes:
         exact: parses the block again, with the texts of its values, which are needed if a row is faulty. If it is None,
-            ``checks`` has an entry for each column, and ``texts`` are given.
+            ``checks`` has an entry for each column that is not in ``nested``, and ``texts`` are given.
     """
 
     columns: Sequence[Any]
@@ -69,6 +69,7 @@ class TypedBlock:
     faulty: FaultyRecords
     line_count: int
     exact: Callable[[], TextBlock] | None = None
+    nested: Mapping[str, NestedColumn] = field(default_factory=dict)
 
 
 Parsed = TypeVar("Parsed", bound=TextBlock | TypedBlock)

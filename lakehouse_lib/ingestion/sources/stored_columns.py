@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.types import rebuilt
+from lakehouse_lib.arrow.nested import with_type
+from lakehouse_lib.arrow.types import nullable, rebuilt
 from lakehouse_lib.arrow.values import bools, int64s, null, strings
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.landing import LandedFile
+from lakehouse_lib.ingestion.limits import nested_faults
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
-from lakehouse_lib.ingestion.sources.blocks import TypedBlock, column_mismatches
+from lakehouse_lib.ingestion.sources.blocks import NestedColumn, TypedBlock, column_mismatches
 from lakehouse_lib.ingestion.sources.casts import cast_or_find, decode_texts, type_name
 from lakehouse_lib.schema.arrow import is_list
 
@@ -28,6 +31,7 @@ def typed_block(columns: Mapping[str, Any], stored: pa.Schema, schema: pa.Schema
         stored: the file's schema, without mismatches.
     """
     typed, checks, texts = [], [], []
+    nested: dict[str, NestedColumn] = {}
     for field in schema:
         if field.name not in columns:
             typed.append(pa.nulls(rows, field.type))
@@ -40,13 +44,28 @@ def typed_block(columns: Mapping[str, Any], stored: pa.Schema, schema: pa.Schema
             values = values.cast(decoded_type)
         values, garbled = _readable(values)
         readable = pc.if_else(bools(garbled), null(values.type), values) if garbled.any() else values
-        column, wrong = cast_or_find(readable, field.type)
-        typed.append(column)
+        texts.append(_Texts(values))
         is_text = pa.types.is_string(field.type) and garbled.any()
         reason = "not valid utf-8 text" if is_text else f"not a valid {type_name(field.type)}"
+        if pa.types.is_nested(field.type):
+            nested[field.name] = _nested_column(readable, field, reason, garbled)
+            typed.append(nested[field.name].column)
+            continue
+        column, wrong = cast_or_find(readable, field.type)
+        typed.append(column)
         checks.append((field.name, reason, wrong | garbled))
-        texts.append(_Texts(values))
-    return TypedBlock(typed, lambda: int64s(np.arange(rows)), checks, texts, FaultyRecords(), rows)
+    return TypedBlock(typed, lambda: int64s(np.arange(rows)), checks, texts, FaultyRecords(), rows, nested=nested)
+
+
+def _nested_column(values: Any, field: pa.Field, reason: str, garbled: NDArray[np.bool_]) -> NestedColumn:
+    """The values in the type of a nested column; NULL for those that do not fit it."""
+    loose = nullable(pa.schema([field])).field(0)
+    column, wrong = cast_or_find(values, loose.type)
+    checks = [(field.name, reason, wrong | garbled), *nested_faults(column, field)]
+    faulty = np.logical_or.reduce([check[2] for check in checks])
+    if faulty.any():  # unlike if_else, take also sets what is inside to null
+        column = column.take(pa.array(np.arange(len(column)), mask=faulty))
+    return NestedColumn(with_type(column, field.type), checks)
 
 
 def plain_values(column: Any) -> Any:
@@ -81,7 +100,12 @@ class _Texts:
         try:
             return values.cast(pa.string())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            values = values.cast(rebuilt(values.type, _without_times))  # Python has no years beyond 9999
             return strings([None if value is None else str(value) for value in values.to_pylist()])
+
+
+def _without_times(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_date(kind) or pa.types.is_timestamp(kind) else kind
 
 
 def _readable(values: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:

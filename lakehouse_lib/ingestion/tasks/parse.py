@@ -156,16 +156,16 @@ class Parser:
         block_checks = {name: (reason, wrong) for name, reason, wrong in block.checks}
         places = {name: place for place, name in enumerate(self.schema.names)}
         for index, field in enumerate(self.schema):
-            if isinstance(block, TypedBlock):
-                column = block.columns[index]
-                wrong = np.zeros(len(column), bool) if block.exact else block_checks[field.name][1]
-            elif field.name in block.nested:
+            if field.name in block.nested:
                 nested = block.nested[field.name]
                 column, wrong = nested.column, np.zeros(len(nested.column), bool)
                 for path, reason, faulty_rows in nested.checks:
                     checks.append((path, reason, faulty_rows))
                     places.setdefault(path, index)
                     wrong |= faulty_rows
+            elif isinstance(block, TypedBlock):
+                column = block.columns[index]
+                wrong = np.zeros(len(column), bool) if block.exact else block_checks[field.name][1]
             else:
                 column, wrong = typed_cells(block.texts[index], field, self.source_format)
                 if field.name in block_checks:

@@ -138,3 +138,31 @@ def test_a_write_refuses_it_before_files_are_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=rf"column s: the partition value 'y{{40}}\.\.\.' of 300 bytes {LONG_NAME}"):
         write_deltalake(tmp_path / "t", rows, partition_by=["s"])
     assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_values_inside_nested_columns_of_parquet_cost_only_their_row(tmp_path: Path) -> None:
+    """NULL where the schema does not allow it, and a year beyond 9999; inside of NULL nothing is checked."""
+    (tmp_path / "landing").mkdir()
+    number, day, far = pa.int32(), pa.date32(), 4_000_000
+    structs = pa.array(
+        [{"t": {"a": 1}, "d": 1}, {"t": {"a": None}, "d": far}, None, {"t": None, "d": None}],
+        pa.struct([("t", pa.struct([("a", number)])), ("d", number)]),
+    ).cast(pa.struct([("t", pa.struct([("a", number)])), ("d", day)]))
+    lists = pa.array([[1], [1], [1, None], None], pa.list_(number))
+    maps = pa.array([[("k", 1)], [], [("k", far), ("n", None)], None], pa.map_(pa.string(), number))
+    columns = {"id": pa.array(range(4)), "s": structs, "l": lists, "m": maps.cast(pa.map_(pa.string(), day))}
+    pq.write_table(pa.table(columns), tmp_path / "landing" / "a.parquet")
+    strict = pa.struct([pa.field("a", number, nullable=False)])
+    schema = pa.schema(
+        [
+            pa.field("id", pa.int64()),
+            pa.field("s", pa.struct([pa.field("t", strict), ("d", day)])),
+            pa.field("l", pa.list_(pa.field("element", number, nullable=False))),
+            pa.field("m", pa.map_(pa.string(), pa.field("value", day, nullable=False))),
+        ]
+    )
+    null, year = "null in a column that must not be null", "a year outside 1 to 9999"
+    assert parsed(tmp_path, "a.parquet", schema) == (
+        [0, 3],
+        {"1": [("s.t.a", null), ("s.d", year)], "2": [("l.element", null), ("m.value", null), ("m.value", year)]},
+    )

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib.errors import SourceRefusedError
+from lakehouse_lib.ingestion.sources.blocks import TypedBlock
 from lakehouse_lib.ingestion.sources.parquet import read_parquet
 from tests.landed_files import landed
 
@@ -20,10 +21,15 @@ def struct(**members: pa.DataType) -> pa.DataType:
     return pa.struct(list(members.items()))
 
 
+def checks_of(block: TypedBlock) -> list[tuple[str, str, Any]]:
+    """The checks of all columns of a block."""
+    return [*block.checks, *(check for nested in block.nested.values() for check in nested.checks)]
+
+
 def loaded(folder: Path, values: pa.Array, expected: pa.DataType, **options: Any) -> list[Any]:
     pq.write_table(pa.table({"a": values}), folder / "a.parquet", **options)
     blocks = [convert() for convert in read_parquet(landed(folder / "a.parquet"), pa.schema([("a", expected)]))]
-    assert not any(wrong.any() for block in blocks for _, _, wrong in block.checks)
+    assert not any(wrong.any() for block in blocks for _, _, wrong in checks_of(block))
     return [value for block in blocks for value in block.columns[0].to_pylist()]
 
 
@@ -117,7 +123,7 @@ def test_text_that_is_not_utf8_costs_its_row(tmp_path: Path, kind: pa.DataType) 
     pq.write_table(pa.table({"id": range(4), "s": texts.cast(kind), "l": inner}), tmp_path / "a.parquet")
     schema = pa.schema([("id", pa.int64()), ("s", pa.string()), ("l", pa.list_(pa.string()))])
     block = next(read_parquet(landed(tmp_path / "a.parquet"), schema))()
-    assert {name: (reason, wrong.tolist()) for name, reason, wrong in block.checks} == {
+    assert {name: (reason, wrong.tolist()) for name, reason, wrong in checks_of(block)} == {
         "id": ("not a valid long", [False] * 4),
         "s": ("not valid utf-8 text", [False, True, False, False]),
         "l": ("not a valid list<item: string>", [False, True, False, False]),
@@ -150,8 +156,8 @@ def test_text_of_a_dictionary_that_is_not_utf8_costs_its_row_however_deep(tmp_pa
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
     schema = pa.schema(list(zip(columns, [text, *deep], strict=True)))
     block = next(read_parquet(landed(tmp_path / "a.parquet"), schema))()
-    assert [name for name, _, _ in block.checks] == list(columns)
-    assert all(wrong.tolist() == [False, True, False, False] for _, _, wrong in block.checks)
+    assert [name for name, _, _ in checks_of(block)] == list(columns)
+    assert all(wrong.tolist() == [False, True, False, False] for _, _, wrong in checks_of(block))
     assert [column.to_pylist()[::3] for column in block.columns] == [
         ["a", "a"],
         [["a"], ["a"]],

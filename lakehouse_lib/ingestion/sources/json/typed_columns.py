@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from lakehouse_lib.arrow.values import bools, flags_of, literal, numbers_of, whole
-from lakehouse_lib.ingestion.limits import beyond_years
+from lakehouse_lib.ingestion.limits import nested_faults
 from lakehouse_lib.ingestion.sources.casts import from_text
 
 _MOST_DIGITS = 38
@@ -52,7 +52,7 @@ def typed_columns(data: bytes, schema: pa.Schema) -> list[Any] | None:
     columns = []
     for field in schema:
         column = _typed(whole(table[field.name]), field.type, data)
-        if column is None:
+        if column is None or (pa.types.is_nested(field.type) and any(nested_faults(column, field))):
             return None
         columns.append(column)
     return columns
@@ -78,13 +78,13 @@ def _read_as(kind: pa.DataType) -> pa.DataType | None:
 def _typed(column: pa.Array, kind: pa.DataType, data: bytes) -> pa.Array | None:
     """The column in its type; None: a value does not fit, or could differ from the one in the text."""
     if pa.types.is_struct(kind):
-        present = flags_of(column.is_valid())
-        children = [_member(column.field(place), field, present, data) for place, field in enumerate(kind)]
+        children = [_typed(column.field(place), member.type, data) for place, member in enumerate(kind)]
         if any(child is None for child in children):
             return None
-        return pa.Array.from_buffers(kind, len(column), [bools(present).buffers()[1]], children=children)
+        validity = bools(flags_of(column.is_valid())).buffers()[1]
+        return pa.Array.from_buffers(kind, len(column), [validity], children=children)
     if pa.types.is_list(kind):
-        items = _member(column.flatten(), kind.value_field, True, data)
+        items = _typed(column.flatten(), kind.value_type, data)
         if items is None:
             return None
         lengths = numbers_of(pc.fill_null(pc.list_value_length(column), literal(0, pa.int32())), np.int32)
@@ -95,20 +95,6 @@ def _typed(column: pa.Array, kind: pa.DataType, data: bytes) -> pa.Array | None:
         typed, wrong = from_text(column, kind)
         return None if wrong.any() else typed
     return column if _is_exact(column, data) else None
-
-
-def _member(values: pa.Array, field: pa.Field, present: Any, data: bytes) -> pa.Array | None:
-    """As ``_typed``, of a member; None, too, if it has a value that only rejected rows have.
-
-    Args:
-        present: a mask of the values whose parent is not NULL.
-    """
-    typed = _typed(values, field.type, data)
-    if typed is None or beyond_years(typed).any():
-        return None
-    if not field.nullable and (flags_of(typed.is_null()) & present).any():
-        return None
-    return typed
 
 
 def _is_exact(column: pa.Array, data: bytes) -> bool:
