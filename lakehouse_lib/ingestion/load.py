@@ -243,19 +243,25 @@ class Load:
             rules.append((past["suite"], Schema.from_json(json.dumps(past["schema"]))))
         return any(needs_spark(suite, schema, plan) for suite, schema in rules)
 
-    def _take_added_columns(self) -> None:
-        """Add the columns to the source's schema that earlier batches have added to the table."""
+    def _take_added_columns(self) -> Sequence[str]:
+        """Add the columns that earlier batches have added to the table to the source's schema.
+
+        Returns:
+            the names of all columns of the table.
+        """
         snapshot = snapshot_if_any(self.store) if self.source.format.evolution == ADD_COLUMNS else None
-        if snapshot is not None:
-            self.source = self.source.with_columns_of(snapshot.schema)
+        if snapshot is None:
+            return ()
+        self.source = self.source.with_columns_of(snapshot.schema)
+        return snapshot.schema.names
 
     def _rules(self, files: Sequence[Fingerprint]) -> dict[str, Any]:
         """The rules of a batch of these files; their schema has the columns that the batch adds to the table."""
         if self.source.format.evolution != ADD_COLUMNS:
             return self.source.rules()
-        self._take_added_columns()
+        taken = self._take_added_columns()
         landed = [LandedFile(self.landing, file) for file in files]
-        schema = with_new_columns(landed, self.source.format, self.source.schema)
+        schema = with_new_columns(landed, self.source.format, self.source.schema, taken)
         return replace(self.source, schema=schema).rules()
 
     def _check_table(self) -> None:

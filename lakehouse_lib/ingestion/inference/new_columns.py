@@ -32,19 +32,27 @@ MOST_COLUMNS = 1000
 _FEED_NAMES = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
 
 
-def with_new_columns(files: Sequence[LandedFile], source_format: SourceFormat, schema: Schema) -> Schema:
+def with_new_columns(
+    files: Sequence[LandedFile], source_format: SourceFormat, schema: Schema, taken: Iterable[str] = ()
+) -> Schema:
     """The schema, and the columns that only the files have, as nullable columns at its end.
 
     Files that the load will refuse add no column, nor does a file that would add more than ``MOST_COLUMNS`` of them. A
     column that no table can store, or whose name differs from another only in case, is left out; so the load refuses
     its file, or in JSON its row.
+
+    Args:
+        taken: the names of the columns that the table has; those that the schema does not have are left out, too.
     """
+    names = frozenset(name.lower() for name in taken if name not in schema)
     if source_format.kind in TYPED_KINDS:
-        return _with_typed_columns(files, source_format, schema)
-    return _with_text_columns(files, source_format, schema)
+        return _with_typed_columns(files, source_format, schema, names)
+    return _with_text_columns(files, source_format, schema, names)
 
 
-def _with_typed_columns(files: Sequence[LandedFile], source_format: SourceFormat, schema: Schema) -> Schema:
+def _with_typed_columns(
+    files: Sequence[LandedFile], source_format: SourceFormat, schema: Schema, taken: frozenset[str]
+) -> Schema:
     """As ``with_new_columns``, by the schemas of the files. Of two types, the column gets the one that both fit."""
     read = orc_schema if source_format.kind == "orc" else parquet_schema
     schema_of_files, additions = file_schema(schema.to_arrow(), source_format), dict[str, pa.Field]()
@@ -55,7 +63,7 @@ def _with_typed_columns(files: Sequence[LandedFile], source_format: SourceFormat
             continue
         trial = dict(additions)
         for column in stored:
-            field = None if column.name in schema else _new_field(column, (*schema.names, *trial))
+            field = None if column.name in schema else _new_field(column, (*schema.names, *trial), taken)
             earlier = trial.get(column.name)
             if field is not None and (earlier is None or _fits(earlier, field)):
                 trial[column.name] = field
@@ -73,9 +81,14 @@ def _fields(columns: Iterable[pa.Field]) -> list[Field]:
     ]
 
 
-def _new_field(column: pa.Field, names: Iterable[str]) -> pa.Field | None:
-    """A column of a file in a type that tables have; None: it cannot be added to the columns with these names."""
-    if any(name.lower() == column.name.lower() and name != column.name for name in names):
+def _new_field(column: pa.Field, names: Iterable[str], taken: frozenset[str]) -> pa.Field | None:
+    """A column of a file in a type that tables have; None: it cannot be added to the columns with these names.
+
+    Args:
+        taken: names, in lower case, that no new column has.
+    """
+    own = column.name.lower()
+    if own in taken or any(name.lower() == own and name != column.name for name in names):
         return None
     try:
         field = Field.from_arrow(pa.field(column.name, column.type))
@@ -93,7 +106,9 @@ def _fits(column: pa.Field, other: pa.Field) -> bool:
     return not type_mismatches(pa.schema([other]), pa.schema([column]))
 
 
-def _with_text_columns(files: Sequence[LandedFile], source_format: SourceFormat, schema: Schema) -> Schema:
+def _with_text_columns(
+    files: Sequence[LandedFile], source_format: SourceFormat, schema: Schema, taken: frozenset[str]
+) -> Schema:
     """As ``with_new_columns``. The type of a column fits all its values in the files."""
     schema_of_files = file_schema(schema.to_arrow(), source_format)
     texts_of = _texts_of_csv if source_format.kind == "csv" else _texts_of_json
@@ -108,7 +123,7 @@ def _with_text_columns(files: Sequence[LandedFile], source_format: SourceFormat,
                 return trial.get(name)
             if len(trial) == MOST_COLUMNS:
                 raise refusal(file.name, [f"{name} is column {MOST_COLUMNS + 1} of those to add to the table"])
-            if _new_field(pa.field(name, pa.string()), (*schema.names, *trial)) is not None:
+            if _new_field(pa.field(name, pa.string()), (*schema.names, *trial), taken) is not None:
                 trial[name] = InferredColumn(name, source_format)
             return trial.get(name)
 

@@ -16,7 +16,10 @@ from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.ingestion.batches import batch
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
-from tests.spark_jobs.loading import PRICE_RULE, Shop
+from lakehouse_lib.operations.write.create import create_table
+from lakehouse_lib.schema import Field, Schema
+from lakehouse_lib.store import open_store
+from tests.spark_jobs.loading import PRICE_RULE, SCHEMA, Shop
 
 
 def shop_of(folder: Path, kind: str, **options: Any) -> Shop:
@@ -140,6 +143,24 @@ def test_a_batch_that_is_not_loaded_adds_no_column(tmp_path: Path) -> None:
     shop.land("c.csv", '2,"y', header="id,units")
     assert len(Load(shop.source()).run().refused) == 2
     assert added_columns(shop) == {}
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_file_with_a_column_that_the_table_computes_is_refused(tmp_path: Path, kind: str) -> None:
+    """Its type in the file may differ from the table's, and then no run could commit the batch."""
+    shop = shop_of(tmp_path, kind)
+    stock = Field("stock", "integer", metadata={"CURRENT_DEFAULT": "7"})
+    properties = {"delta.feature.allowColumnDefaults": "supported"}
+    create_table(open_store(str(shop.table)), Schema([*SCHEMA.fields, stock]), configuration=properties)
+    for name, column in {"a": "STOCK", "b": "units"}.items():
+        if kind == "csv":
+            shop.land(name, "1,5", header=f"id,{column}")
+        else:
+            pq.write_table(pa.table({"id": [1], column: [5]}), shop.landing / name)
+    refused = Load(shop.source()).run().refused
+    assert "STOCK is not a column of the schema" in refused.pop("a")
+    assert not refused
+    assert rows_of(shop, "stock", "units") == [(1, 7, 5)]
 
 
 def test_csv_without_a_header_names_no_columns() -> None:
