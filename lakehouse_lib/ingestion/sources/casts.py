@@ -49,7 +49,7 @@ def from_text(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[Any,
         the typed array, with NULL for NULL and for texts that do not fit, and a mask of the texts that do not fit.
 
     Booleans are ``true``, ``false``, ``1`` or ``0``; dates ``YYYY-MM-DD``; timestamps ISO 8601. A timestamp
-    without a zone is UTC. Text with spaces around the value, and empty text, fit no type but string.
+    without a zone is UTC. Text with spaces around the value fits no type but string. Empty text is NULL in other types.
     """
     if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
         return column.cast(data_type), np.zeros(len(column), bool)
