@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakehouse_lib.arrow.values import strings
 from lakehouse_lib.errors import InvalidArgumentError, LandingError
@@ -24,6 +23,8 @@ from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock
 from lakehouse_lib.ingestion.sources.compression import CODECS
 from lakehouse_lib.ingestion.sources.csv import header_names, read_csv
 from lakehouse_lib.ingestion.sources.json.reader import element_blocks, line_blocks, object_keys, read_json
+from lakehouse_lib.ingestion.sources.orc import orc_head
+from lakehouse_lib.ingestion.sources.parquet import parquet_head
 from lakehouse_lib.ingestion.sources.source_format import TYPED_KINDS, SourceFormat
 from lakehouse_lib.protocol.partition_values import folders
 from lakehouse_lib.schema import Field, Schema
@@ -145,20 +146,8 @@ def _begins_with_bracket(file: LandedFile) -> bool:
 
 def _of_typed(files: Sequence[LandedFile], source_format: SourceFormat) -> Inferred:
     """The schema of the first file; the others must have the same one."""
-    schemas = []
-    rows = 0
-    for file in files:
-        with file.open() as source:
-            if source_format.kind == "parquet":
-                footer = pq.ParquetFile(source)
-                schemas.append(footer.schema_arrow)
-                rows += footer.metadata.num_rows
-            else:
-                from pyarrow import orc  # loads a library of its own
-
-                stripes = orc.ORCFile(source)
-                schemas.append(stripes.schema)
-                rows += stripes.nrows
+    heads = [(orc_head if source_format.kind == "orc" else parquet_head)(file) for file in files]
+    schemas, rows = [schema for schema, _ in heads], sum(rows for _, rows in heads)
     notes = [
         f"{file.name} has other columns than {files[0].name}"
         for file, schema in zip(files, schemas, strict=True)

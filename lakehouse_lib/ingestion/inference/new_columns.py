@@ -17,8 +17,8 @@ from lakehouse_lib.ingestion.quarantine import quarantine_schema
 from lakehouse_lib.ingestion.sources.blocks import column_mismatches, refusal
 from lakehouse_lib.ingestion.sources.csv import header_names, read_csv
 from lakehouse_lib.ingestion.sources.json.reader import misfits_of_json, read_json
-from lakehouse_lib.ingestion.sources.orc import orc_schema
-from lakehouse_lib.ingestion.sources.parquet import parquet_schema
+from lakehouse_lib.ingestion.sources.orc import orc_head
+from lakehouse_lib.ingestion.sources.parquet import parquet_head
 from lakehouse_lib.ingestion.sources.source_format import TYPED_KINDS, SourceFormat
 from lakehouse_lib.ingestion.sources.stored_columns import type_mismatches
 from lakehouse_lib.ingestion.tasks.path_columns import file_schema
@@ -54,11 +54,11 @@ def _with_typed_columns(
     files: Sequence[LandedFile], source_format: SourceFormat, schema: Schema, taken: frozenset[str]
 ) -> Schema:
     """As ``with_new_columns``, by the schemas of the files. Of two types, the column gets the one that both fit."""
-    read = orc_schema if source_format.kind == "orc" else parquet_schema
+    read = orc_head if source_format.kind == "orc" else parquet_head
     schema_of_files, additions = file_schema(schema.to_arrow(), source_format), dict[str, pa.Field]()
     for file in files:
         try:
-            stored = read(file)
+            stored, _ = read(file)
         except SourceRefusedError:
             continue
         trial = dict(additions)

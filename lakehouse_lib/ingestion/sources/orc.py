@@ -17,12 +17,13 @@ from lakehouse_lib.ingestion.sources.stored_columns import plain_values, refusal
 _ROWS = 65_536
 
 
-def orc_schema(source_file: LandedFile) -> pa.Schema:
-    """The columns of a file; raises SourceRefusedError if it is not complete."""
+def orc_head(source_file: LandedFile) -> tuple[pa.Schema, int]:
+    """The columns of a file and its number of rows; raises SourceRefusedError if it is not complete."""
     from pyarrow import orc  # loads a library of its own
 
     with refusals(source_file, "ORC"), source_file.open() as source:
-        return orc.ORCFile(source).schema
+        file = orc.ORCFile(source)
+        return file.schema, file.nrows
 
 
 def read_orc(

@@ -22,11 +22,11 @@ from lakehouse_lib.ingestion.sources.stored_columns import plain_values, refusal
 _ROWS = 65_536
 
 
-def parquet_schema(source_file: LandedFile) -> pa.Schema:
-    """The columns of a file; raises SourceRefusedError if it is not complete."""
+def parquet_head(source_file: LandedFile) -> tuple[pa.Schema, int]:
+    """The columns of a file and its number of rows; raises SourceRefusedError if it is not complete."""
     with refusals(source_file, "Parquet"), source_file.open() as source:
         file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
-        return with_int96_in_utc(file.schema_arrow, file.metadata)
+        return with_int96_in_utc(file.schema_arrow, file.metadata), file.metadata.num_rows
 
 
 def read_parquet(

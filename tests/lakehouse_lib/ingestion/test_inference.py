@@ -110,6 +110,12 @@ def test_typed_files_and_those_that_differ(tmp_path: Path) -> None:
     result = inferred(tmp_path, pattern="*.parquet")
     assert types(result) == {"id": "integer", "tags": "array<string>"}
     assert (result.rows, result.notes) == (2, ("b.parquet has other columns than a.parquet",))
+    moments = pa.table({"at": pa.array([0], pa.timestamp("us", "UTC"))})
+    pq.write_table(moments, tmp_path / "c.parquet", use_deprecated_int96_timestamps=True, store_schema=False)
+    assert types(inferred(tmp_path / "c.parquet")) == {"at": "timestamp"}  # as a load reads INT96, which Spark writes
+    (tmp_path / "d.parquet").write_bytes(b"PAR1")
+    with pytest.raises(SourceRefusedError, match=r"d\.parquet cannot be read as Parquet"):
+        inferred(tmp_path / "d.parquet")
 
 
 def test_what_cannot_be_inferred(tmp_path: Path) -> None:
