@@ -78,8 +78,8 @@ class SparkJudge:
         """
         failing = verdict.failing
         if len(lines.before) > 1:
-            failing = staged_rows.placed(failing, LINE_COLUMN, lines.before, LINE_BITS)
-        broken = staged_rows.broken(
+            failing = staged_rows.with_file_lines(failing, LINE_COLUMN, lines.before, LINE_BITS)
+        broken = staged_rows.quarantine_rows(
             failing, schema, source=source, batch=batch, file_column=FILE_COLUMN, line_column=LINE_COLUMN
         )
         return self.engine.write(broken.coalesce(1), target)

@@ -90,6 +90,7 @@ def type_to_arrow(kind: DataType, name: str = "") -> pa.DataType:
 
 
 def field_to_arrow(field: Field, above: str = "") -> pa.Field:
+    """The Arrow field of a Delta field; ``above`` is the path of its parent, for the name in errors."""
     return pa.field(
         field.name, type_to_arrow(field.type, f"{above}.{field.name}" if above else field.name), field.nullable
     )
@@ -144,11 +145,13 @@ def type_from_arrow(arrow: pa.DataType, name: str = "") -> DataType:
 
 
 def field_from_arrow(field: pa.Field, above: str = "") -> Field:
+    """The Delta field of an Arrow field; ``above`` is the path of its parent, for the name in errors."""
     name = f"{above}.{field.name}" if above else field.name
     return Field(field.name, type_from_arrow(field.type, name), field.nullable)
 
 
 def is_list(arrow: pa.DataType) -> bool:
+    """Whether an Arrow type is a list of any form: plain, large, of fixed size, or a view."""
     types = pa.types
     return bool(
         types.is_list(arrow)

@@ -68,8 +68,8 @@ def check_name(
 
 def _was_before(checkpoints: Sequence[Checkpoint], commits: Sequence[Commit], version: int) -> bool:
     """Whether one of the checkpoints is older than the commit file of ``version``, by the store's clock."""
-    own = next((commit.modified for commit in commits if commit.version == version), None)
-    return own is not None and any(checkpoint.modified < own for checkpoint in checkpoints)
+    put_at = next((commit.modified for commit in commits if commit.version == version), None)
+    return put_at is not None and any(checkpoint.modified < put_at for checkpoint in checkpoints)
 
 
 def _is_visible(commit: CommitActions, store: ObjectStore) -> bool:
@@ -79,14 +79,14 @@ def _is_visible(commit: CommitActions, store: ObjectStore) -> bool:
     """
     latest = load_snapshot(store)
     tombstones = latest.tombstones
-    gone = canonical(tombstones["path"], store)
+    removed_paths = canonical(tombstones["path"], store)
     if len(commit.adds):
-        present_paths = pa.concat_arrays([canonical(latest.file_columns(["path"])["path"], store), gone])
+        present_paths = pa.concat_arrays([canonical(latest.file_columns(["path"])["path"], store), removed_paths])
         return _any_among(canonical(commit.adds["path"], store), present_paths)
     # Other commits may have removed the same files, but not with the same deletion timestamp.
     times = commit.removes["deletionTimestamp"].combine_chunks()
     at_that_time = pc.is_in(tombstones["deletionTimestamp"], value_set=times)
-    return _any_among(canonical(commit.removes["path"], store), gone.filter(at_that_time))
+    return _any_among(canonical(commit.removes["path"], store), removed_paths.filter(at_that_time))
 
 
 def _any_among(paths: pa.Array, present_paths: pa.Array) -> bool:

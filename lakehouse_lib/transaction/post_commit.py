@@ -66,7 +66,7 @@ def run_hooks(
                 complete_checksum(latest)
         if properties.cleanup_expired_logs is not False:
             with _logged_failure("log cleanup", store, version):
-                clean_up_log(latest, commit, is_ordered=properties.cleanup_expired_logs is True)
+                clean_up_log(latest, commit, is_requested=properties.cleanup_expired_logs is True)
 
 
 def write_checksum(before: Snapshot, commit: CommitActions) -> None:
@@ -105,14 +105,15 @@ def complete_checksum(snapshot: Snapshot) -> None:
             put_checksum(snapshot.store, snapshot.version, checksum)
 
 
-def clean_up_log(latest: Snapshot, commit: CommitActions, *, is_ordered: bool = False) -> None:
+def clean_up_log(latest: Snapshot, commit: CommitActions, *, is_requested: bool = False) -> None:
     """Delete log files that have expired, unless the clock that set the commit's time is ahead of the store's.
 
     Args:
-        is_ordered: delete them even if ``delta.enableExpiredLogCleanup`` is false.
+        is_requested: the caller of the commit has asked for it, so delete them even if
+            ``delta.enableExpiredLogCleanup`` is false.
     """
     metadata = latest.metadata
-    if is_ordered:
+    if is_requested:
         metadata = replace(metadata, configuration={**metadata.configuration, EXPIRED_LOG_CLEANUP.key: "true"})
     if not is_due(latest.store, metadata):
         return

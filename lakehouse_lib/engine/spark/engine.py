@@ -162,7 +162,7 @@ class SparkEngine:
         try:
             with spark_failures():
                 with session_settings(self.spark, settings):
-                    checked = row_checks.checked(shaped, checks, target)
+                    checked = row_checks.with_checks(shaped, checks, target)
                 gathered = optimized_write.rebalanced(checked, target)
                 with session_settings(self.spark, optimized_write.settings(target)):
                     if target.store.spark_access(target.store.root).renames and spark_writer.can_write(target):

@@ -33,11 +33,12 @@ def read(spark: SparkSession, store: ObjectStore, schema: Schema, paths: Sequenc
     return reader.parquet(*(f"{store_access.uri(store, store.root)}/{path}" for path in paths))
 
 
-def placed(rows: DataFrame, column: str, before: Sequence[int], bits: int) -> DataFrame:
-    """Rows with the lines of their files, for lines in parts of files.
+def with_file_lines(rows: DataFrame, column: str, before: Sequence[int], bits: int) -> DataFrame:
+    """Rows with the line in the file in place of the line in a part of the file.
 
     Args:
-        column: has the line in a part, and above these ``bits`` the number of the part.
+        column: the column of the line. Its lowest ``bits`` bits are the line in a part, the other bits are the
+            number of the part.
         before: the number of lines before each part.
     """
     from pyspark.sql import functions as F
@@ -47,10 +48,10 @@ def placed(rows: DataFrame, column: str, before: Sequence[int], bits: int) -> Da
     return rows.withColumn(column, F.col(column).bitwiseAND((1 << bits) - 1) + start)
 
 
-def broken(
+def quarantine_rows(
     failing: DataFrame, schema: Schema, *, source: str, batch: int, file_column: str, line_column: str
 ) -> DataFrame:
-    """Rows that broke rules, in the layout of the quarantine.
+    """The rows of the quarantine for rows that broke rules.
 
     Args:
         failing: rows of ``schema`` with an array of violations, as the quality gate returns them.

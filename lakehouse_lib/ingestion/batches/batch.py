@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 #: A batch of at most this many bytes is loaded by threads of this process, also if there is a Spark session: it takes
 #: about as long as the start of a session and of its workers.
 IN_PROCESS_BYTES = len(os.sched_getaffinity(0)) * (2 << 30)
-#: So often a batch is judged again because a concurrent commit may have added some of its keys.
+#: The most times that a batch is judged because concurrent commits may have added some of its keys.
 _MOST_ATTEMPTS = 100
 
 
@@ -160,29 +160,31 @@ class Batch:
     def _load_unique(self, writer: BatchWriter, written: BatchFiles, keys: BatchKeys) -> dict[str, Any]:
         """Load the rows whose keys are not in the table; returns the batch's entry.
 
-        Each round's rejected rows are committed to the quarantine once. If a concurrent commit may have added keys of
-        the batch, the batch is judged again by the new version, in a further round if more of its keys are refused.
+        Keys are refused in rounds (``batches/keys.py``), and the rows of a round are committed to the quarantine once.
+        If a concurrent commit may have added keys of the batch, the batch is judged by the new version of the table. If
+        more of its keys are refused then, they are a further round.
         """
         recorded = RecordedRounds(
             self.store, self.intents.staging(self.intent.number, "keys"), keys.suite, self.schema.to_arrow()
         )
-        rejected, done = written.rejected, 0
+        rejected, rounds_done = written.rejected, 0
         for attempt in range(1, _MOST_ATTEMPTS + 1):
             plan = writer.plan
             try:
                 rounds = self._rounds(recorded, keys, plan)
-                settled = [
-                    writer.settled(written, rounds, rejects=number, loads=False) for number in range(done, len(rounds))
+                files_of_rounds = [
+                    writer.settled(written, rounds, rejects=number, loads=False)
+                    for number in range(rounds_done, len(rounds))
                 ]
             except BaseException:
-                if not done:
+                if not rounds_done:
                     written.discard()
                 raise
-            for number, files in enumerate(settled, start=done):
+            for number, files in enumerate(files_of_rounds, start=rounds_done):
                 rejected += files.rejected
                 parts = [files.quarantined_files] if number else [written.quarantined_files, files.quarantined_files]
                 self._quarantine(writer.quarantine, pa.concat_tables(parts), number)
-            done = len(rounds)
+            rounds_done = len(rounds)
             loaded = writer.settled(written, rounds, rejects=None)
             loaded = replace(
                 loaded,

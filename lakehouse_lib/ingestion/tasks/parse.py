@@ -289,7 +289,7 @@ def with_origin(rows: pa.RecordBatch, files: Any, lines: Any, schema: pa.Schema)
 
 
 def _placed(rows: Any, file: str, line: str, origins: LineOrigins) -> Any:
-    """Rows whose columns of files and lines are replaced by what the lines of the block stand for."""
+    """Rows with the file, and the line in the file, in place of the line in the block."""
     lines = rows.column(line)
     values = origins.of(lines.combine_chunks() if isinstance(lines, pa.ChunkedArray) else lines)
     for name, column in zip((file, line), values, strict=True):

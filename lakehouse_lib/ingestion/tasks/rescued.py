@@ -22,10 +22,10 @@ _CONTROL = "[\x00-\x1f]"
 
 
 def members(name: str, texts: pa.Array, chosen: np.ndarray[Any, np.dtype[np.bool_]] | None = None) -> pa.Array:
-    """The members of a column.
+    """The member of a column for each row, such as ``"price":"free"``; NULL in rows without one.
 
     Args:
-        chosen: a mask of the rows that have one; None: all rows whose text is not NULL.
+        chosen: a mask of the rows that have a member; None: all rows whose text is not NULL.
     """
     if chosen is not None:
         texts = pc.if_else(bools(chosen), texts, null(pa.string()))

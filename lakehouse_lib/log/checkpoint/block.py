@@ -39,7 +39,7 @@ class Block:
         return self.part.is_empty(self.action, self.number, field)
 
     def read(self, fields: Sequence[FieldPath]) -> dict[str, pa.ChunkedArray]:
-        """These fields of the block's actions, as ``Part.read``."""
+        """Read fields of the block's actions, as ``Part.read`` does."""
         return self.part.read(self.action, self.number, fields)
 
 
@@ -56,7 +56,7 @@ def bounds_of_block(
     typed = {
         path: kind
         for path, kind in columns.items()
-        if any(block.has(STATS_STRUCT, end, *path) for end in ("nullCount", "minValues"))
+        if any(block.has(STATS_STRUCT, statistic, *path) for statistic in ("nullCount", "minValues"))
     }
     if not block.has(STATS_STRUCT, "numRecords"):
         typed = {}
@@ -69,7 +69,9 @@ def _struct_bounds(
     block: Block, columns: Mapping[ColumnPath, DataType], read_stats: Callable[[], pa.Table]
 ) -> dict[ColumnPath, Bounds]:
     leaves: list[tuple[str, ...]] = [(STATS_STRUCT, "numRecords"), (STATS_STRUCT, "tightBounds")]
-    leaves += [(STATS_STRUCT, end, *path) for path in columns for end in ("minValues", "maxValues", "nullCount")]
+    leaves += [
+        (STATS_STRUCT, statistic, *path) for path in columns for statistic in ("minValues", "maxValues", "nullCount")
+    ]
     structs = block.read(leaves)[STATS_STRUCT].combine_chunks()
     bounds = struct_bounds(structs, columns)
     if structs.null_count and block.has("stats"):

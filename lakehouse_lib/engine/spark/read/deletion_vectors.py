@@ -1,8 +1,8 @@
 """Deletion vectors on Spark: a join of a scan with a small table of its deleted rows.
 
-Rows do not cross to Python. The table has columns (file, block, bits): the set bits are the deleted rows among the rows
-``64 * block`` to ``64 * block + 63`` of the file. A deleted row takes at most 16 bytes, and two bits if all rows of its
-file are deleted. Spark packs the two keys of the join into one number.
+Rows do not cross to Python. The table has columns (file, block, bits). A row of this table is called a *word*: its set
+bits are the deleted rows among the rows ``64 * block`` to ``64 * block + 63`` of the file. A deleted row takes at most
+16 bytes, and two bits if all rows of its file are deleted. Spark packs the two keys of the join into one number.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def without_deleted(spark: Any, frame: Any, files: pa.Table, store: ObjectStore,
 
 
 def deleted_words(files: pa.Table, store: ObjectStore) -> pa.Table:
-    """The table of deleted rows: file int32 (row number of ``files``), block int32, bits int64."""
+    """The words of all deletion vectors: file int32 (row number of ``files``), block int32, bits int64."""
     vectors = files["deletionVector"].combine_chunks()
     counts = pc.struct_field(pc.extract_regex(files["stats"].combine_chunks(), _NUM_RECORDS), "rows").cast(pa.int64())
-    marked = np.flatnonzero(vectors.is_valid().to_numpy(zero_copy_only=False))
+    with_vector = np.flatnonzero(vectors.is_valid().to_numpy(zero_copy_only=False))
 
     def words(index: np.int64) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
         bitmap = deletion_vector.load(store, vectors[int(index)].as_py())
@@ -70,7 +70,7 @@ def deleted_words(files: pa.Table, store: ObjectStore) -> pa.Table:
     numbers: list[npt.NDArray[np.int32]] = []
     blocks: list[npt.NDArray[np.int32]] = []
     bits: list[npt.NDArray[np.int64]] = []
-    for index, (block, word) in zip(marked, in_order(words, marked, _THREADS), strict=True):
+    for index, (block, word) in zip(with_vector, in_order(words, with_vector, _THREADS), strict=True):
         numbers.append(np.full(len(block), index, dtype=np.int32))
         blocks.append(block)
         bits.append(word)
@@ -82,7 +82,7 @@ def deleted_words(files: pa.Table, store: ObjectStore) -> pa.Table:
 
 
 def _words(positions: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Ascending positions as numbers of blocks of 64 rows, and the bits of each block."""
+    """The words of ascending positions: the numbers of their blocks of 64 rows, and the bits of each block."""
     if not len(positions):
         return np.empty(0, np.int32), np.empty(0, np.int64)
     block = (positions >> 6).astype(np.int32)

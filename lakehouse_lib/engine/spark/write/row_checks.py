@@ -47,8 +47,8 @@ def row_checks(target: WriteTarget) -> list[RowCheck]:
     return [RowCheck(refused, reason, f"lakehouse refuses a row <{uuid.uuid4()}>") for refused, reason in refusals]
 
 
-def checked(frame: Any, checks: Sequence[RowCheck], target: WriteTarget) -> Any:
-    """The frame with the checks added; writing it fails if a check refuses a row."""
+def with_checks(frame: Any, checks: Sequence[RowCheck], target: WriteTarget) -> Any:
+    """The frame with the checks; writing it fails if a check refuses a row."""
     from pyspark.sql import functions as F
 
     if not checks:
@@ -72,7 +72,7 @@ def refusal(error: DeltaError, frame: Any, checks: Sequence[RowCheck], target: W
 
     Args:
         error: the error of the write.
-        frame: the rows before ``checked``.
+        frame: the rows before ``with_checks``.
     """
     report = str(error.__cause__)
     check = next((check for check in checks if check.marker in report), None)

@@ -40,10 +40,10 @@ def truncate_history(snapshot: Snapshot, name: str, properties: CommitProperties
         RetentionError: a version inside the retention, or a pinned one, needs the feature. The text has the time
             after which the feature can be dropped.
     """
-    needing = newest_needing(snapshot, name)
-    if needing is None:
+    version_with_feature = newest_version_with(snapshot, name)
+    if version_with_feature is None:
         return snapshot
-    base = _oldest_base(snapshot, needing)
+    base = _oldest_checkpoint_after(snapshot, version_with_feature)
     if base is None:
         commit_change(snapshot, "Empty Commit", {}, commit_properties=properties)
         snapshot = snapshot.update()
@@ -58,13 +58,13 @@ def truncate_history(snapshot: Snapshot, name: str, properties: CommitProperties
         enforce_retention_duration=False,
         retention=retention,
     )
-    needing = newest_needing(snapshot, name)
-    if needing is not None:
-        raise _too_early(snapshot, name, needing, base, retention)
+    version_with_feature = newest_version_with(snapshot, name)
+    if version_with_feature is not None:
+        raise _too_early(snapshot, name, version_with_feature, base, retention)
     return snapshot.update()
 
 
-def newest_needing(snapshot: Snapshot, name: str) -> int | None:
+def newest_version_with(snapshot: Snapshot, name: str) -> int | None:
     """The newest version in the log that needs a feature; None if no version does.
 
     Reads all commits that are still in the log.
@@ -76,7 +76,7 @@ def newest_needing(snapshot: Snapshot, name: str) -> int | None:
     known_checkpoints, commits, _ = sort_listing(list(store.list_from(file_names.LOG)))
     if name == checkpoint_protection.FEATURE.name:
         protected = checkpoint_protection.protected_below(snapshot.protocol, snapshot.metadata)
-        versions = [each.version for each in known_checkpoints] + [commit.version for commit in commits]
+        versions = [item.version for item in known_checkpoints] + [commit.version for commit in commits]
         return max((version for version in versions if version < protected), default=None)
     oldest = oldest_version(store)
     assert oldest is not None
@@ -92,8 +92,8 @@ def newest_needing(snapshot: Snapshot, name: str) -> int | None:
         if is_used or TRACES[name].are_in_commit(actions):
             newest = commit.version
     if name == v2_checkpoint.FEATURE.name:
-        needing = [each.version for each in known_checkpoints if _is_v2(store, each)]
-        return max([*needing, *([] if newest is None else [newest])], default=None)
+        v2_versions = [item.version for item in known_checkpoints if _is_v2(store, item)]
+        return max([*v2_versions, *([] if newest is None else [newest])], default=None)
     return newest
 
 
@@ -105,23 +105,25 @@ def _is_v2(store: ObjectStore, checkpoint: Checkpoint) -> bool:
     return is_uuid or (len(checkpoint.parts) == 1 and bool(open_top(store, top, checkpoint.version).sidecars))
 
 
-def _oldest_base(snapshot: Snapshot, needing: int) -> int | None:
-    """The version of the oldest checkpoint after the version ``needing``, from which a cleanup can keep everything."""
+def _oldest_checkpoint_after(snapshot: Snapshot, version: int) -> int | None:
+    """The version of the oldest checkpoint after a version; a cleanup can delete everything before it."""
     known_checkpoints, commits, _ = sort_listing(list(snapshot.store.list_from(file_names.LOG)))
     versions = {commit.version for commit in commits}
-    later = [each.version for each in known_checkpoints if each.version > needing and each.version in versions]
+    later = [item.version for item in known_checkpoints if item.version > version and item.version in versions]
     return min(later, default=None)
 
 
-def _too_early(snapshot: Snapshot, name: str, needing: int, base: int, retention: timedelta) -> RetentionError:
-    pin = next((pin for pin in list_pins(snapshot.store) if pin.version <= needing), None)
+def _too_early(
+    snapshot: Snapshot, name: str, version_with_feature: int, base: int, retention: timedelta
+) -> RetentionError:
+    pin = next((pin for pin in list_pins(snapshot.store) if pin.version <= version_with_feature), None)
     commits = [commit for commit in list_commits(snapshot.store, base) if commit.version == base]
     committed = commit_times(snapshot.store, commits)[base]
     # The cleanup rounds down to the minute.
     moment = datetime.fromtimestamp(committed / 1000, UTC) + retention + timedelta(minutes=1)
     when = f"Drop it again after {moment:%Y-%m-%d %H:%M} UTC, when {TRUNCATED_RETENTION.key} ({retention}) has passed"
     return RetentionError(
-        f"the feature {name} cannot be dropped yet: version {needing} needs it",
+        f"the feature {name} cannot be dropped yet: version {version_with_feature} needs it",
         table=snapshot.store.root,
         version=snapshot.version,
         hint=when if pin is None else f"Release the pin {pin.name!r}, which keeps version {pin.version}. {when}",

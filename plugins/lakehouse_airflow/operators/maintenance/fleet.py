@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def fleet_of(registry: Registry, names: Iterable[str], hook: LakehouseHook) -> list[MaintainedTable]:
-    """These tables of the registry, each with its policy.
+    """Tables of the registry by name, each with its policy and its storage options.
 
     Raises:
         RegistryError: a name is not in the registry.

@@ -112,5 +112,6 @@ class LakehouseMaintainOperator(SubmitOperator):
 def _failure_of(failed: Sequence[Mapping[str, Any]]) -> AirflowException:
     """One exception for all failed steps; it allows a retry if a retry may help one of them."""
     errors = [failure(step["error_type"], f"{step['verb']} of {step['table']}: {step['error']}") for step in failed]
-    kind = AirflowFailException if all(isinstance(each, AirflowFailException) for each in errors) else AirflowException
+    is_final = all(isinstance(error, AirflowFailException) for error in errors)
+    kind = AirflowFailException if is_final else AirflowException
     return kind("\n".join(str(error) for error in errors))

@@ -26,7 +26,7 @@ def erasures_page(request: Request, user: GetUserDep) -> HTMLResponse:
     documents, problem = newest_documents(registry) if subject_of else ([], None)
     runs = newest_runs(subject_of, MOST)
     names = {(run.dag_id, run.run_id) for run in runs}
-    older = {(each.plan["dag_id"], each.plan["run_id"]) for each in documents} - names
+    older = {(entry.plan["dag_id"], entry.plan["run_id"]) for entry in documents} - names
     return page(
         request,
         "erasures.html",

@@ -25,11 +25,11 @@ class Documents:
 
 @dataclass(frozen=True)
 class Status:
-    """How far an erasure is.
+    """The status of an erasure, as the pages show it.
 
     Attributes:
-        style: the class of the style sheet.
-        advice: what to do.
+        style: the CSS class of the text.
+        advice: what to do; empty if there is nothing to do.
     """
 
     text: str
@@ -82,7 +82,7 @@ class ErasedTable:
 
 
 def status_of(documents: Documents | None, run: RunState | None) -> Status:
-    """How far an erasure is.
+    """The status of an erasure, by its documents and its run.
 
     Args:
         documents: None: the run has made no request, or the ledger cannot be read.
@@ -119,15 +119,15 @@ def erasure_rows(
     """
     run_of = {(run.dag_id, run.run_id): run for run in runs}
     rows = []
-    planned = set()
-    for each in documents:
-        plan = each.plan
+    runs_with_plan = set()
+    for documents_of_request in documents:
+        plan = documents_of_request.plan
         if plan["subject"] in subject_of.values():
             name = (plan["dag_id"], plan["run_id"])
-            planned.add(name)
-            rows.append(_row(each, run_of.get(name)))
+            runs_with_plan.add(name)
+            rows.append(_row(documents_of_request, run_of.get(name)))
     for name, run in run_of.items():
-        if name not in planned and run.dag_id in subject_of:
+        if name not in runs_with_plan and run.dag_id in subject_of:
             subject = subject_of[run.dag_id]
             rows.append(ErasureRow(subject, None, run.user, run.queued_at, status_of(None, run), run))
     return sorted(rows, key=lambda row: row.requested_at or 0, reverse=True)
