@@ -38,8 +38,8 @@ floor := .peers/floor
 floor_judges := deltalake duckdb duckdb-extension-delta editables flask flask-cors hatchling hypothesis jsonschema moto \
     polars psutil pytest pytest-timeout pytest-xdist tpchgen-cli
 floor_tests := tests/lakehouse_lib tests/spark_jobs \
-    --deselect tests/lakehouse_lib/engine/test_conform.py::test_dictionaries_fixed_sizes_and_views \
-    --deselect tests/lakehouse_lib/engine/test_data_reader.py::test_rows_of_a_file_with_views_are_left_out \
+    --deselect tests/lakehouse_lib/engine/parquet/test_conform.py::test_dictionaries_fixed_sizes_and_views \
+    --deselect tests/lakehouse_lib/engine/parquet/test_data_reader.py::test_rows_of_a_file_with_views_are_left_out \
     -W "ignore:Implicitly cleaning up:ResourceWarning"
 
 # What drives Chromium in the tests of the pages. CHROMIUM=... is another path, PICTURES=docs replaces the pictures of the docs.

@@ -50,10 +50,14 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)  # before pytest picks by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if needs_spark(item) and item.path.parent not in SPARK_CONTRACT:
+        if needs_spark(item) and not is_in_contract(item):
             item.add_marker(pytest.mark.slow)
     # Run the longest files first, so that no process is left with a long file at the end.
-    items.sort(key=lambda item: item.path.parent not in SPARK_CONTRACT)
+    items.sort(key=lambda item: not is_in_contract(item))
+
+
+def is_in_contract(item: pytest.Item) -> bool:
+    return any(item.path.is_relative_to(folder) for folder in SPARK_CONTRACT)
 
 
 def needs_spark(item: pytest.Item) -> bool:

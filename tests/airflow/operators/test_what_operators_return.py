@@ -21,7 +21,7 @@ from lakehouse_airflow.operators.report import LakehouseReadCursorOperator
 from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
 from lakehouse_lib import write_deltalake
 
-PAGE = (Path(__file__).parents[2] / "docs/operators.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs/operators.md").read_text()
 
 
 def section_of(operator: type) -> str:

@@ -21,7 +21,7 @@ from demo.home import Home
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/waiting.md").read_text()
 
 

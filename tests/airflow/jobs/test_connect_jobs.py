@@ -23,7 +23,7 @@ from lakehouse_airflow.jobs.submission import JobSubmission
 from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
 from lakehouse_lib import DeltaTable, write_deltalake
 from spark_jobs import erase
-from tests.airflow.test_job_submission import PRELUDE
+from tests.airflow.jobs.test_job_submission import PRELUDE
 from tests.connect_server import TOKEN, connect_server, free_port
 
 TASK = "airflow:upkeep:manual__1:t:-1"
@@ -44,7 +44,7 @@ end({"lakehouse": "result", "server": server, "argv": sys.argv})
 TRY = """
 import sys
 from pathlib import Path
-from tests.airflow.test_connect_jobs import replace_job, submission
+from tests.airflow.jobs.test_connect_jobs import replace_job, submission
 replace_job(Path(sys.argv[1]))
 submission(Path(sys.argv[1])).run()
 """

@@ -196,7 +196,7 @@ def test_holes_that_an_interrupted_cleanup_left_fail_nothing(
 
 
 def test_the_docs_say_of_every_kind_whether_it_is_mended() -> None:
-    page = (Path(__file__).parents[2] / "docs/log-upkeep.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/log-upkeep.md").read_text()
     mended_by = dict(re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", page.partition("## Repair")[2], re.MULTILINE))
     kinds = set(RepairResult.kinds())
     assert set(mended_by) == kinds

@@ -18,7 +18,7 @@ from lakehouse_airflow.provider import get_provider_info
 from lakehouse_lib import write_deltalake
 from tests.s3_server import serving
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SCHEMAS = Path(airflow.__file__).parent
 PLUGIN = ROOT / "plugins/lakehouse_airflow"
 

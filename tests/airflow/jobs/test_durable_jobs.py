@@ -21,14 +21,14 @@ from lakehouse_airflow.jobs.job_folder import Handle, JobFolder
 from lakehouse_airflow.jobs.machine import start_time, this_machine
 from lakehouse_airflow.jobs.submission import JobSubmission
 from spark_jobs.process.job_objects import RETENTION_DAYS
-from tests.airflow.test_job_submission import PRELUDE
+from tests.airflow.jobs.test_job_submission import PRELUDE
 
 TASK = "airflow:upkeep:manual__1:t:-1"
 
 #: A task that runs the job, in a process that a test can kill.
 TRY = """
 import sys
-from tests.airflow.test_durable_jobs import submission
+from tests.airflow.jobs.test_durable_jobs import submission
 from pathlib import Path
 print(submission(Path(sys.argv[1]), durable=sys.argv[2] == "durable").run())
 """

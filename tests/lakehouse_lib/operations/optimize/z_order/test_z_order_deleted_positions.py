@@ -37,7 +37,7 @@ from tests.peers import read_duckdb
 from tests.table_builder import paths_by
 
 ROWS = 2_000
-REPOSITORY = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[5]
 
 
 @pytest.fixture(params=["arrow", "spark", "spark's shuffle"])
