@@ -202,9 +202,12 @@ def _table(
         invalid.append((row.number, row.actual_columns, row.text))
         return "skip"
 
+    data = block.data
+    if data.startswith(codecs.BOM_UTF8):  # text here, and pyarrow leaves out the first one of a block
+        data = codecs.BOM_UTF8 + data
     table = csv.read_csv(
-        pa.BufferReader(block.data),
-        csv.ReadOptions(use_threads=False, block_size=len(block.data) + 1, column_names=block.columns),
+        pa.BufferReader(data),
+        csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=block.columns),
         _parse_options(source_format.delimiter, source_format.quote, note),
         csv.ConvertOptions(
             check_utf8=pa.types.is_string(kind),

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakehouse_lib.errors import SourceRefusedError
@@ -140,6 +140,7 @@ FORMATS = st.builds(
     st.booleans(),
     CUTS,
 )
+@example(replace(CSV, header=False), [(b"", b"\n"), (b"\xef\xbb\xbf1,x", b"\n")], True, False, [1])
 def test_parts_of_csv(
     tmp_path_factory: pytest.TempPathFactory,
     source_format: SourceFormat,
