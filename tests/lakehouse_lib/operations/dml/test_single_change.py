@@ -69,14 +69,14 @@ def start(path: Path, **properties: str) -> None:
     write_deltalake(path, pa.table({"id": [1, 2, 3], "v": [1, 2, 3]}), configuration=properties)
 
 
+def lose_first_commit(name: str) -> None:
+    if name == file_names.commit(1):
+        raise StoreError("connection reset")
+
+
 def lost(path: Path) -> FaultStore:
-    """A store that puts version 1, loses the answer, and does not answer afterwards."""
-
-    def lose(name: str) -> None:
-        if name == file_names.commit(1):
-            raise StoreError("connection reset")
-
-    return FaultStore(path, before={"read": lose}, after={"put_if_absent": lose})
+    """A store that puts version 1, loses the answer, and does not answer afterwards. It can be pickled."""
+    return FaultStore(path, before={"read": lose_first_commit}, after={"put_if_absent": lose_first_commit})
 
 
 def data_files(path: Path) -> set[str]:
