@@ -47,6 +47,7 @@ from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.sources.source_format import ADD_COLUMNS, RESCUED
 from lakehouse_lib.ingestion.state.source_state import SourceState
+from lakehouse_lib.ingestion.table_rules import CONDITIONS, conditions_of
 from lakehouse_lib.ingestion.tasks.parse import check_schema
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.progress import Counter, OnProgress
@@ -84,7 +85,7 @@ class Load:
         self.intents = IntentLog(self.store, source.name)
         for store in (self.store, self.quarantine):
             _check_transactions_stay(store, source.name)
-        self._check_table()
+        self._conditions = self._check_table()
         check_keys(
             source.suite, source.schema, plan_append(self.store, source.schema, partition_by=source.partition_by)
         )
@@ -258,16 +259,17 @@ class Load:
     def _rules(self, files: Sequence[Fingerprint]) -> dict[str, Any]:
         """The rules of a batch of these files; their schema has the columns that the batch adds to the table."""
         if self.source.format.evolution != ADD_COLUMNS:
-            return self.source.rules()
+            return {**self.source.rules(), CONDITIONS: self._conditions}
         taken = self._take_added_columns()
         landed = [LandedFile(self.landing, file) for file in files]
         schema = with_new_columns(landed, self.source.format, self.source.schema, taken)
-        return replace(self.source, schema=schema).rules()
+        return {**replace(self.source, schema=schema).rules(), CONDITIONS: self._conditions}
 
-    def _check_table(self) -> None:
+    def _check_table(self) -> dict[str, str]:
+        """Check that the source fits the table, and return the table's conditions for rows."""
         snapshot = snapshot_if_any(self.store)
         if snapshot is None:
-            return
+            return {}
         snapshot.check_writable()
         columns = {column.name: (str(column.type), column.nullable) for column in snapshot.schema.fields}
         declared = {column.name: (str(column.type), column.nullable) for column in self.source.schema.fields}
@@ -286,6 +288,7 @@ class Load:
                 version=snapshot.version,
                 hint="Correct the schema file, or change the table first",
             )
+        return conditions_of(snapshot, self.source.schema)
 
     def _fingerprints(self, files: Sequence[SourceFile], refused: dict[str, str]) -> tuple[Fingerprint, ...]:
         """The fingerprints of the files that have not changed since the look.

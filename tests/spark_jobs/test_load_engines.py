@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_lib import DeltaTable as OurTable
 from lakehouse_lib.engine.spark.engine import SparkEngine
-from lakehouse_lib.errors import ConstraintViolatedError
+from lakehouse_lib.errors import QualityError
 from lakehouse_lib.ingestion.batches import batch as batch_module
 from lakehouse_lib.ingestion.batches import files as batch_files
 from lakehouse_lib.ingestion.batches import shares
@@ -159,7 +159,7 @@ def test_a_constraint_that_only_spark_evaluates(spark: SparkSession, tmp_path: P
     Load(shop.source()).run(spark)
     assert (shop.ids(), len(shop.quarantined())) == ([1], 1)
     shop.land("b.csv", "2,5,y")
-    with pytest.raises(ConstraintViolatedError, match="RLIKE"):
+    with pytest.raises(QualityError, match="RLIKE"):
         Load(shop.source()).run(spark)
     assert shop.staged() == []
 

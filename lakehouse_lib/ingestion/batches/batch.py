@@ -20,6 +20,8 @@ from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.errors import (
     CommitFailedError,
     ConcurrentTransactionError,
+    ConstraintViolatedError,
+    DeltaError,
     QualityError,
     SourceChangedError,
     SourceRefusedError,
@@ -34,6 +36,7 @@ from lakehouse_lib.ingestion.landing import Fingerprint
 from lakehouse_lib.ingestion.quarantine import quarantine_schema
 from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from lakehouse_lib.ingestion.table_rules import CONDITIONS, rules_of
 from lakehouse_lib.ingestion.tasks.file_task import TaskResult
 from lakehouse_lib.operations.files import discard
 from lakehouse_lib.operations.write.planned_write import PlannedWrite
@@ -105,7 +108,8 @@ class Batch:
 
         Raises:
             SourceChangedError: the files of a batch to redo have changed.
-            QualityError: a table-level rule is broken; nothing of the batch is loaded.
+            QualityError: a table-level rule, or a rule of the table that no task can judge, is broken; nothing of the
+                batch is loaded.
             ConcurrentTransactionError: another run has loaded the batch or given it up.
             UnsupportedFeatureError: the rows need Spark, and there is no session.
         """
@@ -131,6 +135,7 @@ class Batch:
             self.intent.number,
             self.schema,
             self.intent.rules["suite"],
+            rules_of(self.intent.rules.get(CONDITIONS, {}), self.schema, self.source.table),
             SourceFormat.from_json(self.intent.rules["format"]),
             plan,
             quarantine,
@@ -138,7 +143,10 @@ class Batch:
             self.judge,
             self.counter,
         )
-        written = writer.read(files, staging)
+        try:
+            written = writer.read(files, staging)
+        except ConstraintViolatedError as error:
+            raise self._not_loaded(error) from error
         try:
             result = self._end_early(written, redo=redo)
             if result is not None:
@@ -242,14 +250,18 @@ class Batch:
     def _judged(self, writer: BatchWriter, written: BatchFiles) -> BatchFiles:
         try:
             return writer.judged(written)
-        except QualityError as error:
-            self.intents.decide(Outcome(self.intent.number, written.refused, error.description))
-            raise QualityError(
-                f"batch {self.intent.number} ({', '.join(file.name for file in self.intent.files)}) was not loaded: "
-                f"{error.message}",
-                table=self.source.table,
-                hint=error.hint,
-            ) from error
+        except (QualityError, ConstraintViolatedError) as error:
+            raise self._not_loaded(error, written.refused) from error
+
+    def _not_loaded(self, error: DeltaError, refused: Mapping[str, str] | None = None) -> QualityError:
+        """Give the batch up, because its rows break a rule of the suite or of the table; returns the error to raise."""
+        self.intents.decide(Outcome(self.intent.number, refused or {}, error.description))
+        return QualityError(
+            f"batch {self.intent.number} ({', '.join(file.name for file in self.intent.files)}) was not loaded: "
+            f"{error.message}",
+            table=self.source.table,
+            hint=error.hint,
+        )
 
     def _quarantine(self, plan: PlannedWrite, files: pa.Table, number: int = 0) -> None:
         """Commit the files of a round's rejected rows, unless a killed run has committed those of this round."""

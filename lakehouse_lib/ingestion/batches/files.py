@@ -13,6 +13,7 @@ from lakehouse_lib.engine.base import OnTask
 from lakehouse_lib.engine.parquet.task_results import results_of
 from lakehouse_lib.engine.parquet.writer import can_write_rows
 from lakehouse_lib.errors import QualityError, UnsupportedFeatureError
+from lakehouse_lib.expressions import PredicateRule
 from lakehouse_lib.ingestion.batches.keys import BatchKeys, Round
 from lakehouse_lib.ingestion.batches.shares import file_parts, part_counts, task_groups
 from lakehouse_lib.ingestion.file_part import FilePart, PartLines
@@ -158,7 +159,7 @@ class BatchWriter:
     Attributes:
         source: the source.
         number: the number of the batch.
-        schema, suite, source_format: the rules of the batch's intent.
+        schema, suite, table_rules, source_format: the rules of the batch's intent.
         plan, quarantine: the planned writes of valid and of rejected rows.
         engine: runs the tasks.
         judge: judges and writes rows that need Spark; None: there is no session.
@@ -169,6 +170,7 @@ class BatchWriter:
     number: int
     schema: Schema
     suite: Any
+    table_rules: tuple[PredicateRule, ...]
     source_format: SourceFormat
     plan: PlannedWrite
     quarantine: PlannedWrite
@@ -228,6 +230,7 @@ class BatchWriter:
             tuple(name for name in self.plan.metadata.partition_columns if name in self.schema),
             self.plan.target.store.limits,
             None if self.by_spark else suite_on_arrow(self.suite, self.schema),
+            self.table_rules,
         )
         tasks = [
             FileTask(

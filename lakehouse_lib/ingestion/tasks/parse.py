@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import bools, int64s, null
 from lakehouse_lib.errors import InvalidSchemaError
+from lakehouse_lib.expressions import PredicateRule
 from lakehouse_lib.ingestion.gate import Translation, violations
 from lakehouse_lib.ingestion.gate.judgement import POSITIONS
 from lakehouse_lib.ingestion.landing import LandedFile
@@ -58,6 +59,7 @@ class Parser:
         partition_columns: the table's; a row whose value cannot name a folder is rejected.
         limits: the path limits of the table's store.
         suite: judges the valid rows; None: there is no suite, or it is judged later.
+        table_rules: the table's rules for rows; a row that violates one is rejected.
     """
 
     source_format: SourceFormat
@@ -65,6 +67,7 @@ class Parser:
     partition_columns: tuple[str, ...]
     limits: PathLimits
     suite: Translation | None = None
+    table_rules: tuple[PredicateRule, ...] = ()
 
     def read(self, source_file: LandedFile, origin: Origin, threads: int) -> Iterator[ParsedBlock]:
         """The blocks of a file, in order; ``threads`` of them are parsed at a time (0: in the caller's thread).
@@ -190,17 +193,26 @@ class Parser:
             checks.extend((name, reason, wrong) for name, (reason, wrong) in block_checks.items())
         checks.extend(partition_faults(columns, self.schema, self.partition_columns, self.limits))
         checks = [check for check in checks if check[2].any()]
+        rows = pa.RecordBatch.from_arrays(columns, schema=rows_schema(self.schema))
+        checks.extend(self._violations(rows, [wrong for _, _, wrong in checks]))
         if checks and isinstance(block, TypedBlock) and block.exact is not None:
             return self._conform(block.exact(), origin)
         checks.sort(key=lambda check: places.get(check[0], len(places)))
         faulty = faulty_records(self.schema, origin, block.faulty)
-        rows = pa.RecordBatch.from_arrays(columns, schema=rows_schema(self.schema))
         if not checks:
             return ParsedBlock(rows, faulty, block.lines, block.line_count)
         lines = block.lines()
         is_good, bad = faulty_cells(self.schema, origin, block.texts, lines, checks)
         good = int64s(np.flatnonzero(is_good))
         return ParsedBlock(rows.take(good), pa.concat_tables([bad, faulty]), lambda: lines.take(good), block.line_count)
+
+    def _violations(self, rows: pa.RecordBatch, faulty: Sequence[Any]) -> Iterator[tuple[str, str, Any]]:
+        """The violations of the table's rules by rows without other faults, as the checks of ``faulty_cells``."""
+        is_valid = ~np.logical_or.reduce([np.zeros(len(rows), bool), *faulty])
+        for rule in self.table_rules:
+            wrong = rule.violations(rows) & is_valid
+            if wrong.any():
+                yield min(rule.columns, key=self.schema.names.index), f"violates {rule.name}", wrong
 
     def _parsed(self, parse: Callable[[], TextBlock | TypedBlock], origin: Origin) -> ParsedBlock:
         block = self._judged(self._conform(parse(), origin), origin)

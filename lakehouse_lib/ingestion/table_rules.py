@@ -1,0 +1,42 @@
+"""The table's own conditions for rows, by which a load rejects single rows.
+
+They are recorded in the intent of a batch. If a constraint is added or dropped between a killed run and its redo, the
+redo rejects the same rows, which the quarantine may have already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakehouse_lib.expressions import PredicateRule
+from lakehouse_lib.features.constraints.condition_rule import condition_rule
+from lakehouse_lib.features.row_rules import feature_rules
+from lakehouse_lib.schema import Schema
+from lakehouse_lib.snapshot import Snapshot
+
+#: The key of the conditions in the rules of an intent.
+CONDITIONS = "conditions"
+
+
+def conditions_of(snapshot: Snapshot, schema: Schema) -> dict[str, str]:
+    """The CHECK constraints and invariants of a table as SQL, by their names in errors.
+
+    Conditions that only Spark can evaluate, and those on columns that the write computes, are left out: the write
+    checks them.
+
+    Args:
+        schema: the columns of the source.
+    """
+    return {
+        rule.name: rule.predicate.text
+        for rule in feature_rules(snapshot.metadata, snapshot.store.root)
+        if isinstance(rule, PredicateRule)
+        and not rule.needs_spark
+        and rule.columns
+        and all(name in schema for name in rule.columns)
+    }
+
+
+def rules_of(conditions: Mapping[str, str], schema: Schema, table: str) -> tuple[PredicateRule, ...]:
+    """The rules of recorded conditions."""
+    return tuple(condition_rule(name, sql, schema, table=table) for name, sql in conditions.items())
