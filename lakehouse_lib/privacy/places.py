@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
@@ -99,6 +99,16 @@ def counts(proof: Proof) -> dict[str, int]:
         "files": proof.files,
         "unreadable": len(proof.unreadable),
     }
+
+
+def total_rows(counts: Iterable[int | None]) -> int | None:
+    """The sum of numbers of rows; None: one of them is not known."""
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
 
 
 def _in_one(located: list[Located], *, erase_mentions: bool) -> Place:

@@ -21,23 +21,25 @@ class Traces:
     """The traces of an erasure in the log of one table.
 
     Attributes:
-        deleted: the number of deleted rows by version, for the request's commits that are in the log.
+        deleted: the number of deleted rows by version, for the request's commits that are in the log; None: the commit
+            does not have it, because it removed whole files without statistics.
         log_retention: the time for which the log keeps its entries; None: without limit.
     """
 
-    deleted: Mapping[int, int]
+    deleted: Mapping[int, int | None]
     log_retention: timedelta | None
 
 
 def find_traces(table_uri: str, request: str, since: int, *, storage_options: dict[str, str] | None = None) -> Traces:
     """Read the traces of an erasure request in a table's log, from the version ``since`` on."""
     snapshot = load_snapshot(open_store(table_uri, storage_options))
-    deleted: dict[int, int] = {}
+    deleted: dict[int, int | None] = {}
     for commit in list_commits(snapshot.store, since):
         with suppress(VersionNotFoundError, LogCorruptedError):
             info = read_commit(snapshot.store, commit.version, size=commit.size).info
             if info.get("operationParameters") == {"predicate": json.dumps([f"erasure {request}"])}:
-                deleted[commit.version] = int(info["operationMetrics"]["numDeletedRows"])
+                rows = info["operationMetrics"].get("numDeletedRows")
+                deleted[commit.version] = None if rows is None else int(rows)
     return Traces(deleted, log_retention(snapshot.configuration, snapshot.store.root))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,11 +21,13 @@ from deltalake import write_deltalake
 from lakehouse_airflow.operators.base import job_operator
 from lakehouse_airflow.operators.erasure import erase as erasure_tasks
 from lakehouse_airflow.operators.erasure import locate
+from lakehouse_airflow.pages.views.erasure import Documents, erasure_rows
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.ledger import digest
 from lakehouse_lib.store import LocalStore
 from tests.airflow.erasure_runs import ANN, JobInThisProcess, Run, append, ledger, on_disk
 from tests.peers import parquet_files
+from tests.table_builder import longs
 
 LONG = 4711471147114711471
 
@@ -268,6 +271,26 @@ def test_what_a_delete_did_before_it_broke_off_is_in_the_record(tables: Path, mo
         "lineitem": 1,
         "orders": 1,
     }
+
+
+def test_rows_in_files_without_statistics_are_erased_and_their_number_is_unknown(tables: Path) -> None:
+    orders = tables / "orders"
+    shutil.rmtree(orders)
+    write_deltalake(orders, longs(o_orderkey=[10, 20, 21], o_custkey=[1, 2, 2]), partition_by=["o_custkey"])
+    log = orders / "_delta_log" / f"{0:020}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        action.get("add", {}).pop("stats", None)
+    log.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    run = Run()
+    run.locate()
+    run.finish()
+    record = ledger().read(run.request, "record")
+    entry = next(entry for entry in record["tables"] if entry["table"] == "orders")
+    assert (entry["rows_found"], entry["rows_deleted"], entry["on_disk_after"]["rows"]) == (2, None, 0)
+    documents = Documents(run.plan(), ledger().read(run.request, "decision"), record)
+    (row,) = erasure_rows([documents], [], {run.dag_id: "customer"})
+    assert (row.status.text, row.rows) == ("erased", None)
 
 
 def test_no_error_quotes_a_key(tables: Path) -> None:

@@ -102,11 +102,11 @@ def _record(
 ) -> Document:
     from lakehouse_lib import engine_info
     from lakehouse_lib.ledger import digest
-    from lakehouse_lib.privacy.places import counts
+    from lakehouse_lib.privacy.places import counts, total_rows
     from lakehouse_lib.privacy.traces import find_traces
 
     plan, decision = erasure.plan, erasure.decision
-    recorded_rows: defaultdict[str, dict[int | None, int]] = defaultdict(dict)
+    recorded_rows: defaultdict[str, dict[int | None, int | None]] = defaultdict(dict)
     for step in erasure.ledger.steps(erasure.request, "delete"):
         for each in step["tables"]:
             recorded_rows[each["table"]][each["version"]] = each["rows"]
@@ -124,7 +124,7 @@ def _record(
                 "version_before": entry["version"],
                 "version_after": proofs[table].version,
                 "rows_found": entry["rows"],
-                "rows_deleted": sum(deleted.values()),
+                "rows_deleted": total_rows(deleted.values()),
                 "on_disk_before": entry["on_disk"],
                 "on_disk_after": counts(proofs[table]),
                 "files_removed": _removed(erasure, table),

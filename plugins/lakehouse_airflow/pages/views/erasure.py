@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_airflow.approval import APPROVE
+from lakehouse_lib.privacy.places import total_rows
 
 if TYPE_CHECKING:
     from lakehouse_airflow.pages.dag_state import RunState
@@ -44,7 +45,7 @@ class ErasureRow:
     Attributes:
         request: None: the run has made no request yet, or the ledger cannot be read.
         run: None: the run was deleted.
-        rows: the rows that were deleted, else those that the plan has found.
+        rows: the rows that were deleted, else those that the plan has found; None: not known.
     """
 
     subject: str
@@ -156,7 +157,7 @@ def _row(documents: Documents, run: RunState | None) -> ErasureRow:
         status_of(documents, run),
         run,
         approver=None if decision is None else decision["approver"]["name"],
-        rows=sum(entry["rows" if record is None else "rows_deleted"] for entry in tables),
+        rows=total_rows(entry["rows" if record is None else "rows_deleted"] for entry in tables),
         files_removed=None if record is None else sum(len(entry["files_removed"]) for entry in tables),
         recorded_at=None if record is None else milliseconds_of(record["recorded_at"]),
     )
