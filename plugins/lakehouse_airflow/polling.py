@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
@@ -82,10 +83,10 @@ class TablePoll:
         return self._last
 
     async def run(self, work: Callable[[ObjectStore], _Answer]) -> _Answer:
-        """The result of ``work`` on the table's store, in a thread. Errors are those of ``as_task_failure``."""
+        """The result of ``work`` on the table's store, in a thread. Errors are as ``_as_poll_error`` raises them."""
 
         def in_thread() -> _Answer:
-            with as_task_failure():
+            with _as_poll_error():
                 return work(self._open())
 
         return await asyncio.shield(asyncio.wrap_future(_pool().submit(in_thread)))
@@ -95,11 +96,11 @@ class TablePoll:
 
         at = time.monotonic()
         try:
-            with as_task_failure():
+            with _as_poll_error():
                 self._version = latest_version(self._open(), self._version)
             self._last = Look(at, self._version)
-        except (AirflowException, AirflowRuntimeError) as error:
-            # A new one, without the frames of the traceback. Airflow's API may be away for a while.
+        except AirflowException as error:
+            # A new one, without the frames of the traceback.
             is_permanent = isinstance(error, AirflowFailException)
             self._last = Look(at, None, (AirflowFailException if is_permanent else AirflowException)(str(error)))
         return self._last
@@ -144,6 +145,16 @@ class _SharedHook:
             store = self._hook.store(table)
             self.is_new = False
             return store
+
+
+@contextmanager
+def _as_poll_error() -> Iterator[None]:
+    """Raise errors as ``as_task_failure``. An error of Airflow's API is temporary: the connection is read there."""
+    try:
+        with as_task_failure():
+            yield
+    except AirflowRuntimeError as error:
+        raise AirflowException(str(error)) from None
 
 
 _lock = Lock()

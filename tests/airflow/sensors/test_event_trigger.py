@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -16,9 +17,11 @@ from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.triggers.base import TriggerEvent
 
+from lakehouse_airflow import polling
+from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.triggers import TableVersionEventTrigger
 from lakehouse_lib.errors import StoreError
-from lakehouse_lib.store import LocalStore
+from lakehouse_lib.store import LocalStore, ObjectStore
 
 
 class State(dict[str, Any]):
@@ -121,6 +124,32 @@ def test_a_store_that_fails_ends_no_watch(
 
     assert asyncio.run(watch()) == (0, 1)
     assert "Permission denied" in capfd.readouterr().out
+
+
+def test_an_api_that_is_away_while_commits_are_read_ends_no_watch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "t"
+    append(table)
+    append(table)
+    monkeypatch.setattr(polling, "_KEPT_SECONDS", 0.0)  # so that each call opens the store again
+    calls = itertools.count()
+
+    class Hook(LakehouseHook):
+        def store(self, table: str) -> ObjectStore:
+            if next(calls) == 1:  # after the first listing
+                raise AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR))
+            return super().store(table)
+
+    monkeypatch.setattr(polling, "LakehouseHook", Hook)
+
+    async def watch() -> tuple[int, int]:
+        events = trigger(table, State(lakehouse_version=0)).run()
+        payload = (await asyncio.wait_for(anext(events), 60)).payload
+        return payload["from_version"], payload["to_version"]
+
+    assert asyncio.run(watch()) == (0, 1)
+    assert "API_SERVER_ERROR" in capfd.readouterr().out
 
 
 def test_an_api_that_is_away_loses_no_event(tmp_path: Path) -> None:
