@@ -120,17 +120,21 @@ class JobFolder:
     def forget(self, name: str) -> None:
         """Delete the objects of a job that has ended and, if it is the task's last one, the handle.
 
-        If another try waits for the job, that try will delete them.
+        If another try waits for the job, that try will delete them. The handle is deleted first, because a cleared task
+        would take the outcome of a job with a handle for its own.
+
+        Raises:
+            DeltaError: the handle is not deleted; the next try reads the outcome.
         """
         from lakehouse_lib.errors import DeltaError
 
+        if self.is_replaced():
+            return
+        handle = None if self._bytes is None else self.handle()
+        if handle is not None and handle.name == name:
+            self.place()[0].delete_many([self._handle])
         with suppress(DeltaError):  # deleted after RETENTION_DAYS
-            if self.is_replaced():
-                return
             self.objects(name).delete()
-            handle = self.handle()
-            if handle is not None and handle.name == name:
-                self.place()[0].delete_many([self._handle])
 
     def _stored(self) -> bytes | None:
         from lakehouse_lib.errors import ObjectNotFoundError

@@ -231,7 +231,8 @@ class JobSubmission(SparkSubmitHook):
         except DeltaError:
             raise  # the next try waits again
         except BaseException:  # such as a timeout of the task
-            self._kill_earlier()
+            if not self._is_adopted():
+                self._kill_earlier()
             raise
         if earlier.is_here:
             earlier.kill()  # a JVM may hang after the end of its driver
@@ -254,8 +255,8 @@ class JobSubmission(SparkSubmitHook):
         again while the task was running, such as after the death of the scheduler.
         """
         self._is_killed = True
-        if self._submit_sp is not None and self._is_adopted():
-            self.log.info("a later try waits for the job %s, so it goes on", self._submission_name)
+        if self._is_adopted():
+            self.log.info("a later try waits for the job of this one, so the job goes on")
             return
         self._kill()
         if self._earlier is not None and self._earlier.is_here:

@@ -20,6 +20,8 @@ from lakehouse_airflow.jobs import submission as submission_module
 from lakehouse_airflow.jobs.job_folder import Handle, JobFolder
 from lakehouse_airflow.jobs.machine import start_time, this_machine
 from lakehouse_airflow.jobs.submission import JobSubmission
+from lakehouse_lib.errors import StoreError
+from lakehouse_lib.store import LocalStore
 from spark_jobs.process.job_objects import RETENTION_DAYS
 from tests.airflow.jobs.test_job_submission import PRELUDE
 
@@ -131,6 +133,23 @@ def test_a_job_that_has_ended_meanwhile_gives_its_result(tmp_path: Path) -> None
     assert len(starts(tmp_path)) == 2
 
 
+def test_a_cleared_task_is_not_answered_by_an_outcome_that_could_not_be_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise StoreError("the store does not answer")
+
+    (tmp_path / "go").touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "delete_many", fails)
+        with pytest.raises(StoreError):  # so the task has not succeeded, and its next try has the result
+            submission(tmp_path).run()
+    assert submission(tmp_path).run()["version"] == 5
+    assert len(starts(tmp_path)) == 1
+    assert submission(tmp_path).run()["version"] == 5
+    assert len(starts(tmp_path)) == 2
+
+
 def test_a_job_that_has_died_is_submitted_again_and_does_nothing_more(tmp_path: Path) -> None:
     job = orphan(tmp_path)
     handle = folder_of(tmp_path).handle()
@@ -178,6 +197,23 @@ def test_killing_a_task_whose_job_a_later_try_has_found_lets_the_job_go_on(tmp_p
     assert later_outcome == [{"job": "compact", "version": 5}]
     assert len(starts(tmp_path)) == 1
     assert list((tmp_path / "jobs").iterdir()) == []
+
+
+def test_killing_a_task_that_waits_lets_the_job_of_a_later_try_go_on(tmp_path: Path) -> None:
+    job = orphan(tmp_path)
+    second, third = submission(tmp_path), submission(tmp_path)
+    thread, outcome = in_thread(second)
+    wait_for(lambda: second._earlier is not None and folder_of(tmp_path).handle().adopter)  # type: ignore[union-attr]
+    later, later_outcome = in_thread(third)
+    wait_for(second._is_adopted)
+    second.on_kill()
+    thread.join(60)
+    (tmp_path / "go").touch()
+    later.join(60)
+    assert "its task was killed" in str(outcome[0])
+    assert later_outcome == [{"job": "compact", "version": 5}]
+    assert starts(tmp_path) == [job.pid]
+    job.wait()
 
 
 def test_a_handle_that_an_earlier_try_deletes_at_its_end_is_put_again(tmp_path: Path) -> None:
