@@ -1,7 +1,8 @@
-"""A lease: only one process maintains a table at a time.
+"""A lease: only one maintenance run works on a table at a time.
 
 The leases of a table have rising numbers. Each lease is one object that is put if absent, so exactly one process gets a
-number. The holder renews its lease while it works. The lease of a killed process ends a few minutes later.
+number. The holder renews its lease while it works. The lease of a killed process ends a few minutes later. Another try
+of the same run does not wait for this.
 
 A lease avoids wasted work only. Without it, two processes are still safe, because each verb checks for conflicts.
 """
@@ -26,26 +27,26 @@ _LEASES = 3
 
 
 @contextmanager
-def lease(records: ObjectStore, table: str, *, seconds: float = 600) -> Iterator[None]:
+def lease(records: ObjectStore, table: str, run: str, *, seconds: float = 600) -> Iterator[None]:
     """Hold the lease of a table in a block.
 
     Args:
         records: the store of the platform's own tables.
         table: the table's location.
+        run: the id of the maintenance run. A lease of the same run is that of a try that was killed.
         seconds: the time after which the lease of a killed process ends. A lease is renewed three times in this time.
             The clocks of the processes should differ by much less.
 
     Raises:
-        InvalidArgumentError: another process holds it (``DELTA_MAINTENANCE_IN_PROGRESS``).
+        InvalidArgumentError: another run holds it (``DELTA_MAINTENANCE_IN_PROGRESS``).
     """
-    holder = uuid.uuid4().hex
-    path = _take(records, table, holder, seconds)
+    path = _take(records, table, run, seconds)
     ended = threading.Event()
 
     def renew() -> None:
         while not ended.wait(seconds / 3):
             with suppress(DeltaError):  # tried again; without success the lease ends by itself
-                records.put(path, _body(table, holder, seconds))
+                records.put(path, _body(table, run, seconds))
 
     thread = threading.Thread(target=renew, name=f"lease of {table}", daemon=True)
     thread.start()
@@ -55,17 +56,17 @@ def lease(records: ObjectStore, table: str, *, seconds: float = 600) -> Iterator
         ended.set()
         thread.join()
         with suppress(DeltaError):  # the lease ends by itself
-            records.put(path, _body(table, holder, 0))
+            records.put(path, _body(table, run, 0))
 
 
-def _take(store: ObjectStore, table: str, holder: str, seconds: float) -> str:
+def _take(store: ObjectStore, table: str, run: str, seconds: float) -> str:
     folder = f"{_FOLDER}/{hashlib.sha256(table.encode()).hexdigest()[:32]}"
     names = [meta.path.rsplit("/", 1)[-1] for meta in store.list_from(folder)]
     numbers = sorted(int(name[:_DIGITS]) for name in names if name[:_DIGITS].isdecimal() and name.endswith(".json"))
-    if numbers and _until(store, _path(folder, numbers[-1])) > clock.now():
+    if numbers and _until(store, _path(folder, numbers[-1]), run) > clock.now():
         raise _in_progress(table)
     path = _path(folder, numbers[-1] + 1 if numbers else 0)
-    body = _body(table, holder, seconds)
+    body = _body(table, run, seconds)
     # After a lost answer the store may say that the object existed, although this call created it.
     if not store.put_if_absent(path, body) and store.read(path) != body:
         raise _in_progress(table)
@@ -74,14 +75,16 @@ def _take(store: ObjectStore, table: str, holder: str, seconds: float) -> str:
     return path
 
 
-def _body(table: str, holder: str, seconds: float) -> bytes:
+def _body(table: str, run: str, seconds: float) -> bytes:
     until = clock.now() + int(seconds * 1000) if seconds else 0
-    return json.dumps({"table": table, "holder": holder, "until": until}).encode()
+    return json.dumps({"table": table, "run": run, "process": uuid.uuid4().hex, "until": until}).encode()
 
 
-def _until(store: ObjectStore, path: str) -> int:
+def _until(store: ObjectStore, path: str, run: str) -> int:
+    """The end of a lease, in ms since the epoch; 0: it is of this run, or it is not valid."""
     try:
-        until = json.loads(store.read(path)).get("until")
+        values = json.loads(store.read(path))
+        until = 0 if values.get("run") == run else values.get("until")
     except (StoreError, ValueError, AttributeError):
         return 0
     return until if type(until) is int else 0

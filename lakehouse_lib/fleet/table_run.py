@@ -78,7 +78,7 @@ def maintain_table(
         observer: makes the observer of a step's progress, when the step begins.
 
     Returns:
-        The steps that were run or have failed, in order. If the table cannot be opened, or if another process maintains
+        The steps that were run or have failed, in order. If the table cannot be opened, or if another run maintains
         it (``DELTA_MAINTENANCE_IN_PROGRESS``), the only entry is a failed step with the verb ``plan``.
     """
     entries: list[StepRecord] = []
@@ -104,7 +104,7 @@ def maintain_table(
     with ExitStack() as stack:
         try:
             if record is not None:
-                stack.enter_context(lease(record.records, table.store.root))
+                stack.enter_context(lease(record.records, table.store.root, order.run))
             if corrections is None:
                 corrections = Corrections([] if record is None else record.finished(clock.now()))
             steps = list(_due_steps(order, table, corrections))

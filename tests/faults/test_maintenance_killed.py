@@ -166,7 +166,7 @@ def test_a_run_after_a_killed_one_waits_for_the_end_of_its_lease(tmp_path: Path)
 def _hold(folder: Path) -> None:
     from lakehouse_lib.fleet.lease import lease
 
-    with lease(open_store(folder / "records"), open_store(folder / "t").root, seconds=3):
+    with lease(open_store(folder / "records"), open_store(folder / "t").root, "a killed run", seconds=3):
         time.sleep(60)
 
 

@@ -14,7 +14,7 @@ import pytest
 from lakehouse_lib import ArrowEngine, DeltaTable
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.fleet.lease import _take, lease
-from lakehouse_lib.fleet.maintenance import maintain, plan_fleet
+from lakehouse_lib.fleet.maintenance import carry_out, maintain, plan_fleet
 from lakehouse_lib.fleet.planner.budget import Budget
 from lakehouse_lib.fleet.planner.plan import Candidate, choose
 from lakehouse_lib.fleet.planner.policy import Policy
@@ -178,7 +178,7 @@ def test_a_table_that_cannot_be_planned_or_run_does_not_stop_the_others(tmp_path
 
 def test_one_process_maintains_a_table(tmp_path: Path) -> None:
     root, record = made(tmp_path / "t"), record_of(tmp_path)
-    with lease(record.records, "elsewhere"), lease(record.records, open_store(root).root, seconds=0.3):
+    with lease(record.records, "elsewhere", "run"), lease(record.records, open_store(root).root, "run", seconds=0.3):
         time.sleep(0.5)  # the holder has renewed it
         (entry,) = maintain([table_of(root)], Budget(), ArrowEngine, record)
         assert (entry.table, entry.status, entry.error_code) == ("t", "failed", "DELTA_MAINTENANCE_IN_PROGRESS")
@@ -188,11 +188,19 @@ def test_one_process_maintains_a_table(tmp_path: Path) -> None:
 def test_the_lease_of_a_killed_process_ends(tmp_path: Path) -> None:
     records = open_store(tmp_path)
     _take(records, "t", "a process that is killed", 0.5)
-    with pytest.raises(InvalidArgumentError, match="another maintenance run works on the table"), lease(records, "t"):
+    with pytest.raises(InvalidArgumentError, match="another maintenance run works"), lease(records, "t", "another"):
         pass
     time.sleep(0.6)
-    with lease(records, "t"):
+    with lease(records, "t", "another"):
         pass
+
+
+def test_the_next_try_of_a_killed_run_does_not_wait_for_its_lease(tmp_path: Path) -> None:
+    root, record = made(tmp_path / "t"), record_of(tmp_path)
+    (order,) = plan_fleet([table_of(root)], Budget(), record).orders()
+    _take(record.records, open_store(root).root, order.run, 600)  # the process was killed
+    entries = carry_out([order], [table_of(root)], ArrowEngine, record)
+    assert {entry.status for entry in entries} == {"done"}
 
 
 def test_a_rewrite_makes_its_own_upkeep_due(tmp_path: Path) -> None:
