@@ -31,6 +31,8 @@ JOB_NAME = Parameter("job_name", "text", "the name of the job's objects in --job
 _COMMIT_METADATA = "commit_metadata_file"
 #: The option for the file that names a Spark Connect server.
 SPARK_CONNECT = option("spark_connect_file")
+#: The options for files whose texts differ between two tries of a task that do the same.
+TRY_OPTIONS = frozenset((option(STORAGE_OPTIONS), option(_COMMIT_METADATA), SPARK_CONNECT))
 
 
 class Arguments(argparse.ArgumentParser):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from airflow.providers.common.compat.sdk import AirflowException
 
 from lakehouse_airflow.jobs.machine import kill_group, start_time, this_machine
+from spark_jobs.command_line import TRY_OPTIONS
 from spark_jobs.process.job_objects import JobObjects, delete_old, job_place
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Handle:
 
     Attributes:
         name: the name of its objects.
-        command: a digest of its command line; a try with another command line does not wait for it.
+        command: a digest of its command line and conditions; a try with another digest does not wait for it.
         machine, process, started: machine, id and start time of its process (``jobs.machine``), which leads a process
             group.
         adopter: the name of another try's submission, if that try waits for the job now.
@@ -152,6 +153,11 @@ class JobFolder:
             delete_old(self.place())
 
 
-def digest(job: str, arguments: Sequence[str]) -> str:
-    """The digest of a job's command line."""
-    return hashlib.sha256(json.dumps([job, *arguments]).encode()).hexdigest()
+def digest(job: str, arguments: Sequence[str], private_files: Mapping[str, str]) -> str:
+    """The digest of what a job does: its command line, and its private files without ``TRY_OPTIONS``.
+
+    Args:
+        private_files: the texts by the option that names the file.
+    """
+    files = sorted((name, text) for name, text in private_files.items() if name not in TRY_OPTIONS)
+    return hashlib.sha256(json.dumps([job, *arguments, files]).encode()).hexdigest()

@@ -124,7 +124,7 @@ class JobSubmission(SparkSubmitHook):
             spark_binary=spark_submit,
         )
         self._job = job
-        self._command = digest(job, arguments)
+        self._command = digest(job, arguments, private_files)
         self._folder = folder
         self._durable = durable
         self._submission_name = submission_name
@@ -209,7 +209,7 @@ class JobSubmission(SparkSubmitHook):
         self._earlier = earlier
         objects = self._folder.objects(earlier.name)
         if earlier.command != self._command:
-            self.log.info("the job %s of an earlier try has other arguments; it is cancelled", earlier.name)
+            self.log.info("the job %s of an earlier try does something else; it is cancelled", earlier.name)
             self._kill_earlier()
             return False
         self.log.info(

@@ -20,6 +20,7 @@ from lakehouse_airflow.jobs import submission as submission_module
 from lakehouse_airflow.jobs.job_folder import Handle, JobFolder
 from lakehouse_airflow.jobs.machine import start_time, this_machine
 from lakehouse_airflow.jobs.submission import JobSubmission
+from lakehouse_lib.command_options import option
 from lakehouse_lib.errors import StoreError
 from lakehouse_lib.store import LocalStore
 from spark_jobs.process.job_objects import RETENTION_DAYS
@@ -65,9 +66,14 @@ def folder_of(tmp_path: Path) -> JobFolder:
     return JobFolder(str(tmp_path / "jobs"), None, TASK)
 
 
-def submission(tmp_path: Path, *arguments: str, durable: bool = True) -> JobSubmission:
+def submission(tmp_path: Path, *arguments: str, durable: bool = True, **files: str) -> JobSubmission:
     return JobSubmission(
-        "compact", ["--table", "t", *arguments], folder=folder_of(tmp_path), durable=durable, conn_id="spark_default"
+        "compact",
+        ["--table", "t", *arguments],
+        folder=folder_of(tmp_path),
+        durable=durable,
+        private_files={option(name): text for name, text in files.items()},
+        conn_id="spark_default",
     )
 
 
@@ -83,7 +89,7 @@ def starts(tmp_path: Path) -> list[int]:
     return [int(line) for line in file.read_text().split()] if file.exists() else []
 
 
-def orphan(tmp_path: Path, *arguments: str) -> subprocess.Popen[bytes]:
+def orphan(tmp_path: Path, *arguments: str, **files: str) -> subprocess.Popen[bytes]:
     """A job that runs, with the handle of a try whose process has ended."""
     folder = folder_of(tmp_path)
     name = folder.new_name()
@@ -91,7 +97,8 @@ def orphan(tmp_path: Path, *arguments: str) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(["spark-submit", *words], start_new_session=True)
     started = start_time(process.pid)
     assert started is not None
-    folder.put_handle(Handle(name, submission(tmp_path, *arguments)._command, this_machine(), process.pid, started))
+    command = submission(tmp_path, *arguments, **files)._command
+    folder.put_handle(Handle(name, command, this_machine(), process.pid, started))
     wait_for(lambda: starts(tmp_path))
     return process
 
@@ -166,6 +173,20 @@ def test_a_job_with_other_arguments_is_cancelled(tmp_path: Path) -> None:
     job = orphan(tmp_path, "--target-file-size=1")
     (tmp_path / "starts").unlink()
     thread, outcome = in_thread(submission(tmp_path))
+    assert job.wait(60) == -9
+    (tmp_path / "go").touch()
+    thread.join(60)
+    assert outcome == [{"job": "compact", "version": 5}]
+
+
+def test_a_job_with_another_condition_is_cancelled(tmp_path: Path) -> None:
+    job = orphan(tmp_path, predicate_file="id = 1", commit_metadata_file='{"try_number": 1}')
+    same = {"predicate_file": "id = 1", "commit_metadata_file": '{"try_number": 2}', "storage_options_file": "{}"}
+    handle = folder_of(tmp_path).handle()
+    assert handle is not None
+    assert submission(tmp_path, **same)._command == handle.command
+    thread, outcome = in_thread(submission(tmp_path, predicate_file="id = 2"))
+    wait_for(lambda: len(starts(tmp_path)) == 2 or job.poll() is not None)
     assert job.wait(60) == -9
     (tmp_path / "go").touch()
     thread.join(60)
