@@ -12,6 +12,7 @@ from airflow.sdk.bases.xcom import BaseXCom
 
 from lakehouse_airflow.failures import as_task_failure, failure
 from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.jobs.supervisor import dying_with_supervisor
 from lakehouse_airflow.operators.base.job_operator import SubmitOperator
 from lakehouse_airflow.operators.maintenance.fleet import fleet_of, record_of
 from lakehouse_airflow.registry import load_registry, require_registered
@@ -95,7 +96,8 @@ class LakehouseMaintainOperator(SubmitOperator):
         from lakehouse_lib.fleet.maintenance import carry_out
         from lakehouse_lib.progress import logged
 
-        with as_task_failure(), commit_metadata(task_metadata(context)):
+        # The next try takes the leases of this one over.
+        with as_task_failure(), dying_with_supervisor(), commit_metadata(task_metadata(context)):
             hook, registry = LakehouseHook(self.lakehouse_conn_id), load_registry()
             tables = fleet_of(registry, [order.table for order in self._orders], hook)
             steps = carry_out(
