@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import literal
 from lakehouse_lib.errors import VersionNotFoundError
-from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit
+from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.retention.last_vacuum import last_vacuumed
 from lakehouse_lib.log.segment import Commit, list_commits
-from lakehouse_lib.protocol.actions import TOMBSTONE_SCHEMA
+from lakehouse_lib.operations.upkeep.unneeded_files.recorded_files import recorded_files
+from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store.concurrent import at_once
 
@@ -21,14 +22,15 @@ from lakehouse_lib.store.concurrent import at_once
 LARGE_LOG = 64 * 2**20
 #: The most commits whose removes ``reclaimable_files`` reads.
 MOST_COMMITS = 1_000
+_NO_FILES = pa.schema({"path": pa.string(), "size": pa.int64(), "removed": pa.int64()}).empty_table()
 
 
 @dataclass(frozen=True)
 class Reclaimable:
-    """The removed files past the retention that no vacuum has deleted yet.
+    """The removed files past the retention that the next vacuum deletes.
 
     Attributes:
-        files: ``path`` and ``size``.
+        files: ``path``, ``size`` and ``removed``, the time of the commit that removed it (ms since the epoch).
         is_partial: there are older commits, which were not read.
         since: when the first of the files was removed, ms since the epoch; None: there are none.
     """
@@ -61,8 +63,8 @@ def reclaimable_files(
 ) -> Reclaimable:
     """The files that a vacuum deletes because commits since the last vacuum have removed them (``log.last_vacuum``).
 
-    Files that no commit refers to are found only by a listing, so they are not counted. At most the newest
-    ``MOST_COMMITS`` of the commits are read.
+    Files that no commit refers to are found only by a listing, so they are not counted. Files that a pin or a clone
+    needs are not counted, because vacuum keeps them. At most the newest ``MOST_COMMITS`` of the commits are read.
 
     Args:
         now: ms since the epoch.
@@ -76,32 +78,39 @@ def reclaimable_files(
         if since < commit.version <= snapshot.version and commit.modified <= now - retention_ms
     ]
     files = _removed(snapshot, due[-MOST_COMMITS:])
-    return Reclaimable(files, len(due) > MOST_COMMITS, due[0].modified if len(files) else None)
+    if len(files):
+        kept = recorded_files(snapshot.store, now, now - retention_ms).paths
+        files = files.filter(pc.invert(pc.is_in(files["path"], value_set=kept)))
+    return Reclaimable(files, len(due) > MOST_COMMITS, pc.min(files["removed"]).as_py())
 
 
 def _removed(snapshot: Snapshot, commits: Sequence[Commit]) -> pa.Table:
-    """The paths and sizes of the files that these commits removed, and of their change files, without live files."""
+    """``Reclaimable.files`` of these commits: the files that they removed and their change files, without live files.
+
+    The paths are store paths.
+    """
     store = snapshot.store
 
-    def read(commit: Commit) -> CommitActions | None:
+    def read(commit: Commit) -> pa.Table:
         try:
-            return read_commit(store, commit.version, size=commit.size)
+            actions = read_commit(store, commit.version, size=commit.size)
         except VersionNotFoundError:  # cleaned up after it was listed
-            return None
+            return _NO_FILES
+        files = pa.concat_tables([actions.removes.select(["path", "size"]), actions.changes.select(["path", "size"])])
+        return pa.table(
+            [
+                file_paths.canonical(files["path"], store),
+                pc.fill_null(files["size"], literal(0, pa.int64())),
+                pa.repeat(literal(commit.modified, pa.int64()), len(files)),
+            ],
+            schema=_NO_FILES.schema,
+        )
 
-    columns = ["path", "size"]
-    tables = [
-        table.select(columns)
-        for actions in at_once(store, read, commits)
-        if actions is not None
-        for table in (actions.removes, actions.changes)
-        if len(table)
-    ]
-    if not tables:
-        return pa.Table.from_batches([], TOMBSTONE_SCHEMA).select(columns)
-    files = pa.concat_tables(tables)
-    live = snapshot.file_columns(["path"])["path"]
+    files = pa.concat_tables([_NO_FILES, *at_once(store, read, commits)])
+    if not len(files):
+        return files
+    live = file_paths.canonical(snapshot.file_columns(["path"])["path"], store)
     live = live.filter(pc.is_in(live, value_set=files["path"]))  # a set of the removed paths, not of all live paths
     files = files.filter(pc.invert(pc.is_in(files["path"], value_set=live)))
-    sizes = files.set_column(1, "size", pc.fill_null(files["size"], literal(0, pa.int64())))
-    return sizes.group_by("path").aggregate([("size", "max")]).rename_columns(["path", "size"])
+    grouped = files.group_by("path").aggregate([("size", "max"), ("removed", "max")])
+    return grouped.rename_columns(_NO_FILES.column_names)

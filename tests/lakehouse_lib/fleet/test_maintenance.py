@@ -225,6 +225,21 @@ def test_files_that_expired_long_ago_are_deleted_even_if_it_does_not_pay(tmp_pat
         os.utime(commit, (time.time() - week,) * 2)
     (step,) = plan_fleet([table_of(root, **own)], Budget()).plan.steps
     assert (step.verb, step.predicted.files_removed) == ("vacuum", 2)
+    os.utime(root / "_delta_log" / f"{2:020}.json")  # the commits before it have removed nothing
+    assert plan_fleet([table_of(root, **own)], Budget()).plan.steps == ()
+
+
+def test_files_that_a_pin_keeps_are_not_planned_for_vacuum(tmp_path: Path) -> None:
+    root = made(tmp_path / "t", files=2)
+    DeltaTable(root).pin("keep")
+    DeltaTable(root).optimize.compact()
+    for commit in (root / "_delta_log").glob("*.json"):
+        os.utime(commit, (time.time() - 20 * 86_400,) * 2)
+    table = table_of(root, verbs=("vacuum",))
+    assert plan_fleet([table], Budget()).plan.steps == ()
+    DeltaTable(root).release("keep")
+    (step,) = plan_fleet([table], Budget()).plan.steps
+    assert step.predicted.files_removed == 2
 
 
 def test_a_work_order_survives_json_and_an_edited_one_is_refused(tmp_path: Path) -> None:
