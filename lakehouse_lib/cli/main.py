@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -40,9 +40,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if as_json and code == FAILED:
             _print_json({"error": _values(error)})
         return code
-    except BrokenPipeError:  # the reader of the pipe, such as head, has ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception as error:
@@ -69,8 +66,8 @@ def _run(arguments: Namespace) -> int:
     else:
         from lakehouse_lib.cli.terminal import Terminal
 
-        report.show(Terminal())
-    sys.stdout.flush()
+        with _to_reader():
+            report.show(Terminal())
     for _, error in report.errors:
         _print_error(error, arguments)
     if report.errors:
@@ -78,9 +75,21 @@ def _run(arguments: Namespace) -> int:
     return WORK if report.has_work and getattr(arguments, "exit_code", False) else DONE
 
 
+@contextlib.contextmanager
+def _to_reader() -> Iterator[None]:
+    """Print to standard output in a block. The reader of the pipe, such as head, may end; the exit code stays."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _print_json(document: Any) -> None:
     # ASCII, because standard output may not support all characters of names and paths.
-    print(json.dumps(document, indent=2, default=_plain))  # noqa: T201
+    text = json.dumps(document, indent=2, default=_plain)
+    with _to_reader():
+        print(text)  # noqa: T201
 
 
 def _print_error(error: DeltaError, arguments: Namespace) -> None:

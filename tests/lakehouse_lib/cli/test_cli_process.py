@@ -71,6 +71,22 @@ def invoke(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
     return Invoke(capsys)
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_an_error_fails_the_command_even_if_the_reader_of_its_output_has_ended(lake: Path, options: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = ["health", str(lake / "orders"), str(lake / "missing"), *options]
+    done = subprocess.run(
+        [sys.executable, "-m", "lakehouse_lib.cli", *words],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr.splitlines()[0].split()[0]) == (1, "[DELTA_TABLE_NOT_FOUND]")
+
+
 @pytest.mark.parametrize("command", ["health", "detail", "history", "plan", "repair", "checkpoint"])
 def test_commands_read_tables_of_other_writers(lake: Path, command: str, invoke: Invoke) -> None:
     names = ["orders", "events", "spark"]
