@@ -76,7 +76,9 @@ def commit_range(
     if not listed:
         raise TableNotFoundError(f"the location has no table: {file_names.LOG} has no commit", table=root)
     latest = listed[-1].version
-    times = commit_times(store, listed)
+    # With a starting time, the first commit may be any of the log.
+    last = ending if ending is not None and since is None else latest
+    times = commit_times(store, listed, first or 0, last)
     start = max(first or 0, _first_from(since, times, latest))
     if start > latest and not allow_out_of_range:
         raise VersionNotFoundError(
@@ -94,7 +96,9 @@ def commit_range(
             version=missing[0],
             hint=f"Start at version {max(missing) + 1} or later",
         )
-    gone = [commit.version for commit in listed if commit.version not in times and commit.version >= (first or 0)]
+    gone = [
+        commit.version for commit in listed if commit.version not in times and (first or 0) <= commit.version <= last
+    ]
     if gone and start <= gone[-1] + 1:
         raise VersionNotFoundError(
             f"commit {gone[-1]} was cleaned up during this read, and may have been one of the requested commits",

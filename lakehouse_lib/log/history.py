@@ -55,14 +55,21 @@ def history(store: ObjectStore, limit: int | None = None) -> list[dict[str, Any]
     return entries
 
 
-def commit_times(store: ObjectStore, commits: Sequence[Commit]) -> dict[int, int]:
-    """The commit times, ms since the epoch, of these commits (ascending), by version.
+def commit_times(
+    store: ObjectStore, commits: Sequence[Commit], first: int = 0, last: int = file_names.LAST
+) -> dict[int, int]:
+    """The commit times, ms since the epoch, of the versions ``first`` to ``last`` among these commits, by version.
 
     Commits with an in-commit timestamp are read. They are left out if they were cleaned up after they were listed.
+
+    Args:
+        commits: ascending. Those outside of the range only adjust modification times to rise, and are not read.
     """
     properties = _properties(store)
     times: dict[int, int] = {}
     for commit, modified in zip(commits, _rising_times(commits), strict=True):
+        if not first <= commit.version <= last:
+            continue
         with contextlib.suppress(VersionNotFoundError):
             has_own_time = has_time(properties, commit.version)
             times[commit.version] = _in_commit_time(store, commit.version) if has_own_time else modified

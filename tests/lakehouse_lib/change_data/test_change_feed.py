@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lakehouse_lib import DeltaTable, Field, Schema
+from lakehouse_lib import DeltaTable, Field, Schema, write_deltalake
+from lakehouse_lib.change_data import commit_range
 from lakehouse_lib.change_data.schemas import check_readable_as
 from lakehouse_lib.errors import (
     DeltaProtocolError,
@@ -23,8 +24,10 @@ from lakehouse_lib.errors import (
     SchemaMismatchError,
     VersionNotFoundError,
 )
+from lakehouse_lib.log import file_names
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
+from tests.fault_store import FaultStore
 from tests.peers import collected
 
 ON = {"delta.enableChangeDataFeed": "true"}
@@ -112,6 +115,24 @@ def test_times_are_those_of_the_commits(table: Path, engine: Any) -> None:
     moments = rows["_commit_timestamp"].cast(pa.timestamp("us", "UTC")).to_pylist()
     for version, moment in zip(rows["_commit_version"].to_pylist(), moments, strict=True):
         assert moment == dt.datetime.fromtimestamp(log[version].stat().st_mtime, dt.UTC)
+
+
+def test_only_requested_commits_are_read_for_their_in_commit_times(tmp_path: Path) -> None:
+    for number in range(9):
+        write_deltalake(
+            tmp_path,
+            pa.table({"id": [number]}),
+            mode="append",
+            configuration={**ON, "delta.enableInCommitTimestamps": "true"} if not number else None,
+        )
+    DeltaTable(tmp_path).create_checkpoint()  # so that the latest version is read without the commits
+    every = commit_range(open_store(str(tmp_path)), 0, None, None, None)
+    reads: list[str] = []
+    store = FaultStore(tmp_path, before={"read": reads.append})
+    for ending, requested in ((7, range(6, 8)), (None, range(6, 9))):
+        reads.clear()
+        assert commit_range(store, 6, ending, None, None).times == every.times[6 : requested.stop]
+        assert [path for path in reads if path.endswith(".json")] == [file_names.commit(v) for v in requested]
 
 
 def test_the_arrow_engine_streams_commits_in_order(table: Path) -> None:
