@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from lakehouse_airflow.assets import asset_uri
+
+if TYPE_CHECKING:
+    from lakehouse_airflow.hook import LakehouseHook
 
 log = logging.getLogger(__name__)
 
@@ -18,26 +21,27 @@ class Lineage:
     """The locations that a task has read and written.
 
     Attributes:
-        conn_id: the connection that opens the tables.
         inputs: locations of tables and of landing folders.
         outputs: locations of tables. The first is that of the result.
         result: the result of the operator, with ``version`` and ``metrics``.
+        options: the storage options of the result's table, which may hold secrets. OpenLineage reads the table in a
+            forked process, which cannot ask Airflow for the connection in every deployment.
     """
 
-    conn_id: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     result: Mapping[str, Any] = field(default_factory=dict)
+    options: dict[str, str] | None = field(default=None, repr=False)
 
     @classmethod
-    def of_table(cls, conn_id: str, table: str, others: Iterable[str], result: Mapping[str, Any]) -> Lineage:
+    def of_table(cls, hook: LakehouseHook, table: str, others: Iterable[str], result: Mapping[str, Any]) -> Lineage:
         """The lineage of a task that has committed to ``table``, or only read it, and has read the other locations.
 
         In a result without ``read_version``, such as the health of a table, ``version`` is no commit.
         """
         if result.get("version") is None or "read_version" not in result:
-            return cls(conn_id, (table, *others), (), result)
-        return cls(conn_id, tuple(others), (table,), result)
+            return cls((table, *others), (), result)
+        return cls(tuple(others), (table,), result, hook.storage_options(table))
 
 
 def dataset_name(location: str) -> tuple[str, str]:
@@ -88,13 +92,13 @@ def _delta_facets() -> dict[str, Any]:
 def _table_facets(lineage: Lineage, location: str) -> dict[str, Any]:
     from openlineage.client.facet_v2 import dataset_version_dataset, schema_dataset
 
-    from lakehouse_airflow.hook import LakehouseHook
+    from lakehouse_lib import DeltaTable
 
     version = lineage.result["version"]
     facets = _delta_facets()
     facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(datasetVersion=str(version))
     try:
-        schema = LakehouseHook(lineage.conn_id).table(location, version).schema()
+        schema = DeltaTable(location, version, lineage.options).schema()
     except Exception as error:
         log.warning("the schema of %s is not in the lineage: %s", location, error)
         return facets

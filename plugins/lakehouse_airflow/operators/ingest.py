@@ -46,7 +46,8 @@ class LakehouseIngestOperator(LakehouseJobOperator):
         tables = [] if result.get("version") is None else [hook.uri(self.table)]
         if tables and result.get("quarantine_version") is not None:
             tables.append(result["quarantine"])
-        return Lineage(self.lakehouse_conn_id, landing, tuple(tables), result)
+        options = hook.storage_options(tables[0]) if tables else None
+        return Lineage(landing, tuple(tables), result, options)
 
     def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
         table = load_registry().table(self.table)

@@ -46,7 +46,7 @@ def test_a_table_that_is_only_read_is_an_input(tmp_path: Path) -> None:
     assert result["version"] == 1
     restore = LakehouseRestoreOperator(task_id="t", table=table, target=0)
     result = restore.execute({})
-    assert restore.lineage == Lineage("lakehouse_default", (), (table,), result)
+    assert restore.lineage == Lineage((), (table,), result)
 
 
 def lineage_of(operator: Any, **result: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:

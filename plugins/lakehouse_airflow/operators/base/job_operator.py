@@ -255,7 +255,7 @@ class LakehouseJobOperator(SubmitOperator):
         """The locations that the job has read and written."""
         written = self.changed_table(hook)
         others = [location for location in self.locations(hook) if location.rstrip("/") != written]
-        return Lineage.of_table(self.lakehouse_conn_id, written, others, result)
+        return Lineage.of_table(hook, written, others, result)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - OpenLineage's signature
         """The tables that the job has read and written, for OpenLineage."""

@@ -79,7 +79,7 @@ class LakehouseTableOperator(BaseOperator):
             self.made_version = made_version(self.table, result)
             location = hook.uri(self.table)
             describe_events(context, self, self.table, location, result)
-            self.lineage = Lineage.of_table(self.lakehouse_conn_id, location, (), result)
+            self.lineage = Lineage.of_table(hook, location, (), result)
         return result
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - OpenLineage's signature
