@@ -22,7 +22,8 @@ from lakehouse_lib.store.concurrent import at_once
 LARGE_LOG = 64 * 2**20
 #: The most commits whose removes ``reclaimable_files`` reads.
 MOST_COMMITS = 1_000
-_NO_FILES = pa.schema({"path": pa.string(), "size": pa.int64(), "removed": pa.int64()}).empty_table()
+_FILES = pa.schema({"path": pa.string(), "size": pa.int64(), "removed": pa.int64()})
+_NO_FILES = pa.Table.from_batches([], _FILES)  # empty_table() imports pandas
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,8 @@ def reclaimable_files(
     ]
     files = _removed(snapshot, due[-MOST_COMMITS:])
     if len(files):
-        kept = recorded_files(snapshot.store, now, now - retention_ms).paths
-        files = files.filter(pc.invert(pc.is_in(files["path"], value_set=kept)))
+        needed_paths = recorded_files(snapshot.store, now, now - retention_ms).paths
+        files = files.filter(pc.invert(pc.is_in(files["path"], value_set=needed_paths)))
     return Reclaimable(files, len(due) > MOST_COMMITS, pc.min(files["removed"]).as_py())
 
 
@@ -103,7 +104,7 @@ def _removed(snapshot: Snapshot, commits: Sequence[Commit]) -> pa.Table:
                 pc.fill_null(files["size"], literal(0, pa.int64())),
                 pa.repeat(literal(commit.modified, pa.int64()), len(files)),
             ],
-            schema=_NO_FILES.schema,
+            schema=_FILES,
         )
 
     files = pa.concat_tables([_NO_FILES, *at_once(store, read, commits)])
@@ -113,4 +114,4 @@ def _removed(snapshot: Snapshot, commits: Sequence[Commit]) -> pa.Table:
     live = live.filter(pc.is_in(live, value_set=files["path"]))  # a set of the removed paths, not of all live paths
     files = files.filter(pc.invert(pc.is_in(files["path"], value_set=live)))
     grouped = files.group_by("path").aggregate([("size", "max"), ("removed", "max")])
-    return grouped.rename_columns(_NO_FILES.column_names)
+    return grouped.rename_columns(_FILES.names)

@@ -50,9 +50,9 @@ def rejects(path: Path) -> list[dict[str, Any]]:
 )
 def test_rows_of_text_files(tmp_path: Path, kind: str, text: str) -> None:
     create(tmp_path, pos="price > 0", id="id > 0 OR price < 0")
-    given = source(tmp_path, kind)
+    shop = source(tmp_path, kind)
     (tmp_path / "landing" / "a").write_text(text)
-    (batch,) = Load(given).run().batches
+    (batch,) = Load(shop).run().batches
     assert (batch["rows_loaded"], ids(tmp_path)) == (1, [1])
     assert [
         (row["id"], row["price"], row["_column"], row["_reason"]) for row in rejects(tmp_path) if row["_line"] > 2
@@ -68,10 +68,10 @@ def test_rows_of_text_files(tmp_path: Path, kind: str, text: str) -> None:
 def test_rows_of_parquet_files_with_nested_columns(tmp_path: Path) -> None:
     schema = Schema([*SCHEMA.fields, Field("tags", ArrayType("string", True))])
     create(tmp_path, schema)
-    given = source(tmp_path, "parquet", schema)
+    shop = source(tmp_path, "parquet", schema)
     rows = pa.table({"id": [1, 2], "price": [5.0, -5.0], "tags": [["a"], ["b"]]}, schema.to_arrow())
     pq.write_table(rows, tmp_path / "landing" / "a.parquet")
-    Load(given).run()
+    Load(shop).run()
     assert ids(tmp_path) == [1]
     assert [(row["id"], row["price"], row["_reason"], row["_line"]) for row in rejects(tmp_path)] == [
         ("2", "-5", PRICE, 2)
@@ -82,7 +82,7 @@ def test_a_redo_rejects_the_same_rows_after_the_constraints_have_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(tmp_path)
-    given = source(tmp_path)
+    shop = source(tmp_path)
     (tmp_path / "landing" / "a.csv").write_text("id,price\n1,5\n2,-5\n30,5\n")
 
     def killed(*_: Any, **__: Any) -> None:
@@ -91,21 +91,21 @@ def test_a_redo_rejects_the_same_rows_after_the_constraints_have_changed(
     with monkeypatch.context() as patch:
         patch.setattr(Batch, "_commit", killed)
         with pytest.raises(KeyboardInterrupt):
-            Load(given).run()
+            Load(shop).run()
     assert len(rejects(tmp_path)) == 1
     table = DeltaTable(tmp_path / "table")
     table.alter.drop_constraint("pos")
-    Load(given).run()
+    Load(shop).run()
     assert (ids(tmp_path), [row["id"] for row in rejects(tmp_path)]) == ([1, 30], ["2"])
 
 
 def test_a_batch_that_violates_a_rule_about_a_column_that_the_write_computes_is_given_up(tmp_path: Path) -> None:
     schema = Schema([*SCHEMA.fields, Field("state", "string", metadata={"CURRENT_DEFAULT": "'new'"})])
     create(tmp_path, schema, known="state = 'old' OR price > 0")
-    given = source(tmp_path)
+    shop = source(tmp_path)
     (tmp_path / "landing" / "a.csv").write_text("id,price\n1,5\n2,-5\n")
     with pytest.raises(QualityError, match=r"batch 0 \(a\.csv\) was not loaded: the data violates CHECK known"):
-        Load(given).run()
+        Load(shop).run()
     (tmp_path / "landing" / "a.csv").write_text("id,price\n1,5\n2,6\n")
-    Load(given).run()
+    Load(shop).run()
     assert ids(tmp_path) == [1, 2]
