@@ -143,7 +143,7 @@ print(json.dumps([shop.ids(), len(shop.quarantined()), refusal]))
 def test_loads_run_on_a_connect_server(server: ConnectServer, tmp_path: Path) -> None:
     ids, quarantined, refusal = run(LOADS, server, tmp_path / "shop", tmp_path)
     assert (ids, quarantined) == ([1, 2], 3)
-    assert refusal.startswith("ConstraintViolatedError: ")
+    assert refusal.startswith("QualityError: ")
 
 
 UNREADABLE = """
