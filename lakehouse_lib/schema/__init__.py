@@ -3,7 +3,7 @@
 from lakehouse_lib.schema.evolution import merge, with_fields
 from lakehouse_lib.schema.nesting import all_types
 from lakehouse_lib.schema.rows.batches import align_batches
-from lakehouse_lib.schema.rows.enforcement import Mismatch, align, enforce, find_mismatches
+from lakehouse_lib.schema.rows.enforcement import Mismatch, align, are_castable, enforce, find_mismatches
 from lakehouse_lib.schema.rows.not_null import not_null_rules
 from lakehouse_lib.schema.rows.row_rules import SHOWN_ROWS, RowRule, check_rows, constraint_violated
 from lakehouse_lib.schema.table_layout import RowIdColumns, TableLayout
@@ -46,6 +46,7 @@ __all__ = [
     "align",
     "align_batches",
     "all_types",
+    "are_castable",
     "check_feed_names",
     "check_names",
     "check_rows",

@@ -157,7 +157,7 @@ class SparkEngine:
         checks = row_checks.row_checks(target)
         settings = updating.SETTINGS if target.computed.names else {}  # expressions are evaluated in UTC
         with spark_failures():
-            shaped = spark_writer.shaped(frame, target)
+            shaped, failures = spark_writer.shaped(frame, target)
             shaped = computing.with_computed(shaped, target.computed.without(rows.schema.names), target)
         try:
             with spark_failures():
@@ -171,7 +171,7 @@ class SparkEngine:
                     return self._results(worker_writer.files_of(gathered, target))
         except StoreError as error:
             with session_settings(self.spark, settings):
-                refusal = row_checks.refusal(error, shaped, checks, target)
+                refusal = row_checks.refusal(error, shaped, [*failures, *checks], target)
             if refusal is None:
                 raise
             raise refusal from error

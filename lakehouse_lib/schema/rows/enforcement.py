@@ -1,10 +1,10 @@
 """Schema enforcement, and the conversion of Arrow data to a table's columns.
 
-Columns are matched by name regardless of case, at every depth. A column fits if it has the table's type, or a type that
-widens to it without loss: byte to short to integer to long; whole numbers to a decimal with enough digits; byte and
-short to float; byte, short, integer and float to double; a decimal to another with at least as many digits on both
-sides of the point; void to any nullable column. The data of a variant is a struct of the binary members
-metadata and value.
+Columns are matched by name regardless of case, at every depth. A column fits if it has the table's type, or if it is
+void and the table's column nullable. Numbers of other types are cast, as in delta-spark and delta-rs, but refused if
+one of them would change: whole numbers and decimals to all types of numbers, float and double to all but decimals. Only
+decimals are rounded to float and double, and double to float, which refuses numbers beyond its range. The data of a
+variant is a struct of the binary members metadata and value.
 """
 
 from __future__ import annotations
@@ -38,13 +38,9 @@ CURRENT_DEFAULT = "CURRENT_DEFAULT"
 #: The metadata of an identity column: its first number (PROTOCOL.md, Identity Columns).
 IDENTITY_START = "delta.identity.start"
 
-_INTEGRAL_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
-_WIDENS_TO = {
-    "byte": {"short", "integer", "long", "float", "double"},
-    "short": {"integer", "long", "float", "double"},
-    "integer": {"long", "double"},
-    "float": {"double"},
-}
+_WHOLE_NUMBERS = {"byte", "short", "integer", "long"}
+_FLOATS = {"float", "double"}
+_MOST_WHOLE_DIGITS = 19
 _VARIANT_MEMBERS = {(name, PrimitiveType("binary")) for name in ("metadata", "value")}
 
 
@@ -174,22 +170,17 @@ def type_mismatches(table: DataType, data: DataType, name: str, nullable: bool) 
     elif data == PrimitiveType("void"):
         if not nullable:
             yield Mismatch(name, f"{table} not null", "only nulls")
-    elif not _widens(data, table):
+    elif data != table and not are_castable(data, table):
         yield Mismatch(name, str(table), str(data))
 
 
-def _widens(data: DataType, table: DataType) -> bool:
-    if data == table:
-        return True
+def are_castable(data: DataType, table: DataType) -> bool:
+    """Whether numbers of a type are cast to another type."""
     if not isinstance(data, PrimitiveType) or not isinstance(table, PrimitiveType):
         return False
-    wide, narrow = table.decimal, data.decimal
-    if wide is not None:
-        if narrow is None:
-            digits = _INTEGRAL_DIGITS.get(data.type)
-            return digits is not None and wide[0] - wide[1] >= digits
-        return wide[1] >= narrow[1] and wide[0] - wide[1] >= narrow[0] - narrow[1]
-    return table.type in _WIDENS_TO.get(data.type, ())
+    if data.decimal is not None or data.type in _WHOLE_NUMBERS:
+        return table.decimal is not None or table.type in _WHOLE_NUMBERS | _FLOATS
+    return data.type in _FLOATS and table.type in _WHOLE_NUMBERS | _FLOATS
 
 
 def _refuse_invalid(column: pa.Array | pa.ChunkedArray, name: str, table: str | None) -> None:
@@ -229,13 +220,26 @@ def _align_values(array: pa.Array, target: pa.DataType, name: str, table: str | 
     if array.type == target:
         return array
     try:
-        return array.cast(target, safe=True)
+        return _cast(array, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaMismatchError(
             f"{name} has a value of {array.type} that does not fit ({error}); expected {type_from_arrow(target)}",
             table=table,
             hint="Round or cast the column before writing it",
         ) from error
+
+
+def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """The values in another type; raises ``pa.ArrowInvalid`` if one of them does not fit."""
+    if pa.types.is_decimal(target) and pa.types.is_integer(array.type):
+        # pyarrow refuses a decimal with fewer digits than the largest number of the integer type.
+        array = array.cast(pa.decimal256(_MOST_WHOLE_DIGITS + target.scale, target.scale))
+    values = array.cast(target, safe=True)
+    if pa.types.is_float32(target) and pa.types.is_float64(array.type):
+        is_beyond = pc.and_(pc.is_inf(values), pc.is_finite(array))
+        if pc.any(is_beyond).as_py():
+            raise pa.ArrowInvalid(f"{array.filter(is_beyond)[0].as_py()} is beyond the range of float")
+    return values
 
 
 def _align_struct(array: pa.Array, target: pa.DataType, name: str, table: str | None) -> pa.Array:

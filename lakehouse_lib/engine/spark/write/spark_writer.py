@@ -24,7 +24,8 @@ from lakehouse_lib.engine.spark import store_access
 from lakehouse_lib.engine.spark.columns import spark_type
 from lakehouse_lib.engine.spark.session_settings import session_settings
 from lakehouse_lib.engine.spark.write import WRITE_KEY
-from lakehouse_lib.errors import DeltaError
+from lakehouse_lib.engine.spark.write.row_checks import RowCheck
+from lakehouse_lib.errors import DeltaError, SchemaMismatchError
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.schema import (
     ArrayType,
@@ -35,6 +36,7 @@ from lakehouse_lib.schema import (
     Schema,
     StructType,
     TableLayout,
+    are_castable,
     column_mapping,
 )
 from lakehouse_lib.schema.nesting import equal_except_nullability, replaced
@@ -57,6 +59,8 @@ _OPTIONS = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
+_WHOLE_NUMBERS = tuple(map(PrimitiveType, ("byte", "short", "integer", "long")))
+_FLOATS = tuple(map(PrimitiveType, ("float", "double")))
 _GZIP = "GZIP(6)"  # no option of Spark's writer sets another level
 _FOOTERS_ON_DRIVER = 64
 _FOOTERS_A_TASK = 64
@@ -142,12 +146,16 @@ def read_footers(task: FooterTask) -> pa.Table:
     return files_table(rows, data_change=target.data_change)
 
 
-def shaped(frame: Any, target: WriteTarget) -> Any:
-    """The frame with exactly the table's columns, order and types; void columns become null strings."""
+def shaped(frame: Any, target: WriteTarget) -> tuple[Any, list[RowCheck]]:
+    """The frame with exactly the table's columns, order and types, and the failures of its casts.
+
+    Void columns become null strings.
+    """
     from pyspark.sql import functions as F
 
     source_schema = Schema.from_json(frame.schema.json())
     columns = []
+    failures: list[RowCheck] = []
     for field in target.layout.schema.fields:
         source = source_schema.get(field.name)
         if field.type == PrimitiveType("void"):
@@ -155,11 +163,24 @@ def shaped(frame: Any, target: WriteTarget) -> Any:
         elif source is None:
             column = F.lit(None).cast(spark_type(field.type))
         else:
-            column = _shaped(F.col(quoted(source.name)), source.type, field.type)
+            failures.append(_cast_failure(field, source.type, target))
+            column = _shaped(F.col(quoted(source.name)), source.type, field.type, failures[-1].marker)
             if field.name in target.layout.text_partition_columns:
                 column = F.when(F.octet_length(column) > 0, column)  # the log stores empty text as null
         columns.append(column.alias(field.name))
-    return frame.select(*columns)
+    return frame.select(*columns), failures
+
+
+def _cast_failure(field: Field, source: DataType, target: WriteTarget) -> RowCheck:
+    """The error of a number that does not fit the type of its column."""
+    from pyspark.sql import functions as F
+
+    error = SchemaMismatchError(
+        f"{field.name} has a value of {source} that does not fit; expected {field.type}",
+        table=target.store.root,
+        hint="Round or cast the column before writing it",
+    )
+    return RowCheck(F.lit(False), error, f"lakehouse refuses a number <{uuid.uuid4()}>")
 
 
 def _stored(frame: Any, target: WriteTarget) -> Any:
@@ -208,7 +229,8 @@ def _spelled(column: Any, kind: DataType) -> Any:
     return column
 
 
-def _shaped(column: Any, source: DataType, kind: DataType) -> Any:
+def _shaped(column: Any, source: DataType, kind: DataType, marker: str) -> Any:
+    """The column in another type. A number that does not fit raises Spark's error with the marker."""
     from pyspark.sql import functions as F
 
     if equal_except_nullability(source, kind):
@@ -221,16 +243,30 @@ def _shaped(column: Any, source: DataType, kind: DataType) -> Any:
             member = (
                 F.lit(None).cast(spark_type(field.type))
                 if inner is None
-                else _shaped(column.getField(inner.name), inner.type, field.type)
+                else _shaped(column.getField(inner.name), inner.type, field.type, marker)
             )
             members.append(member.alias(field.name))
         return F.when(column.isNotNull(), F.struct(*members))
     if isinstance(source, ArrayType) and isinstance(kind, ArrayType):
-        return F.transform(column, lambda item: _shaped(item, source.element_type, kind.element_type))
+        return F.transform(column, lambda item: _shaped(item, source.element_type, kind.element_type, marker))
     if isinstance(source, MapType) and isinstance(kind, MapType):
-        keyed = F.transform_keys(column, lambda key, _: _shaped(key, source.key_type, kind.key_type))
-        return F.transform_values(keyed, lambda _, value: _shaped(value, source.value_type, kind.value_type))
-    return column.cast(spark_type(kind))
+        keyed = F.transform_keys(column, lambda key, _: _shaped(key, source.key_type, kind.key_type, marker))
+        return F.transform_values(keyed, lambda _, value: _shaped(value, source.value_type, kind.value_type, marker))
+    return _cast(column, source, kind, marker) if are_castable(source, kind) else column.cast(spark_type(kind))
+
+
+def _cast(column: Any, source: DataType, kind: DataType, marker: str) -> Any:
+    """The column in another type, also if the session casts without errors (``spark.sql.ansi.enabled``)."""
+    from pyspark.sql import functions as F
+
+    value = column.try_cast(spark_type(kind))
+    if kind in _FLOATS and source not in _WHOLE_NUMBERS:
+        infinity = F.lit(float("inf"))
+        fits = (F.abs(value) != infinity) | (F.abs(column) == infinity)
+    else:
+        # Spark casts a double beyond the longs to the largest long.
+        fits = value.try_cast("decimal(20,0)" if kind in _FLOATS else spark_type(source)) == column
+    return F.when(column.isNull() | fits, value).otherwise(F.raise_error(F.lit(marker)))
 
 
 def _discard(target: WriteTarget, folder: str) -> None:
