@@ -7,6 +7,8 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.sorted_search import count_below
+from lakehouse_lib.arrow.values import bools
 from lakehouse_lib.protocol.partition_values import partition_column
 from lakehouse_lib.schema import TableLayout
 from lakehouse_lib.statistics import bounds_of
@@ -44,9 +46,9 @@ def _may_hold(values: pa.Array, low: pa.Array, high: pa.Array) -> pa.Array:
     is_unknown = pc.or_(pc.is_null(low), pc.is_null(high))
     if not len(values):
         return is_unknown
-    first = pc.search_sorted(values, pc.fill_null(low, values[0]), side="left")
-    after = pc.search_sorted(values, pc.fill_null(high, values[0]), side="right")
-    return pc.or_(is_unknown, pc.less(first, after))
+    first = count_below(values, pc.fill_null(low, values[0]))
+    after = count_below(values, pc.fill_null(high, values[0]), or_equal=True)
+    return pc.or_(is_unknown, bools(first < after))
 
 
 def _sorted_values(keys: pa.ChunkedArray, kind: pa.DataType) -> pa.Array | None:

@@ -1,6 +1,6 @@
 """Binary search in a sorted column, with and without pyarrow's own search, compared with Python's bisect."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,8 +35,9 @@ def test_the_count_is_where_bisect_inserts(kind: pa.DataType) -> None:
     @given(st.lists(KINDS[kind], max_size=20), st.lists(st.none() | KINDS[kind], max_size=20))
     def check(values: list[Any], needles: list[Any]) -> None:
         values.sort()
-        counts = count_below(pa.array(values, kind), pa.array(needles, kind)).tolist()
-        pairs = [(count, needle) for count, needle in zip(counts, needles, strict=True) if needle is not None]
-        assert [count for count, _ in pairs] == [bisect_left(values, needle) for _, needle in pairs]
+        for or_equal, bisect in ((False, bisect_left), (True, bisect_right)):
+            counts = count_below(pa.array(values, kind), pa.array(needles, kind), or_equal=or_equal).tolist()
+            pairs = [(count, needle) for count, needle in zip(counts, needles, strict=True) if needle is not None]
+            assert [count for count, _ in pairs] == [bisect(values, needle) for _, needle in pairs]
 
     check()
