@@ -17,6 +17,7 @@ from lakehouse_lib.engine.quality import Verdict
 from lakehouse_lib.engine.spark import staged_rows
 from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.engine.spark.quality_gate import Gate
+from lakehouse_lib.engine.spark.workers import make_ready
 from lakehouse_lib.ingestion.file_part import LINE_BITS, PartLines
 from lakehouse_lib.ingestion.gate.runaway_patterns import check_patterns
 from lakehouse_lib.ingestion.quality import read_rules
@@ -47,6 +48,7 @@ class SparkJudge:
         if key not in self._gates:
             rules = read_rules(suite, schema.names)
             check_patterns(rules)
+            make_ready(self._spark)  # some conditions of Great Expectations are Python functions
             empty = staged_rows.empty(self._spark, _staged(schema))
             self._gates[key] = Gate(self._spark, rules, empty, schema.names)
         return self._gates[key]

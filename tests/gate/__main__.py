@@ -30,6 +30,8 @@ def main() -> int:
     time.tzset()
     from pyspark.sql import SparkSession
 
+    from lakehouse_lib.engine.spark.workers import make_ready
+
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -40,6 +42,7 @@ def main() -> int:
         "spark.sql.codegen.wholeStage": "false",
     }
     spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
+    make_ready(spark)
     spark.sparkContext.setLogLevel("OFF")
     if options.record:
         record(spark)
