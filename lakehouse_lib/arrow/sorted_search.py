@@ -20,9 +20,8 @@ def count_below(values: pa.Array, needles: pa.Array, *, or_equal: bool = False) 
         or_equal: count the values that are equal to the needle, too.
     """
     if hasattr(pc, "search_sorted") and not pa.types.is_decimal(values.type):  # pyarrow 26 and newer
-        return numbers_of(pc.search_sorted(values, needles, side="right" if or_equal else "left"), np.uint64).astype(
-            np.int64
-        )
+        counts = pc.search_sorted(values, needles, side="right" if or_equal else "left")
+        return numbers_of(counts, np.uint64).astype(np.int64)
     count = np.zeros(len(needles), np.int64)
     compare = pc.less_equal if or_equal else pc.less
     step = 1 << len(values).bit_length() >> 1

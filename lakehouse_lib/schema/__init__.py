@@ -3,7 +3,15 @@
 from lakehouse_lib.schema.evolution import merge, with_fields
 from lakehouse_lib.schema.nesting import all_types
 from lakehouse_lib.schema.rows.batches import align_batches
-from lakehouse_lib.schema.rows.enforcement import Mismatch, align, are_castable, enforce, find_mismatches
+from lakehouse_lib.schema.rows.enforcement import (
+    FLOATS,
+    WHOLE_NUMBERS,
+    Mismatch,
+    align,
+    are_castable,
+    enforce,
+    find_mismatches,
+)
 from lakehouse_lib.schema.rows.not_null import not_null_rules
 from lakehouse_lib.schema.rows.row_rules import SHOWN_ROWS, RowRule, check_rows, constraint_violated
 from lakehouse_lib.schema.table_layout import RowIdColumns, TableLayout
@@ -30,7 +38,9 @@ __all__ = [
     "CHANGE_TYPE",
     "COMMIT_TIMESTAMP",
     "COMMIT_VERSION",
+    "FLOATS",
     "SHOWN_ROWS",
+    "WHOLE_NUMBERS",
     "ArrayType",
     "DataType",
     "Field",

@@ -38,9 +38,10 @@ CURRENT_DEFAULT = "CURRENT_DEFAULT"
 #: The metadata of an identity column: its first number (PROTOCOL.md, Identity Columns).
 IDENTITY_START = "delta.identity.start"
 
-_WHOLE_NUMBERS = {"byte", "short", "integer", "long"}
-_FLOATS = {"float", "double"}
-_MOST_WHOLE_DIGITS = 19
+WHOLE_NUMBERS = frozenset(map(PrimitiveType, ("byte", "short", "integer", "long")))
+FLOATS = frozenset(map(PrimitiveType, ("float", "double")))
+#: The digits of the largest unsigned integer of Arrow.
+_MOST_WHOLE_DIGITS = 20
 _VARIANT_MEMBERS = {(name, PrimitiveType("binary")) for name in ("metadata", "value")}
 
 
@@ -178,9 +179,9 @@ def are_castable(data: DataType, table: DataType) -> bool:
     """Whether numbers of a type are cast to another type."""
     if not isinstance(data, PrimitiveType) or not isinstance(table, PrimitiveType):
         return False
-    if data.decimal is not None or data.type in _WHOLE_NUMBERS:
-        return table.decimal is not None or table.type in _WHOLE_NUMBERS | _FLOATS
-    return data.type in _FLOATS and table.type in _WHOLE_NUMBERS | _FLOATS
+    if data.decimal is not None or data in WHOLE_NUMBERS:
+        return table.decimal is not None or table in WHOLE_NUMBERS | FLOATS
+    return data in FLOATS and table in WHOLE_NUMBERS | FLOATS
 
 
 def _refuse_invalid(column: pa.Array | pa.ChunkedArray, name: str, table: str | None) -> None:

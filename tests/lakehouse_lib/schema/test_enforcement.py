@@ -139,3 +139,13 @@ def test_nested_values_survive(values, start):
     aligned = align(pa.table({"x": pa.array(values, kind)}).slice(start), schema)
     aligned.validate(full=True)
     assert aligned.column("x").to_pylist() == values[start:]
+
+
+@pytest.mark.parametrize("kind", [pa.uint64(), pa.uint32(), pa.int64()], ids=str)
+def test_the_largest_integers_fit_decimals_with_enough_digits(kind):
+    largest = 2 ** (kind.bit_width - str(kind).startswith("int")) - 1
+    data = pa.table({"x": pa.array([largest, None], kind)})
+    digits = len(str(largest))
+    assert align(data, Schema([Field("x", f"decimal({digits},0)")]))["x"].to_pylist() == [largest, None]
+    with pytest.raises(SchemaMismatchError, match="that does not fit"):
+        align(data, Schema([Field("x", f"decimal({digits - 1},0)")]))

@@ -28,6 +28,8 @@ from lakehouse_lib.engine.spark.write.row_checks import RowCheck
 from lakehouse_lib.errors import DeltaError, SchemaMismatchError
 from lakehouse_lib.protocol import file_paths, partition_values
 from lakehouse_lib.schema import (
+    FLOATS,
+    WHOLE_NUMBERS,
     ArrayType,
     DataType,
     Field,
@@ -59,8 +61,6 @@ _OPTIONS = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
-_WHOLE_NUMBERS = tuple(map(PrimitiveType, ("byte", "short", "integer", "long")))
-_FLOATS = tuple(map(PrimitiveType, ("float", "double")))
 _GZIP = "GZIP(6)"  # no option of Spark's writer sets another level
 _FOOTERS_ON_DRIVER = 64
 _FOOTERS_A_TASK = 64
@@ -260,12 +260,12 @@ def _cast(column: Any, source: DataType, kind: DataType, marker: str) -> Any:
     from pyspark.sql import functions as F
 
     value = column.try_cast(spark_type(kind))
-    if kind in _FLOATS and source not in _WHOLE_NUMBERS:
+    if kind in FLOATS and source not in WHOLE_NUMBERS:
         infinity = F.lit(float("inf"))
         fits = (F.abs(value) != infinity) | (F.abs(column) == infinity)
     else:
         # Spark casts a double beyond the longs to the largest long.
-        fits = value.try_cast("decimal(20,0)" if kind in _FLOATS else spark_type(source)) == column
+        fits = value.try_cast("decimal(20,0)" if kind in FLOATS else spark_type(source)) == column
     return F.when(column.isNull() | fits, value).otherwise(F.raise_error(F.lit(marker)))
 
 
