@@ -146,7 +146,7 @@ def _check_lines(data: bytes, delimiter: str, quote: str, comment: str) -> None:
     if place >= 0:
         line = data[max(data.rfind(b"\n", 0, place), data.rfind(b"\r", 0, place)) + 1 : place]
         text = excerpt(line.decode("utf-8", "replace"))
-        raise pa.ArrowInvalid(f"a quoted field has a line break, in the record {text}")
+        raise pa.ArrowInvalid(f"the record {text} has a quoted line break; expected none with --no-line-breaks")
 
 
 def _end_before_carriage_return(data: bytes) -> int:

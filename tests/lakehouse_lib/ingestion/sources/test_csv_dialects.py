@@ -259,5 +259,5 @@ def test_formats_in_intents_of_now_and_of_earlier_releases() -> None:
 def test_a_field_with_a_line_break_that_the_dialect_excludes(tmp_path: Path, text: str, record: str) -> None:
     (tmp_path / "a.csv").write_bytes(text.encode())
     dialect = replace(CSV, header=False, line_breaks=False)
-    with pytest.raises(SourceRefusedError, match=re.escape(f"a quoted field has a line break, in the record {record}")):
+    with pytest.raises(SourceRefusedError, match=re.escape(f"the record {record} has a quoted line break")):
         list(read_csv(landed(tmp_path / "a.csv"), dialect, TEXTS))
