@@ -35,8 +35,8 @@ parts = PROFILE=$(or $(PROFILE),all) INPUTS=$(or $(INPUTS),20000) SEQUENCES=$(or
 # The oldest versions that pyproject.toml allows. Tests that need a newer version are deselected: pyarrow reads fixed-size
 # lists with nulls from 26 on. Great Expectations leaves temporary folders to the garbage collector.
 floor := .peers/floor
-floor_judges := deltalake duckdb duckdb-extension-delta editables flask flask-cors hatchling hypothesis jsonschema moto \
-    polars psutil pytest pytest-timeout pytest-xdist tpchgen-cli
+floor_judges := apache-airflow-providers-apache-spark deltalake duckdb duckdb-extension-delta editables flask flask-cors \
+    grpcio-status hatchling hypothesis jsonschema moto polars psutil pytest pytest-timeout pytest-xdist tpchgen-cli
 floor_tests := tests/lakehouse_lib tests/spark_jobs \
     --deselect tests/lakehouse_lib/engine/parquet/test_conform.py::test_dictionaries_fixed_sizes_and_views \
     --deselect tests/lakehouse_lib/engine/parquet/test_data_reader.py::test_rows_of_a_file_with_views_are_left_out \
@@ -245,7 +245,7 @@ $(floor)/.installed: pyproject.toml requirements.lock | $(installed)
 	@"$$(sh .ci/prerequisites "$(interpreter)")" -m venv $(floor)
 	@for name in $(floor_judges); do sed -n "s/^\($$name==[^ ]*\).*/\1/p" requirements.lock; done > $(floor)/judges.txt
 	@$(python) -m uv pip compile --quiet --resolution lowest-direct --python $(floor)/bin/python --no-header --no-annotate \
-	    --extra airflow --extra quality --extra s3 --extra spark \
+	    --extra airflow --extra quality --extra s3 --extra spark --no-emit-package pyspark-client \
 	    --output-file $(floor)/oldest.txt pyproject.toml $(floor)/judges.txt
 	@$(floor)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $(floor)/oldest.txt
 	@$(floor)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
