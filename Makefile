@@ -100,8 +100,8 @@ test-gate: prerequisites $(installed) ## Judge 10,000 random suites by Great Exp
 test-worker-kills: prerequisites $(installed) ## Kill workers, JVMs, drivers, the scheduler and the triggerer, and check that work is done once and that no secret is left in a file (half an hour; ROUNDS=..., SEED=...)
 	@$(if $(ROUNDS),ROUNDS=$(ROUNDS)) $(if $(SEED),SEED=$(SEED)) $(python) -m pytest -m '' --timeout 1200 tests/airflow/worker_kills.py tests/airflow/service_kills.py
 
-test-s3: $(installed) $(s3_server) ## Test the store, commits and tables on a real S3 server (needs Go; some minutes)
-	@$(python) -m pytest -m '' -rP tests/s3/contract.py tests/s3/commits.py tests/s3/landing.py tests/s3/library.py
+test-s3: $(installed) $(s3_server) ## Test the store, commits and tables on a real S3 server, and kill loads of all formats (needs Go; some minutes)
+	@$(python) -m pytest -m '' -rP tests/s3/contract.py tests/s3/commits.py tests/s3/landing.py tests/s3/library.py tests/s3/load_kills.py
 
 test-spark-s3: prerequisites $(installed) $(s3_server) ## Test Spark on a real S3 server (needs Go; Spark downloads hadoop-aws, 0.7 GB, once)
 	@$(python) -m pytest -m '' -rP tests/s3/spark.py
