@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from lakehouse_lib.features.table_features import FEATURES
 from lakehouse_lib.protocol.actions import Metadata
-from lakehouse_lib.schema import RowRule, Schema, TableLayout, not_null_rules
+from lakehouse_lib.schema import RowRule, Schema, TableLayout, not_null_rules, text_length_rules
 
 
 def row_rules(metadata: Metadata, table: str | None = None) -> tuple[RowRule, ...]:
-    """The rules for rows of a table with this metadata: NOT NULL first, then the rules of features.
+    """The rules for rows of a table with this metadata: NOT NULL, CHAR and VARCHAR, then those of features.
 
     Equal rules refuse the same rows.
 
@@ -19,7 +19,8 @@ def row_rules(metadata: Metadata, table: str | None = None) -> tuple[RowRule, ..
         InvalidPredicateError: the condition of a constraint does not parse, or names a column that does not exist.
         UnsupportedFeatureError: an invariant is not a SQL condition.
     """
-    return (*not_null_rules(_layout(metadata)), *feature_rules(metadata, table))
+    layout = _layout(metadata)
+    return (*not_null_rules(layout), *text_length_rules(layout), *feature_rules(metadata, table))
 
 
 def feature_rules(metadata: Metadata, table: str | None = None) -> tuple[RowRule, ...]:

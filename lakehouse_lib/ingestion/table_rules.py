@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from lakehouse_lib.expressions import PredicateRule
 from lakehouse_lib.features.constraints.condition_rule import condition_rule
 from lakehouse_lib.features.row_rules import feature_rules
-from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema import Schema, text_length_rules
 from lakehouse_lib.snapshot import Snapshot
 
 #: The key of the conditions in the rules of an intent.
@@ -19,7 +19,7 @@ CONDITIONS = "conditions"
 
 
 def conditions_of(snapshot: Snapshot, schema: Schema) -> dict[str, str]:
-    """The CHECK constraints and invariants of a table as SQL, by their names in errors.
+    """The lengths of CHAR and VARCHAR, CHECK constraints and invariants of a table as SQL, by their names in errors.
 
     Conditions that only Spark can evaluate, and those on columns that the write computes, are left out: the write
     checks them.
@@ -27,9 +27,14 @@ def conditions_of(snapshot: Snapshot, schema: Schema) -> dict[str, str]:
     Args:
         schema: the columns of the source.
     """
+    table = snapshot.store.root
+    lengths = [
+        condition_rule(rule.name, rule.condition, snapshot.schema, table=table)
+        for rule in text_length_rules(snapshot.layout)
+    ]
     return {
         rule.name: rule.predicate.text
-        for rule in feature_rules(snapshot.metadata, snapshot.store.root)
+        for rule in (*lengths, *feature_rules(snapshot.metadata, table))
         if isinstance(rule, PredicateRule)
         and not rule.needs_spark
         and rule.columns

@@ -14,6 +14,7 @@ from lakehouse_lib.schema.rows.enforcement import (
 )
 from lakehouse_lib.schema.rows.not_null import not_null_rules
 from lakehouse_lib.schema.rows.row_rules import SHOWN_ROWS, RowRule, check_rows, constraint_violated
+from lakehouse_lib.schema.rows.text_lengths import TextLength, text_length_rules
 from lakehouse_lib.schema.table_layout import RowIdColumns, TableLayout
 from lakehouse_lib.schema.types import (
     ArrayType,
@@ -52,6 +53,7 @@ __all__ = [
     "Schema",
     "StructType",
     "TableLayout",
+    "TextLength",
     "VariantType",
     "align",
     "align_batches",
@@ -66,5 +68,6 @@ __all__ = [
     "find_mismatches",
     "merge",
     "not_null_rules",
+    "text_length_rules",
     "with_fields",
 ]

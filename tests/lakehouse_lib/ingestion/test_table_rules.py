@@ -16,6 +16,7 @@ from lakehouse_lib.ingestion.batches.batch import Batch
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from tests.char_table import SCHEMA as CHAR_SCHEMA
 
 SCHEMA = Schema([Field("id", "long"), Field("price", "double")])
 PRICE = "violates CHECK pos (price > 0)"
@@ -63,6 +64,25 @@ def test_rows_of_text_files(tmp_path: Path, kind: str, text: str) -> None:
     ]
     if kind == "json":
         assert [fault["column"] for fault in rejects(tmp_path)[0]["_violations"]] == ["id", "price"]
+
+
+def test_rows_with_a_text_longer_than_its_varchar(tmp_path: Path) -> None:
+    """The schema file need not have the declared types. Texts inside lists and maps are checked by the write."""
+    DeltaTable.create(tmp_path / "table", CHAR_SCHEMA)
+    plain = Schema([Field(field.name, field.type) for field in CHAR_SCHEMA.fields])
+    shop = source(tmp_path, "json", plain)
+    (tmp_path / "landing" / "a").write_text(
+        '{"id":1,"v":"abc","s":{"m":"xy"}}\n{"id":2,"v":"abcd"}\n{"id":3,"c":"abcde","s":{"m":"xyz"}}\n{"id":4}\n'
+    )
+    Load(shop).run()
+    assert ids(tmp_path) == [1, 4]
+    assert [[fault["reason"] for fault in row["_violations"]] for row in rejects(tmp_path)] == [
+        ["violates VARCHAR(3) v"],
+        ["violates CHAR(4) c", "violates VARCHAR(2) s.m"],
+    ]
+    (tmp_path / "landing" / "b").write_text('{"id":5,"a":["abc"]}\n')
+    with pytest.raises(QualityError, match=r"CHAR\(2\) a\.element"):
+        Load(shop).run()
 
 
 def test_rows_of_parquet_files_with_nested_columns(tmp_path: Path) -> None:
