@@ -19,7 +19,7 @@ from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.segment import sort_listing
 from lakehouse_lib.operations.results import ChangeResult, CleanupResult, OperationResult
 from lakehouse_lib.progress import OnProgress
-from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 
 logger = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ def _run(
             min_commit_interval=_COMMIT_SECONDS,
             on_progress=on_progress,
         )
-        return result, _z_ordered(store, result, step.arguments["columns"])
+        return result, _z_ordered(snapshot, result, step.arguments["columns"])
     if step.verb == "compute_statistics":
         from lakehouse_lib.operations.optimize.statistics import compute_statistics
 
@@ -137,12 +137,15 @@ def _rewritten(metrics: Mapping[str, Any]) -> Effect:
     )
 
 
-def _z_ordered(store: ObjectStore, result: ChangeResult, columns: Sequence[str]) -> Effect:
-    """The effect of a Z-order. Its query bytes are the difference between its version and the version before."""
+def _z_ordered(before: Snapshot, result: ChangeResult, columns: Sequence[str]) -> Effect:
+    """The effect of a Z-order. Its query bytes are the difference between the versions before and after its commits.
+
+    Files that other writers add in the meantime count, too, as files of the version after it.
+    """
     effect = _rewritten(result.metrics)
     if result.version is None:
         return replace(effect, query_bytes=0)
-    before, after = (load_snapshot(store, version) for version in (result.version - 1, result.version))
+    after = load_snapshot(before.store, result.version)
     return replace(effect, query_bytes=query_cost(before, columns) - query_cost(after, columns))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from lakehouse_lib import ArrowEngine, DeltaTable
 from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.fleet import step_run
 from lakehouse_lib.fleet.lease import _take, lease
 from lakehouse_lib.fleet.maintenance import carry_out, maintain, plan_fleet
 from lakehouse_lib.fleet.planner.budget import Budget
@@ -69,6 +71,26 @@ def test_a_fleet_is_planned_maintained_and_then_has_nothing_to_do(tmp_path: Path
     assert maintain(tables, Budget(), lambda: engines.append(None) or ArrowEngine(), record) == []  # type: ignore[func-returns-value]
     assert engines == []
     assert DeltaTable(tmp_path / "records/runs").to_pyarrow_table().num_rows == 4
+
+
+def test_the_gain_of_a_z_order_in_several_commits_is_that_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, only the last commit was measured, so Z-orders of large tables seemed to gain little."""
+    rows = pa.table({"id": [number * 7919 % 4_000 for number in range(4_000)], "day": [1, 2, 3, 4] * 1_000})
+    for start in range(0, 4_000, 500):
+        deltalake.write_deltalake(tmp_path / "t", rows.slice(start, 500), mode="append", partition_by=["day"])
+    monkeypatch.setattr("lakehouse_lib.operations.optimize.commit_groups.GROUP_BYTES", 1)
+    gains, commits = [], []
+    for seconds in (600.0, 0.0):
+        root = shutil.copytree(tmp_path / "t", tmp_path / f"t{seconds}")
+        copy = table_of(root, cluster_by=("id",), target_file_size=4_000)
+        monkeypatch.setattr(step_run, "_COMMIT_SECONDS", seconds)
+        entries = maintain([copy], Budget(), ArrowEngine, record_of(tmp_path / f"r{seconds}"))
+        gains += [entry.measured.query_bytes for entry in entries if entry.verb == "z_order" and entry.measured]
+        commits.append(DeltaTable(root).version() - 7)
+    assert (commits[0], commits[1] > 1) == (1, True)
+    assert gains[0] == gains[1] > 0
 
 
 def test_small_files_in_the_order_of_a_column_are_merged_and_not_z_ordered(tmp_path: Path) -> None:
