@@ -7,7 +7,6 @@ number, as in conditions.
 from __future__ import annotations
 
 import datetime as dt
-import re
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
@@ -19,6 +18,7 @@ from lakehouse_lib.expressions.parsing.casts import number
 from lakehouse_lib.expressions.parsing.comparison import (
     FLOATING,
     INTEGRAL_BITS,
+    NUMBER,
     TEMPORAL,
     describe,
     parse_date,
@@ -29,7 +29,6 @@ from lakehouse_lib.schema.nesting import equal_except_nullability
 
 _DAY = 86_400_000_000
 _FLOAT = PrimitiveType("float")
-_NUMERAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _EXACT = Context(prec=400)
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _LAST_DAY = dt.date.max.toordinal()
@@ -115,12 +114,9 @@ def _number(literal: Literal, kind: PrimitiveType) -> Any:
         return None
     if isinstance(value, str):
         text = value.strip()
-        if text.lower() in ("nan", "infinity", "-infinity"):
-            value = float(text)
-        elif _NUMERAL.match(text):
-            value = number(text).value
-        else:
+        if not NUMBER.fullmatch(text):
             return None
+        value = number(text).value
     if kind.type in FLOATING:
         with np.errstate(over="ignore"):
             return float(np.float32(value)) if kind.type == "float" else float(value)

@@ -8,7 +8,7 @@ import numpy as np
 
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.ir import Cast, Literal, Node
-from lakehouse_lib.expressions.parsing.comparison import FLOATING, TEMPORAL, family, parse_date, parse_timestamp
+from lakehouse_lib.expressions.parsing.comparison import FLOATING, NUMBER, TEMPORAL, family, parse_date, parse_timestamp
 from lakehouse_lib.schema import PrimitiveType
 
 _DAY = 86_400_000_000
@@ -47,6 +47,8 @@ def cast(operand: Node, kind: PrimitiveType, *, fails: bool = True) -> Node | No
 
 def number(text: str) -> Literal:
     """The literal for the text of a number: exact, or a double if it has an exponent."""
+    if not NUMBER.fullmatch(text):
+        raise InvalidPredicateError(f"{text[:50]!r} is not a number", hint="Write it as 1000, -0.5 or 1e3")
     try:
         value = Decimal(text)
     except InvalidOperation:

@@ -39,13 +39,16 @@ from lakehouse_lib.schema import DataType, PrimitiveType
 INTEGRAL_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 FLOATING = frozenset(["float", "double"])
 TEMPORAL = frozenset(["date", "timestamp", "timestamp_ntz"])
+#: A text that is a number. Python's own classes accept more: digits of other scripts, and ``_`` between digits.
+NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?|nan", re.ASCII | re.IGNORECASE)
 _DAY = 86_400_000_000
 _TIMESTAMP = re.compile(
     r"(\d{4})-(\d{1,2})(?:-(\d{1,2})(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?)?"
-    r"\s*([A-Za-z][\w/+:-]*|[+-]\d{1,2}(?::?\d{2})?)?\Z"
+    r"\s*([A-Za-z][\w/+:-]*|[+-]\d{1,2}(?::?\d{2})?)?\Z",
+    re.ASCII,
 )
-_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?\Z")
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{2}))?)?\Z")
+_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?\Z", re.ASCII)
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{2}))?)?\Z", re.ASCII)
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -280,10 +283,10 @@ def _number_of(operand: Node, literal: Literal) -> Decimal | float:
     if family(literal.type) == "number":
         number: Decimal | float = _number(literal)
         return number
-    if isinstance(value, str):
+    if isinstance(value, str) and NUMBER.fullmatch(value.strip()):
         try:
             return Decimal(value.strip())
-        except InvalidOperation:
+        except InvalidOperation:  # its exponent is too large
             pass
     raise mismatch(operand, f"compared with {describe(literal)}")
 

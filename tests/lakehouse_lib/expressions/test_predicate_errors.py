@@ -38,6 +38,10 @@ SCHEMA = Schema(
         ("s = 5", "column 's' of type string is compared with the number 5"),
         ("x = 'a'", "column 'x' of type long is compared with the string 'a'"),
         ("x IN (1, 'a')", "compared with the string 'a'"),
+        ("x = '1_000'", "compared with the string '1_000'"),  # Decimal of Python accepts these three
+        ("x = '٣'", "compared with the string '٣'"),
+        ("x = 'sNaN'", "compared with the string 'sNaN'"),
+        ("x = CAST('1_000' AS BIGINT)", "'1_000' is not a number"),
         ("d = '1995-02-30'", "compared with the string '1995-02-30'"),
         ("d = DATE '1995-02-30'", "'1995-02-30' is not a valid date"),
         ("d = 5", "compared with the number 5"),
