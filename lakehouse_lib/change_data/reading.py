@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
 from lakehouse_lib.schema import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.store.concurrent import in_turn
 
 
 @dataclass(frozen=True)
@@ -108,11 +109,13 @@ def change_feed(store: ObjectStore, commits: CommitRange) -> ChangeFeed:
     if not commits.times:
         return ChangeFeed(load_snapshot(store), ())
     end = load_snapshot(store, commits.last)
-    read = [read_commit(store, version) for version, _ in commits]
-    before = _metadata_before(store, read[0])
+    before: Metadata | None = None
     parts: list[_Part] = []
     checked: set[str] = set()
-    for commit, (version, time) in zip(read, commits, strict=True):
+    for commit, time in zip(in_turn(store, partial(read_commit, store), commits.versions), commits.times, strict=True):
+        version = commit.version
+        if version == commits.first:
+            before = _metadata_before(store, commit)
         current = commit.metadata or before
         if current is None or not has_change_data_feed(current):
             raise _no_feed(store, version)

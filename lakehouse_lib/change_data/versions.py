@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -25,9 +24,10 @@ class CommitRange:
         """The last version; less than ``first`` if there is no commit."""
         return self.first + len(self.times) - 1
 
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        """The version and time of each commit."""
-        return iter(enumerate(self.times, start=self.first))
+    @property
+    def versions(self) -> range:
+        """The version of each commit."""
+        return range(self.first, self.last + 1)
 
 
 def commit_range(

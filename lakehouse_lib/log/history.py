@@ -7,7 +7,6 @@ Timestamps).
 
 from __future__ import annotations
 
-import contextlib
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,10 +15,11 @@ from typing import Any
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.features.in_commit_timestamp import effective_properties, has_time, time_in
 from lakehouse_lib.log import clock, file_names
-from lakehouse_lib.log.commits.commit_file import read_commit, read_info
+from lakehouse_lib.log.commits.commit_file import read_info
 from lakehouse_lib.log.replay.table_state import load_state
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.store.concurrent import at_once
 
 #: How far a clock may be ahead of this process's clock. A later time is in the future.
 _CLOCK_SKEW_MS = 60_000
@@ -42,17 +42,18 @@ def history(store: ObjectStore, limit: int | None = None) -> list[dict[str, Any]
     if not commits:
         return []
     properties = _properties(store)
-    times = _rising_times(commits)
-    entries = []
-    for commit, modified in list(zip(commits, times, strict=True))[::-1][:limit]:
+
+    def entry(timed: tuple[Commit, int]) -> dict[str, Any] | None:
+        commit, modified = timed
         try:
             info = dict(read_info(store, commit.version))
         except VersionNotFoundError:  # it was cleaned up after it was listed
-            continue
-        has_own_time = has_time(properties, commit.version)
-        moment = _in_commit_time(store, commit.version, info) if has_own_time else modified
-        entries.append({**info, "version": commit.version, "timestamp": moment})
-    return entries
+            return None
+        moment = commit_time(store, commit.version, modified, properties, info)
+        return {**info, "version": commit.version, "timestamp": moment}
+
+    newest = list(zip(commits, _rising_times(commits), strict=True))[::-1][:limit]
+    return [answer for answer in at_once(store, entry, newest) if answer is not None]
 
 
 def commit_times(
@@ -66,14 +67,18 @@ def commit_times(
         commits: ascending. Those outside of the range only adjust modification times to rise, and are not read.
     """
     properties = _properties(store)
-    times: dict[int, int] = {}
-    for commit, modified in zip(commits, _rising_times(commits), strict=True):
-        if not first <= commit.version <= last:
-            continue
-        with contextlib.suppress(VersionNotFoundError):
-            has_own_time = has_time(properties, commit.version)
-            times[commit.version] = _in_commit_time(store, commit.version) if has_own_time else modified
-    return times
+
+    def time_of(timed: tuple[Commit, int]) -> int | None:
+        commit, modified = timed
+        try:
+            return commit_time(store, commit.version, modified, properties, {})
+        except VersionNotFoundError:
+            return None
+
+    timed = zip(commits, _rising_times(commits), strict=True)
+    chosen = [(commit, modified) for commit, modified in timed if first <= commit.version <= last]
+    times = zip(chosen, at_once(store, time_of, chosen), strict=True)
+    return {commit.version: time for (commit, _), time in times if time is not None}
 
 
 def commit_time(
@@ -193,7 +198,7 @@ def _time_of(store: ObjectStore, commits: Sequence[Commit], position: int, prope
 
 
 def _in_commit_time(store: ObjectStore, version: int, info: Mapping[str, Any] | None = None) -> int:
-    return time_in(info or read_commit(store, version).info, table=store.root, version=version)
+    return time_in(info or read_info(store, version), table=store.root, version=version)
 
 
 def _rising_times(commits: Sequence[Commit]) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from lakehouse_lib.store.base import ObjectStore
@@ -21,3 +21,8 @@ def at_once(store: ObjectStore, ask: Callable[[_Item], _Answer], items: Sequence
     it parses the bytes, and a thread would wait longer for the lock than a read takes.
     """
     return list(in_order(ask, items, _REQUESTS if store.is_remote else 0))
+
+
+def in_turn(store: ObjectStore, ask: Callable[[_Item], _Answer], items: Sequence[_Item]) -> Iterator[_Answer]:
+    """As ``at_once``, but at most 16 results wait for the caller, so that they do not fill the memory."""
+    return in_order(ask, items, _REQUESTS if store.is_remote else 0, ahead=_REQUESTS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol.actions import Transaction
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.store.concurrent import in_turn
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 #: The limit of bytes of data files for a commit, because events and the rows with their keys are in memory.
@@ -117,8 +119,8 @@ def new_events(end: Snapshot, applied: int | None) -> Iterator[NewEvents]:
     commits = commit_range(end.store, applied + 1, end.version, None, None)
     pending: list[pa.Table] = []
     last = None
-    for version, _ in commits:
-        added = read_commit(end.store, version).adds
+    for commit in in_turn(end.store, partial(read_commit, end.store), commits.versions):
+        added = commit.adds
         files = as_files(added.filter(pc.fill_null(added["dataChange"], True)))
         if pending and _bytes([*pending, files]) > _BATCH_BYTES:
             yield NewEvents(pa.concat_tables(pending), last)
@@ -126,7 +128,7 @@ def new_events(end: Snapshot, applied: int | None) -> Iterator[NewEvents]:
         parts = _parts(files)
         yield from (NewEvents(part, None) for part in parts[:-1])
         pending.append(parts[-1])
-        last = version
+        last = commit.version
     if pending:
         yield NewEvents(pa.concat_tables(pending), last)
 

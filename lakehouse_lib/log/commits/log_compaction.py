@@ -23,6 +23,7 @@ from lakehouse_lib.protocol.actions import CHANGE_FILE_SCHEMA, Metadata
 from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION
 from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.store.concurrent import at_once
 
 #: How far a remove's timestamp, from its writer's clock, may be before the time of its commit.
 _CLOCK_DIFFERENCE = timedelta(hours=1)
@@ -116,7 +117,7 @@ def difference(store: ObjectStore, compaction: Compaction, commits: Sequence[Com
         compaction_actions = read_compaction(store, compaction)
     except LogCorruptedError as error:
         return error.message
-    actions = [read_commit(store, commit.version, size=commit.size) for commit in commits]
+    actions = at_once(store, lambda commit: read_commit(store, commit.version, size=commit.size), commits)
     state = replay(state_of(None, store), actions, store)
     came = pa.concat_arrays([file_keys(commit.adds, store) for commit in actions])
     for kind, written, left in (

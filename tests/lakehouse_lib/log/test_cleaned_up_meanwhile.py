@@ -178,7 +178,7 @@ def test_a_moment_that_nothing_tells_any_more_is_before_the_log(timed):
 def test_changes_that_are_left_are_told(timed, day):
     store, created = timed
     commits = commit_range(store, None if day else 7, None, on_day(created, day) if day else None, None)
-    assert list(commits) == [(version, created + version * DAY) for version in (7, 8, 9)]
+    assert (commits.versions, commits.times) == (range(7, 10), tuple(created + version * DAY for version in (7, 8, 9)))
 
 
 def test_changes_of_which_some_may_have_gone_are_not_left_out_unsaid(timed):

@@ -1,11 +1,18 @@
 """Many small requests: in threads for a remote store, one after the other for a disk."""
 
 import threading
+import time
 
+import pyarrow as pa
 import pytest
 
+from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.change_data import CommitRange, change_feed
+from lakehouse_lib.log.cache import CACHE
+from lakehouse_lib.log.history import commit_times
+from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.store import LocalStore
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import at_once, in_turn
 
 
 @pytest.mark.parametrize(("is_remote", "threads"), [(False, 1), (True, 16)])
@@ -35,3 +42,41 @@ def test_the_first_error_is_raised(tmp_path, monkeypatch, is_remote):
     with pytest.raises(ValueError, match="item 3"):
         at_once(LocalStore(str(tmp_path)), ask, range(10))
     assert at_once(LocalStore(str(tmp_path)), ask, []) == []
+
+
+@pytest.mark.parametrize(("is_remote", "begun"), [(False, 1), (True, 17)])
+def test_few_answers_wait_for_a_slow_caller(tmp_path, monkeypatch, is_remote, begun):
+    monkeypatch.setattr(LocalStore, "is_remote", is_remote)
+    asked = []
+    answers = in_turn(LocalStore(str(tmp_path)), lambda item: asked.append(item) or item, range(100))
+    assert next(answers) == 0
+    assert len(asked) <= begun
+    assert list(answers) == list(range(1, 100))
+
+
+def test_the_log_of_a_remote_table_is_read_in_threads(tmp_path, monkeypatch):
+    """The history, commit times and the change data feed. Before, each commit was a request of its own in turn."""
+    properties = {"delta.enableInCommitTimestamps": "true", "delta.enableChangeDataFeed": "true"}
+    for number in range(8):
+        write_deltalake(tmp_path, pa.table({"id": [number]}), mode="append", configuration=properties)
+    monkeypatch.setattr(LocalStore, "is_remote", True)
+    threads = set()
+    read = LocalStore.read
+
+    def slow_read(store, path):
+        threads.add(threading.get_ident())
+        time.sleep(0.02)
+        return read(store, path)
+
+    monkeypatch.setattr(LocalStore, "read", slow_read)
+    table = DeltaTable(tmp_path)
+    commits = list_commits(table.store)
+    for ask in (
+        table.history,
+        lambda: commit_times(table.store, commits),
+        lambda: change_feed(table.store, CommitRange(0, (0,) * 8)).parts,
+    ):
+        CACHE.clear()
+        threads.clear()
+        assert len(ask()) == 8
+        assert len(threads) > 4

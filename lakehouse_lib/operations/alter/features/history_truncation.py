@@ -25,6 +25,7 @@ from lakehouse_lib.protocol.table_properties import TRUNCATED_RETENTION
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.store.concurrent import in_turn
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 
@@ -83,14 +84,12 @@ def newest_version_with(snapshot: Snapshot, name: str) -> int | None:
     base = load_snapshot(store, oldest)
     newest = oldest if TRACES[name].are_in_files(base) else None
     metadata = base.metadata
-    for commit in commits:
-        if commit.version > snapshot.version:
-            break
-        actions = read_commit(store, commit.version, size=commit.size)
+    read = [commit for commit in commits if commit.version <= snapshot.version]
+    for actions in in_turn(store, lambda commit: read_commit(store, commit.version, size=commit.size), read):
         metadata = actions.metadata or metadata
         is_used = FEATURES[name].is_used(metadata, Schema.from_json(metadata.schema_string))
         if is_used or TRACES[name].are_in_commit(actions):
-            newest = commit.version
+            newest = actions.version
     if name == v2_checkpoint.FEATURE.name:
         v2_versions = [item.version for item in known_checkpoints if _is_v2(store, item)]
         return max([*v2_versions, *([] if newest is None else [newest])], default=None)
