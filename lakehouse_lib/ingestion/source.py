@@ -8,7 +8,7 @@ from typing import Any
 
 from lakehouse_lib.ingestion.landing import Landing, open_landing
 from lakehouse_lib.ingestion.sources.source_format import RESCUE, RESCUED, SourceFormat
-from lakehouse_lib.schema import Field, Schema
+from lakehouse_lib.schema import Field, Schema, with_members_of
 from lakehouse_lib.schema.rows.enforcement import is_computed
 
 #: The order in which files land: in any, or each new file with a name after those of all files before it.
@@ -93,13 +93,23 @@ class Source:
         )
 
     def with_columns_of(self, table: Schema) -> Source:
-        """The source with the nullable columns that only its table has, except those that a write computes."""
+        """The source with the nullable columns and members of structs that only its table has.
+
+        Columns that a write computes are left out.
+        """
+        columns = {field.name: field for field in table.fields}
+        declared = [
+            Field(field.name, with_members_of(field.type, columns[field.name].type), field.nullable, field.metadata)
+            if field.name in columns
+            else field
+            for field in self.schema.fields
+        ]
         additions = [
             Field(field.name, field.type)
             for field in table.fields
             if field.name not in self.schema and field.nullable and not is_computed(field)
         ]
-        return replace(self, schema=Schema([*self.schema.fields, *additions]))
+        return replace(self, schema=Schema([*declared, *additions]))
 
     def open_landing(self) -> Landing:
         """The landing folder. Nothing is read."""

@@ -1,6 +1,6 @@
 """The columns of a table: Delta types, their JSON and Arrow forms, enforcement and evolution."""
 
-from lakehouse_lib.schema.evolution import merge, with_fields
+from lakehouse_lib.schema.evolution import merge, with_fields, with_members_of
 from lakehouse_lib.schema.nesting import all_types
 from lakehouse_lib.schema.rows.batches import align_batches
 from lakehouse_lib.schema.rows.enforcement import (
@@ -70,4 +70,5 @@ __all__ = [
     "not_null_rules",
     "text_length_rules",
     "with_fields",
+    "with_members_of",
 ]

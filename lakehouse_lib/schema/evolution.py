@@ -52,6 +52,30 @@ def with_fields(schema: Schema, fields: Sequence[Field], *, table: str | None = 
     return Schema(wider.fields)
 
 
+def with_members_of(kind: DataType, other: DataType) -> DataType:
+    """The type with the nullable members that only another type has, at any depth, in the order of the other type.
+
+    A name that differs only in case from a member of ``kind`` adds no member. Keys of maps stay as they are.
+    """
+    if isinstance(kind, StructType) and isinstance(other, StructType):
+        own = {field.name: field for field in kind.fields}
+        fields: dict[str, Field] = {}
+        for field in other.fields:
+            member = own.get(field.name)
+            if member is not None:
+                wider = with_members_of(member.type, field.type)
+                fields[field.name] = Field(member.name, wider, member.nullable, member.metadata)
+            elif field.nullable and field.name not in kind:
+                fields[field.name] = Field(field.name, field.type)
+        return StructType({**fields, **{name: field for name, field in own.items() if name not in fields}}.values())
+    if isinstance(kind, ArrayType) and isinstance(other, ArrayType):
+        return ArrayType(with_members_of(kind.element_type, other.element_type), kind.contains_null)
+    if isinstance(kind, MapType) and isinstance(other, MapType):
+        value = with_members_of(kind.value_type, other.value_type)
+        return MapType(kind.key_type, value, kind.value_contains_null)
+    return kind
+
+
 def _with_fields(
     struct: StructType, fields: Sequence[Field], above: str, mismatches: list[Mismatch], table: str | None
 ) -> StructType:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import codecs
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
@@ -24,11 +24,13 @@ from lakehouse_lib.arrow.values import int64s, strings
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.quarantine import FaultyRecords
-from lakehouse_lib.ingestion.sources.blocks import RawBlock, TextBlock, TypedBlock, refusal
+from lakehouse_lib.ingestion.sources.blocks import NestedColumn, RawBlock, TextBlock, TypedBlock, refusal
 from lakehouse_lib.ingestion.sources.compression import open_content
 from lakehouse_lib.ingestion.sources.json.array import ArrayBlock, array_blocks
 from lakehouse_lib.ingestion.sources.json.typed_columns import typed_columns
 from lakehouse_lib.ingestion.sources.json.values import (
+    MANY_UNKNOWN,
+    MOST_NAMES,
     NestedTexts,
     Number,
     is_nested,
@@ -37,7 +39,7 @@ from lakehouse_lib.ingestion.sources.json.values import (
     plain_text,
     without_misfits,
 )
-from lakehouse_lib.ingestion.sources.source_format import RESCUE, SourceFormat
+from lakehouse_lib.ingestion.sources.source_format import ADD_COLUMNS, RESCUE, SourceFormat
 from lakehouse_lib.json_text import excerpt
 
 #: Bytes of lines in a block.
@@ -130,8 +132,10 @@ def _at_elements(parsed: _Block, block: ArrayBlock) -> _Block:
     return replace(parsed, lines=lambda: starts.take(lines()), faulty=moved, line_count=block.line_count)
 
 
-def misfits_of_json(source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema) -> Iterator[pa.Array]:
-    """In each block, the members of its objects that ``RESCUE`` would put into ``_rescued``.
+def misfits_of_json(
+    source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema
+) -> Iterator[list[pa.Array]]:
+    """In each block, arrays of the members of its objects that ``RESCUE`` would put into ``_rescued``.
 
     Raises:
         SourceRefusedError: the file cannot be read to its end.
@@ -139,7 +143,7 @@ def misfits_of_json(source_file: LandedFile, source_format: SourceFormat, schema
     for parse in read_json(source_file, replace(source_format, evolution=RESCUE), schema):
         block = parse()
         if isinstance(block, TextBlock):
-            yield block.rescued[0].drop_null()
+            yield [texts.drop_null() for texts in block.rescued]
 
 
 def object_keys(block: bytes, source_format: SourceFormat) -> dict[str, bool]:
@@ -197,7 +201,10 @@ def _parsed_exactly(lines: bytes, file: str, source_format: SourceFormat, schema
     rescues = source_format.evolution == RESCUE
     if not rescues:
         _check_unknown(objects, file, schema.names)
-    return _block(objects, numbers, faulty, schema, line + 1, rescues=rescues)
+    block = _block(objects, numbers, faulty, schema, line + 1, rescues=rescues)
+    if source_format.evolution == ADD_COLUMNS:
+        _check_members(block.nested, file)
+    return block
 
 
 def _lines(content: BinaryIO, source_file: LandedFile) -> bytes:
@@ -314,6 +321,17 @@ def _check_unknown(objects: list[dict[str, Any]], file: str, names: list[str]) -
                     f"{file} has more than {_MOST_UNKNOWN} keys that are not columns of the schema, such as "
                     f"{excerpt(min(unknown))}",
                     hint="Land objects with the columns of the schema, or give the evolution rescue",
+                )
+
+
+def _check_members(columns: Mapping[str, NestedColumn], file: str) -> None:
+    """Refuse a file with objects that have many members that are not in the schema: their keys may be values."""
+    for column in columns.values():
+        for path, reason, _ in column.checks:
+            if reason == MANY_UNKNOWN:
+                raise SourceRefusedError(
+                    f"{file} has more than {MOST_NAMES} members of {path} that are not in the schema",
+                    hint="If the keys of these objects are values, such as ids, declare a map in the schema",
                 )
 
 

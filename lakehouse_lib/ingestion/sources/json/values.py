@@ -23,7 +23,9 @@ from lakehouse_lib.ingestion.sources.blocks import NestedColumn
 from lakehouse_lib.ingestion.sources.casts import from_text, type_name
 
 #: So many unknown members of an object are named; a hostile file may have a new name in each object.
-_MOST_NAMES = 100
+MOST_NAMES = 100
+#: The reason of the rows with other unknown members.
+MANY_UNKNOWN = "members that are not in the schema"
 
 
 class Number(float):
@@ -170,11 +172,11 @@ def _add_unknown(objects: list[Any], names: set[str], rows: NDArray[np.int64], p
     for row, value in zip(rows, objects, strict=True):
         for name in () if value is None or names.issuperset(value) else value:
             if name not in names:
-                is_named = name in unknown or len(unknown) < _MOST_NAMES
+                is_named = name in unknown or len(unknown) < MOST_NAMES
                 (unknown.setdefault(name, []) if is_named else more).append(row)
     for name in sorted(unknown):
         faults.add(f"{path}.{name}", "not a column of the schema", np.array(unknown[name]))
-    faults.add(path, "members that are not in the schema", np.array(more))
+    faults.add(path, MANY_UNKNOWN, np.array(more))
 
 
 def _lists(lists: list[Any], kind: pa.ListType, rows: NDArray[np.int64], path: str, faults: _Faults) -> pa.Array:

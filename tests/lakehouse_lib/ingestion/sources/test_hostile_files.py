@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakehouse_lib.errors import SourceRefusedError
-from lakehouse_lib.ingestion.inference import new_columns
+from lakehouse_lib.ingestion.inference import additions
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.sources.csv import read_csv
 from lakehouse_lib.ingestion.sources.json.reader import read_json
@@ -60,7 +60,7 @@ def test_a_file_of_objects_with_a_key_of_their_own_is_refused(
     tmp_path: Path, evolution: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each unknown key needs a mask of all rows, or a column of the table: 16,000 keys took minutes."""
-    monkeypatch.setattr(new_columns, "MOST_COLUMNS", 101)
+    monkeypatch.setattr(additions, "MOST_COLUMNS", 101)
     shop = Shop(tmp_path, {"format": SourceFormat("json", evolution=evolution)})
     (shop.landing / "keys.json").write_text('{"id": 1}\n' + "".join(f'{{"k{row}": 1}}\n' for row in range(102)))
     (shop.landing / "rows.json").write_text('{"id": 2}\n{"id": 3, "extra": 1}\n')
