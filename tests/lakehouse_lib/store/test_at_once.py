@@ -47,10 +47,10 @@ def test_the_first_error_is_raised(tmp_path, monkeypatch, is_remote):
 @pytest.mark.parametrize(("is_remote", "begun"), [(False, 1), (True, 17)])
 def test_few_answers_wait_for_a_slow_caller(tmp_path, monkeypatch, is_remote, begun):
     monkeypatch.setattr(LocalStore, "is_remote", is_remote)
-    asked = []
-    answers = in_turn(LocalStore(str(tmp_path)), lambda item: asked.append(item) or item, range(100))
+    requests = []
+    answers = in_turn(LocalStore(str(tmp_path)), lambda item: requests.append(item) or item, range(100))
     assert next(answers) == 0
-    assert len(asked) <= begun
+    assert len(requests) <= begun
     assert list(answers) == list(range(1, 100))
 
 
