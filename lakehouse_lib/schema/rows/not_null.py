@@ -11,53 +11,26 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import flags_of, literal
-from lakehouse_lib.errors import ConstraintViolatedError
 from lakehouse_lib.schema.quoting import quoted
-from lakehouse_lib.schema.rows.places import condition_at, parts_of, rows_at
+from lakehouse_lib.schema.rows.places import PlaceRule, condition_at, parts_of, rows_at
 from lakehouse_lib.schema.table_layout import TableLayout
 from lakehouse_lib.schema.types import DataType
 
 
 @dataclass(frozen=True)
-class NotNull:
+class NotNull(PlaceRule):
     """A rule that a place in a column is not null; places inside a null value are ignored.
 
     Attributes:
-        column: the top-level column's name.
-        kind: its type.
-        path: the path below the column (``places``).
         refuses_empty: whether empty text counts as null, because partition values in the log do not distinguish them.
     """
 
-    column: str
-    kind: DataType
-    path: tuple[str, ...] = ()
     refuses_empty: bool = False
 
     @property
     def name(self) -> str:
         """``NOT NULL`` and the dotted path."""
-        place = ".".join((self.column, *self.path))
-        return (
-            f"NOT NULL {place} (empty text in a partition column is null)"
-            if self.refuses_empty
-            else f"NOT NULL {place}"
-        )
-
-    @property
-    def code(self) -> str:
-        """The code of the error."""
-        return ConstraintViolatedError.code
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
-
-    @property
-    def needs_spark(self) -> bool:
-        """False: Arrow can evaluate the rule."""
-        return False
+        return f"NOT NULL {self.place}" + " (empty text in a partition column is null)" * self.refuses_empty
 
     @property
     def condition(self) -> str:

@@ -6,6 +6,7 @@ A path below a column has the names of members of structs, ``element`` of lists,
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +15,44 @@ from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.nested import entries
 from lakehouse_lib.arrow.values import flags_of, literal, numbers_of
+from lakehouse_lib.errors import ConstraintViolatedError
 from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.schema.types import ArrayType, DataType, MapType, StructType
+
+
+@dataclass(frozen=True)
+class PlaceRule:
+    """What row rules about a place in a column have in common.
+
+    Attributes:
+        column: the top-level column's name.
+        kind: its type.
+        path: the path below the column.
+    """
+
+    column: str
+    kind: DataType
+    path: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """The dotted path, from the column on."""
+        return ".".join((self.column, *self.path))
+
+    @property
+    def code(self) -> str:
+        """The code of the error."""
+        return ConstraintViolatedError.code
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    @property
+    def needs_spark(self) -> bool:
+        """False: Arrow can evaluate the rule."""
+        return False
 
 
 def parts_of(kind: DataType) -> list[tuple[str, DataType, bool]]:

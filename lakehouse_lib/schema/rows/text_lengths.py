@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import flags_of, literal
-from lakehouse_lib.errors import ConstraintViolatedError
-from lakehouse_lib.schema.rows.places import condition_at, parts_of, rows_at
+from lakehouse_lib.schema.rows.places import PlaceRule, condition_at, parts_of, rows_at
 from lakehouse_lib.schema.table_layout import TableLayout
 from lakehouse_lib.schema.types import ArrayType, DataType, MapType, StructType
 
@@ -27,42 +26,21 @@ _LIMITED = re.compile(r"(var)?char\((\d+)\)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class TextLength:
+class TextLength(PlaceRule):
     """A rule that no text at a place in a column has more characters than its declared type.
 
     Attributes:
-        column: the top-level column's name.
-        kind: its type.
-        path: the path below the column (``places``).
         declared: the type, such as ``VARCHAR(20)``.
         limit: the largest number of characters (code points).
     """
 
-    column: str
-    kind: DataType
-    path: tuple[str, ...]
-    declared: str
-    limit: int
+    declared: str = field(kw_only=True)
+    limit: int = field(kw_only=True)
 
     @property
     def name(self) -> str:
         """The declared type and the dotted path."""
-        return f"{self.declared} {'.'.join((self.column, *self.path))}"
-
-    @property
-    def code(self) -> str:
-        """The code of the error."""
-        return ConstraintViolatedError.code
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.column,)
-
-    @property
-    def needs_spark(self) -> bool:
-        """False: Arrow can evaluate the rule."""
-        return False
+        return f"{self.declared} {self.place}"
 
     @property
     def condition(self) -> str:
@@ -86,9 +64,9 @@ def text_length_rules(layout: TableLayout) -> list[TextLength]:
     Members that the declared type of a column does not have, because they were added later, have no limit.
     """
     return [
-        TextLength(field.name, field.type, path, declared.upper(), limit)
-        for field in layout.schema.fields
-        for path, declared, limit in _limits(field.type, str(field.metadata.get(_DECLARED_TYPE, "")))
+        TextLength(column.name, column.type, path, declared=declared.upper(), limit=limit)
+        for column in layout.schema.fields
+        for path, declared, limit in _limits(column.type, str(column.metadata.get(_DECLARED_TYPE, "")))
     ]
 
 
