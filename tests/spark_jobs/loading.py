@@ -7,8 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from deltalake import DeltaTable
 
+from lakehouse_lib.ingestion.batches import batch
+from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.schema import Field, Schema
@@ -72,6 +75,17 @@ class Shop:
         path = self.folder / "suite.json"
         path.write_text(json.dumps({"name": "sales", "expectations": list(rules)}))
         return path
+
+    def run_killed_before_commit(self) -> None:
+        """Run a load that ends before its batch is committed, as if its process were killed."""
+
+        def kill(*_: Any, **__: Any) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(batch, "commit_once", kill)
+            with pytest.raises(KeyboardInterrupt):
+                Load(self.source()).run()
 
     def ids(self) -> list[int]:
         """The ids in the table, as delta-rs reads it."""

@@ -13,7 +13,6 @@ from deltalake import DeltaTable
 from pyarrow import orc
 
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.ingestion.batches import batch
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.operations.write.create import create_table
@@ -114,19 +113,12 @@ def test_new_columns_of_typed_files(tmp_path: Path, kind: str) -> None:
     }
 
 
-def test_a_redo_adds_the_columns_of_the_intent_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_redo_adds_the_columns_of_the_intent_once(tmp_path: Path) -> None:
     shop = shop_of(tmp_path, "csv")
     shop.land("a.csv", "1,1,x")
     Load(shop.source()).run()
     shop.land("b.csv", "2,5", "x,5", header="id,units")
-
-    def kill(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(batch, "commit_once", kill)
-        with pytest.raises(KeyboardInterrupt):
-            Load(shop.source()).run()
+    shop.run_killed_before_commit()
     assert added_columns(shop) == {}
     shop.land("c.csv", "3,many", header="id,units")
     Load(shop.source()).run()

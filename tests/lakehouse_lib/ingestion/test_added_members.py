@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from lakehouse_lib.ingestion.batches import batch
 from lakehouse_lib.ingestion.inference import additions
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
@@ -149,19 +148,12 @@ def test_a_member_without_a_type_is_text(tmp_path: Path) -> None:
     assert rows_of(shop, "place")[1][1]["later"] == {"x": 1}
 
 
-def test_a_redo_adds_the_members_of_the_intent_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_redo_adds_the_members_of_the_intent_once(tmp_path: Path) -> None:
     shop = shop_of(tmp_path, "json")
     land(shop, "a", [{"id": 1, "place": {"lat": 1}}])
     Load(shop.source()).run()
     land(shop, "b", [{"id": 2, "place": {"lat": 1, "height": 5}}, {"id": 3, "place": {"lat": "x", "height": 5}}])
-
-    def kill(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(batch, "commit_once", kill)
-        with pytest.raises(KeyboardInterrupt):
-            Load(shop.source()).run()
+    shop.run_killed_before_commit()
     assert types_of(shop)["place"] == "struct<lat: double>"
     land(shop, "c", [{"id": 4, "place": {"height": "high"}}])
     Load(shop.source()).run()
