@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.inference import additions
 from lakehouse_lib.ingestion.inference.additions import new_column
-from lakehouse_lib.ingestion.inference.json_value import InferredValue, Room
+from lakehouse_lib.ingestion.inference.json_value import FieldLimit, InferredValue
 from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.sources.json.reader import misfits_of_json, read_json
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
@@ -40,10 +40,10 @@ def with_json_additions(
     rows = InferredValue("", source_format, pa.struct(list(schema)), accepts=accepts)
     for file in files:
         trial = copy.deepcopy(rows)  # a file may turn out to be damaged at its end
-        room = Room(file.name, additions.MOST_COLUMNS - trial.additions)
+        limit = FieldLimit(file.name, additions.MOST_COLUMNS - trial.additions)
         try:
             for objects in _misfits(file, source_format, schema):
-                trial.add(objects, room)
+                trial.add(objects, limit)
             # The first block checks the keys of the first object.
             next(read_json(file, source_format, pa.schema(list(_struct(trial)))), None)
         except SourceRefusedError:

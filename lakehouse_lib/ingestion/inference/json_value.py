@@ -22,25 +22,28 @@ _MOST_LEVELS = 16
 
 
 @dataclass
-class Room:
-    """The number of columns and members that a file may still add to the table."""
+class FieldLimit:
+    """The limit of the columns and members that a file adds to the table; ``remaining`` is what it may still add."""
 
     file: str
-    left: int
+    remaining: int
 
-    def take(self, path: str, siblings: int) -> None:
-        """Take the place of a new member of a struct that has so many members.
+    def count(self, path: str, siblings: int) -> None:
+        """Count a new column or member.
+
+        Args:
+            siblings: the number of members that its struct has already.
 
         Raises:
-            SourceRefusedError: there is no place left.
+            SourceRefusedError: the file adds more than ``MOST_COLUMNS``, or its struct has so many.
         """
         if siblings >= additions.MOST_COLUMNS:
             raise refusal(
                 self.file, [f"{path} is member {siblings + 1} of its struct; expected {additions.MOST_COLUMNS} at most"]
             )
-        if not self.left:
+        if not self.remaining:
             raise refusal(self.file, [f"{path} is field {additions.MOST_COLUMNS + 1} of those to add to the table"])
-        self.left -= 1
+        self.remaining -= 1
 
 
 class InferredValue:
@@ -98,11 +101,11 @@ class InferredValue:
         inner = [*self._members.values(), *([] if self._elements is None else [self._elements])]
         return len(self._members.keys() - self._own_fields.keys()) + sum(value.additions for value in inner)
 
-    def add(self, values: Sequence[Any], room: Room) -> None:
+    def add(self, values: Sequence[Any], limit: FieldLimit) -> None:
         """Add values: objects, arrays, texts (also of numbers), booleans, and None.
 
         Raises:
-            SourceRefusedError: there is no room for the new members.
+            SourceRefusedError: the file adds too many members (``FieldLimit``).
         """
         by_kind: dict[type, list[Any]] = {}
         for value in values:
@@ -119,11 +122,11 @@ class InferredValue:
         if kind is str:
             self._texts.add(strings([str(value).lower() if isinstance(value, bool) else value for value in chosen]))
         elif kind is list:
-            self._add_elements([element for array in chosen for element in array], room)
+            self._add_elements([element for array in chosen for element in array], limit)
         elif self._own is not None and pa.types.is_map(self._own):
-            self._add_elements([element for mapping in chosen for element in mapping.values()], room)
+            self._add_elements([element for mapping in chosen for element in mapping.values()], limit)
         else:
-            self._add_members(chosen, room)
+            self._add_members(chosen, limit)
 
     def settle(self) -> None:
         """Keep the kind of the values so far, so that values of other kinds are not added. Leave out mixed members."""
@@ -135,16 +138,16 @@ class InferredValue:
         for value in [*self._members.values(), *([] if self._elements is None else [self._elements])]:
             value.settle()
 
-    def _add_members(self, objects: Sequence[dict[str, Any]], room: Room) -> None:
+    def _add_members(self, objects: Sequence[dict[str, Any]], limit: FieldLimit) -> None:
         by_name: dict[str, list[Any]] = {}
         for value in objects:
             for name, member in value.items():
                 by_name.setdefault(name, []).append(member)
         for name, values in by_name.items():
-            if name in self._members or self._begin_member(name, room):
-                self._members[name].add(values, room)
+            if name in self._members or self._begin_member(name, limit):
+                self._members[name].add(values, limit)
 
-    def _begin_member(self, name: str, room: Room) -> bool:
+    def _begin_member(self, name: str, limit: FieldLimit) -> bool:
         """Begin with a member; returns False if it is in the schema with a plain type, or cannot be added."""
         path = f"{self._path}.{name}" if self._path else name
         own = self._own_fields.get(name)
@@ -154,12 +157,12 @@ class InferredValue:
         elif name.lower() in self._names or not self._accepts(name):
             return False
         else:
-            room.take(path, len(self._names) if self._level else 0)
+            limit.count(path, len(self._names) if self._level else 0)
             self._names.add(name.lower())
         self._members[name] = self._inner(path, None if own is None else own.type)
         return True
 
-    def _add_elements(self, values: Sequence[Any], room: Room) -> None:
+    def _add_elements(self, values: Sequence[Any], limit: FieldLimit) -> None:
         if self._elements is None and values:
             own, path = self._own, f"{self._path}.element"
             kind = None
@@ -169,7 +172,7 @@ class InferredValue:
                     return
             self._elements = self._inner(path, kind)
         if self._elements is not None:
-            self._elements.add(values, room)
+            self._elements.add(values, limit)
 
     def _inner(self, path: str, own: pa.DataType | None) -> InferredValue:
         # Time formats and the decimal sign are those of plain columns.
