@@ -197,7 +197,7 @@ INGEST = Operation(
             "evolution",
             "text",
             "what does not fit the schema is refused, or rescued: it is put into the column _rescued as JSON; "
-            "add_columns adds new columns to the table",
+            "add_columns adds new columns and members of structs to the table",
             default="refuse",
             choices=("refuse", "rescue", "add_columns"),
         ),

@@ -191,3 +191,22 @@ def test_texts_of_values_are_those_of_spark(utc: SparkSession) -> None:
     for name, column in columns.items():
         rows = utc.createDataFrame(pa.table({"value": column})).selectExpr("CAST(value AS STRING)").collect()
         assert spark_texts(column).to_pylist() == [row[0] for row in rows], name
+
+
+def test_nested_values_have_the_json_of_spark(utc: SparkSession) -> None:
+    struct = pa.struct([("a", pa.float64()), ('b "', pa.string())])
+    columns = {
+        "struct": pa.array([{"a": 1.0, 'b "': 'x "y"\n'}, {"a": None, 'b "': ""}, None, {"a": 1e10}, {}], struct),
+        "numbers": pa.array([[1, None], [], None, [2]]),
+        "doubles": pa.array([[float("nan"), -float("inf"), 0.5]]),
+        "texts": pa.array([["é", "\\", None]]),
+        "decimals": pa.array([[Decimal("1.50"), None]], pa.list_(pa.decimal128(20, 2))),
+        "days": pa.array([[dt.date(2024, 1, 31)], [None]]),
+        "map": pa.array([[("a", [1]), ("b", None)], [], None], pa.map_(pa.string(), pa.list_(pa.int64()))),
+        "keys": pa.array([[(7, True)], [(8, None)]], pa.map_(pa.int64(), pa.bool_())),
+        "inner": pa.array([[{"a": 1.5}, None, {'b "': "x"}], None], pa.list_(struct)),
+    }
+    for name, column in columns.items():
+        rows = utc.createDataFrame(pa.table({"value": column})).selectExpr("to_json(value)").collect()
+        assert spark_texts(column).to_pylist() == [row[0] for row in rows], name
+        assert spark_texts(column.slice(1)).to_pylist() == [row[0] for row in rows[1:]], name

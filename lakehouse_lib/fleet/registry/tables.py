@@ -50,8 +50,8 @@ class Source(Strict):
     path_columns: Columns = Field(default=(), description="columns in the names of folders, such as day=2026-01-01")
     evolution: Literal["refuse", "rescue", "add_columns"] = Field(
         default="refuse",
-        description="rescue: what does not fit the schema is put into the column _rescued; add_columns: new columns of "
-        "files are added to the table",
+        description="rescue: what does not fit the schema is put into the column _rescued; add_columns: new columns "
+        "and members of structs are added to the table",
     )
     files_per_batch: int = Field(default=1, ge=1, le=10_000)
     bytes_per_batch: Bytes | None = Field(

@@ -1,14 +1,21 @@
-"""The texts of typed values, as Spark casts them to a string; the quarantine shows them for rows that break a rule."""
+"""The texts of typed values; the quarantine shows them for rows that break a rule.
+
+They are those of Spark: plain values as it casts them to a string, nested values as JSON, like those of ``to_json``.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import strings
+from lakehouse_lib.arrow.nested import entries, unfolded
+from lakehouse_lib.arrow.values import null, strings
 from lakehouse_lib.ingestion.sources.casts import decode_texts
 
 #: Doubles in this range have no exponent in Java.
@@ -16,8 +23,10 @@ _PLAIN = (1e-3, 1e7)
 
 
 def spark_texts(column: pa.Array) -> pa.Array:
-    """The text of each value of a column that is not nested; null stays null."""
+    """The text of each value of a column; null stays null."""
     kind = column.type
+    if pa.types.is_nested(kind):
+        return _json_texts(column)
     if pa.types.is_binary(kind):
         return decode_texts(column)[0]
     if pa.types.is_timestamp(kind):
@@ -28,6 +37,43 @@ def spark_texts(column: pa.Array) -> pa.Array:
         return _each_distinct(column.cast(pa.string()), _java_number)
     texts = column.cast(pa.string())
     return _each_distinct(texts, _plain_decimal) if pa.types.is_decimal(kind) and kind.scale > 6 else texts
+
+
+def _json_texts(column: pa.Array) -> pa.Array:
+    """The values as JSON; null stays null. Times and binary are the texts of plain columns."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        members = [
+            pc.fill_null(_joined_texts(f",{json.dumps(member.name, ensure_ascii=False)}:", _json_texts(values)), "")
+            for member, values in zip(kind, column.flatten(), strict=True)
+        ]
+        inner = pc.utf8_slice_codeunits(_joined_texts(*members), 1)  # without the first comma
+        return pc.if_else(column.is_valid(), _joined_texts("{", inner, "}"), null(pa.string()))
+    if pa.types.is_map(kind):
+        offsets, pairs = unfolded(entries(column))
+        keys, values = pairs.flatten()
+        items = _joined_texts(_quoted(spark_texts(keys)), ":", _or_null(values))
+        return _joined_texts("{", pc.binary_join(pa.ListArray.from_arrays(offsets, items), ","), "}")
+    if pa.types.is_nested(kind):
+        offsets, items = unfolded(column)
+        return _joined_texts("[", pc.binary_join(pa.ListArray.from_arrays(offsets, _or_null(items)), ","), "]")
+    texts = spark_texts(column)
+    if pa.types.is_floating(kind):
+        return pc.if_else(pc.is_finite(column), texts, _quoted(texts))
+    is_bare = pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind)
+    return texts if is_bare else _quoted(texts)
+
+
+def _or_null(column: pa.Array) -> pa.Array:
+    return pc.fill_null(_json_texts(column), "null")
+
+
+def _quoted(texts: pa.Array) -> pa.Array:
+    return _each_distinct(texts, partial(json.dumps, ensure_ascii=False))
+
+
+def _joined_texts(*parts: Any) -> pa.Array:
+    return pc.binary_join_element_wise(*parts, "")
 
 
 def _each_distinct(texts: pa.Array, rewrite: Callable[[str], str]) -> pa.Array:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.types import VARIANT
 from lakehouse_lib.arrow.values import int64s
 from lakehouse_lib.ingestion.gate import RuleCounts, Translation, broken_rules, judge
 from lakehouse_lib.ingestion.gate.judgement import POSITIONS
@@ -50,8 +51,8 @@ class JudgedRows:
 
 
 def is_complete(suite: Translation, schema: pa.Schema) -> bool:
-    """Whether Arrow judges all rules, and can show rows that break them: it has no text for nested values."""
-    return not suite.rest and not any(pa.types.is_nested(field.type) for field in schema)
+    """Whether Arrow judges all rules, and can show rows that break them: it has no text for variants."""
+    return not suite.rest and not any(field.type == VARIANT for field in schema)
 
 
 def is_strict(suite: Translation) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 import lakehouse_lib
+from lakehouse_lib.ingestion.batches import files as batch_files
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.sources.json.values import json_text, nested_column
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
@@ -100,17 +102,46 @@ def test_a_nested_column_is_rescued_as_a_whole(tmp_path: Path) -> None:
     assert [row[3] for row in rows_of(shop)[2:]] == [None] * 4
 
 
-@pytest.mark.slow
-def test_suite_judges_rows_with_nested_columns_on_spark(tmp_path: Path, spark: SparkSession) -> None:
-    shop = shop_of(tmp_path, "json")
-    (shop.landing / "a.json").write_text("\n".join([*LINES, '{"id": 7, "price": -1, "address": {"zip": "1"}}']))
-    load = Load(shop.source(suite={"name": "s", "expectations": [PRICE_RULE]}))
-    assert load.needs_spark()
-    load.run(spark)
-    # delta-rs reads no null struct with required members from Spark's files.
-    assert rows_of(shop, lakehouse_lib.DeltaTable) == GOOD
+BAD_PRICE = '{"id": 7, "price": -1, "address": {"zip": "1"}, "items": [{"price": 1.5}, null], "counts": {"8": null}}'
+
+
+def with_bad_price(path: Path, rule: dict[str, Any] = PRICE_RULE) -> Load:
+    """A load of rows with nested columns and a suite, which one of the rows breaks."""
+    shop = shop_of(path, "json")
+    (shop.landing / "a.json").write_text("\n".join([*LINES, BAD_PRICE]))
+    return Load(shop.source(suite={"name": "s", "expectations": [rule]}))
+
+
+def test_a_suite_judges_rows_with_nested_columns(tmp_path: Path) -> None:
+    load = with_bad_price(tmp_path)
+    assert not load.needs_spark()
+    load.run()
+    shop = Shop(tmp_path)
+    assert rows_of(shop) == GOOD
     reasons = {line: (column, reason) for _, line, column, reason in shop.quarantined()}
     assert {line: faults[0] for line, faults in FAULTS.items()} | {7: ("price", "price not negative")} == reasons
+    about_items = {
+        **PRICE_RULE,
+        "type": "expect_column_values_to_match_regex",
+        "kwargs": {"column": "items", "regex": "x"},
+    }
+    assert with_bad_price(tmp_path / "other", about_items).needs_spark()
+
+
+@pytest.mark.slow
+def test_great_expectations_quarantines_the_same_nested_values(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_bad_price(tmp_path / "here").run()
+    monkeypatch.setattr(batch_files, "is_complete", lambda *_: False)
+    with_bad_price(tmp_path / "there").run(spark)
+    rows, quarantines = [], []
+    for name in ("here", "there"):
+        shop = Shop(tmp_path / name)
+        rows.append(rows_of(shop, lakehouse_lib.DeltaTable))  # delta-rs reads no null struct of Spark's files
+        quarantines.append(DeltaTable(str(shop.quarantine)).to_pyarrow_table().sort_by("_line").to_pylist())
+    assert rows[0] == rows[1] == GOOD
+    assert quarantines[0] == quarantines[1]
 
 
 def test_members_with_many_unknown_names_have_few_reasons() -> None:
