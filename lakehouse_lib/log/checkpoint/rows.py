@@ -20,7 +20,12 @@ from lakehouse_lib.log.checkpoint.footer.bloom_filter import hashes_of
 from lakehouse_lib.log.checkpoint.footer.footer_pruning import known_of_block
 from lakehouse_lib.log.checkpoint.parallel import in_order
 from lakehouse_lib.log.checkpoint.part import ParquetPart, Part, unreadable
-from lakehouse_lib.log.replay.duplicate_paths import find_repeated_numbers, find_repeats, fingerprints
+from lakehouse_lib.log.replay.duplicate_paths import (
+    find_repeated_numbers,
+    find_repeats,
+    fingerprints,
+    repeated_numbers,
+)
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys, key_paths
 from lakehouse_lib.log.replay.row_positions import distinct, drop_rows, null_rows
 from lakehouse_lib.protocol.file_paths import canonical
@@ -56,6 +61,7 @@ class CheckpointRows:
         self.parts = parts
         self._columns: dict[tuple[int, str], pa.ChunkedArray] = {}
         self._keys: dict[int, pa.Array] = {}
+        self._fingerprints: dict[int, NDArray[np.uint64]] = {}
         self._bounds: dict[tuple[int, ColumnPath, str], Bounds] = {}
         self._partitions: dict[tuple[int, str, str], pa.Array] = {}
 
@@ -88,7 +94,13 @@ class CheckpointRows:
     @property
     def nbytes(self) -> int:
         """Bytes that are in memory now."""
-        caches: list[Mapping[Any, Any]] = [self._columns, self._keys, self._partitions, self._bounds]
+        caches: list[Mapping[Any, Any]] = [
+            self._columns,
+            self._keys,
+            self._fingerprints,
+            self._partitions,
+            self._bounds,
+        ]
         return sum(value.nbytes for cache in caches for value in list(cache.values()))
 
     def columns(self, names: Sequence[str]) -> pa.Table:
@@ -140,13 +152,16 @@ class CheckpointRows:
     def repeats(self) -> NDArray[np.int64]:
         """The positions, ascending, of rows that share their path with another row; empty if the checkpoint is valid.
         Nothing is read if its writer noted that it has compared all paths (``columns.DISTINCT_PATHS``)."""
-        are_distinct = any(isinstance(part, ParquetPart) and part.has_distinct_paths for part in self.parts)
-        return np.zeros(0, np.int64) if are_distinct else self.find_all_repeats()
+        return np.zeros(0, np.int64) if self._has_distinct_paths else self.find_all_repeats()
 
     def find_all_repeats(self) -> NDArray[np.int64]:
         """Like ``repeats``, but reads every path, regardless of what the writer noted."""
-        numbers = in_order(lambda number: fingerprints(self._paths(number)), range(len(self._blocks)))
-        alike = find_repeated_numbers(np.concatenate([np.zeros(0, np.uint64), *numbers]))
+        blocks = range(len(self._blocks))
+        several = repeated_numbers(in_order(self._sorted_fingerprints, blocks))
+        self._fingerprints.clear()
+        if not len(several):
+            return np.zeros(0, np.int64)
+        alike = find_repeated_numbers(in_order(lambda number: fingerprints(self._paths(number)), blocks))
         return alike[find_repeats(canonical(self.take(alike, ["path"])["path"], self._store))]
 
     def take(self, positions: NDArray[np.int64], names: Sequence[str]) -> pa.Table:
@@ -194,13 +209,17 @@ class CheckpointRows:
         """The remaining rows of each block, and the positions of the rows that were left out.
 
         Rows with one of these ``file_keys``, or at one of the positions ``without``, are left out. The next blocks are
-        read ahead.
+        read ahead. If the paths of live files are read, they are prepared for ``repeats``, while the caller works.
         """
+        compares_paths = self._action == "add" and "path" in names and "repeats" not in self.__dict__
 
         def remaining_rows(block: int) -> tuple[pa.Table, NDArray[np.int64]]:
             first, last = np.searchsorted(without, self._starts[block : block + 2])
             gone = np.union1d(without[first:last], self._find(block, keys) if len(keys) else without[:0])
-            return drop_rows(self._table(block, names), gone - self._starts[block]), gone
+            rows = self._table(block, names)
+            if compares_paths and not self._has_distinct_paths:
+                self._sorted_fingerprints(block)
+            return drop_rows(rows, gone - self._starts[block]), gone
 
         yield from in_order(remaining_rows, range(len(self._blocks)))
 
@@ -276,8 +295,22 @@ class CheckpointRows:
             return None
         return block.part.may_have(self._action, block.number, "path", hashes) if block.part.has_plain_paths else None
 
+    @property
+    def _has_distinct_paths(self) -> bool:
+        return any(isinstance(part, ParquetPart) and part.has_distinct_paths for part in self.parts)
+
+    def _sorted_fingerprints(self, number: int) -> NDArray[np.uint64]:
+        """The ascending fingerprints of the paths of a block, cached until they are compared."""
+        numbers = self._fingerprints.get(number)
+        if numbers is None:
+            numbers = self._fingerprints[number] = np.sort(fingerprints(self._paths(number)))
+        return numbers
+
     def _paths(self, number: int) -> pa.Array:
         """The canonical paths of the rows of a block."""
+        keys = self._keys.get(number)
+        if keys is not None and self._blocks[number].is_empty("deletionVector"):
+            return keys
         return canonical(whole(self._read(number, ["path"])["path"]), self._store)
 
     def _find(self, block: int, keys: pa.Array) -> NDArray[np.int64]:

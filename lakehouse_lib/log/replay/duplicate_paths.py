@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,8 +52,7 @@ def are_surely_distinct(texts: pa.ChunkedArray) -> bool:
     Args:
         texts: a string column without nulls.
     """
-    numbers = np.sort(np.concatenate([np.zeros(0, np.uint64), *map(fingerprints, texts.chunks)]))
-    return not bool((numbers[1:] == numbers[:-1]).any())
+    return not len(repeated_numbers(np.sort(fingerprints(chunk)) for chunk in texts.chunks))
 
 
 def find_repeats(texts: pa.Array) -> NDArray[np.int64]:
@@ -67,11 +68,23 @@ def find_repeats(texts: pa.Array) -> NDArray[np.int64]:
     return np.flatnonzero(flags_of(pc.is_in(texts, value_set=several)))
 
 
-def find_repeated_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The positions, ascending, of the numbers that occur more than once."""
-    ordered = np.sort(numbers)
-    several = ordered[1:][ordered[1:] == ordered[:-1]]
-    return np.flatnonzero(np.isin(numbers, several, kind="sort")) if len(several) else np.zeros(0, np.int64)
+def find_repeated_numbers(parts: Iterable[NDArray[np.uint64]]) -> NDArray[np.int64]:
+    """The positions in all parts together, ascending, of the numbers that occur more than once."""
+    parts = [np.zeros(0, np.uint64), *parts]
+    several = repeated_numbers(map(np.sort, parts))
+    if not len(several):
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(np.isin(np.concatenate(parts), several, kind="sort"))
+
+
+def repeated_numbers(runs: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    """The numbers that occur more than once in all runs together.
+
+    Args:
+        runs: each is ascending. To merge a million numbers takes a quarter of the time of sorting them.
+    """
+    merged = np.sort(np.concatenate([np.zeros(0, np.uint64), *runs]), kind="stable")
+    return merged[1:][merged[1:] == merged[:-1]]
 
 
 def _cut(words: NDArray[np.uint64], starts: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.uint64]:

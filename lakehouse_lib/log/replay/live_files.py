@@ -288,7 +288,6 @@ def _path_twice(store: ObjectStore, version: int, path: str) -> PathTwiceError:
 
 def _find_repeats(paths: pa.ChunkedArray, store: ObjectStore) -> list[str]:
     """The paths, as in the log, that name the same file as another path."""
-    numbers = [fingerprints(canonical(chunk, store)) for chunk in paths.chunks]
-    alike = paths.take(int64s(find_repeated_numbers(np.concatenate([np.zeros(0, np.uint64), *numbers]))))
+    alike = paths.take(int64s(find_repeated_numbers(fingerprints(canonical(chunk, store)) for chunk in paths.chunks)))
     texts: list[str] = alike.take(int64s(find_repeats(canonical(alike, store)))).to_pylist()
     return texts
