@@ -19,7 +19,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from tests.interop.test_deltalake_examples import DELTA_RS, LAKEHOUSE, changes
+from tests.interop.example_tables import DELTA_RS, LAKEHOUSE, changes
 
 Example = Callable[[Any, str], Any]
 EXAMPLES: dict[str, Example] = {}

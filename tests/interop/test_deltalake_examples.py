@@ -1,44 +1,25 @@
-"""The examples of the ``deltalake`` package's documentation on reading, schemas and history, with a changed import.
+"""The examples of the ``deltalake`` package's documentation on tables, schemas and history, with a changed import.
 
-The same code on the same table must give the same result. The pages: loading a table, examining a table, querying
-tables, working with partitions, reading the change data feed, the integrations (Arrow, pandas, Polars, Dask,
-DataFusion), the upgrade guide, and the docstrings of ``DeltaTable`` and of the schema's classes. docs/reading.md lists
-the examples that do not apply.
+The same code on the same table must give the same result. The pages: loading a table, examining a table, working with
+partitions, and the docstrings of ``DeltaTable`` and of the schema's classes. docs/reading.md lists the examples that do
+not apply. Examples on querying are in ``test_deltalake_query_examples.py``.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import importlib
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import duckdb
-import pandas as pd
-import polars as pl
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.fs as fs
 import pytest
 
+from tests.interop.example_tables import DELTA_RS, LAKEHOUSE, make_tables, rows_of
+
 Example = Callable[[Any, str], Any]
 EXAMPLES: dict[str, Example] = {}
-
-
-def package(name: str, schema: str) -> Any:
-    """The imports of an example, from either package."""
-    return SimpleNamespace(**vars(importlib.import_module(schema)) | public(importlib.import_module(name)))
-
-
-def public(module: Any) -> dict[str, Any]:
-    return {name: getattr(module, name) for name in module.__all__}
-
-
-DELTA_RS = package("deltalake", "deltalake.schema")
-LAKEHOUSE = package("lakehouse_lib", "lakehouse_lib.schema")
 
 
 def example(function: Example) -> Example:
@@ -48,46 +29,13 @@ def example(function: Example) -> Example:
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """``letters``: created, appended to, overwritten. ``days``: in folders of year, month and day. ``feed``: with a
-    change data feed. There is one commit a minute, so that times differ.
-    """
     root = tmp_path_factory.mktemp("examples")
-    letters = str(root / "letters")
-    for mode, numbers, shown in (
-        ("error", [1, 2, 3], ["a", "b", "c"]),
-        ("append", [8, 9], ["dd", "ee"]),
-        ("overwrite", [11, 22], ["aa", "bb"]),
-    ):
-        rows = pd.DataFrame({"num": numbers, "letter": shown})
-        DELTA_RS.write_deltalake(letters, rows, mode=mode, name="letters", description="numbers and letters")
-    days = pa.table(
-        {
-            "value": ["1", "2", "3", "6", "7", "5", "4"],
-            "year": ["2020", "2020", "2020", "2021", "2021", "2021", "2021"],
-            "month": ["1", "2", "2", "12", "12", "12", "4"],
-            "day": ["1", "3", "5", "20", "20", "4", "5"],
-        }
-    )
-    DELTA_RS.write_deltalake(str(root / "days"), days, partition_by=["year", "month", "day"])
-    feed = str(root / "feed")
-    on = {"delta.enableChangeDataFeed": "true"}
-    DELTA_RS.write_deltalake(feed, pa.table({"id": [1, 2, 3, 4], "name": ["a", "b", "c", "d"]}), configuration=on)
-    DELTA_RS.DeltaTable(feed).update(updates={"name": "'z'"}, predicate="id > 2")
-    DELTA_RS.DeltaTable(feed).delete("id = 1")
-    DELTA_RS.write_deltalake(feed, pa.table({"id": [5], "name": ["e"]}), mode="append")
-    for log in root.glob("*/_delta_log"):
-        for version, commit in enumerate(sorted(log.glob("0*.json"))):
-            os.utime(commit, (1_700_000_000 + 60 * version,) * 2)
+    make_tables(root)
     return root
 
 
 def at(minutes: float) -> dt.datetime:
     return dt.datetime.fromtimestamp(1_700_000_000 + 60 * minutes, dt.UTC)
-
-
-def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Sorted rows, because neither package guarantees an order."""
-    return sorted(frame.to_dict("records"), key=str)
 
 
 # Loading a table.
@@ -340,152 +288,6 @@ def partitions_by_a_condition(m: Any, root: str) -> Any:
 @example
 def the_partition_columns(m: Any, root: str) -> Any:
     return m.DeltaTable(f"{root}/days").metadata().partition_columns
-
-
-# Querying.
-
-
-@example
-def pandas_of_a_partition(m: Any, root: str) -> Any:
-    return rows_of(m.DeltaTable(f"{root}/days").to_pandas(filters=[("year", "=", "2021")], columns=["value"]))
-
-
-@example
-def pandas_by_the_older_name_of_filters(m: Any, root: str) -> Any:
-    return rows_of(m.DeltaTable(f"{root}/days").to_pandas(partitions=[("year", "=", "2021")], columns=["value"]))
-
-
-@example
-def pandas_with_types_of_the_callers(m: Any, root: str) -> Any:
-    frame = m.DeltaTable(f"{root}/letters").to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
-    return frame.dtypes.to_dict(), rows_of(frame)
-
-
-@example
-def an_arrow_table_of_a_partition(m: Any, root: str) -> Any:
-    table = m.DeltaTable(f"{root}/days").to_pyarrow_table(filters=[("year", "=", "2021")], columns=["value"])
-    return table.schema, sorted(table["value"].to_pylist())
-
-
-@example
-def an_arrow_table_by_alternatives(m: Any, root: str) -> Any:
-    either = [[("year", "=", "2020"), ("value", "<", "2")], [("value", ">", "6")]]
-    return sorted(m.DeltaTable(f"{root}/days").to_pyarrow_table(filters=either)["value"].to_pylist())
-
-
-@example
-def an_arrow_table_by_an_expression(m: Any, root: str) -> Any:
-    condition = (ds.field("year") == "2021") & (ds.field("value") > "4")
-    return sorted(m.DeltaTable(f"{root}/days").to_pyarrow_table(filters=condition)["value"].to_pylist())
-
-
-@example
-def a_dataset_by_an_expression(m: Any, root: str) -> Any:
-    condition = (ds.field("year") == "2021") & (ds.field("value") > "4")
-    dataset = m.DeltaTable(f"{root}/days").to_pyarrow_dataset()
-    return rows_of(dataset.to_table(filter=condition, columns=["value"]).to_pandas())
-
-
-@example
-def a_dataset_batch_by_batch(m: Any, root: str) -> Any:
-    condition = (ds.field("year") == "2021") & (ds.field("value") > "4")
-    dataset = m.DeltaTable(f"{root}/days").to_pyarrow_dataset()
-    batches = dataset.to_batches(filter=condition, columns=["value"], batch_size=2)
-    return sorted(value for batch in batches for value in batch.to_pydict()["value"])
-
-
-@example
-def a_dataset_pruned_before(m: Any, root: str) -> Any:
-    dataset = m.DeltaTable(f"{root}/days").to_pyarrow_dataset(file_pruning_predicate="year = '2021'")
-    return rows_of(dataset.to_table(columns=["value"]).to_pandas())
-
-
-@example
-def a_dataset_of_large_types(m: Any, root: str) -> Any:
-    dataset = m.DeltaTable(f"{root}/days").to_pyarrow_dataset(as_large_types=True)
-    return dataset.schema.types, rows_of(dataset.to_table().to_pandas())
-
-
-@example
-def duckdb_over_a_dataset(m: Any, root: str) -> Any:
-    relation = duckdb.arrow(m.DeltaTable(f"{root}/days").to_pyarrow_dataset())
-    return sorted(relation.filter("year = '2021' and value > '4'").project("value").fetchall())
-
-
-@example
-def duckdb_over_an_arrow_table(m: Any, root: str) -> Any:
-    return sorted(duckdb.arrow(m.DeltaTable(f"{root}/letters").to_pyarrow_table()).filter("num > 11").fetchall())
-
-
-@example
-def rows_as_a_stream(m: Any, root: str) -> Any:
-    reader = m.DeltaTable(f"{root}/days").scan(columns=["value"], predicate="year = '2021'")
-    return sorted(value for batch in reader for value in pa.record_batch(batch).to_pydict()["value"])
-
-
-@example
-def polars_of_an_arrow_table(m: Any, root: str) -> Any:
-    frame = pl.DataFrame(m.DeltaTable(f"{root}/letters").to_pyarrow_table())
-    return frame.filter(pl.col("num") > 11).rows()
-
-
-@example
-def polars_over_a_dataset(m: Any, root: str) -> Any:
-    lazy = pl.scan_pyarrow_dataset(m.DeltaTable(f"{root}/days").to_pyarrow_dataset())
-    frame = lazy.filter(pl.col("year") < "2021").group_by("year", "month").agg(pl.len()).collect()
-    return sorted(frame.rows())
-
-
-@example
-def pandas_goes_on_with_a_query(m: Any, root: str) -> Any:
-    frame = m.DeltaTable(f"{root}/days", version=0).to_pandas(filters=[("year", "==", "2021")], columns=["month"])
-    return frame.groupby("month").agg({"month": "count"}).to_dict()
-
-
-@example
-def pandas_of_every_version(m: Any, root: str) -> Any:
-    return [rows_of(m.DeltaTable(f"{root}/letters", version=number).to_pandas()) for number in (0, 1, 2)]
-
-
-# The change data feed. The kinds of Arrow types differ (see docs/reading.md), the values do not.
-
-
-def changes(reader: Any) -> list[tuple[Any, ...]]:
-    table = pa.table(reader)
-    return sorted(tuple(row[name] for name in sorted(row) if name != "_commit_timestamp") for row in table.to_pylist())
-
-
-@example
-def the_feed_of_some_versions(m: Any, root: str) -> Any:
-    table = m.DeltaTable(f"{root}/feed").load_cdf(starting_version=0, ending_version=3).read_all()
-    counted = pl.from_arrow(pa.table(table)).group_by("_commit_version").len().sort("len", descending=True)
-    return sorted(counted.rows())
-
-
-@example
-def the_whole_feed(m: Any, root: str) -> Any:
-    return changes(m.DeltaTable(f"{root}/feed").load_cdf())
-
-
-@example
-def the_feed_in_polars(m: Any, root: str) -> Any:
-    return sorted(pl.DataFrame(m.DeltaTable(f"{root}/feed").load_cdf(columns=["id", "_change_type"])).rows())
-
-
-@example
-def the_feed_by_columns_and_predicate(m: Any, root: str) -> Any:
-    table = m.DeltaTable(f"{root}/feed")
-    return changes(table.load_cdf(1, columns=["id", "_change_type"], predicate="_change_type = 'delete' OR id = 5"))
-
-
-@example
-def the_feed_out_of_range(m: Any, root: str) -> Any:
-    table = m.DeltaTable(f"{root}/feed")
-    try:
-        table.load_cdf(starting_version=99)
-    except Exception:
-        return changes(table.load_cdf(starting_version=99, allow_out_of_range=True))
-    return "no error"
 
 
 # The docstrings of the schema's classes.
