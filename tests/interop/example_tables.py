@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import deltalake
 import pandas as pd
 import pyarrow as pa
 
@@ -59,6 +60,11 @@ def make_tables(root: Path) -> None:
             os.utime(commit, (1_700_000_000 + 60 * version,) * 2)
 
 
+def table_of(m: Any, path: str, rows: dict[str, list[Any]], **options: Any) -> Any:
+    m.write_deltalake(path, pa.table(rows), **options)
+    return m.DeltaTable(path)
+
+
 def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Sorted rows, because neither package guarantees an order."""
     return sorted(frame.to_dict("records"), key=str)
@@ -68,3 +74,18 @@ def changes(reader: Any) -> list[tuple[Any, ...]]:
     """Sorted rows of a change data feed, without the times of its commits."""
     table = pa.table(reader)
     return sorted(tuple(row[name] for name in sorted(row) if name != "_commit_timestamp") for row in table.to_pylist())
+
+
+def described(path: str) -> dict[str, Any]:
+    """A table as delta-rs reads it, without what differs between two tables of the same history."""
+    table = deltalake.DeltaTable(path)
+    metadata = table.metadata()
+    rows = table.to_pyarrow_table().to_pylist()
+    return {
+        "version": table.version(),
+        "schema": table.schema().to_json(),
+        "partition columns": metadata.partition_columns,
+        "name": (metadata.name, metadata.description),
+        "properties": metadata.configuration,
+        "rows": sorted(rows, key=str),
+    }
