@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import deltalake
 import pandas as pd
@@ -17,56 +14,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lakehouse_lib import CommitProperties, DeltaTable, write_deltalake
+from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.parquet import updating
 from lakehouse_lib.engine.parquet.merge import sides as merge_sides
-from lakehouse_lib.engine.parquet.merge import task as merge_task
 from lakehouse_lib.engine.parquet.merge.key_join import common_type
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError, MetadataChangedError
-from lakehouse_lib.operations.dml import apply
+from lakehouse_lib.errors import MetadataChangedError
 from lakehouse_lib.table.verbs.merger import TableMerger
 from tests.fault_store import FaultStore
-from tests.peers import parquet_files, plain, read_by_all, read_delta_rs, read_duckdb
+from tests.lakehouse_lib.operations.dml.merge_cases import ON, ROWS, Clause, made, rows, run, source
+from tests.peers import plain, read_by_all, read_delta_rs, read_duckdb
 from tests.slow_cases import some_slow
-from tests.table_builder import write_files
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 IDS = {"delta.enableRowTracking": "true"}
-ROWS = 200
-ON = "target.id = source.id"
-
-
-def rows(start: int = 0, count: int = ROWS) -> pa.Table:
-    numbers = range(start, start + count)
-    return pa.table(
-        {
-            "id": pa.array(numbers, pa.int64()),
-            "part": [f"p{number // 100 % 3}" for number in numbers],
-            "name": [None if number % 7 == 0 else f"name {number % 13}" for number in numbers],
-            "amount": pa.array([number * 1.5 for number in numbers], pa.float64()),
-        }
-    )
-
-
-def made(root: Path, *, files: int = 3, partition_by: list[str] | None = None, **properties: str) -> DeltaTable:
-    write_files(root, rows(0, files * ROWS), files, partition_by=partition_by, configuration=properties)
-    return DeltaTable(root)
-
-
-def source(ids: list[int | None], **columns: list[Any]) -> pa.Table:
-    return pa.table(
-        {
-            "id": pa.array(ids, pa.int64()),
-            "part": columns.get("part", [f"p{(number or 0) % 3}" for number in ids]),
-            "name": columns.get("name", [f"new {number}" for number in ids]),
-            "amount": pa.array(columns.get("amount", [-float(number or 0) for number in ids]), pa.float64()),
-        }
-    )
-
-
-#: A clause: the method, and its arguments.
-Clause = tuple[str, dict[str, Any]]
 CLAUSES: list[Clause] = [
     ("when_matched_update_all", {}),
     ("when_matched_update_all", {"predicate": "source.amount < -300", "except_cols": ["part"]}),
@@ -92,14 +52,6 @@ COUNTS = [
     "num_target_rows_updated",
     "num_target_rows_deleted",
 ]
-
-
-def run(table: Any, data: pa.Table, condition: str, clauses: list[Clause]) -> dict[str, Any]:
-    merger = table.merge(data, condition, source_alias="source", target_alias="target")
-    for method, arguments in clauses:
-        merger = getattr(merger, method)(**arguments)
-    metrics: dict[str, Any] = merger.execute()
-    return metrics
 
 
 @pytest.mark.parametrize("seed", some_slow(range(16), 2))
@@ -215,73 +167,6 @@ def test_keys_of_every_type(tmp_path: Path, kind: str) -> None:
     assert (metrics["num_target_rows_updated"], metrics["num_target_rows_inserted"]) == (1, 1)  # NULL equals nothing
 
 
-BAD: list[tuple[str, list[Clause], list[int], str]] = [
-    (ON, [], [1], "DELTA_INVALID_MERGE"),
-    ("target.nope = source.id", [("when_matched_delete", {})], [1], "DELTA_PREDICATE_COLUMN_NOT_FOUND"),
-    ("id = source.id", [("when_matched_delete", {})], [1], "DELTA_AMBIGUOUS_COLUMN"),
-    (ON, [("when_matched_update_all", {})], [1, 1], "DELTA_MULTIPLE_SOURCE_ROWS_MATCH"),
-    (ON, [("when_matched_delete", {"predicate": "source.amount < 0"})], [1, 1], "DELTA_MULTIPLE_SOURCE_ROWS_MATCH"),
-    (ON, [("when_matched_update", {"updates": {"nope": "1"}})], [1], "DELTA_COLUMN_NOT_FOUND"),
-    (ON, [("when_matched_update", {"updates": {}})], [1], "DELTA_INVALID_MERGE"),
-    (ON, [("when_matched_update", {"updates": {"id": "source.name"}})], [1], "DELTA_INVALID_ASSIGNMENT"),
-    (ON, [("when_not_matched_insert", {"updates": {"id": "target.id"}})], [999], "DELTA_PREDICATE_COLUMN_NOT_FOUND"),
-    (
-        ON,
-        [("when_not_matched_by_source_delete", {"predicate": "source.id = 1"})],
-        [1],
-        "DELTA_PREDICATE_COLUMN_NOT_FOUND",
-    ),
-    (
-        ON,
-        [("when_matched_update", {"updates": {"id": "target.id * 9223372036854775807"}})],
-        [2],
-        "DELTA_VALUE_OUT_OF_RANGE",
-    ),
-    (ON, [("when_matched_update", {"updates": {"name": "upper(target.name)"}})], [1], "DELTA_PREDICATE_NEEDS_SPARK"),
-]
-
-
-@pytest.mark.parametrize(("condition", "clauses", "ids", "code"), BAD)
-def test_bad_input_changes_nothing(
-    tmp_path: Path, engine: Engine, condition: str, clauses: list[Clause], ids: list[int], code: str
-) -> None:
-    made(tmp_path)
-    table, before = DeltaTable(tmp_path, engine=engine), parquet_files(tmp_path)
-    with pytest.raises(DeltaError) as refusal:
-        run(table, source(ids), condition, clauses)
-    assert refusal.value.code == code
-    assert refusal.value.table is not None
-    assert DeltaTable(tmp_path).version() == table.version() == 2
-    assert parquet_files(tmp_path) == before
-
-
-BAD_CALLS: list[tuple[Any, Any, list[Clause], list[str]]] = [
-    (
-        None,
-        "t.id = source.id",
-        [],
-        ["'t' in 't.id' is neither an alias nor a column", "the aliases are target and source", "source_alias"],
-    ),
-    (None, "target.id = source.name", [], ["'target.id'", "'source.name'", "cast the column of the source"]),
-    (None, None, [], ["predicate of the merge is None", "target.id = source.id"]),
-    ("text", ON, [], ["the source", "builtins.str", "Arrow table"]),
-    (pa.table({"id": [1], "extra": [2]}), ON, [("when_matched_update_all", {})], ["'extra'", "except_cols=['extra']"]),
-    (pa.table({"id": [1]}), ON, [("when_matched_update", {"updates": {"name": "source.name"}})], ["the source has no"]),
-    (None, ON, [("when_matched_update", {"updates": {"amount": 5}})], ["of type int", "'5'"]),
-    (None, ON, [("when_matched_update", {"updates": {"amount": "'abc'"}})], ["'abc'", "Write a literal"]),
-]
-
-
-@pytest.mark.parametrize(("data", "condition", "clauses", "texts"), BAD_CALLS)
-def test_an_error_names_the_value_and_the_way_out(
-    tmp_path: Path, data: Any, condition: Any, clauses: list[Clause], texts: list[str]
-) -> None:
-    table = made(tmp_path, files=1)
-    with pytest.raises(DeltaError) as refusal:
-        run(table, source([1]) if data is None else data, condition, clauses)
-    assert all(text in str(refusal.value) for text in [*texts, table.table_uri]), str(refusal.value)
-
-
 def test_several_source_rows_may_delete_one_row(tmp_path: Path) -> None:
     table = made(tmp_path, files=1)
     assert run(table, source([1, 1, 2]), ON, [("when_matched_delete", {})])["num_target_rows_deleted"] == 2
@@ -305,33 +190,6 @@ def test_a_merge_runs_on_the_latest_version(tmp_path: Path) -> None:
     write_deltalake(tmp_path, more, mode="append", schema_mode="merge")
     with pytest.raises(MetadataChangedError):
         merger.execute()
-
-
-@pytest.mark.parametrize(
-    ("source_alias", "target_alias"), [("t", "t"), ("t", "T"), ("target", None), (None, "Source"), (5, None)]
-)
-def test_equal_aliases_are_refused(tmp_path: Path, source_alias: Any, target_alias: Any) -> None:
-    with pytest.raises(InvalidArgumentError) as refusal:
-        made(tmp_path, files=1).merge(source([1]), "t.id = t.id", source_alias, target_alias)
-    assert refusal.value.code == "DELTA_INVALID_MERGE"
-
-
-@pytest.mark.parametrize(
-    ("method", "arguments"),
-    [
-        ("when_matched_update", {"updates": None}),
-        ("when_not_matched_insert", {"updates": None}),
-        ("when_matched_update", {"updates": ["name"]}),
-        ("when_matched_update_all", {"except_cols": "id"}),
-        ("when_matched_update_all", {"except_cols": ["nope"]}),
-        ("when_matched_update_all", {"except_cols": ["id", "part", "name", "amount"]}),
-    ],
-)
-def test_arguments_of_a_clause(tmp_path: Path, method: str, arguments: dict[str, Any]) -> None:
-    merger = made(tmp_path, files=1).merge(source([1]), ON, "source", "target")
-    with pytest.raises(InvalidArgumentError) as refusal:
-        getattr(merger, method)(**arguments)
-    assert refusal.value.code == "DELTA_INVALID_MERGE"
 
 
 def test_a_condition_is_evaluated_for_rows_that_no_earlier_clause_has_taken(tmp_path: Path) -> None:
@@ -452,45 +310,6 @@ def test_wide_values_of_the_source_for_many_rows(tmp_path: Path, monkeypatch: py
         {"values": "b" * 20_000, "counts": 1},
         {"values": "c", "counts": 1},
     ]
-
-
-@pytest.mark.parametrize(
-    ("verb", "module", "function"),
-    [("update", updating, "write_checked"), ("merge", merge_task, "write_checked"), ("delete", apply, "copy_tags")],
-)
-def test_an_unexpected_error_leaves_no_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, module: Any, function: str
-) -> None:
-    """A file of several cannot be written, after others have been written."""
-    table = made(tmp_path)
-    before = parquet_files(tmp_path)
-    write = getattr(module, function)
-    failures = iter([None, pa.ArrowInvalid("too wide"), None])
-
-    def fail(*arguments: Any) -> pa.Table:
-        failure = next(failures)
-        if failure is not None:
-            raise failure
-        return write(*arguments)
-
-    monkeypatch.setattr(module, function, fail)
-    merge = table.merge(source([1, 301, 601]), ON).when_matched_update({"name": "'x'"}).execute
-    changes: dict[str, Callable[[], Any]] = {
-        "merge": merge,
-        "update": partial(table.update, {"name": "'x'"}),
-        "delete": partial(table.delete, "id IN (1, 301, 501)"),
-    }
-    with pytest.raises(pa.ArrowInvalid, match="too wide"):
-        changes[verb]()
-    assert parquet_files(tmp_path) == before
-
-
-def test_a_commit_that_is_too_long_leaves_no_files(tmp_path: Path) -> None:
-    table = made(tmp_path, files=1)
-    before = parquet_files(tmp_path)
-    with pytest.raises(InvalidArgumentError):
-        table.update({"name": "'x'"}, commit_properties=CommitProperties(custom_metadata={"x": "x" * (70 << 20)}))
-    assert parquet_files(tmp_path) == before
 
 
 def test_names_of_columns_as_in_sql(tmp_path: Path) -> None:
