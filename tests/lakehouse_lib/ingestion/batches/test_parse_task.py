@@ -1,11 +1,11 @@
+"""A task that parses a landed file: typed rows, rejected rows with their reasons, and files that are refused."""
+
 from __future__ import annotations
 
 import csv
-import datetime as dt
 import gzip
 import io
 import os
-import pickle
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,84 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_lib.engine.parquet.task_results import results_of
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError
-from lakehouse_lib.ingestion.append import plan_append
-from lakehouse_lib.ingestion.landing import open_landing
-from lakehouse_lib.ingestion.quarantine import quarantine_schema
 from lakehouse_lib.ingestion.sources import csv as csv_source
 from lakehouse_lib.ingestion.sources import records
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
-from lakehouse_lib.ingestion.tasks.file_task import FileTask, TaskResult, discard_results, load_files
-from lakehouse_lib.ingestion.tasks.parse import Parser, check_schema
+from lakehouse_lib.ingestion.tasks.file_task import TaskResult
+from lakehouse_lib.ingestion.tasks.parse import check_schema
 from lakehouse_lib.ingestion.tasks.staged_file import StagedFile
-from lakehouse_lib.schema import Schema
 from lakehouse_lib.store import open_store
-from tests.landed_files import fingerprint
-from tests.old_calendar import EARLY, NAMED, days, marked, midnights
-
-SCHEMA = pa.schema(
-    [pa.field("id", pa.int64(), nullable=False), pa.field("price", pa.decimal128(15, 2)), pa.field("note", pa.string())]
-)
-CSV, JSON, PARQUET = SourceFormat("csv"), SourceFormat("json"), SourceFormat("parquet")
-
-
-def run(task: FileTask) -> TaskResult:
-    (result,) = results_of(load_files(task), lambda results: discard_results(task, results))
-    assert isinstance(result, TaskResult)
-    return result
-
-
-def _read(path: Path) -> list[dict[str, Any]]:
-    return pq.ParquetFile(path).read().to_pylist()
-
-
-class Parsed:
-    """The result of one file: its staged rows and its rejected rows."""
-
-    def __init__(
-        self,
-        folder: Path,
-        name: str,
-        content: bytes,
-        source_format: SourceFormat,
-        schema: pa.Schema = SCHEMA,
-        threads: int = 1,
-    ) -> None:
-        landing = folder / "landing"
-        landing.mkdir(exist_ok=True)
-        (landing / name).write_bytes(content)
-        file = fingerprint(landing, name)
-        store = open_store(folder / "table")
-        quarantine = plan_append(open_store(folder / "quarantine"), Schema.from_arrow(quarantine_schema(schema)))
-        task = FileTask(
-            open_landing(landing),
-            (file,),
-            "erp",
-            4,
-            Parser(source_format, schema, (), store.limits),
-            plan_append(store, Schema.from_arrow(schema)).target,
-            quarantine.target,
-            threads,
-            "_ingest/erp/staging/x",
-            judged_by_spark=True,
-        )
-        self.task: FileTask = pickle.loads(pickle.dumps(task))
-        self.result = run(self.task)
-        self.rows = _read(folder / "table" / self.result.staged) if self.result.staged else []
-        paths = self.result.quarantined["path"].to_pylist()
-        self.rejected = [row for path in paths for row in _read(folder / "quarantine" / path)]
-        (landing / name).unlink()
-
-    @property
-    def refused(self) -> str:
-        assert not self.rows
-        assert not self.rejected
-        (reason,) = self.result.refused.values()
-        return reason
-
-    def reasons(self) -> list[tuple[int, str | None, str]]:
-        return sorted((row["_line"], row["_column"], row["_reason"]) for row in self.rejected)
+from tests.lakehouse_lib.ingestion.batches.parsed_file import CSV, JSON, PARQUET, Parsed, run
 
 
 def test_typed_rows_and_where_they_came_from(tmp_path: Path) -> None:
@@ -314,79 +245,6 @@ def test_json_gzip(tmp_path: Path) -> None:
 )
 def test_json_file_that_does_not_fit_is_refused_whole(tmp_path: Path, name: str, content: bytes, said: str) -> None:
     assert said in Parsed(tmp_path, name, content, JSON).refused
-
-
-def _parquet(table: pa.Table) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(table, sink)
-    return sink.getvalue()
-
-
-def test_parquet_rows_of_narrower_types(tmp_path: Path) -> None:
-    table = pa.table(
-        {
-            "note": pa.array(["x", "y", None]).dictionary_encode(),
-            "id": pa.array([1, None, 3], pa.int32()),
-            "price": pa.array([1, 2, 3], pa.decimal128(9, 1)),
-        }
-    )
-    parsed = Parsed(tmp_path, "a.parquet", _parquet(table), PARQUET)
-    assert [(row["id"], row["price"], row["note"], row["__line"]) for row in parsed.rows] == [
-        (1, Decimal("1.00"), "x", 1),
-        (3, Decimal("3.00"), None, 3),
-    ]
-    assert parsed.reasons() == [(2, "id", "null in a column that must not be null")]
-    assert (parsed.rejected[0]["price"], parsed.rejected[0]["note"]) == ("2.0", "y")
-
-
-OLD_SCHEMA = pa.schema([("id", pa.int32()), ("d", pa.date32()), ("t", pa.timestamp("us", "UTC"))])
-
-
-def test_parquet_days_of_the_calendar_of_before_spark_3_keep_their_names(tmp_path: Path) -> None:
-    ids = pa.array([1, 2], pa.int32())
-    table = pa.table({"id": ids, "d": days(EARLY, EARLY), "t": midnights(EARLY, None, zone="UTC")})
-    parsed = Parsed(tmp_path, "a.parquet", _parquet(marked(table)), PARQUET, OLD_SCHEMA)
-    midnight = dt.datetime.combine(NAMED, dt.time(), dt.UTC)
-    assert [(row["id"], row["d"], row["t"]) for row in parsed.rows] == [(1, NAMED, midnight), (2, NAMED, None)]
-    # A rejected row is shown as it would have been loaded.
-    strict = pa.schema([OLD_SCHEMA.field(0), OLD_SCHEMA.field(1), OLD_SCHEMA.field(2).with_nullable(False)])
-    (bad,) = Parsed(tmp_path, "b.parquet", _parquet(marked(table)), PARQUET, strict).rejected
-    assert bad["d"] == str(NAMED)
-
-
-def test_parquet_moments_by_a_clock_that_is_not_known_are_refused(tmp_path: Path) -> None:
-    table = pa.table({"id": pa.array([1], pa.int32()), "d": days(0), "t": midnights(EARLY, zone="UTC")})
-    content = _parquet(marked(table, "Asia/Tokyo"))
-    said = Parsed(tmp_path, "a.parquet", content, PARQUET, OLD_SCHEMA).refused
-    assert "column t of a.parquet" in said
-    assert "Asia/Tokyo" in said
-
-
-def test_parquet_time_too_fine_costs_its_row(tmp_path: Path) -> None:
-    schema = pa.schema([("at", pa.timestamp("us"))])
-    table = pa.table({"at": pa.array([1_000, 1_001], pa.timestamp("ns"))})
-    parsed = Parsed(tmp_path, "a.parquet", _parquet(table), PARQUET, schema)
-    assert parsed.result.rows == 1
-    assert parsed.reasons() == [(2, "at", "not a valid timestamp_ntz")]
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (
-            _parquet(pa.table({"id": [1.5], "price": pa.array([1], pa.decimal128(15, 2)), "nota": ["x"]})),
-            "id is double, expected long",
-        ),
-        (
-            _parquet(pa.table({"id": [1], "price": pa.array([1], pa.decimal128(15, 3)), "note": ["x"]})),
-            "price is decimal(15,3), expected decimal(15,2)",
-        ),
-        (b"PAR1 or not", "cannot be read as Parquet"),
-    ],
-    ids=["types and names", "scale", "no Parquet"],
-)
-def test_parquet_file_that_does_not_fit_is_refused_whole(tmp_path: Path, content: bytes, said: str) -> None:
-    assert said in Parsed(tmp_path, "a.parquet", content, PARQUET).refused
 
 
 def test_file_that_is_not_what_was_taken_is_neither_parsed_nor_refused(tmp_path: Path) -> None:

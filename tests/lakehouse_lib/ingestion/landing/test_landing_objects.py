@@ -29,7 +29,7 @@ from lakehouse_lib.ingestion.tasks.file_task import FileTask
 from lakehouse_lib.ingestion.tasks.parse import Parser
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.store import LocalStore, ObjectMeta
-from tests.lakehouse_lib.ingestion.batches.test_parse_task import run
+from tests.lakehouse_lib.ingestion.batches.parsed_file import run
 from tests.landed_files import listed
 from tests.s3_server import Answer, Forward, Request, S3Server
 
