@@ -138,7 +138,8 @@ def _parse(text: pa.Array, schema: pa.Schema) -> pa.Table:
         lines = pc.binary_join_element_wise(text, _NOTHING, _LINE_BREAK)
         body = lines.buffers()[2]
         size = pc.sum(pc.binary_length(lines)).as_py()
-        block_size = max(_BLOCK_BYTES, 2 * pc.max(pc.binary_length(lines)).as_py())
+        # Arrow allocates whole blocks: one of 4 MiB takes five times as long as the text of a few rows.
+        block_size = min(size + 1, max(_BLOCK_BYTES, 2 * pc.max(pc.binary_length(lines)).as_py()))
         table = pj.read_json(
             pa.BufferReader(body.slice(0, size)),
             # A single block is parsed by this thread: to wake others takes longer than to parse a few rows.
