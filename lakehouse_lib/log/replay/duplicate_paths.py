@@ -84,7 +84,8 @@ def repeated_numbers(runs: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
         runs: each is ascending. To merge a million numbers takes a quarter of the time of sorting them.
     """
     merged = np.sort(np.concatenate([np.zeros(0, np.uint64), *runs]), kind="stable")
-    return merged[1:][merged[1:] == merged[:-1]]
+    repeats: NDArray[np.uint64] = merged[1:][merged[1:] == merged[:-1]]
+    return repeats
 
 
 def _cut(words: NDArray[np.uint64], starts: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.uint64]:
