@@ -167,7 +167,7 @@ def test_a_constraint_that_only_spark_evaluates(spark: SparkSession, tmp_path: P
 def test_texts_of_values_are_those_of_spark(utc: SparkSession) -> None:
     # Not the numbers that Java before version 19 writes with more digits than it has to, such as 2.0E-3 as a float.
     numbers = [0.0, -0.0, 1.0, -2.5, 1e7, 9999999.0, 1e-3, 9.99e-4, 0.1, 123456.75, 1e10, 1.5e300, 100.0, 12.0625]
-    numbers += [float("nan"), float("inf"), -float("inf")]
+    numbers += [5e-324, -5e-324, 4e-323, float("nan"), float("inf"), -float("inf")]
     times = [
         dt.datetime(2020, 1, 1),
         dt.datetime(2020, 1, 1, 1, 2, 3, 500_000),
@@ -177,7 +177,7 @@ def test_texts_of_values_are_those_of_spark(utc: SparkSession) -> None:
     ]
     columns = {
         "double": pa.array(numbers),
-        "float": pa.array([0.5, -1.0, 1e10, 3.25e-5, 0.1], pa.float32()),
+        "float": pa.array([0.5, -1.0, 1e10, 3.25e-5, 0.1, 1e-45, -4e-45, 1e-44, 9e-44], pa.float32()),
         "decimal": pa.array([Decimal("1.25"), Decimal(0), Decimal("-0.50"), None], pa.decimal128(15, 2)),
         "fine": pa.array([Decimal("1E-10"), Decimal(1), Decimal("-0.00000123"), Decimal(0)], pa.decimal128(38, 10)),
         "timestamp": pa.array(times, pa.timestamp("us", "UTC")),

@@ -11,6 +11,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -34,7 +35,8 @@ def spark_texts(column: pa.Array) -> pa.Array:
         texts = pc.replace_substring_regex(texts, r"(\.\d*[1-9])0+$", r"\1")
         return pc.replace_substring_regex(texts, r"\.0+$", "")
     if pa.types.is_floating(kind):
-        return _each_distinct(column.cast(pa.string()), _java_number)
+        number: Callable[[str], Any] = np.float32 if kind == pa.float32() else float
+        return _each_distinct(column.cast(pa.string()), partial(_java_number, number=number))
     texts = column.cast(pa.string())
     return _each_distinct(texts, _plain_decimal) if pa.types.is_decimal(kind) and kind.scale > 6 else texts
 
@@ -87,12 +89,21 @@ def _plain_decimal(text: str) -> str:
     return f"{Decimal(text):f}"
 
 
-def _java_number(text: str) -> str:
-    """The text of a number as Java writes it: 1.0, 1.0E10, NaN, Infinity."""
+def _java_number(text: str, number: Callable[[str], Any]) -> str:
+    """The text of a number as Java writes it: 1.0, 1.0E10, NaN, Infinity.
+
+    Args:
+        text: the shortest text of the number. Java writes the shortest text since version 19; earlier versions write
+            more digits of some numbers.
+        number: the constructor of the number's type.
+    """
     if "nan" in text:
         return "NaN"
     if "inf" in text:
         return "-Infinity" if text.startswith("-") else "Infinity"
+    if len(Decimal(text).normalize().as_tuple().digits) == 1:
+        # Java writes the two digits that are nearest to the number: 4.9E-324, not 5.0E-324, for the smallest double.
+        text = f"{number(text):.1e}"
     sign, digits, exponent = Decimal(text).as_tuple()
     start = "-" if sign else ""
     significant = "".join(map(str, digits)).rstrip("0") or "0"
