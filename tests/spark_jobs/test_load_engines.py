@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 
 from lakehouse_lib import DeltaTable as OurTable
 from lakehouse_lib.engine.spark.engine import SparkEngine
+from lakehouse_lib.engine.spark.quality_gate import VIOLATIONS
+from lakehouse_lib.engine.spark.staged_rows import quarantine_rows
 from lakehouse_lib.errors import QualityError
 from lakehouse_lib.ingestion.batches import batch as batch_module
 from lakehouse_lib.ingestion.batches import files as batch_files
@@ -191,6 +193,17 @@ def test_texts_of_values_are_those_of_spark(utc: SparkSession) -> None:
     for name, column in columns.items():
         rows = utc.createDataFrame(pa.table({"value": column})).selectExpr("CAST(value AS STRING)").collect()
         assert spark_texts(column).to_pylist() == [row[0] for row in rows], name
+
+
+def test_bytes_that_are_not_utf8_have_the_same_text_on_both_engines(utc: SparkSession) -> None:
+    column = pa.array([b"\xff\x00", b"a\xfe\xffb", b"\xe2\x82", b"\xf0\x9f\x98x", "é".encode(), b"", None])
+    places = pa.table({"value": column, "file": ["f"] * len(column), "line": range(len(column))})
+    violations = "array(named_struct('column', 'value', 'reason', 'r', 'rule', 'r'))"
+    failing = utc.createDataFrame(places).selectExpr("*", f"{violations} AS {VIOLATIONS}")
+    rows = quarantine_rows(
+        failing, Schema([Field("value", "binary")]), source="s", batch=0, file_column="file", line_column="line"
+    )
+    assert [row["value"] for row in rows.collect()] == spark_texts(column).to_pylist()
 
 
 def test_nested_values_have_the_json_of_spark(utc: SparkSession) -> None:

@@ -14,7 +14,7 @@ from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.store import ObjectStore
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 def empty(spark: SparkSession, schema: Schema) -> DataFrame:
@@ -58,16 +58,10 @@ def quarantine_rows(
         file_column, line_column: columns of ``failing`` with the origin of a row.
     """
     from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, MapType, StructType
 
-    nested = {field.name for field in failing.schema if isinstance(field.dataType, ArrayType | MapType | StructType)}
-    column = {name: F.col(quoted(name)) for name in schema.names}
     first = F.get(VIOLATIONS, F.lit(0))
     return failing.select(
-        *(
-            (F.to_json(column[name]) if name in nested else column[name].cast("string")).alias(name)
-            for name in schema.names
-        ),
+        *(_text(failing, name).alias(name) for name in schema.names),
         F.lit(source).alias("_source"),
         F.lit(batch).cast("long").alias("_batch"),
         F.col(file_column).alias("_file"),
@@ -78,3 +72,15 @@ def quarantine_rows(
         F.col(VIOLATIONS).alias("_violations"),
         F.lit(None).cast("string").alias("_raw"),
     )
+
+
+def _text(rows: DataFrame, name: str) -> Column:
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
+
+    column, kind = F.col(quoted(name)), rows.schema[name].dataType
+    if isinstance(kind, ArrayType | MapType | StructType):
+        return F.to_json(column)
+    if isinstance(kind, BinaryType):
+        return F.make_valid_utf8(column.cast("string"))  # most readers of a text column refuse other bytes
+    return column.cast("string")
