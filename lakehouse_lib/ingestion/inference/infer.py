@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from lakehouse_lib.arrow.values import strings
@@ -19,7 +20,7 @@ from lakehouse_lib.errors import InvalidArgumentError, LandingError
 from lakehouse_lib.ingestion.inference.column import InferredColumn
 from lakehouse_lib.ingestion.landing import Fingerprint, LandedFile, Landing, SourceFile, open_landing
 from lakehouse_lib.ingestion.landing.base import ETAG
-from lakehouse_lib.ingestion.sources.blocks import TextBlock, TypedBlock
+from lakehouse_lib.ingestion.sources.blocks import TextBlock
 from lakehouse_lib.ingestion.sources.compression import CODECS
 from lakehouse_lib.ingestion.sources.csv import header_names, read_csv
 from lakehouse_lib.ingestion.sources.json.reader import element_blocks, line_blocks, object_keys, read_json
@@ -200,10 +201,13 @@ def _blocks(file: LandedFile, source_format: SourceFormat, schema: pa.Schema) ->
     read = read_csv if source_format.kind == "csv" else read_json
     for parse in islice(read(file, source_format, schema), _MOST_BLOCKS):
         block = parse()
-        if isinstance(block, TypedBlock):
-            assert block.exact is not None
-            block = block.exact()
-        yield block
+        if isinstance(block, TextBlock):
+            yield block
+            continue
+        assert block.exact is not None
+        yield block.exact(np.arange(len(block.columns[0])))
+        if block.rest is not None:
+            yield block.rest
 
 
 def _names(files: Sequence[LandedFile]) -> tuple[str, ...]:

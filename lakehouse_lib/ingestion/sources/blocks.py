@@ -58,8 +58,10 @@ class TypedBlock:
     """A block of typed rows: as ``TextBlock``, and ``columns`` with the schema's types.
 
     Attributes:
-        exact: parses the block again, with the texts of its values, which are needed if a row is faulty. If it is None,
-            ``checks`` has an entry for each column that is not in ``nested``, and ``texts`` are given.
+        exact: parses some rows again, by their positions in ``columns``, with the texts of their values, which are
+            needed if a row is faulty. If it is None, ``checks`` has an entry for each column that is not in
+            ``nested``, and ``texts`` are given.
+        rest: the records of the block that are not in ``columns``.
     """
 
     columns: Sequence[Any]
@@ -68,7 +70,8 @@ class TypedBlock:
     texts: Sequence[Any]
     faulty: FaultyRecords
     line_count: int
-    exact: Callable[[], TextBlock] | None = None
+    exact: Callable[[NDArray[np.int64]], TextBlock] | None = None
+    rest: TextBlock | None = None
     nested: Mapping[str, NestedColumn] = field(default_factory=dict)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import bools, int64s, null
+from lakehouse_lib.arrow.values import bools, int64s, null, numbers_of
 from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.expressions import PredicateRule
 from lakehouse_lib.ingestion.gate import Translation, violations
@@ -195,8 +195,8 @@ class Parser:
         checks = [check for check in checks if check[2].any()]
         rows = pa.RecordBatch.from_arrays(columns, schema=rows_schema(self.schema))
         checks.extend(self._violations(rows, [wrong for _, _, wrong in checks]))
-        if checks and isinstance(block, TypedBlock) and block.exact is not None:
-            return self._conform(block.exact(), origin)
+        if isinstance(block, TypedBlock) and block.exact is not None:
+            return self._completed(block, rows, [wrong for _, _, wrong in checks], origin)
         checks.sort(key=lambda check: places.get(check[0], len(places)))
         faulty = faulty_records(self.schema, origin, block.faulty)
         if not checks:
@@ -205,6 +205,23 @@ class Parser:
         is_good, bad = faulty_cells(self.schema, origin, block.texts, lines, checks)
         good = int64s(np.flatnonzero(is_good))
         return ParsedBlock(rows.take(good), pa.concat_tables([bad, faulty]), lambda: lines.take(good), block.line_count)
+
+    def _completed(self, block: TypedBlock, rows: pa.RecordBatch, faulty: Sequence[Any], origin: Origin) -> ParsedBlock:
+        """A block of typed rows, with its faulty rows and its other records parsed as text.
+
+        Args:
+            faulty: masks of the faulty rows.
+        """
+        assert block.exact is not None
+        is_faulty = np.logical_or.reduce([np.zeros(len(rows), bool), *faulty])
+        lines = block.lines
+        texts = [] if block.rest is None else [block.rest]
+        if is_faulty.any():
+            texts.append(block.exact(np.flatnonzero(is_faulty)))
+            good = int64s(np.flatnonzero(~is_faulty))
+            rows, lines = rows.take(good), partial(lambda own: own().take(good), lines)
+        typed = ParsedBlock(rows, faulty_records(self.schema, origin, block.faulty), lines, block.line_count)
+        return in_order_of_lines([typed, *(self._conform(text, origin) for text in texts)]) if texts else typed
 
     def _violations(self, rows: pa.RecordBatch, faulty: Sequence[Any]) -> Iterator[tuple[str, str, Any]]:
         """The violations of the table's rules by rows without other faults, as the checks of ``faulty_cells``."""
@@ -288,6 +305,18 @@ class ParsedBlock:
     def size(self) -> int:
         """Its size in memory."""
         return int(self.rows.nbytes + self.rejected.nbytes + (0 if self.apart is None else self.apart.nbytes))
+
+
+def in_order_of_lines(parts: Sequence[ParsedBlock]) -> ParsedBlock:
+    """The rows of the same lines, ordered by line."""
+    lines = pa.concat_arrays([part.lines() for part in parts])
+    order = int64s(np.argsort(numbers_of(lines, np.int64), kind="stable"))
+    return ParsedBlock(
+        pa.concat_batches([part.rows for part in parts]).take(order),
+        pa.concat_tables([part.rejected for part in parts]),
+        lambda: lines.take(order),
+        parts[0].line_count,
+    )
 
 
 def rows_schema(schema: pa.Schema) -> pa.Schema:

@@ -61,7 +61,8 @@ class PathColumns:
         columns = self._merged(block.columns, self._values, rows)
         if block.exact is not None:
             exact = block.exact
-            return replace(block, columns=columns, exact=lambda: self._with_texts(exact()))
+            rest = None if block.rest is None else self._with_texts(block.rest)
+            return replace(block, columns=columns, exact=lambda rows: self._with_texts(exact(rows)), rest=rest)
         fine = np.zeros(rows, bool)
         checks = [*block.checks, *((column, "", fine) for column in self._values)]
         return replace(block, columns=columns, checks=checks, texts=self._merged(block.texts, self._texts, rows))

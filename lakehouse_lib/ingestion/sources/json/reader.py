@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import int64s, strings
 from lakehouse_lib.errors import SourceRefusedError
@@ -49,8 +50,6 @@ LONGEST_LINE = 16 << 20
 #: More keys of a block that are not in the schema reject its file: each of them needs a mask of all rows.
 _MOST_UNKNOWN = 100
 _UTF8 = "utf-8"
-
-_Block = TypeVar("_Block", TextBlock, TypedBlock)
 
 
 def read_json(
@@ -117,19 +116,27 @@ def element_blocks(source_file: LandedFile, source_format: SourceFormat) -> Iter
 def _parsed_elements(
     block: ArrayBlock, file: str, source_format: SourceFormat, schema: pa.Schema
 ) -> TextBlock | TypedBlock:
-    parsed = _parsed(file, source_format, schema, block.lines)
-    if isinstance(parsed, TypedBlock):
-        assert parsed.exact is not None
-        exact = parsed.exact
-        return _at_elements(replace(parsed, exact=lambda: _at_elements(exact(), block)), block)
-    return _at_elements(parsed, block)
-
-
-def _at_elements(parsed: _Block, block: ArrayBlock) -> _Block:
     """A block with the lines of the elements instead of their numbers."""
-    starts, lines, faulty = int64s(block.starts), parsed.lines, parsed.faulty
-    moved = replace(faulty, lines=[int(block.starts[number]) for number in faulty.lines])
-    return replace(parsed, lines=lambda: starts.take(lines()), faulty=moved, line_count=block.line_count)
+    parsed = _parsed(file, source_format, schema, block.lines)
+    starts = np.asarray(block.starts)
+    if isinstance(parsed, TextBlock):
+        return _moved(parsed, starts, block.line_count)
+    assert parsed.exact is not None
+    exact, lines = parsed.exact, parsed.lines
+    return replace(
+        parsed,
+        lines=lambda: int64s(starts).take(lines()),
+        line_count=block.line_count,
+        exact=lambda rows: _moved(exact(rows), starts, block.line_count),
+        rest=None if parsed.rest is None else _moved(parsed.rest, starts, block.line_count),
+    )
+
+
+def _moved(block: TextBlock, starts: NDArray[np.int64], line_count: int) -> TextBlock:
+    """A block whose line ``n`` is line ``starts[n]`` of another text, which has ``line_count`` lines."""
+    lines, faulty = block.lines, block.faulty
+    moved = replace(faulty, lines=starts[faulty.lines].tolist())
+    return replace(block, lines=lambda: int64s(starts).take(lines()), faulty=moved, line_count=line_count)
 
 
 def misfits_of_json(
@@ -142,8 +149,9 @@ def misfits_of_json(
     """
     for parse in read_json(source_file, replace(source_format, evolution=RESCUE), schema):
         block = parse()
-        if isinstance(block, TextBlock):
-            yield [texts.drop_null() for texts in block.rescued]
+        texts = block if isinstance(block, TextBlock) else block.rest
+        if texts is not None:
+            yield [members.drop_null() for members in texts.rescued]
 
 
 def object_keys(block: bytes, source_format: SourceFormat) -> dict[str, bool]:
@@ -176,16 +184,32 @@ def _check_first(lines: bytes, source_file: LandedFile, source_format: SourceFor
 
 
 def _parsed(file: str, source_format: SourceFormat, schema: pa.Schema, lines: bytes) -> TextBlock | TypedBlock:
-    exact = partial(_parsed_exactly, lines, file, source_format, schema)
     if source_format.time_formats:  # pyarrow's types have no formats
-        return exact()
+        return _parsed_exactly(lines, file, source_format, schema)
     if not source_format.is_utf8 or not (lines.isascii() or codecs.lookup(source_format.encoding).name == _UTF8):
-        return exact()
-    columns = typed_columns(lines.replace(b"\r\n", b"\n") if b"\r" in lines else lines, schema)
-    if columns is None:
-        return exact()
-    rows = len(columns[0])
-    return TypedBlock(columns, lambda: int64s(np.arange(rows)), (), (), FaultyRecords(), rows, exact)
+        return _parsed_exactly(lines, file, source_format, schema)
+    text = lines.replace(b"\r\n", b"\n") if b"\r" in lines else lines
+    typed = typed_columns(text, schema)
+    if typed is None or not len(typed.lines):
+        return _parsed_exactly(lines, file, source_format, schema)
+    line_count = len(typed.lines) + len(typed.rest)
+
+    def exact(numbers: NDArray[np.int64]) -> TextBlock:
+        own = text.split(b"\n")
+        chosen = b"".join(own[number] + b"\n" for number in numbers.tolist())
+        return _moved(_parsed_exactly(chosen, file, source_format, schema), numbers, line_count)
+
+    rest = exact(typed.rest) if len(typed.rest) else None
+    return TypedBlock(
+        typed.columns,
+        lambda: int64s(typed.lines),
+        (),
+        (),
+        FaultyRecords(),
+        line_count,
+        lambda rows: exact(typed.lines[rows]),
+        rest,
+    )
 
 
 def _parsed_exactly(lines: bytes, file: str, source_format: SourceFormat, schema: pa.Schema) -> TextBlock:

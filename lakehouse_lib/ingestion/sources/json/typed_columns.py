@@ -1,61 +1,136 @@
-"""Parse a block of JSON lines by pyarrow, if it then has the rows that the exact parser (``reader``) would give.
+"""Parse the lines of a block by pyarrow, if they then have the rows that the exact parser (``reader``) would give.
 
 pyarrow reads a column either from numbers or from JSON strings. It returns neither line numbers nor the texts of
-values, and accepts several objects in a line. So a block for which the rows could differ is left to the exact parser.
+values, and accepts several objects in a line. So lines for which the rows could differ are left to the exact parser.
+They are found by parsing parts of the block: pyarrow says in which row it stops, or else the part is halved.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyarrow import json as arrow_json
 
-from lakehouse_lib.arrow.values import bools, flags_of, literal, numbers_of, whole
+from lakehouse_lib.arrow.values import bools, flags_of, int64s, literal, numbers_of, whole
 from lakehouse_lib.ingestion.limits import nested_faults
 from lakehouse_lib.ingestion.sources.casts import from_text
 
 _MOST_DIGITS = 38
 #: Matches a text with a number that may be too small for a double.
 _TINY = re.compile(rb"[0-9.][eE]-[0-9]|0{40}")
+#: Where pyarrow stops, in its message. Without it, or with a wrong row, more lines are left to the exact parser.
+_ROW = re.compile(r" in row (\d+)$")
+#: The exact parser reads so few lines in the time of two attempts.
+_FEW_LINES = 16
+#: After more attempts for each line of a block, the exact parser would have read all of it.
+_ATTEMPTS_A_LINE = 1 / 32
 
 
-def typed_columns(data: bytes, schema: pa.Schema) -> list[Any] | None:
-    """The columns of a block of whole lines in the schema's types, a row for each line; None: the rows could differ.
+class TypedLines(NamedTuple):
+    """The rows of the lines of a block that pyarrow can parse.
+
+    Attributes:
+        columns: the columns in the schema's types.
+        lines: the numbers of the rows' lines, ascending, counted from 0.
+        rest: the numbers of the other lines, ascending.
+    """
+
+    columns: list[Any]
+    lines: NDArray[np.int64]
+    rest: NDArray[np.int64]
+
+
+def typed_columns(data: bytes, schema: pa.Schema) -> TypedLines | None:
+    """The rows of a block of whole lines, a row for each line; None: for many lines the rows could differ.
 
     Args:
         data: lines of UTF-8.
     """
-    text = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(text[: len(data) - data.endswith(b"\n")] == ord("\n"))
-    lines = len(ends) + 1
-    # Then no line is blank, and in valid JSON each line end is between two objects.
-    is_between = (text[ends - 1] == ord("}")) & (text[ends + 1] == ord("{"))
-    if not data.startswith(b"{") or not is_between.all() or not _is_text(data):
-        return None
     kinds = _read_as(pa.struct(list(schema)))
     if kinds is None:
         return None
+    text = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(text == ord("\n"))
+    if not data.endswith(b"\n"):
+        ends = np.append(ends, len(data))
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    # Then no line is blank, and in valid JSON each line end is between two objects.
+    is_object = (ends > starts) & (text[np.minimum(starts, len(text) - 1)] == ord("{")) & (text[ends - 1] == ord("}"))
+    lines = np.flatnonzero(is_object)
+    if len(lines) < len(starts):
+        data = b"".join(data[starts[line] : ends[line]] + b"\n" for line in lines.tolist())
+        starts = np.concatenate([[0], np.cumsum(ends[lines] - starts[lines] + 1)[:-1]]) if len(lines) else starts[:0]
+    table = _read(data, starts.tolist(), pa.schema(list(kinds)))
+    if table is None:
+        return None
+    rows, is_read = table
+    lines = lines[is_read]
+    columns = []
+    wrong = np.zeros(len(rows), bool)
+    for field in schema:
+        column, misfits = _typed(whole(rows[field.name]), field.type)
+        wrong |= misfits
+        if pa.types.is_nested(field.type):
+            for _, _, faulty in nested_faults(column, field):
+                wrong |= faulty
+        columns.append(column)
+    if wrong.any():
+        fits = int64s(np.flatnonzero(~wrong))
+        columns, lines = [column.take(fits) for column in columns], lines[~wrong]
+    rest = np.setdiff1d(np.arange(len(ends)), lines, assume_unique=True)
+    return TypedLines(columns, lines, rest)
+
+
+def _read(data: bytes, starts: Sequence[int], schema: pa.Schema) -> tuple[pa.Table, NDArray[np.bool_]] | None:
+    """The rows of the lines that pyarrow reads exactly, and a mask of these lines; None: it takes too many attempts.
+
+    Args:
+        starts: where the lines start.
+    """
+    edges = [*starts, len(data)]
+    is_read = np.zeros(len(starts), bool)
+    tables = [pa.Table.from_batches([], schema)]
+    attempts = 0
+    waiting = [(0, len(starts))] if len(starts) else []
+    while waiting:
+        low, high = waiting.pop()
+        attempts += 1
+        if attempts > max(_FEW_LINES, len(starts) * _ATTEMPTS_A_LINE):
+            return None
+        part = pa.py_buffer(data)[edges[low] : edges[high]] if high - low < len(starts) else pa.py_buffer(data)
+        answer = _attempt(part, high - low, schema)
+        if isinstance(answer, pa.Table):
+            tables.append(answer)
+            is_read[low:high] = True
+        elif answer is not None:
+            waiting += [(start, end) for start, end in ((low + answer + 1, high), (low, low + answer)) if start < end]
+        elif high - low > _FEW_LINES:
+            middle = (low + high) // 2
+            waiting += [(middle, high), (low, middle)]
+    return pa.concat_tables(tables), is_read
+
+
+def _attempt(part: pa.Buffer, lines: int, schema: pa.Schema) -> pa.Table | int | None:
+    """The rows of some lines; or the number of the line that pyarrow cannot parse; None: it is not known."""
+    if not _is_text(part):
+        return None
     try:
         table = arrow_json.read_json(
-            pa.BufferReader(data),
-            arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-            arrow_json.ParseOptions(explicit_schema=pa.schema(list(kinds)), unexpected_field_behavior="error"),
+            pa.BufferReader(part),
+            arrow_json.ReadOptions(use_threads=False, block_size=len(part) + 1),
+            arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
         )
-    except pa.ArrowInvalid:
-        return None
-    if table.num_rows != lines:
-        return None
-    columns = []
-    for field in schema:
-        column = _typed(whole(table[field.name]), field.type, data)
-        if column is None or (pa.types.is_nested(field.type) and any(nested_faults(column, field))):
-            return None
-        columns.append(column)
-    return columns
+    except pa.ArrowInvalid as error:
+        row = _ROW.search(str(error))
+        return int(row[1]) if row is not None and int(row[1]) < lines else None
+    is_exact = table.num_rows == lines and all(_is_exact(column.combine_chunks(), part) for column in table.columns)
+    return table if is_exact else None
 
 
 def _read_as(kind: pa.DataType) -> pa.DataType | None:
@@ -75,30 +150,33 @@ def _read_as(kind: pa.DataType) -> pa.DataType | None:
     return pa.string()
 
 
-def _typed(column: pa.Array, kind: pa.DataType, data: bytes) -> pa.Array | None:
-    """The column in its type; None: a value does not fit, or could differ from the one in the text."""
+def _typed(column: pa.Array, kind: pa.DataType) -> tuple[pa.Array, NDArray[np.bool_]]:
+    """The column in its type, and a mask of the rows with a text that does not fit, at any depth."""
+    wrong = np.zeros(len(column), bool)
     if pa.types.is_struct(kind):
-        children = [_typed(column.field(place), member.type, data) for place, member in enumerate(kind)]
-        if any(child is None for child in children):
-            return None
+        children = []
+        for place, member in enumerate(kind):
+            child, misfits = _typed(column.field(place), member.type)
+            children.append(child)
+            wrong |= misfits
         validity = bools(flags_of(column.is_valid())).buffers()[1]
-        return pa.Array.from_buffers(kind, len(column), [validity], children=children)
+        return pa.Array.from_buffers(kind, len(column), [validity], children=children), wrong
     if pa.types.is_list(kind):
-        items = _typed(column.flatten(), kind.value_type, data)
-        if items is None:
-            return None
+        items, misfits = _typed(column.flatten(), kind.value_type)
         lengths = numbers_of(pc.fill_null(pc.list_value_length(column), literal(0, pa.int32())), np.int32)
-        offsets = pa.py_buffer(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        wrong = np.diff(np.concatenate([[0], np.cumsum(misfits)])[offsets]) > 0
         validity = bools(flags_of(column.is_valid())).buffers()[1]
-        return pa.Array.from_buffers(kind, len(column), [validity, offsets], children=[items])
-    if pa.types.is_string(column.type):
-        typed, wrong = from_text(column, kind)
-        return None if wrong.any() else typed
-    return column if _is_exact(column, data) else None
+        return pa.Array.from_buffers(kind, len(column), [validity, pa.py_buffer(offsets)], children=[items]), wrong
+    return from_text(column, kind) if pa.types.is_string(column.type) else (column, wrong)
 
 
-def _is_exact(column: pa.Array, data: bytes) -> bool:
-    """Whether the numbers of a column are those of the text."""
+def _is_exact(column: pa.Array, data: pa.Buffer) -> bool:
+    """Whether the numbers of a column, at any depth, are those of the text."""
+    if pa.types.is_struct(column.type):
+        return all(_is_exact(column.field(place), data) for place in range(column.type.num_fields))
+    if pa.types.is_list(column.type):
+        return _is_exact(column.flatten(), data)
     if pa.types.is_decimal(column.type):
         try:
             column.validate(full=True)  # pyarrow does not check the number of digits
@@ -112,12 +190,12 @@ def _is_exact(column: pa.Array, data: bytes) -> bool:
     return True
 
 
-def _is_text(data: bytes) -> bool:
+def _is_text(data: pa.Buffer) -> bool:
     if len(data) >= 1 << 31:
         return False
     offsets = pa.py_buffer(np.array([0, len(data)], np.int32))
     try:
-        pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(data)]).validate(full=True)
+        pa.Array.from_buffers(pa.string(), 1, [None, offsets, data]).validate(full=True)
     except pa.ArrowInvalid:
         return False
     return True

@@ -32,5 +32,7 @@ def test_line_of_any_depth_goes_to_quarantine(tmp_path: Path) -> None:
 def test_key_twice_costs_its_row(tmp_path: Path, line: str) -> None:
     (tmp_path / "a.json").write_text(f'{line}\n{{"id": 3, "note": "a: b"}}\n')
     block = next(read_json(landed(tmp_path / "a.json"), SourceFormat("json"), SCHEMA))()
-    assert [text.to_pylist() for text in block.texts] == [["3"], ["a: b"]]
-    assert (block.faulty.lines, block.faulty.reasons, block.faulty.raw) == ([0], ["a key more than once"], [line])
+    assert [column.to_pylist() for column in block.columns] == [[3], ["a: b"]]
+    assert block.lines().to_pylist() == [1]
+    faulty = block.rest.faulty
+    assert (faulty.lines, faulty.reasons, faulty.raw) == ([0], ["a key more than once"], [line])
