@@ -53,7 +53,7 @@ def typed_columns(data: bytes, schema: pa.Schema) -> TypedLines | None:
         data: lines of UTF-8.
     """
     kinds = _read_as(pa.struct(list(schema)))
-    if kinds is None:
+    if kinds is None or not data:
         return None
     text = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(text == ord("\n"))
@@ -61,7 +61,7 @@ def typed_columns(data: bytes, schema: pa.Schema) -> TypedLines | None:
         ends = np.append(ends, len(data))
     starts = np.concatenate([[0], ends[:-1] + 1])
     # Then no line is blank, and in valid JSON each line end is between two objects.
-    is_object = (ends > starts) & (text[np.minimum(starts, len(text) - 1)] == ord("{")) & (text[ends - 1] == ord("}"))
+    is_object = (ends > starts) & (text[np.minimum(starts, len(data) - 1)] == ord("{")) & (text[ends - 1] == ord("}"))
     lines = np.flatnonzero(is_object)
     if len(lines) < len(starts):
         data = b"".join(data[starts[line] : ends[line]] + b"\n" for line in lines.tolist())
@@ -103,8 +103,7 @@ def _read(data: bytes, starts: Sequence[int], schema: pa.Schema) -> tuple[pa.Tab
         attempts += 1
         if attempts > max(_FEW_LINES, len(starts) * _ATTEMPTS_A_LINE):
             return None
-        part = pa.py_buffer(data)[edges[low] : edges[high]] if high - low < len(starts) else pa.py_buffer(data)
-        answer = _attempt(part, high - low, schema)
+        answer = _attempt(pa.py_buffer(data)[edges[low] : edges[high]], high - low, schema)
         if isinstance(answer, pa.Table):
             tables.append(answer)
             is_read[low:high] = True
