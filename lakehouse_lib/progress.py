@@ -28,8 +28,8 @@ class Progress:
     Attributes:
         items: what is counted, such as ``tasks`` or ``files to delete``.
         done: how many of them are done, and ``total``: how many there are; None: it is not known yet.
-        bytes_done, bytes_total: the bytes of these items; ``bytes_total`` is None as ``total``.
-        seconds: since the first of them began.
+        bytes_done, bytes_total: the bytes of these items; ``bytes_total`` is None if ``total`` is.
+        seconds: since the verb began to count.
         rows: how many rows a load has read; None: rows are not counted.
     """
 
@@ -51,7 +51,7 @@ class Progress:
 
     @property
     def amounts(self) -> str:
-        """What is done, for people, such as ``3 of 9 tasks, 30 of 90 MiB``."""
+        """The amounts as text for people, such as ``3 of 9 tasks, 30 of 90 MiB``."""
         parts = [_of(f"{self.done:,}", None if self.total is None else f"{self.total:,}") + f" {self.items}"]
         if self.bytes_done or self.bytes_total:
             done, total = self.bytes_done >> 20, None if self.bytes_total is None else f"{self.bytes_total >> 20:,}"
@@ -71,7 +71,7 @@ class Counter:
     """Counts what a verb has done, and tells the observer.
 
     Args:
-        sizes: the bytes of each item; None: their number is not known before all are done.
+        sizes: the bytes of each item; None: the number of items is not known before all are done.
     """
 
     def __init__(self, items: str, on_progress: OnProgress, sizes: NDArray[np.int64] | None = None) -> None:
@@ -83,18 +83,18 @@ class Counter:
         self._done = 0
         self._bytes_done = 0
         self._rows: int | None = None
-        self._numbers: set[int] = set()
+        self._done_numbers: set[int] = set()
         self._lock = threading.Lock()
         self._started = time.monotonic()
         if sizes is not None:
             self._tell()
 
     def end(self, number: int) -> None:
-        """The item with this number is done. A second call for an item, such as a repeated task, counts nothing."""
+        """Count the item with this number as done. A second call for it, such as by a repeated task, has no effect."""
         assert self._sizes is not None
         with self._lock:
-            if number not in self._numbers:
-                self._numbers.add(number)
+            if number not in self._done_numbers:
+                self._done_numbers.add(number)
                 self._add(1, int(self._sizes[number]))
 
     def add(self, count: int, size: int = 0) -> None:
@@ -109,7 +109,7 @@ class Counter:
             self._tell()
 
     def finish(self) -> None:
-        """All items are done, also those that were not reported."""
+        """Count all items as done, including those that were not reported."""
         with self._lock:
             if self._total is None:
                 self._total, self._bytes_total = self._done, self._bytes_done
@@ -130,7 +130,7 @@ class Counter:
         )
         try:
             self._on_progress(progress)
-        except Exception:  # the verb continues without it
+        except Exception:  # the verb continues without the observer
             logger.warning("the observer of the progress has failed, and is not called again", exc_info=True)
             self._on_progress = None
 

@@ -22,7 +22,7 @@ Status = Literal["done", "failed", "deferred"]
 _NUMBERS = tuple(item.name for item in fields(Effect))
 _KINDS = ("uncorrected", "predicted", "measured")
 _TIME = pa.timestamp("us", "UTC")
-#: The newest rows that corrections and waiting times are computed from.
+#: Corrections and waiting times are computed from the rows of this number of days.
 _DAYS = 90
 
 #: The columns of the record. ``measured_*`` are null if the step was not run.
@@ -97,7 +97,7 @@ class RunRecord:
 
     Attributes:
         records: the store of the platform's own tables.
-        store: the store of the record.
+        store: the store of the table ``runs``.
         deleted_files: the record of the files that vacuums of the runs delete.
     """
 
@@ -131,7 +131,7 @@ class RunRecord:
         ]
 
     def waiting(self, now: int) -> dict[tuple[str, str], int]:
-        """The steps that still wait: by table and verb, when they were first deferred, in ms since the epoch.
+        """The waiting steps: by table and verb, the time at which each was first deferred, in ms since the epoch.
 
         Args:
             now: ms since the epoch.
@@ -149,7 +149,7 @@ class RunRecord:
         return since
 
     def series(self, table: str, days: float, now: int | None = None) -> pa.Table:
-        """The rows (``SCHEMA``) of a table that were planned in the last days, oldest first.
+        """The rows (``SCHEMA``) of a table that were planned in the last ``days``, oldest first.
 
         Args:
             now: ms since the epoch; None: this machine's clock.
@@ -157,9 +157,9 @@ class RunRecord:
         return _oldest_first(self._since(days, now, [("table", "=", table)]))
 
     def latest(self, days: float, now: int | None = None) -> pa.Table:
-        """The newest row (``SCHEMA``) of each table and verb that was planned in the last days, oldest first.
+        """The newest row (``SCHEMA``) of each table and verb that was planned in the last ``days``, oldest first.
 
-        A newest row of status ``deferred`` is a step that waits.
+        A step waits if its newest row has the status ``deferred``.
 
         Args:
             now: ms since the epoch; None: this machine's clock.
@@ -175,7 +175,11 @@ class RunRecord:
 
 
 def _oldest_first(rows: pa.Table) -> pa.Table:
-    """The rows by time. A step that a run has done in part has two rows of this run: done, then deferred. It waits."""
+    """The rows by time.
+
+    A step that a run has done in part has two rows of this run: first ``done``, then ``deferred``, because it
+    still waits.
+    """
     return rows.sort_by([("planned_at", "ascending"), ("status", "descending")])
 
 

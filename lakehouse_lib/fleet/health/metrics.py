@@ -45,11 +45,12 @@ class Health:
             deletion vector hides more than 5% of the rows.
         joinable_files: the files of ``compactable_files`` that would be joined with others.
         unclustered_files: files that z_order by ``clustered_by`` would rewrite; 0 without columns.
-        unmerged_runs: the runs of z_order by ``clustered_by``, without the first run of each partition.
+        unmerged_runs: how many runs of z_order by ``clustered_by`` have files in the table, without the first in each
+            partition.
         uncounted_files: files without statistics: the log lacks their number of rows.
-        largest_partition_files: the number of files in the largest partition (of all files, without partitions).
-        largest_partition_bytes, median_partition_bytes: of the largest partition and of the median partition.
-        largest_partition_share: of the table's bytes in the largest partition.
+        largest_partition_files: the number of files in the largest partition; all files if the table has no partitions.
+        largest_partition_bytes, median_partition_bytes: the sizes of the largest and of the median partition.
+        largest_partition_share: the share of the table's bytes that is in the largest partition.
         deleted_rows: rows that deletion vectors hide, and ``deleted_row_share``: their share of all rows in the files;
             None if a file has no statistics.
         files_with_many_deleted_rows: files in which a deletion vector hides more than 5% of the rows.
@@ -152,7 +153,7 @@ def health(
         raise InvalidArgumentError(
             f"target_file_size is {target_file_size!r}; expected a number of bytes",
             table=snapshot.store.root,
-            hint="Give a whole number from 0 on, or None for the table's own",
+            hint="Give a whole number from 0 on, or None for the table's own target size",
         )
     now_ms = clock.now() if now is None else int(now * 1000)
     clustered_by = tuple(clustered_by) or default_columns(snapshot)
@@ -175,8 +176,8 @@ def health(
         retention(snapshot.configuration, store.root) if retention_hours is None else int(retention_hours * 3_600_000)
     )
     reclaimable = reclaimable_files(snapshot, retention_ms, now_ms, commits)
-    since = snapshot.checkpoint_version
-    checkpointed = next((c.modified for c in commits if c.version == since), None)
+    checkpoint_version = snapshot.checkpoint_version
+    checkpoint_time = next((commit.modified for commit in commits if commit.version == checkpoint_version), None)
     return Health(
         table=store.root,
         version=snapshot.version,
@@ -211,11 +212,11 @@ def health(
         reclaimable_files=len(reclaimable.files),
         reclaimable_bytes=total_size(reclaimable.files),
         is_reclaimable_partial=reclaimable.is_partial,
-        checkpoint_version=since,
+        checkpoint_version=checkpoint_version,
         commits_since_checkpoint=len(replayed),
         replayed_bytes=sum(commit.size for commit in replayed),
         checkpoint_lag=checkpoint_lag(replayed, _property(CHECKPOINT_INTERVAL, snapshot)),
-        checkpoint_age=None if checkpointed is None else max(0.0, (now_ms - checkpointed) / 1000),
+        checkpoint_age=None if checkpoint_time is None else max(0.0, (now_ms - checkpoint_time) / 1000),
         oldest_version=commits[0].version if commits else None,
         versions=len(commits),
         log_bytes=sum(commit.size for commit in commits),
@@ -233,7 +234,8 @@ def health(
 def _files(snapshot: Snapshot, *, is_clustered: bool) -> pa.Table:
     """The live files with the columns that the metrics need.
 
-    The statistics are the largest column. They are left out if no file has a deletion vector or, with columns, tags.
+    The statistics are the largest column. They are read only if a file has a deletion vector, or, in a clustered table,
+    tags.
     """
     names = ["size", "partitionValues", "tags", "deletionVector", "clusteringProvider"]
     files = snapshot.file_columns(names)

@@ -1,8 +1,8 @@
 """Plan the batches of a load, as pure functions.
 
-A plan depends on the files in the landing folder, on the intent log (``intent_log``: the files of each batch, recorded
-before the batch is loaded) and its newest fold, and on the ``txn`` in the table's log (the last batch that was
-committed).
+A plan depends on the files in the landing folder, the intent log, and the table's log. The intent log (``intent_log``)
+lists the files of each batch before the batch is loaded, and a fold sums up its older batches. The ``txn`` action in
+the table's log has the number of the last batch that was committed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class History:
 
     Attributes:
         fold: the newest fold.
-        recent: the files of the settled batches after the fold, as ``SETTLED``; no name is in it twice.
+        recent: the files of the settled batches after the fold, as ``SETTLED``; each name once.
         settled: numbers of the batches that are loaded or given up.
         loaded: the last batch that was loaded; None: none was.
         unsettled: the batch that a killed run has begun and not finished. The next run loads it with the same files.
@@ -118,8 +118,8 @@ class FileStates:
     Attributes:
         new: files to load, as ``landing.LISTING``.
         waiting: files that may still be growing.
-        changed: by name, the batch of a loaded file that has other content now.
-        refused: by name, the message of a rejected file that is unchanged.
+        changed: by name, the batch of each loaded file whose content has changed since.
+        refused: by name, the message of each refused file that has not changed since.
     """
 
     new: pa.Table
@@ -144,7 +144,7 @@ def sort_files(
         now: the time of the listing, in ms since the epoch.
         settle: a file modified less than this many ms ago may still be growing.
         digest: reads a whole file. It is called only if a file of the same name and size, with another modification
-            time, was loaded or rejected before.
+            time, was loaded or refused before.
     """
     age = pc.abs(pc.subtract(files["modified"], literal(now, pa.int64())))
     is_waiting = pc.less(age, literal(settle, pa.int64()))
@@ -174,13 +174,13 @@ def _is_same(
     same_time = is_true(pc.equal(files["modified"], settled["modified"]))
     # If the files were moved to another kind of landing folder, only their sizes can be compared.
     is_moved = pc.xor(has_tag, had_tag)
-    by_look = pc.and_(same_size, pc.or_(is_moved, pc.if_else(has_tag, same_tag, same_time)))
-    doubtful = pc.and_(pc.and_(same_size, pc.invert(by_look)), pc.invert(has_tag))
-    mask = flags_of(by_look)
+    is_listed_same = pc.and_(same_size, pc.or_(is_moved, pc.if_else(has_tag, same_tag, same_time)))
+    doubtful = pc.and_(pc.and_(same_size, pc.invert(is_listed_same)), pc.invert(has_tag))
+    mask = flags_of(is_listed_same)
     for place in np.flatnonzero(flags_of(doubtful)):
         file = SourceFile(**files.slice(place, 1).to_pylist()[0])
-        now = digest(file)
-        mask[place] = now is not None and now.digest == settled["digest"][int(place)].as_py()
+        fingerprint = digest(file)
+        mask[place] = fingerprint is not None and fingerprint.digest == settled["digest"][int(place)].as_py()
     return pa.chunked_array([bools(mask)])
 
 
@@ -190,7 +190,10 @@ def _by_name(settled: pa.Table, value: str, mask: Any) -> dict[str, Any]:
 
 
 def without_growing(first: FileStates, second: FileStates) -> FileStates:
-    """The second of two listings. A new file waits if it is not new in the first listing, or has another size there."""
+    """The files of the second of two listings, in which growing files wait.
+
+    A new file is growing if it is not new in the first listing, or has another size there.
+    """
     places = pc.index_in(second.new["name"], first.new["name"].combine_chunks())
     is_settled = is_true(pc.equal(second.new["size"], first.new["size"].take(places)))
     growing = second.new.filter(pc.invert(is_settled))["name"].to_pylist()
@@ -198,7 +201,7 @@ def without_growing(first: FileStates, second: FileStates) -> FileStates:
 
 
 def cut(files: pa.Table, files_per_batch: int, bytes_per_batch: int | None = None) -> Iterator[list[SourceFile]]:
-    """The files in batches, in their order.
+    """Cut files into batches, in the order of the files.
 
     Args:
         files: as ``landing.LISTING``.

@@ -1,4 +1,4 @@
-"""The task that decides about rows that were set apart, when the whole batch is judged.
+"""The task that loads or rejects the rows that file tasks have set apart. It runs after the whole batch was judged.
 
 The counts of the batch decide which rules are broken. Rows that break such a rule go to the quarantine, and all others
 are written to data files. If the suite has key rules, all valid rows are set apart, and the keys that the batch refuses
@@ -35,11 +35,11 @@ class ApartTask:
 
     Attributes:
         task: the file task.
-        path: the path of the rows.
-        broken: the positions of the broken rules.
-        lines: the lines before each part of the batch's files.
-        rounds: for each round of the batch, the keys that it refuses by the suite's key rules, without duplicates.
-            Empty: the suite has no key rules.
+        path: the path of the file with the rows.
+        broken: the positions of the broken rules in the suite's row rules.
+        lines: the number of lines before each part of the batch's files.
+        rounds: for each round of the batch (``batches.keys``), the keys that it refuses, without duplicates: a table
+            for each key rule of the suite. Empty: the suite has no key rules.
         rejects: the round whose rejected rows are written; None: no rejected rows are written. The rows that break the
             rules ``broken`` are rejected in round 0.
         loads: whether the rows that pass are written.
@@ -115,7 +115,7 @@ def _refused(suite: Translation, keys: Sequence[pa.Table], batch: pa.RecordBatch
 
 
 def _key_violations(suite: Translation, refused: NDArray[np.bool_]) -> pa.Array:
-    """The violations of each row, as of ``gate.violations``."""
+    """The key rules that refuse each row, in the form of ``gate.violations``."""
     ids = strings([rule.rule.id for rule in suite.key_rules])
     columns = strings([rule.rule.column for rule in suite.key_rules])
     entries = pa.StructArray.from_arrays([columns, ids, ids], names=["column", "reason", "rule"])

@@ -1,6 +1,7 @@
-"""The column ``_rescued``: what does not fit the schema, as a JSON object of columns and texts.
+"""The column ``_rescued``: a JSON object with the texts of a row that do not fit the schema, by column.
 
-Its parts are *members*, such as ``"price":"free"``, one array for each column; NULL in rows that fit.
+A *member* of this object is text such as ``"price":"free"``. Each column has an array with its member for each row,
+which is NULL if the row has none.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import bools, literal, null
 from lakehouse_lib.ingestion.sources.blocks import TextBlock
 
-#: What JSON forbids in a string; each replacement is done after the one before.
+#: The characters that JSON forbids in a string, and their escapes. Backslashes come first: other escapes contain them.
 _ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 _CONTROL = "[\x00-\x1f]"
 
@@ -29,8 +30,8 @@ def members(name: str, texts: pa.Array, chosen: np.ndarray[Any, np.dtype[np.bool
     """
     if chosen is not None:
         texts = pc.if_else(bools(chosen), texts, null(pa.string()))
-    for sign, escape in _ESCAPES:
-        texts = pc.replace_substring(texts, sign, escape)
+    for character, escape in _ESCAPES:
+        texts = pc.replace_substring(texts, character, escape)
     if pc.any(pc.match_substring_regex(texts, _CONTROL)).as_py():
         for code in range(0x20):
             texts = pc.replace_substring(texts, chr(code), f"\\u{code:04x}")
@@ -39,11 +40,11 @@ def members(name: str, texts: pa.Array, chosen: np.ndarray[Any, np.dtype[np.bool
 
 
 def json_objects(parts: Sequence[pa.Array], rows: int) -> pa.Array:
-    """The objects of all members of each row; NULL in rows without members."""
+    """The JSON object of each row, with all its members; NULL in rows without members."""
     if not parts:
         return pa.nulls(rows, pa.string())
     comma, empty = literal(",", pa.string()), literal("", pa.string())
-    # With null_handling="skip", pyarrow leaves out rows without members.
+    # With null_handling="skip", pyarrow returns no element for a row whose inputs are all NULL.
     after_comma = [pc.fill_null(pc.binary_join_element_wise(comma, part, empty), empty) for part in parts]
     joined = pc.ascii_ltrim(pc.binary_join_element_wise(*after_comma, empty), ",")
     objects = pc.binary_join_element_wise(literal("{", pa.string()), joined, literal("}", pa.string()), empty)
@@ -51,9 +52,13 @@ def json_objects(parts: Sequence[pa.Array], rows: int) -> pa.Array:
 
 
 def with_columns_of(schema: pa.Schema, own: Sequence[str], parse: Callable[[], TextBlock]) -> TextBlock:
-    """A block of a file that has the columns ``own``, with the columns of a schema: NULL for those that it lacks.
+    """A block of a file, with the columns of a schema. A column that the file lacks is NULL.
 
-    Texts of other columns are rescued.
+    Texts of columns that the schema lacks are rescued.
+
+    Args:
+        own: the columns of the file.
+        parse: returns the block with the columns ``own``.
     """
     block = parse()
     by_name = dict(zip(own, block.texts, strict=True))

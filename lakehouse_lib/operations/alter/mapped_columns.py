@@ -31,7 +31,7 @@ def plan_rename(snapshot: Snapshot, column: str, name: str) -> Metadata:
 
     Raises:
         UnsupportedFeatureError: the table has no column mapping.
-        InvalidArgumentError: the column does not exist, partitions the table, or a constraint or a property names it.
+        InvalidArgumentError: the column does not exist, is a partition column, or a constraint or a property names it.
         InvalidSchemaError: the new name is empty or taken.
     """
     table = snapshot.store.root
@@ -45,10 +45,10 @@ def plan_rename(snapshot: Snapshot, column: str, name: str) -> Metadata:
             hint="Give a name",
             code="DELTA_INVALID_COLUMN_NAME",
         )
-    twins = [other for other in place.siblings if other.name.lower() == name.lower() and other is not field]
-    if twins:
+    duplicates = [other for other in place.siblings if other.name.lower() == name.lower() and other is not field]
+    if duplicates:
         raise InvalidSchemaError(
-            f"the column {dotted((*place.path[:-1], twins[0].name))!r} exists already",
+            f"the column {dotted((*place.path[:-1], duplicates[0].name))!r} exists already",
             table=table,
             version=snapshot.version,
             hint="Use another name",
@@ -67,8 +67,8 @@ def plan_drop(snapshot: Snapshot, columns: Sequence[str]) -> Metadata:
 
     Raises:
         UnsupportedFeatureError: the table has no column mapping.
-        InvalidArgumentError: a column does not exist, partitions the table, or a constraint or a property names it; or
-            the table is clustered by it; or a struct would have no member, or the table no column that files can store.
+        InvalidArgumentError: a column does not exist, is a partition column or a clustering column, or a constraint or
+            a property names it; a struct would have no member left, or the table no column that files can store.
     """
     table = snapshot.store.root
     if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
@@ -102,7 +102,7 @@ def plan_drop(snapshot: Snapshot, columns: Sequence[str]) -> Metadata:
         rest = [field for field in fields_of(schema, place.path[:-1]) if field.name != place.field.name]
         if not rest and len(place.path) > 1:
             raise InvalidArgumentError(
-                f"without {place.name} its struct has no member; expected at least 1",
+                f"without {place.name}, its struct has no member left; expected at least 1",
                 table=table,
                 version=snapshot.version,
                 hint="Drop the whole column",
@@ -126,7 +126,7 @@ def rename_column(
 
     Raises:
         DeltaError: as ``plan_rename``.
-        MetadataChangedError: another writer changed the metadata first.
+        MetadataChangedError: a winning commit changed the metadata.
     """
     snapshot.check_writable()
     metadata = plan_rename(snapshot, column, name)
@@ -142,7 +142,7 @@ def drop_columns(
 
     Raises:
         DeltaError: as ``plan_drop``.
-        MetadataChangedError: another writer changed the metadata first.
+        MetadataChangedError: a winning commit changed the metadata.
     """
     snapshot.check_writable()
     metadata = plan_drop(snapshot, columns)

@@ -31,14 +31,14 @@ def with_source_columns(
 ) -> tuple[pa.Table, Predicate, tuple[MergeClause, ...]]:
     """A source with the columns that Spark computes from it, and the condition and the clauses that read these columns.
 
-    The texts of the condition and the clauses stay those of the user. On an engine without Spark, nothing changes.
+    The condition and the clauses keep the SQL text that the user has written. An engine without Spark changes nothing.
 
     Args:
-        names: the namespace in which they were parsed.
+        names: the namespace in which the condition and the clauses were parsed.
         target: the columns to which clauses assign values.
 
     Raises:
-        InvalidPredicateError: Spark refuses the SQL, its value does not fit its column, or it changes with each call.
+        InvalidPredicateError: Spark refuses the SQL, the SQL is not deterministic, or a value does not fit its column.
     """
     from lakehouse_lib.expressions import parse, parse_value
     from lakehouse_lib.expressions.evaluate_arrow import is_renderable
@@ -48,7 +48,7 @@ def with_source_columns(
 
     computed: dict[str, str] = {}
 
-    def rewritten(parsed: Predicate | Value) -> str | None:
+    def rewrite(parsed: Predicate | Value) -> str | None:
         """The SQL that reads computed columns; None: Arrow can evaluate all of it."""
         if is_renderable(parsed.root):
             return None
@@ -59,12 +59,12 @@ def with_source_columns(
 
     texts = [
         (
-            None if clause.condition is None else rewritten(clause.condition),
-            {name: rewritten(value) for name, value in (clause.values or {}).items()},
+            None if clause.condition is None else rewrite(clause.condition),
+            {name: rewrite(value) for name, value in (clause.values or {}).items()},
         )
         for clause in clauses
     ]
-    join = rewritten(condition)
+    join = rewrite(condition)
     try:
         added = engine.compute(source, names.aliases[SOURCE], computed) if computed else None
     except InvalidPredicateError as error:
@@ -74,7 +74,7 @@ def with_source_columns(
     for name in added.column_names:
         source = source.append_column(added.schema.field(name), added[name])
     fields = [*names.schemas[SOURCE].fields, *Schema.from_arrow(added.schema).fields]
-    wider = MergeNamespace(names.schemas[TARGET], Schema(fields), (names.aliases[TARGET], names.aliases[SOURCE]))
+    namespace = MergeNamespace(names.schemas[TARGET], Schema(fields), (names.aliases[TARGET], names.aliases[SOURCE]))
 
     def read_again(parsed: _Parsed, sql: str | None, read: Callable[[str], _Parsed]) -> _Parsed:
         if sql is None:
@@ -88,13 +88,13 @@ def with_source_columns(
             raise _refused(message, error, parsed) from None
 
     def condition_of(parsed: Predicate, sql: str | None) -> Predicate:
-        return read_again(parsed, sql, partial(parse, schema=wider, table=parsed.table))
+        return read_again(parsed, sql, partial(parse, schema=namespace, table=parsed.table))
 
     def value_of(name: str, parsed: Value, sql: str | None) -> Value:
-        read = partial(parse_value, column=target.field(name), schema=wider, table=parsed.table)
+        read = partial(parse_value, column=target.field(name), schema=namespace, table=parsed.table)
         return read_again(parsed, sql, read)
 
-    changed = tuple(
+    new_clauses = tuple(
         replace(
             clause,
             condition=None if clause.condition is None else condition_of(clause.condition, sql),
@@ -102,7 +102,7 @@ def with_source_columns(
         )
         for clause, (sql, sqls) in zip(clauses, texts, strict=True)
     )
-    return source, condition_of(condition, join), changed
+    return source, condition_of(condition, join), new_clauses
 
 
 def _refused(message: str, error: InvalidPredicateError, parsed: Predicate | Value) -> InvalidPredicateError:

@@ -24,7 +24,7 @@ def commit_in_words(commit: CommitActions) -> str:
 
 
 def metadata_change(before: Metadata, after: Metadata) -> str:
-    """The differences between two metadata actions: id, columns, partitioning, keys of properties."""
+    """The differences between two metadata actions: id, columns, partitioning, names of properties."""
     parts = [f"changed the table's id from {excerpt(before.id)} to {excerpt(after.id)}"] * (before.id != after.id)
     if before.schema_string != after.schema_string:
         parts += _schema_change(before.schema_string, after.schema_string)
@@ -63,20 +63,23 @@ def _schema_change(before: str, after: str) -> list[str]:
     except InvalidSchemaError:
         return ["changed the schema"]
     by_id = {number: name for name, field in new.items() if (number := field_id(field)) is not None}
-    gone = [name for name in old if name not in new]
-    renamed = {
-        name: by_id[number] for name in gone if (number := field_id(old[name])) in by_id and by_id[number] not in old
+    old_names = [name for name in old if name not in new]
+    new_names = {
+        name: by_id[number]
+        for name in old_names
+        if (number := field_id(old[name])) in by_id and by_id[number] not in old
     }
-    added = [name for name in new if name not in old and name not in renamed.values()]
-    dropped = [name for name in gone if name not in renamed]
+    added = [name for name in new if name not in old and name not in new_names.values()]
+    dropped = [name for name in old_names if name not in new_names]
     changed = [name for name in old if name in new and old[name] != new[name]]
     changes = [
         f"{verb} the column{'s' * (len(names) != 1)} {_first_names(names)}"
         for verb, names in (("added", added), ("dropped", dropped), ("changed", changed))
         if names
     ]
-    if renamed:
-        changes.append("renamed " + _listed([f"{excerpt(name)} to {excerpt(now)}" for name, now in renamed.items()]))
+    if new_names:
+        pairs = [f"{excerpt(name)} to {excerpt(new_name)}" for name, new_name in new_names.items()]
+        changes.append("renamed " + _list_in_words(pairs))
     return changes or ["changed the order of the columns"]
 
 
@@ -91,17 +94,17 @@ def _property_change(before: Mapping[str, str], after: Mapping[str, str]) -> lis
 
 
 def _protocol(protocol: Protocol) -> str:
-    def side(name: str, version: int, listed: Iterable[str] | None) -> str:
-        return f"{name} {version}" + (f" ({_first_names(sorted(listed))})" if listed else "")
+    def side(name: str, version: int, features: Iterable[str] | None) -> str:
+        return f"{name} {version}" + (f" ({_first_names(sorted(features))})" if features else "")
 
     reader = side("reader", protocol.min_reader_version, protocol.reader_features)
     return f"{reader}, {side('writer', protocol.min_writer_version, protocol.writer_features)}"
 
 
 def _first_names(names: Iterable[str]) -> str:
-    return _listed([excerpt(name) for name in names])
+    return _list_in_words([excerpt(name) for name in names])
 
 
-def _listed(words: Sequence[str]) -> str:
+def _list_in_words(words: Sequence[str]) -> str:
     more = len(words) - _MOST_NAMES
     return ", ".join(words[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

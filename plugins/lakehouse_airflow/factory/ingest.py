@@ -20,7 +20,11 @@ from lakehouse_lib.fleet.registry import DagShare, Registry, dag_shares
 
 
 def ingest_dags(registry: Registry) -> Iterator[tuple[str, Callable[[], DAG]]]:
-    """A DAG for each share of the tables that have a source; the DAG of all other tables always exists."""
+    """The id and the factory of each DAG that loads tables.
+
+    A table or a group may have its own DAG (``airflow.per`` in the registry). One DAG loads all other tables that have
+    a source. It exists even if there are none.
+    """
     for share in dag_shares(registry, registry.loaded_tables()):
         yield dag_id_of("ingest", share), partial(_ingest_dag, registry, share)
 
@@ -38,10 +42,10 @@ def _ingest_dag(registry: Registry, share: DagShare) -> DAG:
         **dag_arguments(settings),
     ) as dag:
         tables = LakehouseSelectTablesOperator(
-            # Not dag.param, which Airflow 3.1 cannot serialize.
             task_id="tables",
             having="source",
             tables=share.tables,
+            # A template and not dag.param, which Airflow 3.1 cannot serialize.
             only="{{ params.tables | tojson }}",
             **store,
         )
@@ -53,7 +57,7 @@ def _ingest_dag(registry: Registry, share: DagShare) -> DAG:
             **job_arguments(settings),
         ).expand(table=tables.output)
 
-        # Also if a table failed, because the others have new rows.
+        # Runs even if the load of a table failed, because the other tables have new rows.
         publish = LakehousePublishOperator(
             task_id="publish",
             versions=tables.output["versions"],
