@@ -202,7 +202,7 @@ def _parsed(file: str, source_format: SourceFormat, schema: pa.Schema, lines: by
     rest = exact(typed.rest) if len(typed.rest) else None
     return TypedBlock(
         typed.columns,
-        lambda: int64s(typed.lines),
+        partial(int64s, typed.lines),  # which holds the numbers, but not the columns
         (),
         (),
         FaultyRecords(),

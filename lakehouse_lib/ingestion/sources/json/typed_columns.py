@@ -184,8 +184,12 @@ def _is_exact(column: pa.Array, data: pa.Buffer) -> bool:
     elif pa.types.is_floating(column.type):
         if pc.any(pc.is_inf(column)).as_py():
             return False
-        zeros = pc.any(pc.equal(column, literal(0.0, column.type))).as_py()
-        return not (zeros and _TINY.search(data))
+        zeros = column.filter(pc.equal(column, literal(0.0, column.type)))
+        if not len(zeros):
+            return True
+        # The exact parser reads -0 as a whole number, which has no sign.
+        negative = np.signbit(zeros.to_numpy()).any()
+        return not negative and not _TINY.search(data)
     return True
 
 
