@@ -308,7 +308,7 @@ class ParsedBlock:
 
 
 def in_order_of_lines(parts: Sequence[ParsedBlock]) -> ParsedBlock:
-    """The rows of the same lines, ordered by line."""
+    """The rows of the same lines, ordered by line; the rejected rows are in the order of the parts."""
     lines = pa.concat_arrays([part.lines() for part in parts])
     order = int64s(np.argsort(numbers_of(lines, np.int64), kind="stable"))
     return ParsedBlock(

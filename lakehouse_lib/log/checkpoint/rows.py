@@ -211,13 +211,13 @@ class CheckpointRows:
         Rows with one of these ``file_keys``, or at one of the positions ``without``, are left out. The next blocks are
         read ahead. If the paths of live files are read, they are prepared for ``repeats``, while the caller works.
         """
-        compares_paths = self._action == "add" and "path" in names and "repeats" not in self.__dict__
+        compares_paths = self._action == "add" and "path" in names and not self._has_distinct_paths
 
         def remaining_rows(block: int) -> tuple[pa.Table, NDArray[np.int64]]:
             first, last = np.searchsorted(without, self._starts[block : block + 2])
             gone = np.union1d(without[first:last], self._find(block, keys) if len(keys) else without[:0])
             rows = self._table(block, names)
-            if compares_paths and not self._has_distinct_paths:
+            if compares_paths and "repeats" not in self.__dict__:
                 self._sorted_fingerprints(block)
             return drop_rows(rows, gone - self._starts[block]), gone
 

@@ -28,8 +28,11 @@ _TINY = re.compile(rb"[0-9.][eE]-[0-9]|0{40}")
 _ROW = re.compile(r" in row (\d+)$")
 #: The exact parser reads so few lines in the time of two attempts.
 _FEW_LINES = 16
-#: After more attempts for each line of a block, the exact parser would have read all of it.
-_ATTEMPTS_A_LINE = 1 / 32
+#: An attempt takes the time in which pyarrow parses so many lines, and the time of its own lines.
+_LINES_OF_AN_ATTEMPT = 64
+#: The exact parser reads a block in the time in which pyarrow parses it fifteen times.
+_MOST_PASSES = 8
+_MOST_ATTEMPTS_OF_FEW_LINES = 16
 
 
 class TypedLines(NamedTuple):
@@ -88,7 +91,7 @@ def typed_columns(data: bytes, schema: pa.Schema) -> TypedLines | None:
 
 
 def _read(data: bytes, starts: Sequence[int], schema: pa.Schema) -> tuple[pa.Table, NDArray[np.bool_]] | None:
-    """The rows of the lines that pyarrow reads exactly, and a mask of these lines; None: it takes too many attempts.
+    """The rows of the lines that pyarrow reads exactly, and a mask of these lines; None: the exact parser is faster.
 
     Args:
         starts: where the lines start.
@@ -96,14 +99,14 @@ def _read(data: bytes, starts: Sequence[int], schema: pa.Schema) -> tuple[pa.Tab
     edges = [*starts, len(data)]
     is_read = np.zeros(len(starts), bool)
     tables = [pa.Table.from_batches([], schema)]
-    attempts = 0
+    budget = _MOST_PASSES * len(starts) + _MOST_ATTEMPTS_OF_FEW_LINES * _LINES_OF_AN_ATTEMPT
     waiting = [(0, len(starts))] if len(starts) else []
     while waiting:
         low, high = waiting.pop()
-        attempts += 1
-        if attempts > max(_FEW_LINES, len(starts) * _ATTEMPTS_A_LINE):
+        if budget < 0:
             return None
         answer = _attempt(pa.py_buffer(data)[edges[low] : edges[high]], high - low, schema)
+        budget -= (answer if isinstance(answer, int) else high - low) + _LINES_OF_AN_ATTEMPT
         if isinstance(answer, pa.Table):
             tables.append(answer)
             is_read[low:high] = True
