@@ -8,11 +8,11 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from lakehouse_lib.arrow.values import strings
@@ -198,16 +198,11 @@ def _columns(file: LandedFile, source_format: SourceFormat) -> tuple[list[str], 
 
 def _blocks(file: LandedFile, source_format: SourceFormat, schema: pa.Schema) -> Iterator[TextBlock]:
     """The texts of the first blocks of a file."""
-    read = read_csv if source_format.kind == "csv" else read_json
+    read = read_csv if source_format.kind == "csv" else partial(read_json, as_text=True)
     for parse in islice(read(file, source_format, schema), _MOST_BLOCKS):
         block = parse()
-        if isinstance(block, TextBlock):
-            yield block
-            continue
-        assert block.exact is not None
-        yield block.exact(np.arange(len(block.columns[0])))
-        if block.rest is not None:
-            yield block.rest
+        assert isinstance(block, TextBlock)
+        yield block
 
 
 def _names(files: Sequence[LandedFile]) -> tuple[str, ...]:

@@ -50,24 +50,30 @@ LONGEST_LINE = 16 << 20
 #: More keys of a block that are not in the schema reject its file: each of them needs a mask of all rows.
 _MOST_UNKNOWN = 100
 _UTF8 = "utf-8"
+#: Parses lines of the named file.
+_Parser = Callable[[str, SourceFormat, pa.Schema, bytes], TextBlock | TypedBlock]
 
 
 def read_json(
-    source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema
+    source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema, *, as_text: bool = False
 ) -> Iterator[Callable[[], TextBlock | TypedBlock]]:
     """Functions that parse the blocks of a file, in order. They can run in other threads.
+
+    Args:
+        as_text: return a ``TextBlock`` for each block, and so the text of each value.
 
     Raises:
         SourceRefusedError: the first object has a key that is not in the schema, or the file cannot be read to its end.
             The functions raise it if the objects have many such keys.
     """
+    parser = _parsed_exactly if as_text else _parsed
     if source_format.kind == "json_array":
-        yield from _read_array(source_file, source_format, schema)
+        yield from _read_array(source_file, source_format, schema, parser)
         return
     checked = source_format.evolution == RESCUE or not source_file.has_start
     for lines in line_blocks(source_file):
         checked = checked or _check_first(lines, source_file, source_format, schema.names)
-        parse = partial(_parsed, source_file.name, source_format, schema)
+        parse = partial(parser, source_file.name, source_format, schema)
         yield RawBlock(lines, 0, (), partial(parse, lines), parse)
 
 
@@ -86,13 +92,13 @@ def line_blocks(source_file: LandedFile) -> Iterator[bytes]:
 
 
 def _read_array(
-    source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema
+    source_file: LandedFile, source_format: SourceFormat, schema: pa.Schema, parser: _Parser
 ) -> Iterator[Callable[[], TextBlock | TypedBlock]]:
     checked = source_format.evolution == RESCUE
     utf8 = replace(source_format, encoding=_UTF8)
     for block in element_blocks(source_file, source_format):
         checked = checked or _check_first(block.lines, source_file, utf8, schema.names)
-        yield partial(_parsed_elements, block, source_file.name, utf8, schema)
+        yield partial(_parsed_elements, block, partial(parser, source_file.name, utf8, schema))
 
 
 def element_blocks(source_file: LandedFile, source_format: SourceFormat) -> Iterator[ArrayBlock]:
@@ -113,11 +119,9 @@ def element_blocks(source_file: LandedFile, source_format: SourceFormat) -> Iter
         ) from error
 
 
-def _parsed_elements(
-    block: ArrayBlock, file: str, source_format: SourceFormat, schema: pa.Schema
-) -> TextBlock | TypedBlock:
+def _parsed_elements(block: ArrayBlock, parse: Callable[[bytes], TextBlock | TypedBlock]) -> TextBlock | TypedBlock:
     """A block with the lines of the elements instead of their numbers."""
-    parsed = _parsed(file, source_format, schema, block.lines)
+    parsed = parse(block.lines)
     starts = np.asarray(block.starts)
     if isinstance(parsed, TextBlock):
         return _moved(parsed, starts, block.line_count)
@@ -185,19 +189,19 @@ def _check_first(lines: bytes, source_file: LandedFile, source_format: SourceFor
 
 def _parsed(file: str, source_format: SourceFormat, schema: pa.Schema, lines: bytes) -> TextBlock | TypedBlock:
     if source_format.time_formats:  # pyarrow's types have no formats
-        return _parsed_exactly(lines, file, source_format, schema)
+        return _parsed_exactly(file, source_format, schema, lines)
     if not source_format.is_utf8 or not (lines.isascii() or codecs.lookup(source_format.encoding).name == _UTF8):
-        return _parsed_exactly(lines, file, source_format, schema)
+        return _parsed_exactly(file, source_format, schema, lines)
     text = lines.replace(b"\r\n", b"\n") if b"\r" in lines else lines
     typed = typed_columns(text, schema)
     if typed is None or not len(typed.lines):
-        return _parsed_exactly(lines, file, source_format, schema)
+        return _parsed_exactly(file, source_format, schema, lines)
     line_count = len(typed.lines) + len(typed.rest)
 
     def exact(numbers: NDArray[np.int64]) -> TextBlock:
         own = text.split(b"\n")
         chosen = b"".join(own[number] + b"\n" for number in numbers.tolist())
-        return _moved(_parsed_exactly(chosen, file, source_format, schema), numbers, line_count)
+        return _moved(_parsed_exactly(file, source_format, schema, chosen), numbers, line_count)
 
     rest = exact(typed.rest) if len(typed.rest) else None
     return TypedBlock(
@@ -212,7 +216,7 @@ def _parsed(file: str, source_format: SourceFormat, schema: pa.Schema, lines: by
     )
 
 
-def _parsed_exactly(lines: bytes, file: str, source_format: SourceFormat, schema: pa.Schema) -> TextBlock:
+def _parsed_exactly(file: str, source_format: SourceFormat, schema: pa.Schema, lines: bytes) -> TextBlock:
     objects: list[dict[str, Any]] = []
     numbers: list[int] = []
     faulty = FaultyRecords()
