@@ -24,6 +24,8 @@ from lakehouse_lib.ingestion.sources.casts import from_text
 _MOST_DIGITS = 38
 #: Matches a text with a number that may be too small for a double.
 _TINY = re.compile(rb"[0-9.][eE]-[0-9]|0{40}")
+#: Matches a text with -0 as a whole number. The exact parser gives it no sign.
+_MINUS_ZERO = re.compile(rb"-0(?![0-9.eE])")
 #: Where pyarrow stops, in its message. Without it, or with a wrong row, more lines are left to the exact parser.
 _ROW = re.compile(r" in row (\d+)$")
 #: The exact parser reads so few lines in the time of two attempts.
@@ -190,9 +192,8 @@ def _is_exact(column: pa.Array, data: pa.Buffer) -> bool:
         zeros = column.filter(pc.equal(column, literal(0.0, column.type)))
         if not len(zeros):
             return True
-        # The exact parser reads -0 as a whole number, which has no sign.
-        negative = np.signbit(zeros.to_numpy()).any()
-        return not negative and not _TINY.search(data)
+        is_whole = np.signbit(zeros.to_numpy()).any() and _MINUS_ZERO.search(data) is not None
+        return not is_whole and not _TINY.search(data)
     return True
 
 

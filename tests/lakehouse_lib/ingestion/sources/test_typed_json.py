@@ -148,5 +148,11 @@ def test_only_doubtful_lines_are_left_to_the_exact_parser() -> None:
         assert {len(column) for column in parsed_lines.columns} == {len(parsed_lines.lines)}
 
 
+def test_zeros_with_a_sign_are_parsed_by_pyarrow() -> None:
+    parsed_lines = typed_columns(b'{"f": -0.0, "l": [-0e0]}\n' * 1000, SCHEMA)
+    assert parsed_lines is not None
+    assert len(parsed_lines.lines) == 1000
+
+
 def test_a_block_of_many_doubtful_lines_is_left_to_the_exact_parser() -> None:
     assert typed_columns(b'{"i": 1}\n{"i": "2"}\n' * 1000, SCHEMA) is None
