@@ -1,4 +1,4 @@
-"""The plan of vacuum: which of the stored files nobody needs."""
+"""The plan of vacuum: which of the stored files no retained version needs."""
 
 from __future__ import annotations
 
