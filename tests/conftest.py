@@ -62,7 +62,8 @@ def is_in_contract(item: pytest.Item) -> bool:
 
 def needs_spark(item: pytest.Item) -> bool:
     parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-    return "spark" in getattr(item, "fixturenames", ()) or str(parameters.get("engine")).startswith("spark")
+    engines = [str(value) for name, value in parameters.items() if name.endswith("engine")]
+    return "spark" in getattr(item, "fixturenames", ()) or any(engine.startswith("spark") for engine in engines)
 
 
 @pytest.fixture(scope="session", autouse=True)

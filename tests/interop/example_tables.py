@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +25,19 @@ def public(module: Any) -> dict[str, Any]:
 
 DELTA_RS = package("deltalake", "deltalake.schema")
 LAKEHOUSE = package("lakehouse_lib", "lakehouse_lib.schema")
+
+
+#: Code of an example; it gets a package and the path of its table, or of the tables.
+Example = Callable[[Any, str], Any]
+
+
+class Examples(dict[str, Example]):
+    """Examples by their names."""
+
+    def add(self, function: Example) -> Example:
+        """Add a function; a decorator."""
+        self[function.__name__] = function
+        return function
 
 
 def make_tables(root: Path) -> None:

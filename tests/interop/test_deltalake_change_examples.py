@@ -7,7 +7,6 @@ tables are in ``test_deltalake_table_examples.py``, those on reading in ``test_d
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +15,15 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from tests.interop.example_tables import DELTA_RS, LAKEHOUSE, changes, described, table_of
+from tests.interop.example_tables import DELTA_RS, LAKEHOUSE, Examples, changes, described, table_of
 
-Example = Callable[[Any, str], Any]
-EXAMPLES: dict[str, Example] = {}
+EXAMPLES = Examples()
 
 TARGET = {"x": [1, 2, 3], "y": [4, 5, 6]}
 UPSERT = {"x": [2, 3, 5], "y": [5, 8, 11]}
 BOTH = {"x": "source.x", "y": "source.y"}
 ITEMS = {"id": ["1", "2", "3"], "deleted": [False, False, False], "price": [10.0, 15.0, 20.0]}
 ON_X = {"predicate": "target.x = source.x", "source_alias": "source", "target_alias": "target"}
-
-
-def example(function: Example) -> Example:
-    EXAMPLES[function.__name__] = function
-    return function
 
 
 def merging(m: Any, path: str, source: Any, target: dict[str, list[Any]] = TARGET, **options: Any) -> Any:
@@ -46,55 +39,55 @@ def row_counts(metrics: dict[str, Any]) -> dict[str, Any]:
 # Merging: the page.
 
 
-@example
+@EXAMPLES.add
 def a_merge_updates(m: Any, path: str) -> Any:
     return row_counts(merging(m, path, {"x": [2, 3], "y": [5, 8]}).when_matched_update(updates=BOTH).execute())
 
 
-@example
+@EXAMPLES.add
 def a_merge_inserts(m: Any, path: str) -> Any:
     source = {"x": [2, 3, 7], "y": [4, 5, 8]}
     return row_counts(merging(m, path, source).when_not_matched_insert(updates=BOTH).execute())
 
 
-@example
+@EXAMPLES.add
 def a_merge_deletes(m: Any, path: str) -> Any:
     source = {"x": [2, 3], "deleted": [False, True]}
     return row_counts(merging(m, path, source).when_matched_delete(predicate="source.deleted = true").execute())
 
 
-@example
+@EXAMPLES.add
 def a_merge_upserts(m: Any, path: str) -> Any:
     merge = merging(m, path, UPSERT).when_matched_update(updates=BOTH).when_not_matched_insert(updates=BOTH)
     return row_counts(merge.execute())
 
 
-@example
+@EXAMPLES.add
 def a_merge_upserts_and_deletes(m: Any, path: str) -> Any:
     merge = merging(m, path, UPSERT).when_matched_update(updates=BOTH).when_not_matched_insert(updates=BOTH)
     return row_counts(merge.when_not_matched_by_source_delete().execute())
 
 
-@example
+@EXAMPLES.add
 def the_first_clause_deletes(m: Any, path: str) -> Any:
     merge = merging(m, path, UPSERT).when_matched_delete(predicate="source.x = target.x")
     return row_counts(merge.when_matched_update(updates=BOTH).execute())
 
 
-@example
+@EXAMPLES.add
 def the_first_clause_updates(m: Any, path: str) -> Any:
     merge = merging(m, path, UPSERT).when_matched_update(updates=BOTH)
     return row_counts(merge.when_matched_delete(predicate="source.x = target.x").execute())
 
 
-@example
+@EXAMPLES.add
 def a_merge_updates_what_the_source_does_not_have(m: Any, path: str) -> Any:
     target = {"1 x": [1, 2, 3], "1y": [4, 5, 6]}
     merge = merging(m, path, {"x": [2, 3, 4]}, target, predicate="target.`1 x` = source.x")
     return row_counts(merge.when_not_matched_by_source_update(predicate="`1y` > 3", updates={"`1y`": "0"}).execute())
 
 
-@example
+@EXAMPLES.add
 def a_merge_prunes_partitions(m: Any, path: str) -> Any:
     rows = {"id": [1, 2, 3], "date": ["2024-01-01", "2024-01-02", "2024-01-03"], "value": [1, 2, 3]}
     table = table_of(m, path, rows, partition_by="date")
@@ -108,7 +101,7 @@ def a_merge_prunes_partitions(m: Any, path: str) -> Any:
     return row_counts(merge.when_matched_update_all().when_not_matched_insert_all().execute())
 
 
-@example
+@EXAMPLES.add
 def a_merge_compares_more_columns(m: Any, path: str) -> Any:
     rows = {"id": [1, 2, 3], "month_id": [202412, 202501, 202501], "date_id": [20241231, 20250119, 20250120]}
     table = table_of(m, path, {**rows, "hash": ["a", "b", "c"]}, partition_by=["month_id"])
@@ -128,62 +121,62 @@ def a_merge_compares_more_columns(m: Any, path: str) -> Any:
 # Merging: the docstrings.
 
 
-@example
+@EXAMPLES.add
 def a_merge_updates_a_column_in_backticks(m: Any, path: str) -> Any:
     merge = merging(m, path, {"x": [1], "1y": [7]}, {"x": [1, 2, 3], "1y": [4, 5, 6]})
     return row_counts(merge.when_matched_update(updates={"x": "source.x", "`1y`": "source.`1y`"}).execute())
 
 
-@example
+@EXAMPLES.add
 def a_merge_updates_all_columns(m: Any, path: str) -> Any:
     return row_counts(merging(m, path, {"x": [1], "y": [7]}).when_matched_update_all().execute())
 
 
-@example
+@EXAMPLES.add
 def a_merge_updates_all_columns_except_some(m: Any, path: str) -> Any:
     merge = merging(m, path, {"x": [1], "y": [7]}).when_matched_update_all(except_cols=["y"])
     return row_counts(merge.execute())
 
 
-@example
+@EXAMPLES.add
 def a_merge_deletes_all_matches(m: Any, path: str) -> Any:
     return row_counts(merging(m, path, {"x": [2, 3], "deleted": [False, True]}).when_matched_delete().execute())
 
 
-@example
+@EXAMPLES.add
 def a_merge_inserts_all_columns(m: Any, path: str) -> Any:
     return row_counts(merging(m, path, {"x": [4], "y": [7]}).when_not_matched_insert_all().execute())
 
 
-@example
+@EXAMPLES.add
 def a_merge_inserts_all_columns_except_some(m: Any, path: str) -> Any:
     merge = merging(m, path, {"x": [4], "y": [7]}).when_not_matched_insert_all(except_cols=["y"])
     return row_counts(merge.execute())
 
 
-@example
+@EXAMPLES.add
 def a_merge_deletes_what_the_source_does_not_have(m: Any, path: str) -> Any:
     merge = merging(m, path, {"x": [2, 3, 4]}).when_not_matched_by_source_delete(predicate="y > 3")
     return row_counts(merge.execute())
 
 
-@example
+@EXAMPLES.add
 def a_merge_of_a_pandas_frame(m: Any, path: str) -> Any:
     return row_counts(merging(m, path, pd.DataFrame(UPSERT)).when_not_matched_insert_all().execute())
 
 
-@example
+@EXAMPLES.add
 def a_merge_of_a_polars_frame(m: Any, path: str) -> Any:
     return row_counts(merging(m, path, pl.DataFrame(UPSERT)).when_matched_update_all().execute())
 
 
-@example
+@EXAMPLES.add
 def a_merge_of_a_stream(m: Any, path: str) -> Any:
     merge = merging(m, path, pa.table(UPSERT).to_reader())
     return row_counts(merge.when_matched_update_all().when_not_matched_insert_all().execute())
 
 
-@example
+@EXAMPLES.add
 def a_merge_of_new_columns(m: Any, path: str) -> Any:
     source = {"x": [3, 4], "y": [7, 8], "z": ["a", "b"]}
     merge = merging(m, path, source, merge_schema=True)
@@ -193,18 +186,18 @@ def a_merge_of_new_columns(m: Any, path: str) -> Any:
 # Updating.
 
 
-@example
+@EXAMPLES.add
 def an_update_by_sql(m: Any, path: str) -> Any:
     table = table_of(m, path, ITEMS)
     return row_counts(table.update(predicate="id = '3'", updates={"deleted": "True"}))
 
 
-@example
+@EXAMPLES.add
 def an_update_of_all_rows(m: Any, path: str) -> Any:
     return row_counts(table_of(m, path, ITEMS).update(updates={"deleted": "True", "id": "concat(id, '_old')"}))
 
 
-@example
+@EXAMPLES.add
 def an_update_by_python_values(m: Any, path: str) -> Any:
     table = table_of(m, path, ITEMS)
     table.update(updates={"deleted": "True", "id": "concat(id, '_old')"})
@@ -214,18 +207,18 @@ def an_update_by_python_values(m: Any, path: str) -> Any:
 # Deleting.
 
 
-@example
+@EXAMPLES.add
 def a_delete_by_sql(m: Any, path: str) -> Any:
     return row_counts(table_of(m, path, {"num": [1, 2, 3, 4], "letter": ["a", "b", "c", "d"]}).delete("num > 2"))
 
 
-@example
+@EXAMPLES.add
 def a_delete_of_all_rows(m: Any, path: str) -> Any:
     table = table_of(m, path, {"num": [1, 2, 3, 4], "letter": ["a", "b", "c", "d"]})
     return row_counts(table.delete()), table.version()
 
 
-@example
+@EXAMPLES.add
 def a_delete_of_a_partition(m: Any, path: str) -> Any:
     return row_counts(table_of(m, path, {"x": [1, 2], "day": ["a", "b"]}, partition_by=["day"]).delete("day = 'a'"))
 
@@ -239,7 +232,7 @@ def with_feed(m: Any, path: str) -> Any:
     return table_of(m, path, {"id": [1, 2, 3, 4], "name": ["a", "b", "c", None]}, configuration=FEED)
 
 
-@example
+@EXAMPLES.add
 def the_feed_of_appends(m: Any, path: str) -> Any:
     with_feed(m, path)
     m.write_deltalake(path, pa.table({"id": [5], "name": ["e"]}), mode="append")
@@ -247,14 +240,14 @@ def the_feed_of_appends(m: Any, path: str) -> Any:
     return changes(table.load_cdf(starting_version=0, ending_version=1)), changes(table.load_cdf(starting_version=1))
 
 
-@example
+@EXAMPLES.add
 def the_feed_of_an_update(m: Any, path: str) -> Any:
     table = with_feed(m, path)
     table.update(predicate="id > 2", updates={"name": "'updated'"})
     return changes(table.load_cdf(starting_version=1).read_all())
 
 
-@example
+@EXAMPLES.add
 def the_feed_of_a_delete(m: Any, path: str) -> Any:
     table = with_feed(m, path)
     table.delete("id = 2")
@@ -262,7 +255,7 @@ def the_feed_of_a_delete(m: Any, path: str) -> Any:
     return changes(table.load_cdf(starting_version=1).read_all())
 
 
-@example
+@EXAMPLES.add
 def the_feed_of_a_merge(m: Any, path: str) -> Any:
     source = pa.table({"id": [2, 3, 9], "name": ["changed", None, "new"]})
     table = with_feed(m, path)
@@ -272,7 +265,7 @@ def the_feed_of_a_merge(m: Any, path: str) -> Any:
     return changes(table.load_cdf(starting_version=1).read_all())
 
 
-@example
+@EXAMPLES.add
 def the_feed_of_overwrites(m: Any, path: str) -> Any:
     table = with_feed(m, path)
     new = pa.table({"id": [3, 8], "name": ["x", "y"]})
@@ -281,7 +274,7 @@ def the_feed_of_overwrites(m: Any, path: str) -> Any:
     return changes(m.DeltaTable(path).load_cdf(starting_version=1).read_all())
 
 
-@example
+@EXAMPLES.add
 def the_feed_of_an_optimized_table(m: Any, path: str) -> Any:
     table = with_feed(m, path)
     m.write_deltalake(path, pa.table({"id": [5], "name": ["e"]}), mode="append")
@@ -290,7 +283,7 @@ def the_feed_of_an_optimized_table(m: Any, path: str) -> Any:
     return changes(table.load_cdf(starting_version=2).read_all())
 
 
-@example
+@EXAMPLES.add
 def a_feed_from_a_later_version_on(m: Any, path: str) -> Any:
     table = table_of(m, path, {"id": [1, 2, 3]})
     table.alter.set_table_properties(FEED)
@@ -298,7 +291,7 @@ def a_feed_from_a_later_version_on(m: Any, path: str) -> Any:
     return changes(m.DeltaTable(path).load_cdf(starting_version=1).read_all())
 
 
-@example
+@EXAMPLES.add
 def changed_rows_in_polars(m: Any, path: str) -> Any:
     table = with_feed(m, path)
     table.update({"name": "'z'"}, predicate="id = 1")
@@ -307,7 +300,7 @@ def changed_rows_in_polars(m: Any, path: str) -> Any:
     return sorted(frame.group_by("_commit_version").len().rows())
 
 
-@example
+@EXAMPLES.add
 def changed_rows_by_a_predicate(m: Any, path: str) -> Any:
     table = with_feed(m, path)
     table.update({"name": "'z'"}, predicate="id < 3")

@@ -8,7 +8,7 @@ not apply. Examples on querying are in ``test_deltalake_query_examples.py``.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +16,9 @@ import pyarrow as pa
 import pyarrow.fs as fs
 import pytest
 
-from tests.interop.example_tables import DELTA_RS, LAKEHOUSE, make_tables, rows_of
+from tests.interop.example_tables import DELTA_RS, LAKEHOUSE, Examples, rows_of
 
-Example = Callable[[Any, str], Any]
-EXAMPLES: dict[str, Example] = {}
-
-
-def example(function: Example) -> Example:
-    EXAMPLES[function.__name__] = function
-    return function
-
-
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("examples")
-    make_tables(root)
-    return root
+EXAMPLES = Examples()
 
 
 def at(minutes: float) -> dt.datetime:
@@ -41,27 +28,27 @@ def at(minutes: float) -> dt.datetime:
 # Loading a table.
 
 
-@example
+@EXAMPLES.add
 def the_version_of_a_table(m: Any, root: str) -> Any:
     return m.DeltaTable(f"{root}/letters").version()
 
 
-@example
+@EXAMPLES.add
 def a_table_by_its_pathlib_path(m: Any, root: str) -> Any:
     return m.DeltaTable(Path(root) / "letters").version()
 
 
-@example
+@EXAMPLES.add
 def the_storage_options_of_a_table(m: Any, root: str) -> Any:
     return m.DeltaTable(f"{root}/letters", storage_options={}).version()
 
 
-@example
+@EXAMPLES.add
 def whether_there_is_a_table(m: Any, root: str) -> Any:
     return m.DeltaTable.is_deltatable(f"{root}/letters"), m.DeltaTable.is_deltatable(f"{root}/none")
 
 
-@example
+@EXAMPLES.add
 def a_file_system_of_the_callers(m: Any, root: str) -> Any:
     path = f"{root}/days"
     filesystem = fs.SubTreeFileSystem(path, fs.LocalFileSystem())
@@ -69,27 +56,27 @@ def a_file_system_of_the_callers(m: Any, root: str) -> Any:
     return dataset.schema.names, rows_of(dataset.to_table().to_pandas())
 
 
-@example
+@EXAMPLES.add
 def a_file_system_by_its_uri(m: Any, root: str) -> Any:
     raw, normalized = fs.FileSystem.from_uri(Path(f"{root}/days").as_uri())
     filesystem = fs.SubTreeFileSystem(normalized, raw)
     return m.DeltaTable(f"{root}/days").to_pyarrow_dataset(filesystem=filesystem).count_rows()
 
 
-@example
+@EXAMPLES.add
 def an_old_version(m: Any, root: str) -> Any:
     table = m.DeltaTable(f"{root}/letters", version=1)
     return table.version(), rows_of(table.to_pandas())
 
 
-@example
+@EXAMPLES.add
 def moving_to_a_version(m: Any, root: str) -> Any:
     table = m.DeltaTable(f"{root}/letters")
     table.load_as_version(1)
     return table.version(), rows_of(table.to_pandas())
 
 
-@example
+@EXAMPLES.add
 def moving_to_a_time(m: Any, root: str) -> Any:
     table = m.DeltaTable(f"{root}/letters")
     versions = []
@@ -99,7 +86,7 @@ def moving_to_a_time(m: Any, root: str) -> Any:
     return versions
 
 
-@example
+@EXAMPLES.add
 def moving_to_a_time_in_text(m: Any, root: str) -> Any:
     table = m.DeltaTable(f"{root}/letters")
     versions = []
@@ -114,7 +101,7 @@ def moving_to_a_time_in_text(m: Any, root: str) -> Any:
     return versions
 
 
-@example
+@EXAMPLES.add
 def what_is_no_version(m: Any, root: str) -> Any:
     table = m.DeltaTable(f"{root}/letters")
     failed = []
@@ -126,14 +113,14 @@ def what_is_no_version(m: Any, root: str) -> Any:
     return failed, table.version()
 
 
-@example
+@EXAMPLES.add
 def back_to_the_latest_version(m: Any, root: str) -> Any:
     table = m.DeltaTable(f"{root}/letters", version=0)
     table.update_incremental()
     return table.version()
 
 
-@example
+@EXAMPLES.add
 def a_table_that_is_not_there(m: Any, root: str) -> Any:
     try:
         m.DeltaTable(f"{root}/none")
@@ -144,7 +131,7 @@ def a_table_that_is_not_there(m: Any, root: str) -> Any:
 # Examining a table.
 
 
-@example
+@EXAMPLES.add
 def metadata(m: Any, root: str) -> Any:
     table_metadata = m.DeltaTable(f"{root}/letters").metadata()
     shown = (
@@ -158,49 +145,49 @@ def metadata(m: Any, root: str) -> Any:
     return str(table_metadata), shown
 
 
-@example
+@EXAMPLES.add
 def the_protocol(m: Any, root: str) -> Any:
     protocol = m.DeltaTable(f"{root}/feed").protocol()
     return tuple(protocol), protocol.min_reader_version, protocol.min_writer_version, protocol.writer_features
 
 
-@example
+@EXAMPLES.add
 def the_schema(m: Any, root: str) -> Any:
     schema = m.DeltaTable(f"{root}/letters").schema()
     return repr(schema), [(field.name, field.type.type, field.nullable, field.metadata) for field in schema.fields]
 
 
-@example
+@EXAMPLES.add
 def the_schema_as_json(m: Any, root: str) -> Any:
     schema = m.DeltaTable(f"{root}/letters").schema()
     text = schema.to_json()
     return text, m.Schema.from_json(text) == schema
 
 
-@example
+@EXAMPLES.add
 def the_schema_in_arrow(m: Any, root: str) -> Any:
     schema = m.DeltaTable(f"{root}/days").schema()
     return pa.schema(schema.to_arrow()), pa.schema(schema), pa.schema(schema.to_arrow(as_large_types=True))
 
 
-@example
+@EXAMPLES.add
 def a_schema_from_arrow(m: Any, root: str) -> Any:
     return repr(m.Schema.from_arrow(pa.schema([("x", pa.int32()), ("y", pa.list_(pa.string()))])))
 
 
-@example
+@EXAMPLES.add
 def the_history(m: Any, root: str) -> Any:
     # Their timestamp is the commitInfo's; ours is the commit's time, which time travel uses.
     shown = m.DeltaTable(f"{root}/feed").history()
     return [{name: value for name, value in commit.items() if name != "timestamp"} for commit in shown]
 
 
-@example
+@EXAMPLES.add
 def the_end_of_the_history(m: Any, root: str) -> Any:
     return [(entry["version"], entry["operation"]) for entry in m.DeltaTable(f"{root}/feed").history(2)]
 
 
-@example
+@EXAMPLES.add
 def the_history_since_a_time(m: Any, root: str) -> Any:
     operations = []
     for commit in m.DeltaTable(f"{root}/feed").history():
@@ -210,36 +197,36 @@ def the_history_since_a_time(m: Any, root: str) -> Any:
     return operations
 
 
-@example
+@EXAMPLES.add
 def add_actions(m: Any, root: str) -> Any:
     actions = m.DeltaTable(f"{root}/days").get_add_actions()
     return sorted(actions.column("path").to_pylist()), rows_of(pa.table(actions).to_pandas())
 
 
-@example
+@EXAMPLES.add
 def add_actions_flat(m: Any, root: str) -> Any:
     flat = pa.table(m.DeltaTable(f"{root}/days").get_add_actions(flatten=True))
     return flat.schema, rows_of(flat.to_pandas()), sorted(flat.column("partition.year").to_pylist())
 
 
-@example
+@EXAMPLES.add
 def add_actions_of_an_old_version(m: Any, root: str) -> Any:
     return pa.table(m.DeltaTable(f"{root}/letters", version=0).get_add_actions(flatten=True)).to_pylist()
 
 
-@example
+@EXAMPLES.add
 def add_actions_as_one_batch(m: Any, root: str) -> Any:
     table = pa.table(m.DeltaTable(f"{root}/letters").get_add_actions(flatten=True)).combine_chunks()
     (batch,) = table.to_batches(max_chunksize=None)
     return batch.schema, batch.to_pylist()
 
 
-@example
+@EXAMPLES.add
 def the_count(m: Any, root: str) -> Any:
     return m.DeltaTable(f"{root}/letters").count()
 
 
-@example
+@EXAMPLES.add
 def an_applications_version(m: Any, root: str) -> Any:
     return m.DeltaTable(f"{root}/letters").transaction_version("nobody")
 
@@ -247,19 +234,19 @@ def an_applications_version(m: Any, root: str) -> Any:
 # Files and partitions.
 
 
-@example
+@EXAMPLES.add
 def file_uris(m: Any, root: str) -> Any:
     return sorted(m.DeltaTable(f"{root}/days").file_uris())
 
 
-@example
+@EXAMPLES.add
 def file_uris_by_sql(m: Any, root: str) -> Any:
     table = m.DeltaTable(f"{root}/days")
     conditions = ("year = '2021' AND (month = '12' OR day > '15')", "year BETWEEN '2020' AND '2020'", "day IS NULL")
     return [sorted(table.file_uris(file_pruning_predicate=sql)) for sql in conditions]
 
 
-@example
+@EXAMPLES.add
 def file_uris_by_filters(m: Any, root: str) -> Any:
     table = m.DeltaTable(f"{root}/days")
     both = [("year", "=", "2021"), ("month", "=", "12")]
@@ -269,23 +256,23 @@ def file_uris_by_filters(m: Any, root: str) -> Any:
     return [sorted(table.file_uris(file_pruning_predicate=filters)) for filters in (both, either, among, outside)]
 
 
-@example
+@EXAMPLES.add
 def file_uris_by_a_data_column(m: Any, root: str) -> Any:
     return sorted(m.DeltaTable(f"{root}/days").file_uris(file_pruning_predicate=[("value", ">", "5")]))
 
 
-@example
+@EXAMPLES.add
 def partitions(m: Any, root: str) -> Any:
     return sorted(m.DeltaTable(f"{root}/days").partitions(), key=lambda partition: sorted(partition.items()))
 
 
-@example
+@EXAMPLES.add
 def partitions_by_a_condition(m: Any, root: str) -> Any:
     matches = m.DeltaTable(f"{root}/days").partitions(file_pruning_predicate="year = '2020'")
     return sorted(matches, key=lambda partition: sorted(partition.items()))
 
 
-@example
+@EXAMPLES.add
 def the_partition_columns(m: Any, root: str) -> Any:
     return m.DeltaTable(f"{root}/days").metadata().partition_columns
 
@@ -293,24 +280,24 @@ def the_partition_columns(m: Any, root: str) -> Any:
 # The docstrings of the schema's classes.
 
 
-@example
+@EXAMPLES.add
 def primitive_types(m: Any, root: str) -> Any:
     kinds = [m.PrimitiveType(name) for name in ("integer", "string", "decimal(10,2)", "timestamp_ntz", "binary")]
     return [(repr(kind), kind.to_json(), m.PrimitiveType.from_json(kind.to_json()) == kind) for kind in kinds]
 
 
-@example
+@EXAMPLES.add
 def array_types(m: Any, root: str) -> Any:
     kinds = [m.ArrayType(m.PrimitiveType("integer")), m.ArrayType("integer", contains_null=False)]
     return [(repr(kind), kind.type, repr(kind.element_type), kind.contains_null, kind.to_json()) for kind in kinds]
 
 
-@example
+@EXAMPLES.add
 def array_types_from_json(m: Any, root: str) -> Any:
     return repr(m.ArrayType.from_json('{"type": "array", "elementType": "integer", "containsNull": false}'))
 
 
-@example
+@EXAMPLES.add
 def map_types(m: Any, root: str) -> Any:
     kinds = [
         m.MapType(m.PrimitiveType("integer"), m.PrimitiveType("string")),
@@ -320,7 +307,7 @@ def map_types(m: Any, root: str) -> Any:
     return shown, [kind.to_json() for kind in kinds], [m.MapType.from_json(kind.to_json()) == kind for kind in kinds]
 
 
-@example
+@EXAMPLES.add
 def fields(m: Any, root: str) -> Any:
     plain = m.Field("my_int_col", "integer")
     # For a nested value delta-rs 1.6.6 returns the JSON, contrary to its documentation.
@@ -330,31 +317,31 @@ def fields(m: Any, root: str) -> Any:
     return shown, plain.to_json(), repr(m.Field.from_json(text)), pa.field(plain.to_arrow())
 
 
-@example
+@EXAMPLES.add
 def struct_types(m: Any, root: str) -> Any:
     struct = m.StructType([m.Field("x", "integer"), m.Field("y", "string")])
     return repr(struct), struct.to_json(), m.StructType.from_json(struct.to_json()) == struct, repr(struct.fields)
 
 
-@example
+@EXAMPLES.add
 def schemas(m: Any, root: str) -> Any:
     schema = m.Schema([m.Field("x", "integer")])
     return repr(schema), schema.to_json(), repr(m.Schema.from_json(schema.to_json()))
 
 
-@example
+@EXAMPLES.add
 def types_in_arrow(m: Any, root: str) -> Any:
     field = m.Field("s", m.StructType([m.Field("a", m.MapType("string", m.ArrayType("date")))]))
     return pa.schema(m.Schema([field]).to_arrow()).field("s").type
 
 
-@example
+@EXAMPLES.add
 def types_from_arrow(m: Any, root: str) -> Any:
     arrow: Iterable[pa.DataType] = (pa.int64(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
     return [repr(m.PrimitiveType.from_arrow(kind)) for kind in arrow]
 
 
-@example
+@EXAMPLES.add
 def an_empty_table(m: Any, root: str) -> Any:
     schema = pa.schema([pa.field("foo", pa.string()), pa.field("bar", pa.string())])
     uri = f"{root}/created by {m.DeltaTable.__module__}"

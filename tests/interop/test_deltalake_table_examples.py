@@ -8,7 +8,6 @@ and overwriting, constraints, dropping columns, managing tables, small files, an
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +16,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tests.interop.example_tables import DELTA_RS, LAKEHOUSE, described, table_of
+from tests.interop.example_tables import DELTA_RS, LAKEHOUSE, Examples, described, table_of
 
-Example = Callable[[Any, str], Any]
-EXAMPLES: dict[str, Example] = {}
+EXAMPLES = Examples()
 
 TARGET = {"x": [1, 2, 3], "y": [4, 5, 6]}
 ITEMS = {"id": ["1", "2", "3"], "deleted": [False, False, False], "price": [10.0, 15.0, 20.0]}
-
-
-def example(function: Example) -> Example:
-    EXAMPLES[function.__name__] = function
-    return function
 
 
 # Restoring.
@@ -40,14 +33,14 @@ def three_versions(m: Any, path: str) -> Any:
     return m.DeltaTable(path)
 
 
-@example
+@EXAMPLES.add
 def a_restore_of_a_version(m: Any, path: str) -> Any:
     table = three_versions(m, path)
     metrics = table.restore(1)
     return metrics["numRestoredFile"], metrics["numRemovedFile"], table.version()
 
 
-@example
+@EXAMPLES.add
 def a_restore_after_a_restore(m: Any, path: str) -> Any:
     table = three_versions(m, path)
     table.restore(0)
@@ -58,14 +51,14 @@ def a_restore_after_a_restore(m: Any, path: str) -> Any:
 # Altering.
 
 
-@example
+@EXAMPLES.add
 def constraints_are_added(m: Any, path: str) -> Any:
     table = table_of(m, path, {"id": [1, 2], "value": [6, 7]})
     table.alter.add_constraint({"value_gt_5": "value > 5"})
     return table.metadata().configuration, table.version()
 
 
-@example
+@EXAMPLES.add
 def a_row_that_violates_a_constraint_is_refused(m: Any, path: str) -> Any:
     table = table_of(m, path, {"id": [1, 2]})
     table.alter.add_constraint({"id_gt_0": "id > 0"})
@@ -75,7 +68,7 @@ def a_row_that_violates_a_constraint_is_refused(m: Any, path: str) -> Any:
         return isinstance(error, (DELTA_RS_ERROR, LAKEHOUSE.DeltaError))
 
 
-@example
+@EXAMPLES.add
 def constraints_are_dropped(m: Any, path: str) -> Any:
     table = table_of(m, path, {"id": [1, 2], "value": [6, 7]})
     table.alter.add_constraint({"value_gt_5": "value > 5"})
@@ -83,7 +76,7 @@ def constraints_are_dropped(m: Any, path: str) -> Any:
     return table.metadata().configuration
 
 
-@example
+@EXAMPLES.add
 def columns_are_added(m: Any, path: str) -> Any:
     table = table_of(m, path, {"id": [1, 2]})
     integer = m.PrimitiveType("integer")
@@ -91,21 +84,21 @@ def columns_are_added(m: Any, path: str) -> Any:
     return repr(table.schema())
 
 
-@example
+@EXAMPLES.add
 def a_column_allows_null(m: Any, path: str) -> Any:
     table = m.DeltaTable.create(path, m.Schema([m.Field("id", "long", nullable=False)]))
     table.alter.drop_column_not_null("id")
     return repr(table.schema())
 
 
-@example
+@EXAMPLES.add
 def a_feature_is_added(m: Any, path: str) -> Any:
     table = table_of(m, path, {"id": [1, 2]})
     table.alter.add_feature(m.TableFeatures.AppendOnly, allow_protocol_versions_increase=True)
     return table.protocol().min_writer_version, "appendOnly" in table.protocol().writer_features
 
 
-@example
+@EXAMPLES.add
 def a_feature_that_needs_another_version(m: Any, path: str) -> Any:
     table = table_of(m, path, {"id": [1, 2]})
     try:
@@ -114,21 +107,21 @@ def a_feature_that_needs_another_version(m: Any, path: str) -> Any:
         return table.version()
 
 
-@example
+@EXAMPLES.add
 def properties_are_set(m: Any, path: str) -> Any:
     table = table_of(m, path, ITEMS)
     table.alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
     return table.metadata().configuration, table.protocol().min_writer_version
 
 
-@example
+@EXAMPLES.add
 def properties_of_ones_own_are_set(m: Any, path: str) -> Any:
     table = table_of(m, path, ITEMS)
     table.alter.set_table_properties({"owner": "sales"}, raise_if_not_exists=False)
     return table.metadata().configuration
 
 
-@example
+@EXAMPLES.add
 def the_table_gets_a_name(m: Any, path: str) -> Any:
     table = table_of(m, path, ITEMS)
     table.alter.set_table_name("new_table_name")
@@ -136,7 +129,7 @@ def the_table_gets_a_name(m: Any, path: str) -> Any:
     return table.metadata().name, table.metadata().description
 
 
-@example
+@EXAMPLES.add
 def a_column_gets_metadata(m: Any, path: str) -> Any:
     table = table_of(m, path, ITEMS)
     table.alter.set_column_metadata("price", {"comment": "in EUR"})
@@ -146,14 +139,14 @@ def a_column_gets_metadata(m: Any, path: str) -> Any:
 # Writing.
 
 
-@example
+@EXAMPLES.add
 def appends_and_overwrites(m: Any, path: str) -> Any:
     for mode, numbers in (("error", [1, 2, 3]), ("overwrite", [4]), ("append", [5])):
         m.write_deltalake(path, pd.DataFrame({"x": numbers}), mode=mode)
     return m.DeltaTable(path).version()
 
 
-@example
+@EXAMPLES.add
 def an_overwrite_of_a_partition(m: Any, path: str) -> Any:
     m.write_deltalake(path, pd.DataFrame({"x": [1, 2, 3], "y": ["a", "a", "b"]}), partition_by=["y"])
     table = m.DeltaTable(path)
@@ -161,19 +154,19 @@ def an_overwrite_of_a_partition(m: Any, path: str) -> Any:
     return table.version()
 
 
-@example
+@EXAMPLES.add
 def an_overwrite_by_a_predicate(m: Any, path: str) -> Any:
     m.write_deltalake(path, pa.table({"id": [1, 2, 3], "value": ["a", "b", "c"]}))
     m.write_deltalake(path, pa.table({"id": [1], "value": ["z"]}), mode="overwrite", predicate="id = 1")
 
 
-@example
+@EXAMPLES.add
 def an_overwrite_with_another_schema(m: Any, path: str) -> Any:
     m.write_deltalake(path, pa.table({"foo": [1, 2], "bar": ["a", "b"]}))
     m.write_deltalake(path, pa.table({"foo": ["c"]}), mode="overwrite", schema_mode="overwrite")
 
 
-@example
+@EXAMPLES.add
 def a_column_is_dropped_by_an_overwrite(m: Any, path: str) -> Any:
     m.write_deltalake(path, pd.DataFrame({"first_name": ["bob", "li", "leah"], "age": [47, 23, 51]}))
     frame = m.DeltaTable(path).to_pandas().drop(columns=["age"])
@@ -181,26 +174,26 @@ def a_column_is_dropped_by_an_overwrite(m: Any, path: str) -> Any:
     return sorted(m.DeltaTable(path, version=0).to_pandas()["age"])
 
 
-@example
+@EXAMPLES.add
 def an_append_with_a_new_column(m: Any, path: str) -> Any:
     m.write_deltalake(path, pa.table({"foo": [1, 2]}))
     m.write_deltalake(path, pa.table({"foo": [3], "bar": ["c"]}), mode="append", schema_mode="merge")
 
 
-@example
+@EXAMPLES.add
 def an_append_with_writer_properties(m: Any, path: str) -> Any:
     properties = m.WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=1000)
     m.write_deltalake(path, pa.table(TARGET), writer_properties=properties)
 
 
-@example
+@EXAMPLES.add
 def a_write_with_properties_of_the_commit(m: Any, path: str) -> Any:
     properties = m.CommitProperties(custom_metadata={"nightly": "yes"})
     m.write_deltalake(path, pa.table(TARGET), commit_properties=properties)
     return m.DeltaTable(path).history(1)[0]["nightly"]
 
 
-@example
+@EXAMPLES.add
 def an_application_writes_once(m: Any, path: str) -> Any:
     properties = m.CommitProperties(app_transactions=[m.Transaction("nightly", 1)])
     m.write_deltalake(path, pa.table(TARGET), commit_properties=properties)
@@ -216,13 +209,13 @@ def two_files(m: Any, path: str) -> Any:
     return m.DeltaTable(path)
 
 
-@example
+@EXAMPLES.add
 def small_files_are_merged(m: Any, path: str) -> Any:
     metrics = two_files(m, path).optimize.compact(min_commit_interval=dt.timedelta(minutes=10))
     return metrics["numFilesAdded"], metrics["numFilesRemoved"], metrics["totalConsideredFiles"]
 
 
-@example
+@EXAMPLES.add
 def the_small_files_of_a_partition_are_merged(m: Any, path: str) -> Any:
     for hour in range(6):
         rows = pa.table({"date": [dt.date(2021, 1, 1 + hour % 2)], "value": [hour]})
@@ -234,26 +227,26 @@ def the_small_files_of_a_partition_are_merged(m: Any, path: str) -> Any:
     return metrics["numFilesAdded"], metrics["numFilesRemoved"], metrics["partitionsOptimized"], counts.tolist()
 
 
-@example
+@EXAMPLES.add
 def a_manifest_lists_the_files(m: Any, path: str) -> Any:
     two_files(m, path).generate()
     return len((Path(path) / "_symlink_format_manifest" / "manifest").read_text().split())
 
 
-@example
+@EXAMPLES.add
 def rows_are_z_ordered(m: Any, path: str) -> Any:
     metrics = two_files(m, path).optimize.z_order(["x"], min_commit_interval=dt.timedelta(minutes=10))
     return metrics["numFilesAdded"], metrics["numFilesRemoved"], metrics["totalConsideredFiles"]
 
 
-@example
+@EXAMPLES.add
 def a_vacuum_lists_files(m: Any, path: str) -> Any:
     table = two_files(m, path)
     table.optimize.compact()
     return len(table.vacuum()), len(table.vacuum(retention_hours=0, enforce_retention_duration=False))
 
 
-@example
+@EXAMPLES.add
 def a_repair_removes_missing_files(m: Any, path: str) -> Any:
     table = two_files(m, path)
     (first,) = m.DeltaTable(path, version=0).file_uris()

@@ -12,7 +12,6 @@ import pytest
 from lakehouse_lib.errors import StoreError
 from lakehouse_lib.log import cache, file_names
 from lakehouse_lib.log.checkpoint import sidecar_reuse as module
-from lakehouse_lib.log.checkpoint import write_v2
 from lakehouse_lib.log.checkpoint.sidecar_reuse import plan_sidecars
 from lakehouse_lib.log.checkpoint.sidecars import Sidecar
 from lakehouse_lib.snapshot import load_snapshot
@@ -21,20 +20,13 @@ from lakehouse_lib.transaction.post_commit import checkpoint_snapshot
 from tests.checkpoint_files import put_sidecar, put_v2
 from tests.days_table import record_reads
 from tests.fault_store import FaultStore
-from tests.lakehouse_lib.log.v2_checkpoints import FULL, META, PROTOCOL, checkpoint, cut, top
+from tests.lakehouse_lib.log.v2_checkpoints import META, PROTOCOL, checkpoint, cut, top
 from tests.log_builder import add, put, remove
 from tests.table_builder import paths_of
 
 
 @pytest.fixture
-def small(monkeypatch):
-    """Sidecars of twenty files."""
-    monkeypatch.setattr(write_v2, "FULL", FULL)
-    monkeypatch.setattr(module, "_SMALL", FULL // 2)
-
-
-@pytest.fixture
-def table(tmp_path, small):
+def table(tmp_path, small_sidecars):
     """A table with a hundred files in version 0, and its checkpoint with five sidecars."""
     store = LocalStore(str(tmp_path / "t"), fsync=False)
     put(store, 0, PROTOCOL, META, *(add(f"f{n:03d}", stats=f'{{"numRecords":{n}}}') for n in range(100)))
@@ -169,7 +161,7 @@ def test_every_sixth_file_goes_and_every_sidecar_is_written_anew(table):
     assert paths_of(load_snapshot(table)) == [f"f{n:03d}" for n in range(100) if n % 6]
 
 
-def test_an_empty_table_has_a_checkpoint(tmp_path, small):
+def test_an_empty_table_has_a_checkpoint(tmp_path, small_sidecars):
     store = LocalStore(str(tmp_path / "t"), fsync=False)
     put(store, 0, PROTOCOL, META)
     checkpoint(store)
@@ -182,7 +174,7 @@ def test_an_empty_table_has_a_checkpoint(tmp_path, small):
     assert (paths_of(load_snapshot(store)), named(store)) == ([], set())
 
 
-def test_sidecars_of_others_are_taken_over_too(tmp_path, small):
+def test_sidecars_of_others_are_taken_over_too(tmp_path, small_sidecars):
     """Other writers may mix adds and removes, and spell paths in any way."""
     store = LocalStore(str(tmp_path / "t"), fsync=False)
     put(store, 0, PROTOCOL, META)

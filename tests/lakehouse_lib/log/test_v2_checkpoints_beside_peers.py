@@ -9,25 +9,16 @@ import pytest
 
 from lakehouse_lib import write_deltalake
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.log.checkpoint import sidecar_reuse as module
-from lakehouse_lib.log.checkpoint import write_v2
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.table.delta_table import DeltaTable
-from tests.lakehouse_lib.log.v2_checkpoints import FULL, META, PROTOCOL, checkpoint, cut, top
+from tests.lakehouse_lib.log.v2_checkpoints import META, PROTOCOL, checkpoint, cut, top
 from tests.log_builder import add_of_row, put, remove
 from tests.peers import files_delta_rs, plain, read_duckdb
 
 
 @pytest.fixture
-def small(monkeypatch):
-    """Sidecars of twenty files."""
-    monkeypatch.setattr(write_v2, "FULL", FULL)
-    monkeypatch.setattr(module, "_SMALL", FULL // 2)
-
-
-@pytest.fixture
-def real(tmp_path, small):
+def real(tmp_path, small_sidecars):
     """A table of files with one row each and a checkpoint every other version, and its final rows."""
     store = LocalStore(str(tmp_path / "real"), fsync=False)
     put(store, 0, PROTOCOL, META, *(add_of_row(store, f"{n}.parquet", n) for n in range(45)))

@@ -4,20 +4,11 @@ import pytest
 
 from lakehouse_lib.errors import StoreError, StoreRefusedError
 from lakehouse_lib.store import open_store
-from lakehouse_lib.store.s3 import conditional_puts
 from lakehouse_lib.store.s3 import s3_store as s3
 from tests.lakehouse_lib.store.s3_interference import at_first, ignoring
 from tests.s3_server import Answer, LostAnswer
 
-
-@pytest.fixture(autouse=True)
-def _no_bucket_probed(monkeypatch):
-    monkeypatch.setattr(conditional_puts, "_probed_buckets", set())
-
-
-@pytest.fixture
-def store(s3_server, location):
-    return open_store(location, s3_server.options)
+pytestmark = pytest.mark.usefixtures("no_bucket_probed")
 
 
 @pytest.mark.parametrize("answers", ["ignored", "unknown"])

@@ -11,21 +11,12 @@ from botocore.exceptions import SSLError
 from lakehouse_lib.errors import DeltaError, ObjectNotFoundError, StoreError, StoreRefusedError
 from lakehouse_lib.store import open_store
 from lakehouse_lib.store.s3 import client as s3_client
-from lakehouse_lib.store.s3 import conditional_puts
 from tests.lakehouse_lib.store.s3_interference import at_first
 from tests.s3_server import Answer, LostAnswer
 
+pytestmark = pytest.mark.usefixtures("no_bucket_probed")
+
 SECRET = "hunter2-secret"
-
-
-@pytest.fixture(autouse=True)
-def _no_bucket_probed(monkeypatch):
-    monkeypatch.setattr(conditional_puts, "_probed_buckets", set())
-
-
-@pytest.fixture
-def store(s3_server, location):
-    return open_store(location, s3_server.options)
 
 
 # Retries.

@@ -8,19 +8,10 @@ from lakehouse_lib.errors import PathOutsideTableError, StoreError
 from lakehouse_lib.log import file_names as names
 from lakehouse_lib.store import open_store
 from lakehouse_lib.store.s3 import client as s3_client
-from lakehouse_lib.store.s3 import conditional_puts
 from tests.s3_server import Answer
 from tests.store_contract import check_read_only
 
-
-@pytest.fixture(autouse=True)
-def _no_bucket_probed(monkeypatch):
-    monkeypatch.setattr(conditional_puts, "_probed_buckets", set())
-
-
-@pytest.fixture
-def store(s3_server, location):
-    return open_store(location, s3_server.options)
+pytestmark = pytest.mark.usefixtures("no_bucket_probed")
 
 
 def test_requests_of_each_verb(s3_server, store):

@@ -14,7 +14,6 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
-from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.expressions import parse
 from lakehouse_lib.operations.optimize.z_order import plan as planning
@@ -22,10 +21,7 @@ from lakehouse_lib.operations.optimize.z_order.plan import plan_z_order
 from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.lakehouse_lib.operations.optimize.z_order.arrival_table import (
-    ENGINES,
     ROWS,
-    build,
-    engine_of,
     make,
     rows,
     snapshot_of,
@@ -33,19 +29,6 @@ from tests.lakehouse_lib.operations.optimize.z_order.arrival_table import (
 )
 from tests.log_builder import add, put
 from tests.peers import plain, read_delta_rs, read_duckdb
-from tests.table_copies import CopyOf
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> Engine:
-    """Both engines; Spark's with both ways of moving pieces from scatter to gather."""
-    return engine_of(request)
-
-
-@pytest.fixture
-def table(tmp_path: Path, copy_of: CopyOf) -> str:
-    """A table of 40,000 rows in 20 files, in the order of arrival."""
-    return str(copy_of(build, tmp_path / "table"))
 
 
 def footers(uri: str) -> list[pq.FileMetaData]:
@@ -63,9 +46,9 @@ def read_by(metadata: list[pq.FileMetaData], column: str, value: object) -> int:
     return sum(holds(footer) for footer in metadata)
 
 
-def test_a_point_on_either_column_reads_a_third_of_the_files(table, engine):
+def test_a_point_on_either_column_reads_a_third_of_the_files(table, exchange_engine):
     before = read_delta_rs(table)
-    result = z_order(snapshot_of(table), engine, ["customer", "item"], target_size=target_for(table, 32))
+    result = z_order(snapshot_of(table), exchange_engine, ["customer", "item"], target_size=target_for(table, 32))
     assert result.metrics["numAddedFiles"] == 32
     assert result.metrics["numRemovedFiles"] == 20
     assert result.version == 20
@@ -81,10 +64,10 @@ def test_a_point_on_either_column_reads_a_third_of_the_files(table, engine):
             assert read_by(metadata, column, value) <= 32 / 3
 
 
-def test_the_log_says_what_happened(table, engine):
+def test_the_log_says_what_happened(table, exchange_engine):
     z_order(
         snapshot_of(table),
-        engine,
+        exchange_engine,
         ["customer"],
         target_size=target_for(table, 4),
         commit_properties=CommitProperties(custom_metadata={"ticket": "42"}),
@@ -101,7 +84,7 @@ def test_the_log_says_what_happened(table, engine):
     assert '"dataChange":true' not in log.replace(" ", "")
 
 
-def test_every_type_is_a_key_and_survives(tmp_path, engine):
+def test_every_type_is_a_key_and_survives(tmp_path, exchange_engine):
     count = 3_000
     random = np.random.default_rng(5)
     nulls = random.random(count) < 0.05
@@ -136,7 +119,7 @@ def test_every_type_is_a_key_and_survives(tmp_path, engine):
     before = read_delta_rs(uri)
     keys = [name for name in data.column_names if name not in ("blob", "list", "inner")]
     for by in (keys[:4], keys[4:8], keys[8:]):
-        result = z_order(snapshot_of(uri), engine, by, target_size=target_for(uri, 9))
+        result = z_order(snapshot_of(uri), exchange_engine, by, target_size=target_for(uri, 9))
         assert result.metrics["numAddedFiles"] >= 6
         # NaN is not equal to itself, so compare texts.
         assert str(read_delta_rs(uri).to_pydict()) == str(before.to_pydict())
@@ -162,13 +145,13 @@ def test_nulls_and_equal_values_stay_together(tmp_path, column):
     assert all(len(paths) == 1 for paths in holders.values())
 
 
-def test_one_value_heavier_than_a_file_gets_several(tmp_path, engine):
+def test_one_value_heavier_than_a_file_gets_several(tmp_path, exchange_engine):
     random = np.random.default_rng(7)
     customer = np.where(random.random(ROWS) < 0.9, 7, random.integers(0, 5_000, ROWS))
     data = pa.table({"id": random.permutation(ROWS), "customer": customer})
     uri = make(tmp_path / "table", data)
     before = read_delta_rs(uri)
-    z_order(snapshot_of(uri), engine, ["customer"], target_size=target_for(uri, 20))
+    z_order(snapshot_of(uri), exchange_engine, ["customer"], target_size=target_for(uri, 20))
     assert read_delta_rs(uri) == before
     metadata = footers(uri)
     assert len(metadata) == 20
@@ -178,13 +161,13 @@ def test_one_value_heavier_than_a_file_gets_several(tmp_path, engine):
     assert all(read_by(metadata, "customer", value) <= 2 for value in range(8, 5_000, 100))
 
 
-def test_partitions_are_never_mixed(tmp_path, engine):
+def test_partitions_are_never_mixed(tmp_path, exchange_engine):
     random = np.random.default_rng(8)
     data = rows(12_000).append_column("day", pa.array(random.choice(["a", "b/ü", "c d"], 12_000)))
     data = data.append_column("hour", pa.array(random.choice([1, None], 12_000).tolist(), pa.int32()))
     uri = make(tmp_path / "table", data, partition_by=["day", "hour"])
     before = read_delta_rs(uri)
-    result = z_order(snapshot_of(uri), engine, ["customer", "item"], target_size=target_for(uri, 18))
+    result = z_order(snapshot_of(uri), exchange_engine, ["customer", "item"], target_size=target_for(uri, 18))
     assert result.metrics["partitionsOptimized"] == 6
     assert result.metrics["numRemovedFiles"] == 24
     assert 15 <= result.metrics["numAddedFiles"] <= 24
@@ -209,11 +192,11 @@ def test_a_predicate_chooses_partitions(tmp_path):
         z_order(snapshot, ArrowEngine(), ["customer"], predicate=parse("customer = 1", snapshot.schema))
 
 
-def test_big_files_are_read_in_parts_and_blocks_written_in_order(tmp_path, engine, monkeypatch):
+def test_big_files_are_read_in_parts_and_blocks_written_in_order(tmp_path, exchange_engine, monkeypatch):
     """A thousand rows stand for a million: several parts of a file, blocks of a file and row groups at once."""
     from lakehouse_lib.operations.optimize.z_order import shuffle
 
-    if engine.name == "spark":  # Spark's workers do not see the patched constants, but the plan does
+    if exchange_engine.name == "spark":  # Spark's workers do not see the patched constants, but the plan does
         monkeypatch.setattr(planning, "CHUNK_ROWS", 2_000)
     else:
         for module, name, value in (
@@ -238,11 +221,11 @@ def test_big_files_are_read_in_parts_and_blocks_written_in_order(tmp_path, engin
     tree = run.tasks[0].loads[0].layout.tree
     assert tree["files"] == [1, 1, 1]
     assert tree["blocks"] == [7, 7, 7]
-    z_order(snapshot, engine, ["customer", "item"], target_size=target)
+    z_order(snapshot, exchange_engine, ["customer", "item"], target_size=target)
     assert read_delta_rs(uri) == before
     metadata = footers(uri)
     assert len(metadata) == 3
-    if engine.name == "arrow":
+    if exchange_engine.name == "arrow":
         groups = sum(footer.num_row_groups for footer in metadata)
         assert groups > 60
         for column in (1, 2):
@@ -298,18 +281,18 @@ def test_statistics_may_be_missing(tmp_path):
     assert read_delta_rs(uri) == before
 
 
-def test_columns_added_later_are_null_before(tmp_path, engine):
+def test_columns_added_later_are_null_before(tmp_path, exchange_engine):
     uri = make(tmp_path / "table", rows(2_000).drop_columns(["item"]))
     write_deltalake(uri, rows(2_000, seed=1), mode="append", schema_mode="merge")
     before = read_delta_rs(uri)
-    result = z_order(snapshot_of(uri), engine, ["item", "customer"], target_size=target_for(uri, 4))
+    result = z_order(snapshot_of(uri), exchange_engine, ["item", "customer"], target_size=target_for(uri, 4))
     assert result.metrics["numAddedFiles"] in (3, 4, 5)
     assert read_delta_rs(uri) == before
 
 
-def test_one_file_that_fits_is_left_alone(tmp_path, engine):
+def test_one_file_that_fits_is_left_alone(tmp_path, exchange_engine):
     uri = make(tmp_path / "table", rows(100), files=1)
-    result = z_order(snapshot_of(uri), engine, ["customer"])
+    result = z_order(snapshot_of(uri), exchange_engine, ["customer"])
     assert (
         result.metrics["numAddedFiles"]
         == result.metrics["numRemovedFiles"]
@@ -322,10 +305,10 @@ def test_one_file_that_fits_is_left_alone(tmp_path, engine):
     assert DeltaTable(uri).version() == 0
 
 
-def test_an_empty_table_is_left_alone(tmp_path, engine):
+def test_an_empty_table_is_left_alone(tmp_path, exchange_engine):
     uri = str(tmp_path / "table")
     DeltaTable.create(uri, rows(1).schema)
-    assert z_order(snapshot_of(uri), engine, ["customer"]).metrics["totalConsideredFiles"] == 0
+    assert z_order(snapshot_of(uri), exchange_engine, ["customer"]).metrics["totalConsideredFiles"] == 0
     assert DeltaTable(uri).version() == 0
 
 

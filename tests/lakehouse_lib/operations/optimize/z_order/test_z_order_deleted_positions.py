@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.expressions import parse
 from lakehouse_lib.operations.dml.delete import delete
 from lakehouse_lib.operations.optimize import rewrite
@@ -38,16 +37,6 @@ from tests.table_builder import paths_by
 
 ROWS = 2_000
 REPOSITORY = Path(__file__).parents[5]
-
-
-@pytest.fixture(params=["arrow", "spark", "spark's shuffle"])
-def engine(request: pytest.FixtureRequest) -> Engine:
-    """Both engines; Spark's with both ways of moving pieces from scatter to gather."""
-    if request.param == "arrow":
-        return ArrowEngine()
-    chosen = SparkEngine(request.getfixturevalue("spark"))
-    chosen.__dict__["shares_disk"] = request.param == "spark"
-    return chosen
 
 
 def table(root: Path, files: int = 3, rows: int = ROWS) -> list[str]:
@@ -81,7 +70,7 @@ def z_order_by_x_and_y(before: Snapshot, engine: Engine, files: int = 4) -> Chan
     return z_order(before, engine, ["x", "y"], target_size=size)
 
 
-def test_marks_go_on_to_the_files_that_the_rows_are_in_now(tmp_path: Path, engine: Engine) -> None:
+def test_marks_go_on_to_the_files_that_the_rows_are_in_now(tmp_path: Path, exchange_engine: Engine) -> None:
     first, second, third, fourth, *_ = table(tmp_path)
     old = {0, 5, ROWS - 1}
     delete_by_vector(tmp_path, {first: inline(old), third: inline({7})})
@@ -89,7 +78,7 @@ def test_marks_go_on_to_the_files_that_the_rows_are_in_now(tmp_path: Path, engin
     more = set(range(1, ROWS, 2)) - {5}
     (large,) = in_file(tmp_path, old | more)
     delete_by_vector(tmp_path, {first: large, second: inline(set(range(0, ROWS, 500))), fourth: inline({0})})
-    result = z_order_by_x_and_y(before, engine)
+    result = z_order_by_x_and_y(before, exchange_engine)
     gone = old | more | {ROWS + k for k in range(0, ROWS, 500)} | {2 * ROWS + 7, 3 * ROWS}
     check(tmp_path, gone)
     after = DeltaTable(tmp_path).snapshot
@@ -101,14 +90,14 @@ def test_marks_go_on_to_the_files_that_the_rows_are_in_now(tmp_path: Path, engin
         assert json.loads(file["stats"]).get("tightBounds", True) is (file["deletionVector"] is None)
 
 
-def test_somebody_deletes_meanwhile(tmp_path: Path, engine: Engine) -> None:
+def test_somebody_deletes_meanwhile(tmp_path: Path, exchange_engine: Engine) -> None:
     first, *_ = table(tmp_path)
     delete_by_vector(tmp_path, {first: inline({0})})  # enables the feature
     command = [sys.executable, "-m", "tests.marking_writer", str(tmp_path), "1", "9"]
     with subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "started\n"
-        z_order_by_x_and_y(DeltaTable(tmp_path).snapshot, engine)
+        z_order_by_x_and_y(DeltaTable(tmp_path).snapshot, exchange_engine)
         said, _ = other.communicate("\n", timeout=60)
     gone = set(json.loads(said))
     assert len(gone) >= 5

@@ -10,32 +10,15 @@ from deltalake import CommitProperties as PeerCommitProperties
 from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
-from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, ObjectNotFoundError
 from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 from tests.lakehouse_lib.operations.optimize.z_order.arrival_table import (
-    ENGINES,
-    build,
-    engine_of,
     make,
     rows,
     snapshot_of,
     target_for,
 )
 from tests.peers import read_delta_rs
-from tests.table_copies import CopyOf
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> Engine:
-    """Both engines; Spark's with both ways of moving pieces from scatter to gather."""
-    return engine_of(request)
-
-
-@pytest.fixture
-def table(tmp_path: Path, copy_of: CopyOf) -> str:
-    """A table of 40,000 rows in 20 files, in the order of arrival."""
-    return str(copy_of(build, tmp_path / "table"))
 
 
 @pytest.mark.parametrize(
@@ -80,11 +63,11 @@ def test_the_loser_of_a_race_for_the_files_plans_again_and_leaves_nothing_behind
     assert on_disk == names
 
 
-def test_an_append_meanwhile_stays(table, engine):
+def test_an_append_meanwhile_stays(table, exchange_engine):
     snapshot = snapshot_of(table)
     write_deltalake(table, rows(500, seed=2), mode="append")
     before = read_delta_rs(table)
-    z_order(snapshot, engine, ["customer"], target_size=target_for(table, 4))
+    z_order(snapshot, exchange_engine, ["customer"], target_size=target_for(table, 4))
     assert read_delta_rs(table) == before
 
 
@@ -96,9 +79,9 @@ def test_a_count_that_differs_from_the_log_stops_it(table):
     assert DeltaTable(table).version() == 19
 
 
-def test_a_missing_file_is_named(table, engine):
+def test_a_missing_file_is_named(table, exchange_engine):
     victim = Path(DeltaTable(table).file_uris()[5])
     victim.unlink()
     with pytest.raises(ObjectNotFoundError, match=victim.name):
-        z_order(snapshot_of(table), engine, ["customer"], target_size=target_for(table, 4))
+        z_order(snapshot_of(table), exchange_engine, ["customer"], target_size=target_for(table, 4))
     assert DeltaTable(table).version() == 19
