@@ -13,7 +13,7 @@ from lakehouse_airflow.operators.metadata.constraints import LakehouseAddConstra
 from lakehouse_lib import write_deltalake
 from lakehouse_lib.errors import ConstraintViolatedError
 from spark_jobs import add_constraint
-from tests.spark_jobs.test_change_rows import command_line_of
+from tests.spark_jobs.command_lines import command_line_of
 
 
 def test_constraints_are_added_if_all_rows_satisfy_them(spark: Any, tmp_path: Path) -> None:

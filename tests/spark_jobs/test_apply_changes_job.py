@@ -13,7 +13,7 @@ from lakehouse_airflow.operators.apply_changes import LakehouseApplyChangesOpera
 from lakehouse_lib import write_deltalake
 from spark_jobs import apply_changes
 from tests.peers import read_by_all
-from tests.spark_jobs.test_change_rows import command_line_of
+from tests.spark_jobs.command_lines import command_line_of
 
 
 def test_new_events_are_applied_by_spark_and_no_events_need_no_spark(spark: Any, tmp_path: Path) -> None:

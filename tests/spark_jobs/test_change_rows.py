@@ -9,8 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
 from lakehouse_airflow.operators.change_rows import LakehouseMergeRowsOperator, LakehouseUpdateRowsOperator
 from lakehouse_lib import write_deltalake
 from lakehouse_lib.errors import CommitUnknownError, InvalidArgumentError, InvalidPredicateError, StoreError
@@ -18,21 +16,11 @@ from lakehouse_lib.log import file_names
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import put_commit
 from spark_jobs import delete_rows, merge_rows, update_rows
-from spark_jobs.command_line import file_option
 from tests.peers import read_by_all
+from tests.spark_jobs.command_lines import command_line_of
 
 ADDITION = json.dumps([{"when_matched_update": {"updates": {"v": "target.v + source.v"}}}])
 UPSERT = [{"when_matched_update_all": {}}, {"when_not_matched_insert_all": {"predicate": "s.id > 2"}}]
-
-
-def command_line_of(operator: LakehouseJobOperator, folder: Path) -> list[str]:
-    """The arguments of the job, with private files as files."""
-    hook = LakehouseHook()
-    line = operator.arguments(hook)
-    for name, text in operator.private_files(hook).items():
-        (folder / name).write_text(text)
-        line += [file_option(operator.job_parameters, name), str(folder / name)]
-    return line
 
 
 def test_update(spark: Any, tmp_path: Path) -> None:

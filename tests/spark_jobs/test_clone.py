@@ -17,7 +17,7 @@ from lakehouse_airflow.operators.metadata.clone import LakehouseCloneOperator
 from lakehouse_lib import write_deltalake
 from lakehouse_lib.errors import InvalidArgumentError, VersionNotFoundError
 from spark_jobs import clone
-from tests.spark_jobs.test_change_rows import command_line_of
+from tests.spark_jobs.command_lines import command_line_of
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp()
 

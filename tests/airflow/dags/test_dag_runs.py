@@ -9,7 +9,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from tests.airflow.api_runs import ApiRun
 from tests.airflow.dag_runs import api_client, let_run, newest_event, released_runs, run_answered_dag, run_dag
-from tests.airflow.dags.test_loading_dag import load_orders
+from tests.airflow.dags.loading import load_orders
 from tests.airflow.erasure_runs import ledger
 from tests.peers import parquet_files, read_delta_rs
 from tests.table_builder import longs

@@ -18,33 +18,18 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lakehouse_airflow.jobs import submission as submission_module
-from lakehouse_airflow.jobs.job_folder import JobFolder
 from lakehouse_airflow.jobs.submission import JobSubmission
 from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
 from lakehouse_lib import DeltaTable, write_deltalake
 from spark_jobs import erase
-from tests.airflow.jobs.test_job_submission import PRELUDE
+from tests.airflow.jobs.connect_job import replace_job, submission
 from tests.connect_server import TOKEN, connect_server, free_port
-
-TASK = "airflow:upkeep:manual__1:t:-1"
-
-#: The script notes its process id, and ends when the file ``go`` exists.
-JOB = """
-folder = os.environ["FOLDER"]
-open(os.path.join(folder, "started"), "w").write(str(os.getpid()))
-while not os.path.exists(os.path.join(folder, "go")):
-    time.sleep(0.02)
-from spark_jobs.process.private_files import read_private
-server = json.loads(read_private("private:spark-connect-file"))
-sys.stdout = open(os.devnull, "w")  # as run_job, whose reader may have died
-end({"lakehouse": "result", "server": server, "argv": sys.argv})
-"""
 
 #: A task that runs the job, in a process that a test can kill.
 TRY = """
 import sys
 from pathlib import Path
-from tests.airflow.jobs.test_connect_jobs import replace_job, submission
+from tests.airflow.jobs.connect_job import replace_job, submission
 replace_job(Path(sys.argv[1]))
 submission(Path(sys.argv[1])).run()
 """
@@ -53,13 +38,6 @@ submission(Path(sys.argv[1])).run()
 def connect_to(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
     connection = {"conn_type": "spark_connect", "host": "localhost", "port": 15002, "password": TOKEN, **fields}
     monkeypatch.setenv("AIRFLOW_CONN_CONNECT", json.dumps(connection))
-
-
-def replace_job(tmp_path: Path) -> None:
-    script = tmp_path / "compact.py"
-    if not script.exists():
-        script.write_text(f"{PRELUDE}\n{JOB}")
-    submission_module.spark_jobs = SimpleNamespace(__path__=[str(tmp_path)])  # type: ignore[assignment]
 
 
 @pytest.fixture
@@ -71,11 +49,6 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(submission_module, "_POLL_SECONDS", 0.02)
     replace_job(tmp_path)
     return tmp_path
-
-
-def submission(tmp_path: Path, **options: Any) -> JobSubmission:
-    folder = JobFolder(str(tmp_path / "jobs"), None, TASK)
-    return JobSubmission("compact", ["--table", "t"], folder=folder, conn_id="connect", **options)
 
 
 def wait_for(condition: Callable[[], Any]) -> None:

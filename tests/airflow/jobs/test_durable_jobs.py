@@ -20,18 +20,16 @@ from lakehouse_airflow.jobs import submission as submission_module
 from lakehouse_airflow.jobs.job_folder import Handle, JobFolder
 from lakehouse_airflow.jobs.machine import start_time, this_machine
 from lakehouse_airflow.jobs.submission import JobSubmission
-from lakehouse_lib.command_options import option
 from lakehouse_lib.errors import StoreError
 from lakehouse_lib.store import LocalStore
 from spark_jobs.process.job_objects import RETENTION_DAYS
-from tests.airflow.jobs.test_job_submission import PRELUDE
-
-TASK = "airflow:upkeep:manual__1:t:-1"
+from tests.airflow.jobs.durable_job import folder_of, submission
+from tests.airflow.jobs.job_scripts import PRELUDE
 
 #: A task that runs the job, in a process that a test can kill.
 TRY = """
 import sys
-from tests.airflow.jobs.test_durable_jobs import submission
+from tests.airflow.jobs.durable_job import submission
 from pathlib import Path
 print(submission(Path(sys.argv[1]), durable=sys.argv[2] == "durable").run())
 """
@@ -60,21 +58,6 @@ end({{"lakehouse": "result", "version": 5}})
     script.chmod(0o755)
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
     monkeypatch.setattr(submission_module, "_POLL_SECONDS", 0.02)
-
-
-def folder_of(tmp_path: Path) -> JobFolder:
-    return JobFolder(str(tmp_path / "jobs"), None, TASK)
-
-
-def submission(tmp_path: Path, *arguments: str, durable: bool = True, **files: str) -> JobSubmission:
-    return JobSubmission(
-        "compact",
-        ["--table", "t", *arguments],
-        folder=folder_of(tmp_path),
-        durable=durable,
-        private_files={option(name): text for name, text in files.items()},
-        conn_id="spark_default",
-    )
 
 
 def wait_for(condition: Callable[[], Any]) -> None:

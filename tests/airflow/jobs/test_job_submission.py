@@ -25,16 +25,7 @@ from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
 from lakehouse_airflow.operators.report import LakehouseAggregateOperator
 from lakehouse_airflow.operators.statistics import LakehouseComputeStatisticsOperator
 from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
-
-#: The beginning of a script that replaces spark-submit: ``end`` puts the job's outcome.
-PRELUDE = """
-import json, os, sys, time
-def end(line):
-    options = dict(word[2:].split("=", 1) for word in sys.argv if word.startswith("--job-"))
-    os.makedirs(options["job-folder"], exist_ok=True)
-    path = os.path.join(options["job-folder"], options["job-name"] + ".outcome.json")
-    open(path, "w").write(json.dumps({"job": "compact"} | line))
-"""
+from tests.airflow.jobs.job_scripts import PRELUDE
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
 from lakehouse_lib.errors import InvalidArgumentError
 from tests.airflow.api_runs import ApiRun
 from tests.airflow.dag_runs import api_client, let_run
-from tests.airflow.sensors.test_change_events import Run, publish
+from tests.airflow.sensors.task_run import Run, publish
 from tests.peers import parquet_files
 from tests.table_builder import longs
 

@@ -14,12 +14,9 @@ from lakehouse_airflow.links import URL_PREFIX
 from lakehouse_airflow.plugin import LakehousePlugin
 from tests.airflow.dag_runs import api_client, let_run
 from tests.airflow.erasure_runs import ledger
+from tests.airflow.pages.page_requests import BROWSER, REQUEST, VALUES
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
-
-BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
-REQUEST = "0123456789abcdef0123"
-VALUES = {"table": "orders", "version": "0", "name": "lakehouse.js", "subject": "customer", "erasure": REQUEST}
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from lakehouse_airflow.links import URL_PREFIX
 from tests.airflow.conftest import LEDGER_KEY
 from tests.airflow.dag_runs import api_client
 from tests.airflow.erasure_runs import ledger
-from tests.airflow.pages.test_page_access import BROWSER, REQUEST, VALUES
+from tests.airflow.pages.page_requests import BROWSER, REQUEST, VALUES
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
 

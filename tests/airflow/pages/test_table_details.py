@@ -22,7 +22,7 @@ from lakehouse_lib.fleet.table_run import MaintainedTable
 from lakehouse_lib.ingestion.batches.reports import BatchCommit, BatchReport
 from lakehouse_lib.store import open_store
 from tests.airflow.dag_runs import api_client
-from tests.airflow.pages.test_table_pages import text_of
+from tests.airflow.pages.page_text import text_of
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
 NASTY = "<script>alert(1)</script>'; DROP TABLE x; --"

@@ -30,6 +30,7 @@ from lakehouse_lib.fleet.table_run import MaintainedTable
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
 from tests.airflow.dag_runs import api_client, let_run
+from tests.airflow.pages.page_text import text_of
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
 NASTY = "<script>alert(1)</script>'; DROP TABLE x; --"
@@ -60,11 +61,6 @@ def maintain(*tables: str) -> list[dict[str, Any]]:
     return [
         LakehouseMaintainOperator(task_id="maintain", work=json.loads(json.dumps(task))).execute({}) for task in work
     ]
-
-
-def text_of(html: str) -> str:
-    """The text that a reader sees."""
-    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", html)))
 
 
 def row_of(html: str, table: str) -> str:

@@ -7,32 +7,11 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from deltalake import DeltaTable, write_deltalake
 
-from lakehouse_airflow.operators.change_events import LakehousePublishOperator, LakehouseSelectTablesOperator
+from lakehouse_airflow.operators.change_events import LakehouseSelectTablesOperator
 from lakehouse_lib.errors import DeltaError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.store import LocalStore
+from tests.airflow.sensors.task_run import Run, publish
 from tests.table_builder import longs
-
-
-class Run:
-    """A task's view of its run, and its outputs; ``context()`` is the context of ``execute``."""
-
-    def __init__(self, try_number: int = 1, max_tries: int = 0) -> None:
-        self.try_number = try_number
-        self.max_tries = max_tries
-        self.events: list[dict[str, Any]] = []
-        self.pushed: dict[str, Any] = {}
-
-    def context(self) -> Any:
-        return {"ti": self, "outlet_events": self}
-
-    def __getitem__(self, alias: object) -> "Run":
-        return self
-
-    def add(self, asset: object, extra: dict[str, Any]) -> None:
-        self.events.append(extra)
-
-    def xcom_push(self, key: str, value: Any) -> None:
-        self.pushed[key] = value
 
 
 @pytest.fixture
@@ -59,10 +38,6 @@ def spoil(monkeypatch: pytest.MonkeyPatch, *names: str, error: type[DeltaError] 
         return list_from(self, *arguments)
 
     monkeypatch.setattr(LocalStore, "list_from", fail)
-
-
-def publish(run: Run, **versions: int | str | None) -> dict[str, list[int]]:
-    return LakehousePublishOperator(task_id="publish", versions=versions).execute(run.context())
 
 
 def event(table: str, first: int, last: int) -> dict[str, Any]:

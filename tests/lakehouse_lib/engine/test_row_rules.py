@@ -16,7 +16,7 @@ from lakehouse_lib.engine.spark.columns import as_schema, struct_type
 from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.errors import ConstraintViolatedError, InvalidSchemaError, StoreError
 from lakehouse_lib.schema import Field, Schema
-from tests.lakehouse_lib.schema.test_not_null import ROWS, RULES, SCHEMA, arrow
+from tests.lakehouse_lib.schema.nested_rows import ROWS, RULES, SCHEMA, arrow
 from tests.peers import parquet_files, read_delta_rs
 
 GOOD = {

@@ -16,7 +16,7 @@ from lakehouse_lib.operations.upkeep.unneeded_files import scan
 from lakehouse_lib.operations.upkeep.vacuum import vacuum
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.store import open_store
-from tests.lakehouse_lib.operations.upkeep.test_bucket_inventories import csv_of, manifest_of, parquet_of
+from tests.lakehouse_lib.operations.upkeep.inventory_files import csv_of, manifest_of, parquet_of
 from tests.s3_server import S3Server
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,53 +20,8 @@ from lakehouse_lib.operations.alter.features import drop as feature_drop
 from lakehouse_lib.operations.dml.delete import delete
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.snapshot import Snapshot
+from tests.lakehouse_lib.operations.alter.tables_with_features import FEATURES, ROWS, ids, with_vectors, with_wider_type
 from tests.peers import parquet_files, read_by_all
-
-ROWS = pa.table({"id": pa.array(range(6), pa.int32()), "part": ["a", "b"] * 3})
-
-
-def with_vectors(root: Path) -> None:
-    write_deltalake(root, ROWS, partition_by=["part"], configuration={"delta.enableDeletionVectors": "true"})
-    DeltaTable(root).delete("id = 2")
-
-
-def with_wider_type(root: Path) -> None:
-    write_deltalake(root, ROWS, partition_by=["part"], configuration={"delta.enableTypeWidening": "true"})
-    table = DeltaTable(root)
-    table.alter.change_column_type("id", "long")
-    table.delete("id = 2")
-
-
-def with_v2_checkpoints(root: Path) -> None:
-    write_deltalake(root, ROWS, configuration={"delta.checkpointPolicy": "v2"})
-    table = DeltaTable(root)
-    table.delete("id = 2")
-    table.create_checkpoint()
-
-
-def with_protocol_check(root: Path) -> None:
-    write_deltalake(root, ROWS, configuration={"delta.feature.vacuumProtocolCheck": "supported"})
-    DeltaTable(root).delete("id = 2")
-
-
-def with_unused_type(root: Path) -> None:
-    write_deltalake(root, ROWS)
-    table = DeltaTable(root)
-    table.alter.add_feature("timestampNtz", allow_protocol_versions_increase=True)
-    table.delete("id = 2")
-
-
-FEATURES: dict[str, Callable[[Path], None]] = {
-    "deletionVectors": with_vectors,
-    "typeWidening": with_wider_type,
-    "v2Checkpoint": with_v2_checkpoints,
-    "vacuumProtocolCheck": with_protocol_check,
-    "timestampNtz": with_unused_type,
-}
-
-
-def ids(table: pa.Table) -> list[int]:
-    return sorted(table["id"].to_pylist())
 
 
 @pytest.mark.parametrize("name", FEATURES)

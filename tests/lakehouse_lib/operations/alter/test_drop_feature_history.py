@@ -14,7 +14,7 @@ from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, Retent
 from lakehouse_lib.features import writer_features
 from lakehouse_lib.operations.alter.features import drop as feature_drop
 from lakehouse_lib.protocol.actions import Protocol
-from tests.lakehouse_lib.operations.alter.test_drop_feature import FEATURES, ROWS, ids, with_vectors
+from tests.lakehouse_lib.operations.alter.tables_with_features import FEATURES, ROWS, ids, with_vectors
 from tests.peers import read_by_all
 
 RETENTION = "delta.dropFeatureTruncateHistory.retentionDuration"
