@@ -16,7 +16,7 @@ interpreter := $(or $(wildcard $(python)),$(PYTHON))
 # delta-spark needs another Spark version than the project, so it has its own environment. Spark downloads its jars.
 delta_spark := .peers/delta-spark
 peer_tables := .peers/delta-spark-tables
-interop_with_spark := $(addprefix tests/interop/delta_spark/, our_tables.py sequences_by_turns.py conflicts.py turns.py)
+interop_with_spark := $(addprefix tests/interop/delta_spark/, our_tables.py sequences_by_turns.py conflicts.py turns.py column_turns.py)
 
 # One process per processor, at most four.
 in_parallel := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder

@@ -6,52 +6,26 @@ DuckDB (delta-kernel-rs) must agree if it can read the table.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.errors import LogCorruptedError
 from tests.deletion_vector_bytes import in_file, inline
-from tests.log_builder import Action, array, data_file, field, lines, mapping, metadata, protocol, put, remove, struct
-from tests.peers import read_duckdb, read_engine
-from tests.table_builder import longs
-
-MODIFIED = 1_700_000_000_000
-UUIDS = ["80a083e8-7026-4e79-81be-64bd76c43a11", "3a0d65cd-4056-49b8-937b-95f9e3ee90e5"]
-
-
-def put_named(root: Path, name: str, actions: Sequence[Action]) -> None:
-    """Put a log object that is not a commit."""
-    file = root / "_delta_log" / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(lines(*actions))
-
-
-def removal(added: Mapping[str, Any], path: str | None = None) -> Action:
-    """The remove of a file with its deletion vector, optionally under another path."""
-    vector = {name: added[name] for name in ("deletionVector",) if name in added}
-    return remove(path or added["path"], deletionTimestamp=MODIFIED, **vector)
-
-
-def ids(root: Path, path: str, *values: int | None, log_path: str | None = None, **how: Any) -> dict[str, Any]:
-    return data_file(root, path, longs(id=values), log_path, **how)
-
-
-def read(root: Path, engine: Engine, version: int | None = None) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = read_engine(engine, root, version=version).to_pylist()
-    return rows
-
-
-def ids_of(root: Path, engine: Engine, version: int | None = None) -> list[int | None]:
-    return [row["id"] for row in read(root, engine, version)]
-
+from tests.interop.hand_made_logs import (
+    ids,
+    ids_of,
+    put_named,
+    read,
+    removal,
+)
+from tests.log_builder import array, data_file, field, mapping, metadata, protocol, put, struct
+from tests.peers import read_duckdb
 
 # --- paths
 
@@ -205,154 +179,6 @@ def test_a_compacted_log_keeps_what_removes_a_file_of_the_checkpoint(
     put_named(tmp_path, f"{3:020}.{6:020}.compacted.json", [removal(commits[2]), *({"add": a} for a in commits[3:7])])
     for version, expected in VERSIONS.items():
         assert ids_of(tmp_path, engine, version) == expected, version
-
-
-# --- checkpoints
-
-PATH = pa.field("path", pa.string())
-ADD = pa.struct(
-    [
-        PATH,
-        ("partitionValues", pa.map_(pa.string(), pa.string())),
-        ("size", pa.int64()),
-        ("modificationTime", pa.int64()),
-        ("dataChange", pa.bool_()),
-        ("stats", pa.string()),
-    ]
-)
-STRINGS = pa.list_(pa.string())
-PROTOCOL = pa.struct(
-    [
-        ("minReaderVersion", pa.int32()),
-        ("minWriterVersion", pa.int32()),
-        ("readerFeatures", STRINGS),
-        ("writerFeatures", STRINGS),
-    ]
-)
-METADATA = pa.struct(
-    [
-        ("id", pa.string()),
-        ("format", pa.struct([("provider", pa.string()), ("options", pa.map_(pa.string(), pa.string()))])),
-        ("schemaString", pa.string()),
-        ("partitionColumns", STRINGS),
-        ("configuration", pa.map_(pa.string(), pa.string())),
-    ]
-)
-SIDECAR = pa.struct([PATH, ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64())])
-CHECKPOINT_METADATA = pa.struct([("version", pa.int64())])
-
-
-def parquet(root: Path, name: str, actions: Sequence[Action], **kinds: pa.DataType) -> Path:
-    """A checkpoint's Parquet file with exactly these columns, one action in each row."""
-    columns = {
-        kind: pa.array([_maps(action.get(kind), struct_type) for action in actions], struct_type)
-        for kind, struct_type in kinds.items()
-    }
-    file = root / "_delta_log" / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table(columns), file)
-    return file
-
-
-def _maps(value: Any, kind: pa.DataType) -> Any:
-    """Maps as lists of pairs, because Arrow does not accept dicts."""
-    if value is None:
-        return None
-    if pa.types.is_struct(kind):
-        return {member.name: _maps(value.get(member.name), member.type) for member in kind}
-    return list(value.items()) if pa.types.is_map(kind) else value
-
-
-def head(*features: str) -> list[Action]:
-    return [protocol(*features), metadata(field("id", "long"))]
-
-
-def test_a_classic_checkpoint_with_no_more_than_the_needed_columns(tmp_path: Path, engine: Engine) -> None:
-    adds = [ids(tmp_path, f"{n}.parquet", n) for n in range(3)]
-    rows = [*head(), *({"add": add} for add in adds)]
-    parquet(tmp_path, f"{3:020}.checkpoint.parquet", rows, add=ADD, metaData=METADATA, protocol=PROTOCOL)
-    put(tmp_path, 3, {"add": adds[2]})
-    put(tmp_path, 4, removal(adds[1]))
-    assert ids_of(tmp_path, engine) == [0, 2]
-    assert ids_of(tmp_path, engine, 3) == [0, 1, 2]
-    assert [row["id"] for row in read_duckdb(tmp_path).to_pylist()] == [0, 2]
-
-
-def test_a_classic_checkpoint_with_statistics_as_columns_only(tmp_path: Path, engine: Engine) -> None:
-    bounds = pa.struct([("id", pa.int64())])
-    parsed = pa.struct(
-        [("numRecords", pa.int64()), ("minValues", bounds), ("maxValues", bounds), ("nullCount", bounds)]
-    )
-    kind = pa.struct([*(member for member in ADD if member.name != "stats"), pa.field("stats_parsed", parsed)])
-    adds = [ids(tmp_path, f"{n}.parquet", 10 * n, 10 * n + 1) for n in range(3)]
-    for n, add in enumerate(adds):
-        low, high = {"id": 10 * n}, {"id": 10 * n + 1}
-        add["stats_parsed"] = {"numRecords": 2, "minValues": low, "maxValues": high, "nullCount": {"id": 0}}
-    rows = [*head(), *({"add": add} for add in adds)]
-    parquet(tmp_path, f"{3:020}.checkpoint.parquet", rows, add=kind, metaData=METADATA, protocol=PROTOCOL)
-    put(tmp_path, 3, {"add": adds[2]})
-    assert ids_of(tmp_path, engine) == [0, 1, 10, 11, 20, 21]
-    table = DeltaTable(tmp_path)
-    assert [Path(path).name for path in table.files("id = 11")["path"].to_pylist()] == ["1.parquet"]
-    assert table.count() == 6
-
-
-def sidecars(root: Path, parts: Sequence[Sequence[Action]]) -> list[Action]:
-    """Write the sidecar files of these actions, and return the actions that name the files."""
-    named = []
-    for uuid, actions in zip(UUIDS, parts, strict=False):
-        file = parquet(root, f"_sidecars/{uuid}.parquet", actions, add=ADD)
-        size = file.stat().st_size
-        named.append({"sidecar": {"path": file.name, "sizeInBytes": size, "modificationTime": MODIFIED}})
-    return named
-
-
-def v2(root: Path, name: str, actions: Sequence[Action]) -> None:
-    rows = [{"checkpointMetadata": {"version": 3}}, *head("v2Checkpoint"), *actions]
-    if name.endswith(".json"):
-        put_named(root, name, rows)
-        return
-    kinds = {"checkpointMetadata": CHECKPOINT_METADATA, "metaData": METADATA, "protocol": PROTOCOL, "add": ADD}
-    parquet(root, name, rows, **kinds, sidecar=SIDECAR)
-
-
-NAMES = {
-    "UUID and JSON": f"{3:020}.checkpoint.{UUIDS[0]}.json",
-    "UUID and Parquet": f"{3:020}.checkpoint.{UUIDS[0]}.parquet",
-    "classic name": f"{3:020}.checkpoint.parquet",
-}
-
-
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-@pytest.mark.parametrize("with_sidecars", [True, False], ids=["sidecars", "inline"])
-def test_v2_checkpoints(tmp_path: Path, engine: Engine, name: str, with_sidecars: bool) -> None:
-    adds = [ids(tmp_path, f"{n}.parquet", n) for n in range(4)]
-    actions = [{"add": add} for add in adds]
-    v2(tmp_path, name, sidecars(tmp_path, [actions[:2], actions[2:]]) if with_sidecars else actions)
-    put(tmp_path, 3, {"add": adds[3]})
-    put(tmp_path, 4, removal(adds[0]))
-    assert ids_of(tmp_path, engine) == [1, 2, 3]
-    assert ids_of(tmp_path, engine, 3) == [0, 1, 2, 3]
-    assert [row["id"] for row in read_duckdb(tmp_path).to_pylist()] == [1, 2, 3]
-
-
-def test_a_sidecar_that_is_gone_is_told_or_another_checkpoint_taken(tmp_path: Path, engine: Engine) -> None:
-    adds = [ids(tmp_path, f"{n}.parquet", n) for n in range(4)]
-    v2(tmp_path, NAMES["UUID and JSON"], sidecars(tmp_path, [[{"add": add} for add in adds]]))
-    put(tmp_path, 3, {"add": adds[3]})
-    (file,) = (tmp_path / "_delta_log/_sidecars").iterdir()
-    file.unlink()
-    with pytest.raises(LogCorruptedError, match=UUIDS[0]):
-        ids_of(tmp_path, engine)
-    parquet(
-        tmp_path,
-        NAMES["classic name"],
-        [*head("v2Checkpoint"), *({"add": add} for add in adds)],
-        add=ADD,
-        metaData=METADATA,
-        protocol=PROTOCOL,
-    )
-    assert ids_of(tmp_path, engine) == [0, 1, 2, 3]
 
 
 # --- physical forms

@@ -28,9 +28,8 @@ def test_the_files_it_names_are_there():
 
 
 def test_no_file_has_more_than_four_hundred_lines():
-    files = [path for folder in ("lakehouse_lib", "plugins", "spark_jobs") for path in (ROOT / folder).rglob("*.py")]
-    assert len(files) > 400
-    lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in files}
+    assert len(FILES) > 1000
+    lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in FILES}
     assert {path: count for path, count in lines.items() if count > 400} == {}
 
 
@@ -41,3 +40,11 @@ def test_no_folder_has_more_than_fifteen_modules():
     assert len(folders) > 20
     modules = {folder: [path for path in folder.glob("*.py") if path.name != "__init__.py"] for folder in folders}
     assert {str(folder.relative_to(ROOT)): len(files) for folder, files in modules.items() if len(files) > 15} == {}
+
+
+def test_no_test_file_imports_another():
+    pattern = re.compile(r"^\s*from tests\.\S*?(test_\w+) import", re.MULTILINE)
+    tests = {path.stem for path in FILES if path.stem.startswith("test_")}
+    assert len(tests) > 300
+    imports = {str(path.relative_to(ROOT)): tests & set(pattern.findall(path.read_text())) for path in FILES}
+    assert {path: modules for path, modules in imports.items() if modules} == {}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -13,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse_lib.arrow import values as arrow_values
 from lakehouse_lib.errors import (
     CommitFailedError,
     DeltaError,
@@ -29,14 +26,15 @@ from lakehouse_lib.operations.upkeep.checkpoint import checkpoint
 from lakehouse_lib.operations.upkeep.cleanup import cleanup
 from lakehouse_lib.operations.upkeep.vacuum import vacuum
 from lakehouse_lib.operations.write.create import create_table
-from lakehouse_lib.protocol.actions import FILE_SCHEMA, Transaction
+from lakehouse_lib.protocol.actions import Transaction
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 from tests.simulation.ledger import Ledger, Violation
-from tests.simulation.operations import RowIds, Rows, derived, row_ids
+from tests.simulation.operations import RowIds, Rows, derived
 from tests.simulation.refusals import Attempt
+from tests.simulation.row_files import read_rows, write_rows
 from tests.simulation.store import SimulatedStore
 
 SCHEMA = Schema.from_json(
@@ -51,9 +49,6 @@ SCHEMA = Schema.from_json(
     )
 )
 KEYS = 3
-_PLACED = ("path", "baseRowId", "defaultRowCommitVersion")
-_FILE = {field.name: pa.nulls(1, field.type) for field in FILE_SCHEMA}
-_FILE["partitionValues"] = arrow_values.column([{}], FILE_SCHEMA.field("partitionValues").type)
 
 
 class Actor:
@@ -317,7 +312,7 @@ class Actor:
             work.set_metadata(replace(snapshot.metadata, configuration=configuration))
         work.remove(removes, data_change=kind != "compact")
         if written:
-            work.add(self._stored(written, ids, data_change=kind != "compact"), keeps_row_ids=True)
+            work.add(write_rows(self.store, written, ids, data_change=kind != "compact"), keeps_row_ids=True)
         return frozenset(removes["path"].to_pylist())
 
     def _commit(self, work: OptimisticTransaction, attempt: Attempt) -> None:
@@ -348,27 +343,6 @@ class Actor:
             for number in range(self._random.randint(1, 2))
         }
 
-    def _stored(self, rows: Rows, ids: RowIds, *, data_change: bool) -> pa.Table:
-        path = f"part-{uuid.uuid4()}.parquet"
-        data = json.dumps({name: (*row, *ids.get(name, ())) for name, row in rows.items()}).encode()
-        self.store.put(path, data)
-        keys = [key for key, _ in rows.values()]
-        stats = {
-            "numRecords": len(rows),
-            "minValues": {"key": min(keys)},
-            "maxValues": {"key": max(keys)},
-            "nullCount": {"key": 0},
-        }
-        said = {
-            "path": path,
-            "size": len(data),
-            "modificationTime": int(time.time() * 1000),
-            "dataChange": data_change,
-            "stats": json.dumps(stats),
-        }
-        columns = {name: arrow_values.column([value], FILE_SCHEMA.field(name).type) for name, value in said.items()}
-        return pa.Table.from_arrays(list((_FILE | columns).values()), schema=FILE_SCHEMA)
-
     def _rows(self, snapshot: Snapshot, files: pa.Table) -> Rows | None:
         """The rows of some of its files; None if the files are gone and may be gone."""
         held = self._held(snapshot, files)
@@ -376,20 +350,13 @@ class Actor:
 
     def _held(self, snapshot: Snapshot, files: pa.Table) -> tuple[Rows, RowIds] | None:
         """The rows, with their ids if the table has row tracking."""
-        rows: dict[str, tuple[int, int]] = {}
-        ids: dict[str, tuple[int, int | None]] = {}
-        for path, base, version in zip(*(files[name].to_pylist() for name in _PLACED), strict=True):
-            try:
-                content = json.loads(self.store.read(path))
-            except ObjectNotFoundError as error:
-                if self._knows(snapshot, self.ledger.is_promised):
-                    raise Violation(f"version {snapshot.version} cannot be read: {error}") from error
-                self.outcomes.append("vacuumed")
-                return None
-            rows |= {name: (key, value) for name, (key, value, *_) in content.items()}
-            if base is not None:
-                ids |= row_ids(content, base, version)
-        return rows, ids
+        try:
+            return read_rows(self.store, files)
+        except ObjectNotFoundError as error:
+            if self._knows(snapshot, self.ledger.is_promised):
+                raise Violation(f"version {snapshot.version} cannot be read: {error}") from error
+            self.outcomes.append("vacuumed")
+            return None
 
 
 @cache

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 from lakehouse_lib.ingestion.batches import batch
 from lakehouse_lib.ingestion.load import Load
+from lakehouse_lib.ingestion.load_result import LoadResult
 from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.schema import Field, Schema
@@ -100,3 +102,7 @@ class Shop:
 
     def staged(self) -> list[Path]:
         return list((self.table / "_ingest").rglob("*.parquet"))
+
+
+def load(spark: SparkSession, shop: Shop, **options: Any) -> LoadResult:
+    return Load(shop.source(**options)).run(spark)

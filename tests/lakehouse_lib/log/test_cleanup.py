@@ -1,7 +1,6 @@
 """Expired log cleanup: the deleted objects by the protocol's rules, and the state that readers find at every moment."""
 
 import logging
-import time
 from datetime import UTC, datetime, timedelta
 
 import pyarrow.parquet as pq
@@ -14,13 +13,12 @@ from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint, write_hint
 from lakehouse_lib.log.retention.cleanup import clean_up, cutoff, is_due
 from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.transaction import Committed, Conflict, Unknown
 from tests import checkpoint_files
 from tests.fault_store import FaultStore
 from tests.log_builder import METADATA, PROTOCOL, add, put
-from tests.log_histories import DAY, KINDS, NOT_THERE, WEEK, PastLog, all_seen, at, clean, state_at, weekly
+from tests.log_histories import KINDS, NOT_THERE, WEEK, PastLog, all_seen, at, clean, state_at, weekly
 from tests.peers import read_delta_rs, read_duckdb
-from tests.table_builder import append, commit, create, longs
+from tests.table_builder import longs
 
 
 def versions_of(log, kind):
@@ -352,19 +350,6 @@ def test_history_begins_where_the_log_does(tmp_path):
     assert [entry["version"] for entry in history(log.store)] == list(range(20, 9, -1))
 
 
-def test_a_writer_whose_version_is_cleaned_up_commits_nothing(tmp_path):
-    """The name of its next commit is free again, but no reader would ever read a commit there."""
-    snapshot = old = append(create(tmp_path), "a")
-    for number in range(12):
-        snapshot = append(snapshot, f"b{number}")
-    clean_up(snapshot.store, snapshot.metadata, snapshot.protocol, now=time.time_ns() // 1_000_000 + 40 * DAY)
-    assert snapshot.store.head(file_names.commit(2)) is None
-    outcome = commit(old)
-    assert isinstance(outcome, Conflict)
-    assert outcome.error.code == "DELTA_COMMIT_FAILED"
-    assert snapshot.store.head(file_names.commit(2)) is None
-
-
 # Other writers.
 
 
@@ -381,27 +366,3 @@ def test_others_read_what_is_kept(tmp_path, kind):
         expected = sorted(int(path[1:]) for path in log.live[15 if version is None else version])
         assert read_delta_rs(tmp_path, version)["id"].to_pylist() == expected
         assert read_duckdb(tmp_path, version)["id"].to_pylist() == expected
-
-
-def test_a_version_that_a_cleanup_frees_is_not_written_again(tmp_path):
-    """Between a late writer's check of the log and its put, a cleanup deletes a version."""
-    log = PastLog(tmp_path).commits(6)
-    log.checkpoint(5, "classic")
-    old = load_snapshot(log.store, 1)
-
-    commits = [file_names.commit(version) for version in range(5)]
-    store = FaultStore(log.store.root, before={"put_if_absent": lambda _: log.store.delete_many(commits)})
-    assert commit(old, store, "late") == Committed(6, 1)
-    assert "late" in load_snapshot(log.store).files["path"].to_pylist()
-
-
-def test_a_version_that_is_cleaned_up_after_a_lost_race_is_unknown(tmp_path):
-    log = PastLog(tmp_path, configuration={"delta.logRetentionDuration": "interval 10000 days"}).commits(6)
-    log.checkpoint(5, "classic")
-    old = load_snapshot(log.store, 1)
-
-    commits = [file_names.commit(version) for version in range(5)]
-    store = FaultStore(log.store.root, after={"put_if_absent": lambda _: log.store.delete_many(commits)})
-    outcome = commit(old, store, "late")
-    assert isinstance(outcome, Unknown)
-    assert outcome.error.code == "DELTA_COMMIT_UNKNOWN"
