@@ -67,7 +67,7 @@ demo: prerequisites $(installed) ## Run the whole platform on TPC-H data, from l
 demo-cluster: prerequisites $(installed) $(s3_server) $(s3_jars) ## Run the demo on Postgres, Redis, two schedulers, a Spark cluster and an S3 server (needs Go; ten minutes)
 	@$(python) -m demo cluster
 
-up: prerequisites $(installed) ## Start the demo's Airflow, leave it running and print its address and password
+up: prerequisites $(installed) ## Start the demo's Airflow, leave it running, and print its address and the password
 	@$(python) -m demo up
 
 down: $(installed) ## Stop the Airflow that `make up` started
@@ -79,7 +79,7 @@ test: prerequisites $(installed) ## Run the tests without the slow ones (eight m
 test-slow: prerequisites $(installed) ## Run the slow tests, and the property tests with 500 examples (PROFILE=all runs 100)
 	@$(python) -m pytest $(in_parallel) -m "slow or hypothesis" --hypothesis-profile $(or $(PROFILE),nightly)
 
-test-all: ## Run all tests, two targets at a time, and print the time of each; a failure does not stop the others (hours)
+test-all: ## Run all tests, two targets at a time, and print the time of each target; after a failure the other targets still run (hours)
 	-@$(MAKE) --no-print-directory $(installed) $(delta_spark)/.installed $(s3_server) --keep-going
 	@rm -rf $(all_logs); mkdir -p $(all_logs); echo "The output of each target is in $(all_logs)."; \
 	printf '%s\n' $(all_tests) | xargs -P 2 -I TARGET sh -c ' \
@@ -88,62 +88,62 @@ test-all: ## Run all tests, two targets at a time, and print the time of each; a
 	    printf "%-20s %6d s  %s\n" TARGET $$(( $$(date +%s) - start )) $$result; \
 	    [ $$result = passed ]'
 
-test-faults: $(installed) ## Kill random processes among 16 writers, and check that no acknowledged commit is lost (COMMITS=..., KILLS=...)
+test-faults: $(installed) ## Kill random processes of 16 writers, and check that no acknowledged commit is lost (COMMITS=..., KILLS=..., SEED=...)
 	@$(python) -m tests.faults $(if $(COMMITS),--commits $(COMMITS)) $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
 
-test-upkeep: $(installed) ## Write and read a table beside its maintenance for ten minutes, and compare the rows (SECONDS=...)
+test-upkeep: $(installed) ## Write and read a table, first alone, then during its maintenance, and compare the rows (ten minutes; SECONDS=...)
 	@$(python) -m tests.upkeep $(if $(SECONDS),--seconds $(SECONDS))
 
-test-gate: prerequisites $(installed) ## Judge 10,000 random suites by Great Expectations on Spark and by the gate on Arrow (SUITES=..., SEED=...)
+test-gate: prerequisites $(installed) ## Judge 10,000 random suites by Great Expectations on Spark and by the gate on Arrow, and compare the verdicts (SUITES=..., SEED=...)
 	@$(python) -m tests.gate $(if $(SUITES),--suites $(SUITES)) $(if $(SEED),--seed $(SEED))
 
-test-worker-kills: prerequisites $(installed) ## Kill workers, JVMs, drivers, the scheduler and the triggerer, and check that work is done once and that no secret is left in a file (half an hour; ROUNDS=..., SEED=...)
+test-worker-kills: prerequisites $(installed) ## Kill workers, JVMs, drivers, the scheduler and the triggerer, and check that each job commits once and that no file contains a secret (half an hour; ROUNDS=..., SEED=...)
 	@$(if $(ROUNDS),ROUNDS=$(ROUNDS)) $(if $(SEED),SEED=$(SEED)) $(python) -m pytest -m '' --timeout 1200 tests/airflow/worker_kills.py tests/airflow/service_kills.py
 
-test-s3: $(installed) $(s3_server) ## Test the store, commits and tables on a real S3 server, and kill loads of all formats (needs Go; some minutes)
+test-s3: $(installed) $(s3_server) ## Test the store, commits, tables and killed loads on a real S3 server (needs Go; some minutes)
 	@$(python) -m pytest -m '' -rP tests/s3/contract.py tests/s3/commits.py tests/s3/landing.py tests/s3/library.py tests/s3/load_kills.py
 
 test-spark-s3: prerequisites $(installed) $(s3_server) ## Test Spark on a real S3 server (needs Go; Spark downloads hadoop-aws, 0.7 GB, once)
 	@$(python) -m pytest -m '' -rP tests/s3/spark.py
 
-test-floor: prerequisites $(floor)/.installed ## Test with the oldest versions that pyproject.toml allows (fifteen minutes)
+test-floor: prerequisites $(floor)/.installed ## Test the library and the jobs with the oldest dependencies that pyproject.toml allows (fifteen minutes)
 	@$(floor)/bin/python -m pytest $(in_parallel) $(floor_tests)
 
-test-install: prerequisites $(installed) ## Install the wheel beside Airflow 3.3, 3.2 and 3.1 and use it there (ten minutes)
+test-install: prerequisites $(installed) ## Install the wheel beside Airflow 3.3, 3.2 and 3.1, and run DAGs that use it (ten minutes)
 	@$(python) -m pytest -m '' tests/install/beside_airflow.py
 
-test-browser: prerequisites $(installed) $(browser)/.installed ## Use the pages in Chromium, in a real Airflow (needs Chromium; ten minutes; PICTURES=docs replaces the pictures of the docs)
+test-browser: prerequisites $(installed) $(browser)/.installed ## Test the pages of a real Airflow in Chromium (needs Chromium; ten minutes; PICTURES=docs replaces the pictures of the docs)
 	@test -x $(chromium) || { echo "the tests of the pages need Chromium, and $(chromium) does not run. Install it (Debian: apt install chromium) or set CHROMIUM" >&2; exit 1; }
 	@CHROMIUM=$(chromium) LAKEHOUSE_PICTURES=$(abspath $(PICTURES)) PYTHONPATH=$(browser) $(python) -m pytest -m '' tests/browser/pages.py
 
-fuzz: $(installed) ## Read 100,000 corrupted tables and predicates (INPUTS=..., SEED=..., FIRST=... to continue)
+fuzz: $(installed) ## Read 100,000 corrupted tables and predicates, and check that no answer is wrong (INPUTS=..., SEED=..., FIRST=... to continue)
 	@$(python) -m tests.fuzz $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(FIRST),--first $(FIRST))
 
-interop: prerequisites $(installed) $(peer_tables)/.written ## Compare with delta-spark: its tables, ours, conflicts, sequences (half an hour; RECORD=1 replaces the record of the matrix)
+interop: prerequisites $(installed) $(peer_tables)/.written ## Compare with delta-spark: tables of both libraries, conflicts, random sequences of verbs (half an hour; RECORD=1 replaces tests/interop/matrix/record.json)
 	@$(python) -m pytest -m '' $(if $(RECORD),--record) $(interop_with_spark) > .peers/interop.log 2>&1 & \
 	    beside=$$!; failed=0; \
 	    $(python) -m pytest -m '' tests/interop/delta_spark/matrix.py || failed=1; \
 	    wait $$beside || failed=1; cat .peers/interop.log; exit $$failed
 
-interop-commits: prerequisites $(installed) $(delta_spark)/.installed ## Commit to one table together with delta-rs, then with delta-rs and delta-spark, a thousand times each
+interop-commits: prerequisites $(installed) $(delta_spark)/.installed ## Make a thousand commits to one table together with delta-rs, then a thousand together with delta-rs and delta-spark (COMMITS=..., SEED=...)
 	@$(python) -m tests.interop.commits $(if $(COMMITS),--commits $(COMMITS)) $(if $(SEED),--seed $(SEED))
 
-interop-commits-s3: $(installed) $(s3_server) ## Commit to one table on a real S3 server together with delta-rs, a thousand times (needs Go)
+interop-commits-s3: $(installed) $(s3_server) ## Make a thousand commits to one table on a real S3 server together with delta-rs (needs Go; COMMITS=..., SEED=...)
 	@$(python) -m tests.interop.commits --s3 $(if $(COMMITS),--commits $(COMMITS)) $(if $(SEED),--seed $(SEED))
 
-differential: $(installed) ## Run 10,000 random sequences of twelve verbs beside delta-rs, and compare the rows (SEQUENCES=..., SEED=...)
+differential: $(installed) ## Run 10,000 random sequences of twelve verbs with this library and with delta-rs, and compare the rows (SEQUENCES=..., SEED=...)
 	@$(python) -m tests.differential $(if $(SEQUENCES),--sequences $(SEQUENCES)) $(if $(SEED),--seed $(SEED))
 
-simulate: $(installed) ## Simulate the commit protocol in 10,000 worlds, and check each (SEEDS=..., FIRST=...; RECORD=file to continue later)
+simulate: $(installed) ## Simulate the commit protocol in 10,000 worlds, and check each world (SEEDS=..., FIRST=...; RECORD=file to continue later)
 	@$(python) -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(PROCESSES),--processes $(PROCESSES)) $(if $(RECORD),--record $(RECORD))
 
-simulate-orders: $(installed) ## Simulate two and three actors in every order of their calls, with each fault at each call
+simulate-orders: $(installed) ## Simulate two and three actors in all orders of their calls, at most 1,000, and two actors with each fault at each call
 	@$(python) -m tests.simulation --orders
 
 simulate-verbs: $(installed) ## Simulate concurrent verbs with real data files in 2,000 worlds (SEEDS=..., FIRST=...)
 	@$(python) -m tests.verb_simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(PROCESSES),--processes $(PROCESSES))
 
-simulate-mutants: $(installed) ## Put seventeen bugs into the commit protocol and forty-two into the verbs, and check that each is found
+simulate-mutants: $(installed) ## Put seventeen bugs into the commit protocol and forty-two into the verbs, and check that the simulation finds each bug
 	@$(python) -m tests.simulation --mutants
 	@$(python) -m tests.verb_simulation --mutants
 
@@ -157,7 +157,7 @@ format: $(installed) ## Rewrite the code in the project's style
 	@$(python) -m ruff check --fix .
 	@$(python) -m ruff format .
 
-docs: $(installed) ## Write the pages that are generated from the code
+docs: $(installed) ## Write the generated parts of the docs: protocol support, the conflict table, the tables of interop
 	@$(python) -m docs.protocol_support
 	@$(python) -m docs.conflict_table
 	@$(python) -m docs.interop_matrix
@@ -174,11 +174,11 @@ bench-dml: prerequisites $(installed) $(delta_spark)/.installed ## Time delete, 
 bench-large-merge: prerequisites $(installed) ## Merge 100 MB into a table of 20 GB within 2 GiB of memory, compared with delta-rs (needs 45 GB of disk; GIGABYTES=..., TABLES=..., CONTESTANTS=...)
 	@$(python) -m benchmarks.large_merge $(if $(GIGABYTES),--gigabytes $(GIGABYTES)) $(if $(TABLES),--tables $(TABLES)) $(if $(CONTESTANTS),--contestants $(CONTESTANTS))
 
-bench-ingest: prerequisites $(installed) ## Time loads of 731 MB of CSV, JSON and Parquet files, beside plain Spark that checks nothing, and loads beside a million loaded files (MEGABYTES=..., CASES=..., RUNS=..., FILES=...)
+bench-ingest: prerequisites $(installed) ## Time loads of 731 MB of CSV, JSON and Parquet files, compared with Spark without checks, and loads of a source with a million loaded files (MEGABYTES=..., CASES=..., RUNS=..., FILES=...)
 	@$(python) -m benchmarks.ingest $(if $(MEGABYTES),--megabytes $(MEGABYTES)) $(if $(CASES),--cases $(CASES)) $(if $(RUNS),--runs $(RUNS))
 	@$(python) -m benchmarks.ingest.state $(if $(FILES),--files $(FILES))
 
-bench-maintenance: prerequisites $(installed) $(delta_spark)/.installed $(s3_server) ## Time compaction, Z-order and deletes, incremental Z-order, the plan of 500 tables, the health of a million files, the pages in Airflow, and vacuums of a million objects, 100,000 in S3 (needs Go; TABLES=..., FILES=..., OBJECTS=..., S3_OBJECTS=..., ROUNDS=...)
+bench-maintenance: prerequisites $(installed) $(delta_spark)/.installed $(s3_server) ## Time compaction, Z-order and deletes, incremental Z-order, the plan of 500 tables, the health of a table of a million files, the pages in Airflow, and vacuums of a million objects, and of 100,000 in S3 (needs Go; TABLES=..., FILES=..., OBJECTS=..., S3_OBJECTS=..., ROUNDS=...)
 	@$(python) -m benchmarks --cases compact z_order delete
 	@$(python) -m benchmarks.maintenance.clustering
 	@$(python) -m benchmarks.maintenance.plan $(if $(TABLES),--tables $(TABLES))
@@ -191,7 +191,7 @@ bench-vacuum: prerequisites $(installed) $(s3_server) ## Time vacuums of a milli
 	@$(python) -m benchmarks.maintenance.vacuum $(if $(OBJECTS),--objects $(OBJECTS)) $(rounds)
 	@$(python) -m benchmarks.maintenance.vacuum --s3 $(if $(S3_OBJECTS),--objects $(S3_OBJECTS)) $(rounds)
 
-bench-log: prerequisites $(installed) $(delta_spark)/.installed ## Time opening, pruning and scanning tables of many files, compared with other libraries
+bench-log: prerequisites $(installed) $(delta_spark)/.installed ## Time opening, pruning and scanning tables of many files, compared with delta-rs and delta-spark
 	@$(python) -m benchmarks.log
 
 bench-commit: prerequisites $(installed) ## Time small commits, concurrent commits and commits on large tables, compared with delta-rs
@@ -206,7 +206,7 @@ package: $(installed) ## Build the wheel into dist/
 
 # pyspark-client contains files of pyspark, so it is left out of the lock and packages are installed without resolving.
 # LOCK_FLAGS=--upgrade upgrades all pins, --upgrade-package=NAME upgrades one.
-lock: $(installed) ## Pin all packages, after a change in pyproject.toml
+lock: $(installed) ## Write the pinned packages into requirements.lock, after a change of pyproject.toml
 	@$(python) -m uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \
 	    --no-emit-index-url --no-emit-package pyspark-client --custom-compile-command "make lock" \
 	    $(LOCK_FLAGS) --output-file requirements.lock pyproject.toml
