@@ -216,7 +216,7 @@ prerequisites: ## Check that Python and Java are installed, or print how to inst
 
 clean: ## Stop the demo and remove all generated files, .venv and .demo included
 	@if [ -e $(installed) ] && [ -d .demo ]; then $(python) -m demo down; fi
-	rm -rf .venv .demo .bench .fuzz .peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .demo .bench .fuzz .peers .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -rf metastore_db derby.log spark-warehouse
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

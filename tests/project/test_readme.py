@@ -30,7 +30,7 @@ def test_the_python_lines_run_as_printed_in_an_empty_folder(tmp_path: Path) -> N
 
 
 def test_the_commands_it_names_are_targets() -> None:
-    targets = set(re.findall(r"^([a-z]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = set(re.findall(r"`make ([a-z]+)`|^make ([a-z]+)", README, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"`make ([a-z0-9-]+)`|^make ([a-z0-9-]+)", README, re.MULTILINE))
     assert {a or b for a, b in named} <= targets
     assert named
