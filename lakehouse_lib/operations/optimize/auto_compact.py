@@ -1,6 +1,7 @@
 """Auto-compaction: a write merges the small files of the partitions that it wrote to.
 
-It runs after the commit of a write to a table with ``delta.autoOptimize.autoCompact``, as a commit of its own.
+Auto-compaction runs after the commit of a write, if the table has ``delta.autoOptimize.autoCompact``. It makes a
+separate commit.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 logger = logging.getLogger(__name__)
 
-#: The fewest small files of a partition that are merged (delta-spark's autoCompact.minNumFiles).
+#: A partition with fewer small files is not compacted (delta-spark's autoCompact.minNumFiles).
 MIN_FILES = 50
 #: The largest target size in bytes (delta-spark's autoCompact.maxFileSize).
 MAX_FILE_SIZE = 128 << 20
-#: The most partitions that are merged after one write (delta-spark's autoCompact.maxNumModifiedPartitions).
+#: The most partitions that are compacted after one write (delta-spark's autoCompact.maxNumModifiedPartitions).
 MAX_PARTITIONS = 128
 
 _lock = threading.Lock()
-#: The tables that are being compacted after a write of this process.
+#: The tables that this process compacts now, after a write.
 _tables: set[str] = set()
 
 
@@ -58,8 +59,8 @@ def compact_after_write(
         result: the result of the write.
         added: a files table of the files that the write added.
         configuration: the table's properties.
-        latest: a function that returns the latest version.
-        properties: those of the write; only its hooks apply to the compaction.
+        latest: a function that returns the snapshot of the latest version.
+        properties: the commit properties of the write. Only their post-commit hooks apply to the compaction.
 
     Returns:
         ``result``; with the metric ``autoCompact`` if files were merged (``version``, ``numAddedFiles``,
@@ -88,8 +89,8 @@ def auto_compact(
     """Merge the small files of each partition that has a file of ``added`` and at least ``MIN_FILES`` small files.
 
     Raises:
-        CommitFailedError: a concurrent change of schema or protocol, or other writers removed a file of every bin,
-            three times.
+        CommitFailedError: a concurrent change of schema or protocol, or other writers removed a file of every bin in
+            each attempt (``rewrite.planned_again``).
     """
     started = time.monotonic()
     snapshot.check_writable()
@@ -118,7 +119,7 @@ def auto_target_size(configuration: Mapping[str, str], table: str) -> int:
 def plan_auto_compact(snapshot: Snapshot, added: pa.Table, target_size: int) -> CompactPlan:
     """Plan an auto-compaction. Reads only the log.
 
-    Of more than ``MAX_PARTITIONS`` partitions, those with the most small files are merged.
+    If more than ``MAX_PARTITIONS`` partitions qualify, the partitions with the most small files are compacted.
     """
     columns = snapshot.file_columns(_COUNTED_COLUMNS)
     if not _is_in_partitions(columns, added, snapshot, target_size).any():

@@ -1,7 +1,7 @@
-"""Commits of finished parts of a rewrite during a long run, so that a killed run keeps them.
+"""Commits the finished parts of a long rewrite while it runs, so that a killed run does not lose them.
 
-The parts are in groups that take about the same time. All commits have the read version of the plan, so that a file
-that another writer removes is noticed, whenever that happens.
+The parts are in groups that take about the same time. All commits have the read version of the plan. So each commit
+detects a file that another writer has removed since the plan was made.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 Rows = NDArray[np.int64]
 
-#: The bytes that each thread of an engine reads before the time since the last commit is compared with the interval.
+#: The bytes of a group for each thread of the engine. After each group, the time since the last commit is checked.
 GROUP_BYTES = 512 << 20
 
 
@@ -36,8 +36,8 @@ def check_commit_interval(interval: object, properties: CommitProperties | None,
     """Refuse an interval between commits that is not valid.
 
     Raises:
-        InvalidArgumentError: it is not a number of seconds from 0, or the properties have application transactions,
-            which only one commit may have.
+        InvalidArgumentError: the interval is not a finite number of seconds from 0, or the properties have application
+            transactions, which only one commit may have.
     """
     if interval is None:
         return
@@ -49,18 +49,20 @@ def check_commit_interval(interval: object, properties: CommitProperties | None,
         )
     if properties is not None and properties.app_transactions:
         raise InvalidArgumentError(
-            "min_commit_interval allows several commits, and app_transactions are in one commit only",
+            f"min_commit_interval is {interval} and app_transactions are given; expected only one of them",
             table=table,
-            hint="Leave out one of them",
+            hint="Leave out min_commit_interval, because only one commit may have the application transactions",
             code="DELTA_INVALID_COMMIT_PROPERTIES",
         )
 
 
 def in_groups(work: Rows, parallelism: int, interval: float | None) -> list[Rows]:
-    """The groups of parts, as their numbers in order; without an interval all parts are one group.
+    """Divide the parts of a rewrite into groups of consecutive parts; returns the part numbers of each group.
 
     Args:
         work: the bytes of each part.
+        parallelism: the threads of the engine.
+        interval: seconds between commits; None: all parts are one group.
     """
     numbers = np.arange(len(work))
     if interval is None:
@@ -80,10 +82,11 @@ def commit_groups(
 ) -> Iterator[tuple[CommittedChange, Rewrite]]:
     """Commit finished groups whenever the interval has passed since the last commit, and at the end.
 
-    If the next group raises an error, the files of groups that wait for a commit are deleted.
+    If a group raises a ``DeltaError``, the files of the groups that wait for a commit are deleted.
 
     Args:
-        groups: writes the files of a group when it is iterated.
+        groups: an iterator that writes the files of a group before it yields the group.
+        interval: seconds; None: one commit at the end.
         operation: commitInfo's operation; ``parameters``: its operationParameters.
         started: the verb's ``time.monotonic()``.
 
@@ -91,21 +94,21 @@ def commit_groups(
         After each commit the versions, and the part of the groups that was committed.
 
     Raises:
-        DeltaError: as ``commit_rewrite``. A commit whose parts have each lost a file to another writer is left out, and
-            raises nothing if another commit succeeds.
+        DeltaError: see ``commit_rewrite``. If other writers have removed a file of each part of a commit, the commit is
+            skipped. Its error is raised only if no commit succeeds.
     """
-    lost: CommitFailedError | None = None
+    conflict: CommitFailedError | None = None
     has_committed = False
     for rewrite in _at_intervals(groups, interval, snapshot.store):
         try:
             change = commit_rewrite(snapshot, rewrite, operation, parameters, started, properties)
-        except ConcurrentDeleteDeleteError as error:  # of all of these parts; the others may not conflict
-            lost = error
+        except ConcurrentDeleteDeleteError as error:  # each of these parts conflicts; later parts may not
+            conflict = error
         else:
             has_committed = True
             yield change
-    if lost is not None and not has_committed:
-        raise lost
+    if conflict is not None and not has_committed:
+        raise conflict
 
 
 def _at_intervals(groups: Iterable[Rewrite], interval: float | None, store: ObjectStore) -> Iterator[Rewrite]:

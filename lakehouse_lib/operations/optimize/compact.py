@@ -42,7 +42,7 @@ Rows = NDArray[np.int64]
 
 #: The bytes that a thread could read in the time that it takes to open a file.
 _OPEN_BYTES = 4 << 20
-#: Column of ``merge_files``: the bin of a written file.
+#: Column in the result of ``merge_files``: the number of the bin.
 BIN = "bin"
 
 
@@ -54,7 +54,7 @@ class CompactTask:
         number: the number of the bin.
         target: the table.
         files: COPIED_COLUMNS and TAG_COLUMNS of the files, which are in one partition.
-        source: the layout of the files; None: that of the target.
+        source: the layout of the files; None: the layout of the target.
     """
 
     number: int
@@ -107,7 +107,8 @@ def plan_compact(
 def _considered_files(snapshot: Snapshot, predicate: Predicate | None) -> pa.Table:
     """The files from which a compaction chooses, without statistics, which are more than half of the log.
 
-    If a file has a deletion vector, statistics are included, because they have its number of rows.
+    If any file has a deletion vector, the statistics of all files are included, because the share of deleted rows is
+    computed from ``numRecords``.
     """
     place = FILE_SCHEMA.get_field_index("stats")
     files = snapshot.prune(predicate, [name for name in FILE_SCHEMA.names if name != "stats"])
@@ -135,8 +136,9 @@ def compaction_bins(files: pa.Table, partitions: Rows, target_size: int) -> tupl
     """The files of a version that compaction rewrites, as row numbers; each entry becomes one file.
 
     Small files (below half of the target) of a partition are merged, next-fit by ascending size as in delta-spark's
-    OPTIMIZE. A single small file stays. If a deletion vector deletes more than 5% of a file's rows, the file counts
-    with the size that its other rows will have. If this size is not small, the file is rewritten alone.
+    OPTIMIZE. A bin of a single small file is left out. A file of which a deletion vector deletes more than 5% of the
+    rows is always rewritten. Its size is estimated without the deleted rows. If this size is not small, the file is
+    rewritten alone.
 
     Args:
         files: a files table.
@@ -145,7 +147,7 @@ def compaction_bins(files: pa.Table, partitions: Rows, target_size: int) -> tupl
     """
     sizes = numbers_of(files["size"], np.int64)
     many_deleted = has_many_deleted_rows(files)
-    if many_deleted.any():  # otherwise the copies could be small again, and the next compaction would merge them
+    if many_deleted.any():  # with the full sizes the copies could be small, and the next compaction would merge them
         sizes = np.where(many_deleted, sizes * live_share(files), sizes).astype(np.int64)
     small = small_files(files, target_size, sizes)
     order = np.flatnonzero(small)
@@ -164,7 +166,7 @@ def small_files(files: pa.Table, target_size: int, sizes: Rows | None = None) ->
     compaction does not undo a Z-order with small files.
 
     Args:
-        sizes: the bytes that each file counts with; None: its size.
+        sizes: bytes of each file; None: the column ``size``.
     """
     run_sizes = target_sizes(files)
     targets = np.where(run_sizes, np.minimum(run_sizes, target_size), target_size)
@@ -185,32 +187,34 @@ def compact(
 ) -> ChangeResult:
     """Merge files below half of the target size. No row changes, so the commit does not conflict with appends.
 
-    Files with more than 5% deleted rows by a deletion vector are rewritten without these rows. Z-ordered files stay,
-    unless they are small for their run. ``compaction_bins`` has the rules.
+    Files of which a deletion vector deletes more than 5% of the rows are rewritten without these rows. Z-ordered files
+    stay, unless they are small for their run. ``compaction_bins`` has the rules.
 
-    If a concurrent commit removes a file, only its bin is left out; the others are committed. If each bin has lost a
-    file, the compaction is planned again, at most twice. Rows that a concurrent commit hides by a deletion vector are
-    hidden in the merged file too.
+    If a concurrent commit removes a file, only the bin of this file is left out. If concurrent commits removed a file
+    of each bin, the compaction is planned again on the latest version. After a minute it fails, but not before its
+    third plan. Rows that a concurrent commit hides by a deletion vector are hidden in the merged file too.
 
     Args:
         target_size: bytes; default ``delta.targetFileSize``, else 100 MiB (delta-rs' default; delta-spark's is 1 GiB,
             which one task must read and write alone).
-        predicate: on partition columns.
-        max_bytes: a limit for the bytes to read. The smallest files are merged, and the others stay. None: no limit.
-        min_commit_interval: seconds. Finished bins are committed when this time has passed since the last
-            commit, and at the end, so that a killed run keeps them. 0: after each group of bins, which has about
+        predicate: on partition columns; None: the whole table.
+        max_bytes: a limit for the bytes to read. Bins with the smallest files are merged first. None: no limit.
+        min_commit_interval: seconds. Finished bins are committed when this time has passed since the last commit, and
+            at the end, so that a killed run does not lose them. 0: a commit after each group of bins, which has about
             512 MiB for each thread. None: one commit at the end.
         on_progress: called when a task has merged the files of a bin.
 
     Returns:
-        Metrics: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes, executionTimeMs, filesAdded and
-        filesRemoved (avg, max, min, totalFiles, totalSize), partitionsOptimized, numBatches, totalConsideredFiles,
-        totalFilesSkipped. If there is nothing to merge, nothing is committed.
+        Metrics: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes, numDeletionVectorsRemoved,
+        minFileSize, p25FileSize, p50FileSize, p75FileSize, maxFileSize (of the added files), executionTimeMs,
+        filesAdded and filesRemoved (avg, max, min, totalFiles, totalSize), partitionsOptimized, numBatches,
+        totalConsideredFiles, totalFilesSkipped. If there is nothing to merge, nothing is committed.
 
     Raises:
-        CommitFailedError: a concurrent change of schema or protocol, or other writers removed a file of every bin,
-            three times. Bins that an earlier commit of this call has replaced stay replaced.
-        InvalidArgumentError: the interval is negative, or is given together with application transactions.
+        CommitFailedError: a concurrent change of schema or protocol, or other writers removed a file of every bin in
+            each attempt. Earlier commits of this call remain.
+        InvalidArgumentError: the target size or ``max_bytes`` is not positive, the predicate refers to a column that is
+            not a partition column, or the interval is negative or is given together with application transactions.
     """
     started = time.monotonic()
     snapshot.check_writable()
@@ -245,9 +249,9 @@ def rewrite_bins(
     writer_properties: WriterProperties | None = None,
     on_progress: OnProgress | None = None,
 ) -> ChangeResult:
-    """Write each bin of a plan into one file, and commit the bins that lost no file to another writer.
+    """Write each bin of a plan into one file, and commit the bins of which no other writer has removed a file.
 
-    A plan without bins commits nothing.
+    If the plan has no bins, nothing is committed.
 
     Args:
         operation: commitInfo's operation; ``parameters``: its operationParameters.
@@ -336,7 +340,9 @@ def _all_rows(reader: TableReader, files: pa.Table) -> Iterator[pa.Table]:
 
 
 def _next_fit(partitions: Rows, sizes: Rows, target: int) -> Rows:
-    """Where the bins start. A bin ends where the next file would exceed the target, and at the end of a partition.
+    """The number of the first file of each bin.
+
+    A bin ends before the file that would exceed the target, and at the end of a partition.
 
     Args:
         partitions, sizes: of each file, sorted by partition and then by size.

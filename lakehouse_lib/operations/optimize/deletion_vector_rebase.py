@@ -1,9 +1,10 @@
 """Rebase of a rewrite on concurrent deletion vectors: rows that were deleted during the copy are deleted in the copy.
 
-Maintenance must not fail because of a concurrent delete, and must not bring deleted rows back. A rewrite has copied the
-rows that the file's deletion vector did not hide. A later vector of the same file hides more rows. This module finds
-the positions of these rows in the new files. Compaction keeps the order of rows, so their positions are counted
-(``places_in_order``). Z-order moves the key columns again (``z_order.deleted_positions``).
+A rewrite must not fail because of a concurrent delete, and must not restore deleted rows. It copies the rows that the
+deletion vector of a file does not hide. A concurrent commit may replace this vector by a vector that hides more rows.
+This module finds the positions of these rows in the new files. Compaction keeps the order of rows, so the positions can
+be counted (``places_in_order``). After a Z-order, the key columns are sent through the exchange again
+(``z_order.deleted_positions``).
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class MarkedGroup:
 
     Attributes:
         copied: the files of the group when their rows were copied, with the statistics of the latest version.
-        removed: the same files in the same order, in the latest version.
-        added: the files that were written for them.
+        removed: the same files in the same order, as in the latest version.
+        added: the new files, which contain the copied rows.
     """
 
     copied: pa.Table
@@ -50,12 +51,12 @@ class MarkedGroup:
         )
 
     def with_marks(self, marks: Sequence[BitMap64], store: ObjectStore) -> pa.Table:
-        """``added`` with these rows of each file marked as deleted; files without a remaining row are left out."""
+        """``added`` with deletion vectors that hide these rows of each file; files without live rows are left out."""
         return with_vectors(self.added, marks, num_records(self.added).to_pylist(), store)
 
 
-#: A function that finds newly deleted rows of these groups: group number -> their positions in each file of ``added``.
-#: A group whose positions cannot be determined is left out.
+#: A function that finds the newly deleted rows of groups. The result has, for each group number, the positions of these
+#: rows in each file of ``added``. A group whose positions cannot be determined is left out.
 Places = Callable[[ObjectStore, Mapping[int, MarkedGroup]], Mapping[int, Sequence[BitMap64]]]
 
 
@@ -65,7 +66,7 @@ def marked_groups(
     """The groups, by number, whose files are all live, if one of the files got another deletion vector after the copy.
 
     Args:
-        removed, added: the copied files and the written files, each with the group of every file.
+        removed, added: the copied files and the written files, each with the group number of every file.
     """
     copied, groups = removed
     written, written_groups = added
@@ -90,10 +91,10 @@ def marked_groups(
 
 
 def places_in_order(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
-    """``Places`` of a rewrite that writes one file for each group, with the rows of its files one after another.
+    """``Places`` of a rewrite that writes the rows of each group into one file, one old file after another.
 
-    The place of a row is the number of copied rows before it, in its file and in the files before. Therefore a group is
-    left out if the written file has another number of rows than the log gives for its files.
+    The position of a row is the number of copied rows before it, in its file and in the files before. Therefore a group
+    is left out if the number of rows in the written file differs from the number that the log gives for the old files.
     """
     places: dict[int, list[BitMap64]] = {}
     for number, group in groups.items():
@@ -102,15 +103,13 @@ def places_in_order(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> di
             continue
         marks = BitMap64()
         start = 0
-        for (was, now), count in zip(group.vectors, counts.to_pylist(), strict=True):
-            if was != now:
-                left_out, deleted = deletion_vector.load(store, was), deletion_vector.load(store, now)
-                if not left_out <= deleted:
+        for (old_vector, new_vector), count in zip(group.vectors, counts.to_pylist(), strict=True):
+            if old_vector != new_vector:
+                old, latest = deletion_vector.load(store, old_vector), deletion_vector.load(store, new_vector)
+                if not old <= latest:
                     break  # a row that was not copied is live again
-                new = deletion_vector.positions(deleted - left_out)
-                marks |= deletion_vector.bitmap_of(
-                    start + new - np.searchsorted(deletion_vector.positions(left_out), new)
-                )
+                new = deletion_vector.positions(latest - old)
+                marks |= deletion_vector.bitmap_of(start + new - np.searchsorted(deletion_vector.positions(old), new))
             start += count
         else:
             places[number] = [marks][: len(group.added)]  # if no row was copied, no file was written

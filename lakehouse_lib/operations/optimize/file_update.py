@@ -27,8 +27,8 @@ class FileUpdate:
     Attributes:
         operation, parameters: operation and operationParameters of commitInfo.
         files: the files (FILE_SCHEMA) with their new values. After a conflict, files are left out.
-        predicate: true for all rows of the files; None: all rows of the table.
-        started: the time at which the verb began, by ``time.monotonic``.
+        predicate: the read predicate of the transaction, which all rows of the files match; None: the whole table.
+        started: the verb's ``time.monotonic()``.
     """
 
     operation: str

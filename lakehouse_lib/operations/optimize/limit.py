@@ -12,7 +12,7 @@ Rows = NDArray[np.int64]
 
 
 def parts_within(counts: Rows, sizes: Rows, max_bytes: int | None) -> Rows:
-    """The row numbers of the parts to rewrite, ascending. Parts with the smallest files are chosen first.
+    """The numbers of the parts to rewrite, ascending. Parts with the smallest files are chosen first.
 
     Args:
         counts: the number of files of each part.
@@ -26,14 +26,14 @@ def parts_within(counts: Rows, sizes: Rows, max_bytes: int | None) -> Rows:
 
 
 def check_max_bytes(max_bytes: int | None, table: str) -> None:
-    """Refuse a limit that is not a positive number of bytes.
+    """Refuse a limit that is not a positive whole number of bytes.
 
     Raises:
-        InvalidArgumentError: the limit is not positive.
+        InvalidArgumentError: the limit is not a positive whole number.
     """
     if max_bytes is not None and (type(max_bytes) is not int or max_bytes < 1):
         raise InvalidArgumentError(
             f"max_bytes is {excerpt(max_bytes)}; expected a positive number of bytes",
             table=table,
-            hint="None rewrites everything that is due",
+            hint="Leave max_bytes out to rewrite without a limit",
         )

@@ -52,8 +52,8 @@ def purge(
 
     Raises:
         InvalidArgumentError: the predicate refers to a column that is not a partition column.
-        CommitFailedError: a concurrent change of schema or protocol, or other writers removed every one of the files,
-            three times.
+        CommitFailedError: a concurrent change of schema or protocol, or other writers removed all of the files in each
+            attempt (``rewrite.planned_again``).
     """
     started = time.monotonic()
     snapshot.check_writable()

@@ -1,4 +1,4 @@
-"""Commit rewrites of files that change no row (OPTIMIZE and REORG in the log)."""
+"""Commit rewrites of data files that do not change rows (OPTIMIZE and REORG in the log)."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ logger = logging.getLogger(__name__)
 
 #: The most times that a rewrite is rebased on concurrent deletion vectors.
 _ROUNDS = 100
-#: The most times that a rewrite is planned, if its files were read and written for longer than ``_PATIENCE_SECONDS``.
+#: A rewrite fails after this many attempts, if ``_PATIENCE_SECONDS`` have passed since the first attempt began.
 _ATTEMPTS = 3
-#: So long a rewrite is planned again without a limit: a small table is soon rewritten, and often changed.
+#: In these seconds the number of attempts has no limit. A small table is rewritten quickly, but may change often.
 _PATIENCE_SECONDS = 60.0
 
 
@@ -48,7 +48,7 @@ class Rewrite:
     Attributes:
         removed, added: files tables.
         removed_groups, added_groups: the group of each file.
-        places: finds the new positions of rows that concurrent commits deleted.
+        places: a function that finds the new positions of rows that concurrent commits deleted.
     """
 
     removed: pa.Table
@@ -58,7 +58,7 @@ class Rewrite:
     places: Places
 
     def only(self, groups: NDArray[np.int64]) -> Rewrite:
-        """These groups of the rewrite."""
+        """The part of the rewrite with these groups."""
         old, new = np.isin(self.removed_groups, groups), np.isin(self.added_groups, groups)
         return Rewrite(
             self.removed.filter(pa.array(old)),
@@ -72,14 +72,15 @@ class Rewrite:
 def rewrite_target(
     snapshot: Snapshot, *, data_change: bool = False, writer_properties: WriterProperties | None = None
 ) -> WriteTarget:
-    """The write target of rewritten rows: the table's own layout, and files as large as the plan decides.
+    """The write target of rewritten rows. It has the table's own layout and no target size, because the plan decides.
 
     Args:
         data_change: whether the rewrite leaves out rows, so that ``dataChange`` of its files is true.
 
     Raises:
         DeltaProtocolError: the table has row tracking, but does not name the column for row ids.
-        InvalidSchemaError: data files cannot store any of the columns; not checked with ``data_change``.
+        InvalidSchemaError: data files cannot store the rows (``check_rows_are_kept``); not checked with
+            ``data_change``.
     """
     table, version = snapshot.store.root, snapshot.version
     row_tracking.check_table(snapshot.protocol, snapshot.metadata, snapshot.schema, table=table, version=version)
@@ -91,19 +92,22 @@ def rewrite_target(
         data_change,
         writer_properties=writer_properties,
     )
-    if not data_change:  # a table of another writer may have rows that exist only as counts in the log
+    if not data_change:  # in a table of another writer, rows without a stored column exist only as numRecords
         check_rows_are_kept(target)
     return target
 
 
 def planned_again(snapshot: Snapshot, rewrite: Callable[[Snapshot], ChangeResult]) -> ChangeResult:
-    """Run a rewrite: again on the latest version if other writers removed a file of each group.
+    """Run a rewrite. If other writers removed a file of each group, run it again on the latest version.
 
-    A small table has only one group, so a concurrent change of any row would otherwise fail the rewrite. A rewrite is
-    planned again for a minute, and afterwards until it was planned three times.
+    A small table has only one group, so a concurrent change of any row would otherwise fail the rewrite. For a minute,
+    the number of attempts has no limit. After a minute the rewrite fails, but not before its third attempt.
 
     Args:
-        rewrite: plans the rewrite of a version and commits it.
+        rewrite: a function that plans the rewrite of a version and commits it.
+
+    Raises:
+        ConcurrentDeleteDeleteError: the last attempt failed.
     """
     started = time.monotonic()
     attempts = 0
@@ -161,7 +165,7 @@ class _Rewriting:
         self, rewrite: Rewrite, operation: str, parameters: Mapping[str, Any], started: float, store: ObjectStore
     ) -> None:
         self.current = rewrite
-        self._copied = rewrite  # the same groups, as they were read and written
+        self._copied = rewrite  # the groups of ``current``, as they were read and written
         self._written = rewrite.added
         self._marks = _Marks({}, {})
         self._rounds = 0
@@ -191,27 +195,28 @@ class _Rewriting:
         is_alive = pc.is_in(file_keys(copied.removed.select(KEY_COLUMNS), latest.store), value_set=alive)
         # A group has changed if one of its files was removed or got another deletion vector.
         changed = np.unique(copied.removed_groups[~is_alive.to_numpy(zero_copy_only=False)])
-        gone = np.setdiff1d(changed, np.array(list(self._marks.places), np.int64))
-        left = copied.only(np.setdiff1d(copied.removed_groups, gone))
-        if not len(changed) or not len(left.removed):
+        conflicting = np.setdiff1d(changed, np.array(list(self._marks.places), np.int64))
+        copied = copied.only(np.setdiff1d(copied.removed_groups, conflicting))
+        if not len(changed) or not len(copied.removed):
             raise lost
-        self._copied, self.current = left, _with_marks(left, self._marks, latest.store)
+        self._copied, self.current = copied, _with_marks(copied, self._marks, latest.store)
 
 
 @dataclass(frozen=True)
 class _Marks:
-    """Rows that concurrent commits deleted by deletion vectors since they were copied.
+    """The rows that concurrent commits have deleted by deletion vectors since the rewrite copied them.
 
     Attributes:
-        groups: the groups with such rows.
-        places: group -> the positions of these rows in each file of its ``added``; missing if they are unknown.
+        groups: the groups with such rows, by number.
+        places: group number -> the positions of these rows in each file of the group's ``added``. A group with unknown
+            positions is missing.
     """
 
     groups: Mapping[int, MarkedGroup]
     places: Mapping[int, Sequence[BitMap64]]
 
     def after(self, copied: Rewrite, latest: Snapshot) -> _Marks:
-        """The marks at a later version; known places are reused."""
+        """The marks at a later version. The places of groups without a new deletion vector are reused."""
         now = marked_groups((copied.removed, copied.removed_groups), (copied.added, copied.added_groups), latest)
         unchanged = {
             number: self.places[number]
@@ -223,7 +228,7 @@ class _Marks:
                 latest.store, {number: group for number, group in now.items() if number not in unchanged}
             )
         except DeltaError as error:
-            # Do not fail, because the other groups can be committed.
+            # Do not fail, because groups without these rows can be committed.
             logger.warning("%s: cannot find the new places of rows that were deleted: %s", latest.store.root, error)
             new = {}
         return _Marks(now, {**unchanged, **new})
@@ -231,9 +236,9 @@ class _Marks:
 
 def _with_marks(rewrite: Rewrite, marks: _Marks, store: ObjectStore) -> Rewrite:
     """The rewrite with the files of the latest version, and with the marked rows deleted in the new files."""
-    rest = rewrite.only(np.setdiff1d(rewrite.removed_groups, np.array(list(marks.places), np.int64)))
-    removed, removed_groups = [rest.removed], [rest.removed_groups]
-    added, added_groups = [rest.added], [rest.added_groups]
+    unmarked = rewrite.only(np.setdiff1d(rewrite.removed_groups, np.array(list(marks.places), np.int64)))
+    removed, removed_groups = [unmarked.removed], [unmarked.removed_groups]
+    added, added_groups = [unmarked.added], [unmarked.added_groups]
     for number, places in marks.places.items():
         group = marks.groups[number]
         removed.append(group.removed)

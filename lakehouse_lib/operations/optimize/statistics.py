@@ -44,6 +44,7 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
+#: The most files of a task.
 _MOST_FILES = 1_000
 #: Files whose statistics are parsed at once.
 _FILES_AT_ONCE = 1 << 16
@@ -66,9 +67,9 @@ class StatisticsTask:
 def plan_statistics(snapshot: Snapshot, predicate: Predicate | None = None) -> pa.Table:
     """The files (FILE_SCHEMA) with missing statistics; reads no data file.
 
-    A file has missing statistics if the log does not have its row count, or the null count or both bounds of a column
-    that should have statistics by the table's properties. A floating-point column needs a null
-    count only, because its footer may lack bounds.
+    A file has missing statistics if the log lacks its row count, or a statistic of a column that has statistics by the
+    table's properties: the null count, or both bounds if the column is not null in every row. Bounds are not required
+    of floating-point columns, because footers may lack them, and of columns whose type was changed.
 
     Raises:
         InvalidArgumentError: the predicate refers to a column that is not a partition column.
@@ -115,9 +116,10 @@ def compute_statistics(
 ) -> ChangeResult:
     """Add statistics that are missing in the log, in one commit. No row changes, and no file is rewritten.
 
-    Footers are read first. Columns without a null count or a bound in a footer are read, such as INT96
-    timestamps and, except in files of Spark, floating-point numbers. Statistics in the log stay as they are. If a file
-    has a deletion vector, its new bounds are not tight (``tightBounds`` false), because they cover deleted rows, too.
+    Footers are read first. If a footer lacks the null count or a bound of a column, the column is read, for example
+    INT96 timestamps, and floating-point numbers in files that Spark did not write. Statistics in the log stay as they
+    are. If a file has a deletion vector, its new bounds are not tight (``tightBounds`` false), because they cover
+    deleted rows, too.
 
     A file that a concurrent commit removes or changes is left out. Appends do not conflict.
 
@@ -155,7 +157,7 @@ def compute_statistics(
 
 
 def statistics_of(snapshot: Snapshot, files: pa.Table, indexed: StatisticsColumns, engine: Engine) -> pa.Table:
-    """The statistics of data files, those in the log completed from the files: see ``read_statistics``.
+    """The statistics of data files: the statistics in the log, completed from the files. See ``read_statistics``.
 
     Args:
         files: at least one file of a files table.
@@ -180,25 +182,25 @@ def read_statistics(task: StatisticsTask) -> pa.Table:
     for path, old, new, vector in zip(
         files["path"].to_pylist(), files["stats"].to_pylist(), texts, files["deletionVector"].is_valid(), strict=True
     ):
-        lacking = _lacking(with_missing(old, new), task)
-        complete = with_missing(new, columns.of(path, lacking)) if lacking else new
+        incomplete = _incomplete_columns(with_missing(old, new), task)
+        complete = with_missing(new, columns.of(path, incomplete)) if incomplete else new
         stats.append(_complete(old, complete, is_marked=vector.as_py()))
-        are_read.append(bool(lacking))
+        are_read.append(bool(incomplete))
     return pa.table({"path": files["path"].combine_chunks(), "stats": strings(stats), "is_read": pa.array(are_read)})
 
 
-def _lacking(stats: str, task: StatisticsTask) -> list[ColumnPath]:
+def _incomplete_columns(stats: str, task: StatisticsTask) -> list[ColumnPath]:
     """The columns, by physical names, without a null count or a bound in the statistics of a file."""
     body = parse_json(stats)
-    lacking = []
+    incomplete = []
     for path, kind in leaves(task.layout.physical.schema):
         if path not in task.indexed or not isinstance(kind, PrimitiveType):
             continue
         nulls, *ends = (_token(body, (key, *path)) for key in ("nullCount", "minValues", "maxValues"))
         has_values = nulls is None or nulls < body["numRecords"]
         if nulls is None or (has_values and has_bounds(kind) and None in ends):
-            lacking.append(path)
-    return lacking
+            incomplete.append(path)
+    return incomplete
 
 
 def _token(body: Any, path: ColumnPath) -> Any:
@@ -213,7 +215,7 @@ def _complete(old: str | None, new: str, *, is_marked: bool) -> str:
 
 
 def _with_statistics(files: pa.Table, results: pa.Table) -> pa.Table:
-    """The files whose statistics differ from those in the log, with the new ones."""
+    """The files whose new statistics differ from the statistics in the log, with the new statistics."""
     order = pc.index_in(files["path"], value_set=results["path"].combine_chunks())
     stats = results["stats"].combine_chunks().take(order.combine_chunks())
     is_new = pc.fill_null(pc.not_equal(files["stats"], stats), True)
@@ -248,10 +250,11 @@ def _selected(
     kind_of: Callable[[Field], DataType | None],
     above: ColumnPath = (),
 ) -> StructType:
-    """The columns with statistics.
+    """The schema of one statistic: the indexed leaves, each with the type of its statistic.
 
     Args:
-        kind_of: the type of the statistic of a leaf; None: it is left out.
+        kind_of: returns the type of a leaf's statistic; None: the leaf is left out.
+        above: the path of the struct that has the columns of ``schema``.
     """
     fields = []
     for column in schema.fields:

@@ -26,8 +26,8 @@ class Curve:
 
     Attributes:
         kind: "zorder" or "hilbert".
-        bounds: for each column, the greatest key of each part but the last, ascending. They are equal if a key fills
-            several parts.
+        bounds: for each column, the greatest key of each part except the last, ascending. If one key fills several
+            parts, their bounds are equal.
     """
 
     kind: Kind
@@ -60,7 +60,11 @@ class Curve:
 
 
 def interleaved(axes: Sequence[Keys], bits: int) -> NDArray[np.int64]:
-    """The bits of all axes in one number, the highest bit of each axis first."""
+    """The bits of all axes, interleaved in one number, the highest bit of each axis first.
+
+    Args:
+        bits: the number of bits of each axis.
+    """
     result = np.zeros(len(axes[0]), np.int64)
     for bit in reversed(range(bits)):
         for axis in axes:
@@ -74,7 +78,7 @@ def hilbert_axes(axes: Sequence[Keys], bits: int) -> list[Keys]:
     The algorithm is by J. Skilling (Programming the Hilbert curve, AIP Conference Proceedings 707, 2004).
 
     Args:
-        bits: of each axis.
+        bits: the number of bits of each axis.
     """
     axes = [axis.astype(np.int64) for axis in axes]
     for bit in reversed(range(1, bits)):

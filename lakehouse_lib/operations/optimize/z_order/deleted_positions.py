@@ -1,9 +1,9 @@
 """The new places of rows that concurrent commits deleted during a Z-order.
 
 The place of a row after the exchange (``shuffle``) depends only on the keys and the order of the rows. So a run does
-not record places. After a conflict, the key columns of the same files go through an exchange again, each row with the
-number of its file and its position. They arrive in the order in which the rows were written. To be safe, the keys are
-compared with the keys of the written file, row by row.
+not record places. After a conflict, the key columns of the same files are sent through an exchange again, each row with
+the number of its file and its position. The keys arrive in the order in which the rows were written. They are compared
+with the keys of the written file, row by row, so that a wrong place is detected.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from lakehouse_lib.store import ObjectStore
 
 #: The old places of rows: the file's number in the group in the high bits, the position in the file in the low bits.
 _Rows = NDArray[np.int64]
-_FILE = 40  # bits of the position
+_FILE = 40  # the number of low bits, which contain the position
 
-#: The places of at most this many rows stay in memory (16 bytes per row). If a group has another conflict, and its
-#: places are in memory, its keys are not moved again.
+#: The places of at most this many rows stay in memory (16 bytes per row). If a group with places in memory has another
+#: conflict, its keys are not sent through the exchange again.
 _REMEMBERED_ROWS = 1 << 24
 
 _ANSWER_SCHEMA = pa.schema([("file", pa.int64()), ("rows", pa.int64()), ("numbers", pa.binary())])
@@ -50,8 +50,8 @@ class KeyTask:
 
     Attributes:
         reader: reads the key columns.
-        loads: loads of a task of the first run.
-        numbers: log path of each of the loads' files -> the file's number in its group.
+        loads: loads of a task that sent the rows for the written files.
+        numbers: log path of each file of the loads -> the file's number in its group.
     """
 
     reader: TableReader
@@ -61,13 +61,13 @@ class KeyTask:
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A group of ``gather_keys``: a written file, and the rows to find in it.
+    """A group of ``gather_keys``: a written file, and the rows whose positions are needed.
 
     Attributes:
         number: the file's number among all files of the operation.
         reader: reads the key columns.
         path: the file's path in the log; None for a file without rows.
-        rows: the old places of the rows to find; None: return the old place of each row of the file.
+        rows: the old places of the rows whose positions are needed; None: return the old place of each row of the file.
     """
 
     number: int
@@ -81,11 +81,11 @@ class WrittenFile:
 
 
 class PlacesOfKeys:
-    """The ``Places`` of a Z-order (``optimize.deletion_vector_rebase``), found by moving the keys again.
+    """The ``Places`` of a Z-order (``optimize.deletion_vector_rebase``), found by a second exchange of the keys.
 
     Args:
         reader: reads the columns of the Z-order, in their order.
-        tasks: the tasks of ``shuffle.scatter`` in the first run.
+        tasks: the tasks of ``shuffle.scatter`` that sent the rows.
         paths: log paths of the written files by their numbers; None for a file without rows.
     """
 
@@ -110,7 +110,7 @@ class PlacesOfKeys:
     def _look_for(
         self, groups: Mapping[int, MarkedGroup], marked: Mapping[int, _Rows]
     ) -> dict[int, list[BitMap64] | None]:
-        """Move the keys of groups again, and find the places of their marked rows.
+        """Send the keys of groups through an exchange again, and find the places of the marked rows.
 
         Groups whose places fit in memory are put into ``_remembered`` and not into the result.
         """
@@ -209,9 +209,9 @@ def scatter_keys(task: KeyTask) -> Iterator[Piece]:
 
 
 def gather_keys(file: WrittenFile, pieces: Iterator[Piece]) -> pa.Table:
-    """One row: the file's number, its row count, and int64s as bytes.
+    """Return one row: the file's number, its row count, and int64s as bytes.
 
-    The int64s are the old places of all rows, or the positions of the rows to find. If the keys differ from the keys of
+    The int64s are the old places of all rows, or the positions of ``file.rows``. If the keys differ from the keys of
     the written file, the count is 0.
     """
     parts: list[_Rows] = [np.zeros(0, np.int64)]
@@ -247,7 +247,7 @@ def _bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _keys_and_numbers(task: KeyTask, source: FilePart) -> Iterator[pa.Table]:
-    name = "row " + "".join(field.name for field in task.reader.schema.fields)  # longer than any field's name
+    name = "row " + "".join(field.name for field in task.reader.schema.fields)  # longer than each name
     for file, index in row_groups(task.reader, source):
         keys = task.reader.row_group(file, index, {})
         live = file.live_mask(index)
@@ -259,10 +259,10 @@ def _keys_and_numbers(task: KeyTask, source: FilePart) -> Iterator[pa.Table]:
 def _marked(store: ObjectStore, group: MarkedGroup) -> _Rows | None:
     """The old places of a group's newly deleted rows, ascending; None if a deleted row was restored."""
     parts: list[_Rows] = [np.zeros(0, np.int64)]
-    for number, (was, now) in enumerate(group.vectors):
-        if was != now:
-            left_out, deleted = deletion_vector.load(store, was), deletion_vector.load(store, now)
-            if not left_out <= deleted:
+    for number, (old_vector, new_vector) in enumerate(group.vectors):
+        if old_vector != new_vector:
+            old, latest = deletion_vector.load(store, old_vector), deletion_vector.load(store, new_vector)
+            if not old <= latest:
                 return None
-            parts.append((number << _FILE) + deletion_vector.positions(deleted - left_out))
+            parts.append((number << _FILE) + deletion_vector.positions(latest - old))
     return np.concatenate(parts)

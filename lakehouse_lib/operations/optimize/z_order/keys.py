@@ -1,6 +1,7 @@
 """The keys of the k-d tree: signed integers in the order of the column's values, nulls lowest, NaN highest.
 
-Several values may share a key (strings are ranked among sampled bounds), but a value never has several keys.
+Several values may have the same key: the key of a string is the number of smaller words in a sampled vocabulary. Equal
+values have equal keys.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Keys are signed integers, one array per column, in the order of the column's values. Each level cuts by one column, and
 columns with few values come first. If n columns remain, a node for w files is cut into w^(1/n) parts of equal weight.
 So the last column cuts a node into w parts. Then each part gets its share of the w files by its real weight. Equal keys
-are never separated: if the rows of one value are more than a file, they stay in one leaf with several files.
+are never separated: if the rows of one value do not fit into one file, they stay in one leaf with several files.
 
 It is a k-d tree (Bentley, 1975) with quantiles instead of medians and with more than two children. In the experiment of
 the Delta Lake paper (VLDB 2020, figure 8) it skips more files than a Z-order or a Hilbert curve of the same keys.
@@ -28,7 +28,10 @@ _BLOCK = 1 << 16  # rows assigned at a time, so that they fit the processor's ca
 
 
 class Level(TypedDict):
-    """The cuts of one column, one list for each node: child i has the keys up to bounds[i], the last child the rest."""
+    """The cuts of one column, one list for each node.
+
+    Child i has the keys up to bounds[i], and the last child has the larger keys.
+    """
 
     column: int
     bounds: list[list[int]]
@@ -40,10 +43,10 @@ class Tree(TypedDict):
     cell_levels: the number of levels, from the first on, that cut the rows into cells. The other levels cut a cell into
         files, and a file into blocks.
     files: the number of files of each group of leaves; more than 1 only if the keys allow no further cut.
-    blocks: the number of leaves of each group, which are blocks of the file in their order.
-    first_files: the first file of each group. Several groups may share a file.
-    first_blocks: the first block of each group in this file.
-    cells: the cell of each group.
+    blocks: the number of leaves of each group. The leaves are blocks of the file, in this order.
+    first_files: the number of the first file of each group. Several groups may share a file.
+    first_blocks: the number of each group's first block in its first file.
+    cells: the number of each group's cell.
     """
 
     levels: list[Level]
@@ -111,13 +114,13 @@ def divide(
     blocks: int = 1,
     weights: NDArray[np.float64] | None = None,
 ) -> Tree:
-    """The tree of rows that join the cells of an earlier tree.
+    """The tree for rows that join the cells of an earlier tree.
 
     Args:
         levels: the levels of the earlier tree.
         sample, blocks, weights: as in ``split``.
         files: the number of files of each cell; 0: the cell shares files with other cells.
-        shared: the number of files that cells share; they are the last files.
+        shared: the number of files that cells share. They are the last files of the tree.
     """
     rows = _Rows.of(sample, weights)
     leaves = leaf_of(levels, sample)
@@ -128,7 +131,7 @@ def divide(
     )
     has_files = [files[node.group] > 0 for node in nodes]
     tree = _with_blocks([*levels, *inner], len(levels), nodes, [blocks if own else 1 for own in has_files], rows)
-    # The cells without files of their own share the last files, in the order of the tree and by equal weight.
+    # Cells with 0 files share the last files, in the order of the tree. Each shared file gets about the same weight.
     first_files, first_blocks, next_file = [0] * len(nodes), [0] * len(nodes), 0
     for number, own in enumerate(has_files):
         if own:
@@ -162,7 +165,7 @@ def cell_count(levels: Sequence[Level]) -> int:
 
 
 def file_cells(tree: Tree) -> list[int]:
-    """The cell of each file; of a file that cells share, the last one."""
+    """The cell of each file. If several cells share a file, the last of them."""
     cells = [0] * file_count(tree)
     for first, files, cell in zip(tree["first_files"], tree["files"], tree["cells"], strict=True):
         cells[first : first + files] = [cell] * files
@@ -205,7 +208,7 @@ class _Rows(NamedTuple):
 
 
 def _with_blocks(levels: list[Level], cell_levels: int, nodes: list[_Node], blocks: list[int], rows: _Rows) -> Tree:
-    """The tree whose groups are these nodes, cut into so many blocks each. Each group has files of its own."""
+    """The tree whose groups are these nodes, each cut into its number of ``blocks``. Groups do not share files."""
     inner, leaves = _grow([_Node(node.rows, blocks[number], number) for number, node in enumerate(nodes)], rows)
     file_counts = [node.files for node in nodes]
     return {
@@ -240,7 +243,11 @@ def _grow(nodes: list[_Node], rows: _Rows) -> tuple[list[Level], list[_Node]]:
 
 
 def _cut(node: _Node, sample: Sequence[Keys], columns: Sequence[int], mass: Keys) -> tuple[list[int], list[_Node]]:
-    """Cut a node by the first of the remaining columns; ([], [node]) if it cannot or need not be cut."""
+    """Cut a node by the first of the remaining columns.
+
+    Returns:
+        The bounds and the children; ([], [node]) if the node cannot or need not be cut.
+    """
     if node.files == 1 or not len(node.rows):
         return [], [node]
     keys = sample[columns[0]][node.rows]
@@ -293,7 +300,7 @@ def _without_thin_parts(boundaries: Keys, chosen: list[int], whole: float, least
 
 
 def _share_files(weights: Keys, files: int) -> list[int]:
-    """The number of files for each part by its weight: at least 1, and the rest where a file would be heaviest."""
+    """The number of files for each part by its weight, at least 1. Parts with the heaviest files get more files."""
     shares = weights * (files / weights.sum())
     file_counts = np.maximum(np.floor(shares), 1).astype(np.int64)
     missing = files - int(file_counts.sum())

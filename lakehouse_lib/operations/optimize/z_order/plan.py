@@ -98,7 +98,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class _PlannedPart:
-    """The layout of a partition, and the place of each of its files; ``tree`` is saved."""
+    """The layout of a partition, the place of each of its files, and the tree to save (None: no tree)."""
 
     layout: Layout
     places: list[Place]
@@ -121,11 +121,12 @@ def plan_z_order(
     """Plan the trees, the tasks and the files to write. Reads only a sample of the key columns, and saved trees.
 
     Args:
+        layout: the layout of new runs, a key of ``tags.LAYOUTS``; None: the layout of the Z-ordered files, else "kd".
         interval: seconds between commits; None: all partitions are one run (``commit_groups.in_groups``).
     """
     files = snapshot.prune(predicate)
     sizes = numbers_of(files["size"], np.int64)
-    layout = layout if len(columns) > 1 else "kd"  # of a single column, all layouts are the same
+    layout = layout if len(columns) > 1 else "kd"  # with a single column, all layouts are the same
     selection = files_to_z_order(snapshot, files, columns, target_size, layout=layout, full=full)
     layout = layout or layout_of(files) or "kd"
     parts, trees = _with_trees(snapshot, columns, selection, sizes, target_size)
@@ -345,7 +346,7 @@ def _file_ranges(files: pa.Table, sizes: NDArray[np.int64], snapshot: Snapshot, 
 
 
 def _loads(files: Sequence[FilePart], rows: NDArray[np.float64], layout: Layout) -> Iterator[tuple[Load, int]]:
-    """Loads of one file or a part of a file each, with their row counts."""
+    """A load for each file, or for each part of a large file, with its row count."""
     for file, count in zip(files, rows.tolist(), strict=True):
         parts = max(round(count / CHUNK_ROWS), 1)
         for part in range(parts):
@@ -353,7 +354,7 @@ def _loads(files: Sequence[FilePart], rows: NDArray[np.float64], layout: Layout)
 
 
 def _tasks(reader: TableReader, loads: Sequence[tuple[Load, int]], parallelism: int) -> tuple[ScatterTask, ...]:
-    """The loads, grouped in tasks of at most about a million rows and in enough tasks for all slots."""
+    """The loads, grouped into enough tasks for all slots. A task has at most about a million rows."""
     total = sum(rows for _, rows in loads)
     most = min(max(total // (parallelism * _TASKS_A_SLOT), _LEAST_TASK_ROWS), CHUNK_ROWS)
     tasks: list[ScatterTask] = []

@@ -1,9 +1,9 @@
 """A sample of a partition's keys, from which its tree is built.
 
 With at most 256 files, the sample reads a few row groups of the key columns of every file, at equal distances. With
-more files it reads files at equal distances. For each file in between, it takes the rows of a neighbour and stretches
-them to the file's own minimum and maximum in the log. Without this, a sample of 32 files of a Z-ordered table led to
-files of a third to three times the mean size.
+more files, it reads 256 of them, at equal distances. For each file that is not read, it takes the rows of a neighbour,
+and moves them linearly to the range between the file's minimum and maximum in the log. Without this step, a sample of
+32 files of a Z-ordered table led to new files of a third to three times the mean size.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def take_sample(
         files: whole files.
         ranges: the row counts and key ranges of these files.
         leaves: the number of leaves that the tree will have.
-        words: the vocabularies of an earlier sample; None: new ones.
+        words: the vocabularies of an earlier sample; None: new vocabularies.
     """
     sample_rows = int(np.clip(leaves * _ROWS_A_LEAF, _LEAST_ROWS, _MOST_ROWS))
     read = np.unique(np.linspace(0, len(files) - 1, min(len(files), FILES_READ)).astype(np.int64))
@@ -116,7 +116,11 @@ def _read(reader: TableReader, source: FilePart, rows: int, groups: int, turn: i
 
 
 def _with_unread(sample: Sample, read: Keys, sizes: Keys, ranges: FileRanges, sample_rows: int) -> Sample:
-    """Add rows for each file that was not read: its neighbour's rows, stretched to the file's own range."""
+    """Add rows for each file that was not read: the rows of a neighbouring file, moved to the range of this file.
+
+    Args:
+        read: the numbers of the files that were read, and ``sizes``: the number of sampled rows of each.
+    """
     unread = np.setdiff1d(np.arange(len(ranges.rows)), read)
     turn = np.minimum(np.searchsorted(read, unread), len(read) - 1)  # index of the neighbour in ``read``
     unread, turn = unread[sizes[turn] > 0], turn[sizes[turn] > 0]
@@ -132,7 +136,13 @@ def _with_unread(sample: Sample, read: Keys, sizes: Keys, ranges: FileRanges, sa
 
 
 def _stretched(rows: Keys, lows: Keys, highs: Keys, sources: Keys, targets: Keys) -> Keys:
-    """The keys of source files (one row a file), moved linearly to the ranges of the target files; nulls stay nulls."""
+    """The keys of source files, moved linearly to the ranges of the target files. Nulls stay nulls.
+
+    Args:
+        rows: a matrix with a row of keys for each target file.
+        lows, highs: the range of each file of the partition.
+        sources, targets: numbers of files, one of each for each row of the matrix.
+    """
     null = np.iinfo(rows.dtype).min
     has_range = (lows != null) & (highs != null)
     low, high = lows.astype(np.float64)[:, None], highs.astype(np.float64)[:, None]
@@ -140,6 +150,6 @@ def _stretched(rows: Keys, lows: Keys, highs: Keys, sources: Keys, targets: Keys
     even = np.broadcast_to((np.arange(rows.shape[1]) + 0.5) / rows.shape[1], rows.shape)
     place = np.where(width > 0, (rows - low[sources]) / np.where(width > 0, width, 1), even)
     moved = low[targets] + np.clip(place, 0, 1) * (high[targets] - low[targets])
-    # The largest float is clipped to below 2^63, which does not fit an int64.
+    # Clip to the largest float below 2^63, because 2^63 does not fit an int64.
     whole = np.clip(moved, null, np.nextafter(float(np.iinfo(rows.dtype).max), 0)).astype(rows.dtype)
     return np.where((has_range[sources] & has_range[targets])[:, None] & (rows != null), whole, rows)

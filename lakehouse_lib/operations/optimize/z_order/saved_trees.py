@@ -1,4 +1,4 @@
-"""The saved trees of runs. By its tree, later rows join the cells of a run.
+"""The saved trees of runs. With the tree of a run, a later run assigns new rows to the cells of that run.
 
 A run writes its trees, one for each partition, into ``_lakehouse/clustering/RUN.arrow`` in the folder of the table,
 after its commit. The tags of the files name the run, the number of the tree and the cell (``tags``). A tree is a hint:
@@ -40,10 +40,10 @@ class SavedTree:
     """The cells of a run in one partition.
 
     Attributes:
-        columns: physical names of the key columns, in the order of the levels' numbers.
+        columns: physical names of the key columns. The ``column`` of a level is an index in this tuple.
         words: the vocabulary of each text column; None for other columns.
         levels: the levels that cut the rows into cells.
-        curve: the curve whose positions the levels cut; None: they cut the keys.
+        curve: the curve whose positions the levels cut; None: the levels cut the keys.
     """
 
     columns: tuple[str, ...]
@@ -57,7 +57,7 @@ class SavedTree:
         return cell_count(self.levels)
 
     def to_json(self) -> str:
-        """The levels and the curve."""
+        """The levels and the curve as JSON."""
         curve = self.curve
         described = None if curve is None else {"kind": curve.kind, "bounds": [part.tolist() for part in curve.bounds]}
         return json.dumps({"levels": list(self.levels), "curve": described}, separators=(",", ":"))
@@ -67,7 +67,7 @@ def save(store: ObjectStore, run: str, trees: Sequence[SavedTree | None], types:
     """Write the trees of a run. A failure is only logged, because a tree is a hint.
 
     Args:
-        trees: with the same columns; None in the place of a tree that is not saved, but at least one tree.
+        trees: trees of the same columns, at least one; None for each tree that is not saved.
         types: the types of the columns.
     """
     columns = next(tree.columns for tree in trees if tree is not None)
@@ -94,11 +94,11 @@ def save(store: ObjectStore, run: str, trees: Sequence[SavedTree | None], types:
 
 
 def load(store: ObjectStore, run: str, columns: Sequence[str], types: Sequence[pa.DataType]) -> list[SavedTree | None]:
-    """The trees of a run; None for a tree that is not valid, and an empty list without a file that can be read.
+    """The trees of a run; None for a tree that is not valid; an empty list if the file is missing or cannot be read.
 
     Args:
         columns: physical names of the key columns, in any order.
-        types: the present types of these columns. A tree for other types is not valid.
+        types: the current types of these columns. A tree for other types is not valid.
     """
     if not _RUN.fullmatch(run):
         return []
@@ -161,7 +161,7 @@ def _tree(
             ):
                 return None
             nodes = sum(len(row) + 1 for row in bounds)
-        # The bounds fit the keys if rows can be assigned.
+        # Check that the bounds fit the type of the keys: if they do not, the assignment of zero rows raises an error.
         nothing = [keys(pa.nulls(0, kind), part) for kind, part in zip(types, words, strict=True)]
         leaf_of(levels, tree_keys(curve, nothing))
     except (KeyError, TypeError, ValueError, OverflowError):

@@ -2,9 +2,9 @@
 
 A partition with new files is handled in one of these ways:
 
-- **New run**: the new files become a run of their own. A small file of an earlier run joins them if it has no more
-  bytes than all files that were chosen before it. So a partition that gets a few rows every day does not have one small
-  file for each of n days but about log2(n) files, and each row is rewritten about log2(n) times.
+- **New run**: the new files become a separate run. A small file of an earlier run joins them if it has no more bytes
+  than all files that were chosen before it. If a partition gets a few rows every day, it has about log2(n) small files
+  after n days, and not n. Each row is rewritten about log2(n) times.
 - **Merge into cells**: if the partition would have four runs, the rows of the other runs join the cells of the largest
   one. A cell is rewritten only if it gets 5% new rows. The rows of the other cells become a new run.
 - **Larger run**: if most new rows are in cells that get less than 5%, or if the new rows are less than 5% of the
@@ -35,17 +35,18 @@ from lakehouse_lib.snapshot import Snapshot
 
 Rows = NDArray[np.int64]
 
-#: The runs of a partition are merged when there are so many with a file that is not small.
+#: The runs of a partition are merged if this many of them, including the new files, have a file that is not small.
 _MOST_RUNS = 4
-#: A cell is rewritten for this share of new rows, and a run is merged for this share of its rows.
+#: A cell is rewritten if its new rows have at least this share of its bytes. The runs of a partition are merged if the
+#: rows to move have at least this share of the bytes of the largest run.
 _NEW_SHARE = 0.05
-#: A merge into cells pays if at least this share of the moved bytes comes into cells that are rewritten.
+#: Rows are merged into cells if at least this share of the bytes to move belongs to cells that are rewritten.
 _LEAST_MERGED = 0.5
-#: A whole run joins a new run if it has at most so many times the bytes of the new run.
+#: A whole run joins a new run if it has at most this many times the bytes of the new run.
 _JOINING = 2
-#: A cell is divided into files of at most so many target sizes.
+#: A cell is divided into files of at most this many target sizes.
 _LARGEST_FILE = 4 / 3
-#: A run gets a new tree when it has so many files for each cell.
+#: A run gets a new tree if it has this many files for each cell.
 _FILES_A_CELL = 2
 _COMPARED = 1 << 24  # pairs of a file and a cell whose ranges are compared at a time
 
@@ -62,7 +63,7 @@ class Part:
         run: the run whose cells the files join; None: the files become a new run.
         tree: the number of the run's tree.
         cells: the cells that are rewritten, ascending.
-        cell_rows: those of ``rows`` that are files of these cells.
+        cell_rows: the row numbers of the files that are in these cells, a part of ``rows``.
     """
 
     rows: Rows
@@ -80,7 +81,8 @@ class Selection:
     Attributes:
         z_ordered: the number of files that an earlier run has Z-ordered in the same way.
         parts: the partitions with files to rewrite.
-        partitions: a number for each file of the table, equal for files of a partition; -1: the file stays.
+        partitions: a number for each file of the table, equal for files of a partition; -1: a file that another engine
+            has clustered, which stays.
     """
 
     z_ordered: int
@@ -124,38 +126,42 @@ def files_to_z_order(
 
     Args:
         files: files table of the snapshot.
-        columns: names of the schema, in any order.
+        columns: names of columns, in any order.
         target_size: bytes of a file, and ``layout``: see ``tags.z_ordered_by``.
-        full: choose Z-ordered files too.
+        full: choose Z-ordered files too, and files that another engine has clustered.
     """
     columns = list(columns)
     sizes = numbers_of(files["size"], np.int64)
     partitions = partition_codes(files, snapshot.layout)
-    is_worn = has_many_deleted_rows(files)
-    is_z_ordered = z_ordered_by(files, physical_names(snapshot, columns), target_size, layout) & ~is_worn
+    many_deleted = has_many_deleted_rows(files)
+    is_z_ordered = z_ordered_by(files, physical_names(snapshot, columns), target_size, layout) & ~many_deleted
     stays = is_z_ordered & (not full)
-    is_foreign = _of_another_engine(snapshot, files) & (not full)
-    own = np.where(is_foreign, -1, partitions)  # the files of another engine belong to no partition here
-    # A partition with a single unchanged file is not examined, because a table may have a partition for each file.
-    is_alone = np.bincount(own + 1)[own + 1] == 1
-    is_unchanged = is_alone & (sizes <= target_size) & ~is_worn
-    order = np.flatnonzero(np.isin(own, own[~stays & ~is_unchanged & ~is_foreign]))
-    order = order[np.lexsort((sizes[order], stays[order], own[order]))]
+    is_of_other_engine = _of_another_engine(snapshot, files) & (not full)
+    partitions = np.where(is_of_other_engine, -1, partitions)
+    # Skip partitions whose only file fits the target: the loop below is slow if each file is in its own partition.
+    is_alone = np.bincount(partitions + 1)[partitions + 1] == 1
+    is_unchanged = is_alone & (sizes <= target_size) & ~many_deleted
+    order = np.flatnonzero(np.isin(partitions, partitions[~stays & ~is_unchanged & ~is_of_other_engine]))
+    order = order[np.lexsort((sizes[order], stays[order], partitions[order]))]
     places = places_of(files) if stays[order].any() else None
     parts = []
-    for rows in np.split(order, np.flatnonzero(np.diff(own[order])) + 1):
+    for rows in np.split(order, np.flatnonzero(np.diff(partitions[order])) + 1):
         count = _with_tail(sizes[rows], stays[rows], target_size)
-        new_files, rest = rows[:count], rows[count:]
-        part = None if places is None else _merge(snapshot, files, columns, sizes, places, new_files, rest, target_size)
-        if part is None and (count > 1 or sizes[new_files].sum() > target_size or is_worn[new_files].any()):
+        new_files, other_files = rows[:count], rows[count:]
+        part = (
+            None
+            if places is None
+            else _merge(snapshot, files, columns, sizes, places, new_files, other_files, target_size)
+        )
+        if part is None and (count > 1 or sizes[new_files].sum() > target_size or many_deleted[new_files].any()):
             part = new_run(new_files, sizes, target_size)
         if part is not None:
             parts.append(part)
-    return Selection(int(is_z_ordered.sum()), tuple(parts), own)
+    return Selection(int(is_z_ordered.sum()), tuple(parts), partitions)
 
 
 def new_run(rows: Rows, sizes: Rows, target_size: int) -> Part:
-    """The files as one new run of ceil(bytes / target size) files."""
+    """The part that rewrites these files as one new run of ceil(bytes / target size) files."""
     return Part(np.sort(rows), max(-(-int(sizes[rows].sum()) // target_size), 1))
 
 
@@ -167,7 +173,7 @@ def _of_another_engine(snapshot: Snapshot, files: pa.Table) -> NDArray[np.bool_]
 
 
 def _with_tail(sizes: Rows, is_z_ordered: NDArray[np.bool_], target_size: int) -> int:
-    """The number of new files and of the Z-ordered files that join them.
+    """The number of files of a new run: the new files, and the Z-ordered files that join them.
 
     Args:
         sizes: of new files, then of Z-ordered files by ascending size.
@@ -184,35 +190,36 @@ def _merge(
     sizes: Rows,
     places: Places,
     new_files: Rows,
-    rest: Rows,
+    other_files: Rows,
     target_size: int,
 ) -> Part | None:
     """The merge of a partition's runs; None: the runs are too few, or no run is small enough to join the new files.
 
     Args:
-        new_files: the rows of the new files and of the small files that join them; ``rest``: of the other files.
+        new_files: the row numbers of the new files and of the small files that join them.
+        other_files: the row numbers of the other files of the partition.
     """
-    run_of = places.runs[rest]
-    large = np.unique(run_of[~is_small(sizes[rest], target_size)])
+    run_of = places.runs[other_files]
+    large = np.unique(run_of[~is_small(sizes[other_files], target_size)])
     if len(large) + (sizes[new_files].sum() * 2 >= target_size) < _MOST_RUNS:
         return None
     runs, inverse = np.unique(run_of, return_inverse=True)
-    bytes_of = np.bincount(inverse, sizes[rest]).astype(np.int64)
+    bytes_of = np.bincount(inverse, sizes[other_files]).astype(np.int64)
     largest = int(np.argmax(bytes_of))
     moved_bytes = int(sizes[new_files].sum() + bytes_of.sum() - bytes_of[largest])
-    all_files = np.concatenate([new_files, rest])
+    all_files = np.concatenate([new_files, other_files])
     joining = _join_runs(int(sizes[new_files].sum()), bytes_of)
-    joined = np.concatenate([new_files, rest[np.isin(inverse, joining)]])
-    larger_run = new_run(joined, sizes, target_size) if len(joining) else None
+    run_files = np.concatenate([new_files, other_files[np.isin(inverse, joining)]])
+    larger_run = new_run(run_files, sizes, target_size) if len(joining) else None
     if moved_bytes < _NEW_SHARE * bytes_of[largest]:
         return larger_run
-    in_cells = (inverse == largest) & (places.cells[rest] >= 0)
+    in_cells = (inverse == largest) & (places.cells[other_files] >= 0)
     if runs[largest] < 0 or not in_cells.any():
         return new_run(all_files, sizes, target_size)
-    tree = int(places.trees[rest[in_cells]].max())
-    in_cells &= places.trees[rest] == tree
-    cell_files = rest[in_cells]
-    moved = np.concatenate([new_files, rest[~in_cells]])
+    tree = int(places.trees[other_files[in_cells]].max())
+    in_cells &= places.trees[other_files] == tree
+    cell_files = other_files[in_cells]
+    moved = np.concatenate([new_files, other_files[~in_cells]])
 
     cells, cell_of = np.unique(places.cells[cell_files], return_inverse=True)
     cell_bytes = np.bincount(cell_of, sizes[cell_files])
@@ -253,10 +260,11 @@ def _bytes_for_cells(
     cell_of: Rows,
     moved: Rows,
 ) -> NDArray[np.float64]:
-    """The bytes of ``moved`` files that each cell gets, estimated from key ranges.
+    """The bytes of the files to move that each cell gets, estimated from key ranges.
 
     Args:
-        cell_files: the rows of the cells' files, and ``cell_of``: the cell of each.
+        cell_files: the row numbers of the cells' files, and ``cell_of``: the cell of each.
+        moved: the row numbers of the files to move.
     """
     chosen = files.select(["stats"]).take(int64s(np.concatenate([cell_files, moved])))
     count = int(cell_of.max()) + 1
@@ -268,7 +276,7 @@ def _bytes_for_cells(
         np.maximum.at(cell_high, cell_of, high[: len(cell_files)])
         boxes.append((cell_low, cell_high, low[len(cell_files) :], high[len(cell_files) :]))
     result = np.zeros(count)
-    # Files with near keys come together, so that they are compared with few cells.
+    # Compare files with near keys at the same time, so that they are compared with few cells.
     order = np.argsort(boxes[0][2], kind="stable")
     step = max(_COMPARED // count, 1)
     for files_now in (order[start : start + step] for start in range(0, len(order), step)):

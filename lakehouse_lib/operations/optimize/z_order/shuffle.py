@@ -91,7 +91,7 @@ class OutputFile:
 
 
 def scatter(task: ScatterTask) -> Iterator[Piece]:
-    """The pieces with the rows of a task, sorted by leaf. A piece's ``order`` is the block's number in the file."""
+    """The pieces with the rows of a task, sorted by leaf. The ``order`` of a piece is the number of its block."""
     return sent(task.loads, partial(_stored, task.reader))
 
 
@@ -236,8 +236,8 @@ def _blocks(pieces: Iterator[Piece]) -> Iterator[pa.Table]:
 def _row_groups(rows: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:
     """The row groups of a block.
 
-    Another tree, over the rows of this block, divides them into row groups, and each row group into cells of some
-    thousand rows. The rows are ordered by cell.
+    A separate tree divides the rows of the block into row groups, and each row group into cells of some thousand rows.
+    The rows are ordered by cell.
     """
     groups = max(round(len(rows) / _ROW_GROUP_ROWS), 1)
     cells = max(min(len(rows) // _CELL_ROWS, _CELLS) // groups, 1)

@@ -44,6 +44,7 @@ class Place(NamedTuple):
     """The place of a file in a run.
 
     Attributes:
+        run: the name of the run, a UUID.
         cell: the value of CELL, or None.
         layout: a key of LAYOUTS.
     """
@@ -57,9 +58,9 @@ class Places(NamedTuple):
     """The places of files, one entry for each file.
 
     Attributes:
-        runs: the number of the run in ``names``, or -1.
+        runs: the index of the run in ``names``, or -1.
         trees, cells: the number of the tree and of the cell, or -1.
-        names: the runs.
+        names: the names (UUIDs) of the runs.
     """
 
     runs: NDArray[np.int64]
@@ -91,7 +92,7 @@ def with_tags(
 def copy_tags(file: Mapping[str, Any], files: pa.Table) -> pa.Table:
     """The copies of a Z-ordered file, with its tags and its clusteringProvider.
 
-    A copy that is small for the run gets no tags, so that the next run merges it with other files.
+    A copy that is small for the target size of the run gets no tags, so that the next run merges it with other files.
 
     Args:
         file: TAG_COLUMNS of the Z-ordered file. Other tags are dropped, because they may be wrong for fewer rows.
@@ -152,7 +153,7 @@ def places_of(files: pa.Table) -> Places:
 
 
 def layout_of(files: pa.Table) -> str | None:
-    """The layout of a file among ``files`` that is Z-ordered; None: no file is."""
+    """The layout of the Z-ordered files, the first of LAYOUTS if they have several; None: no file is Z-ordered."""
     values = pc.unique(_value(files, LAYOUT)).to_pylist()
     return next((name for name, value in LAYOUTS.items() if value in values), None)
 

@@ -63,11 +63,11 @@ def z_order(
 ) -> ChangeResult:
     """Rewrite files so that rows with near values in ``columns`` are in the same file.
 
-    Files stay if an earlier run has Z-ordered them by the same columns and about the same target size (see
-    ``z_order.tags``), unless more than 5% of their rows are deleted by a deletion vector. The other files become a
-    new run, together with small files of earlier runs. If a partition would have four runs, their rows join the cells
-    of the largest run, by its saved tree (see ``z_order.selection``). If no file has to be Z-ordered, nothing is
-    committed.
+    A file stays if an earlier run has Z-ordered it by the same columns and about the same target size (see
+    ``z_order.tags``), unless a deletion vector deletes more than 5% of its rows. The other files become a new run,
+    together with small files of earlier runs. If a partition would have four runs, the rows of the smaller runs join
+    the cells of the largest run, by its saved tree (see ``z_order.selection``). If no file has to be Z-ordered, nothing
+    is committed.
 
     A new run writes ceil(bytes / target size) files with about equal numbers of rows in each partition. Equal values
     share a file, unless they do not fit into one file. A partition is left out if only one file would be rewritten, the
@@ -81,24 +81,25 @@ def z_order(
         target_size: bytes of a file; None: ``delta.targetFileSize``, else 100 MiB.
         predicate: on partition columns only: the partitions to Z-order; None: all.
         layout: "kd" (a k-d tree), "zorder" or "hilbert" (the curves); Z-ordered files of another layout are rewritten.
-            None: the layout of the Z-ordered files, else "kd", which skips most files.
+            None: the layout of the Z-ordered files, else "kd", with which queries skip the most files.
         full: rewrite Z-ordered files too, so that all files of a partition belong to one run.
         max_bytes: a limit for the bytes to read. Partitions with the smallest files are rewritten first, and the others
             stay. None: no limit.
-        min_commit_interval: seconds. Finished partitions are committed when this time has passed since the
-            last commit, and at the end, so that a killed run keeps them; see ``compact``. None: one commit at the end.
-        on_progress: called when a task has read old files, and when one has written a new file.
+        min_commit_interval: seconds. Finished partitions are committed when this time has passed since the last commit,
+            and at the end, so that a killed run does not lose them; see ``compact``. None: one commit at the end.
+        on_progress: called when a task has read old files, and when a task has written a new file.
 
     Returns:
         The metrics of ``compact``, ``numFilesAlreadyClustered`` (of the considered files) and ``zOrderBy``.
 
     Raises:
         InvalidArgumentError: no column is given; the table is clustered by other columns; a column is unknown, a
-            partition column, or has no order or no statistics; the target size is below 1; the layout is unknown; the
-            predicate refers to a column that is not a partition column.
-        CommitFailedError: a concurrent change of schema or protocol, or other writers removed a file of every
-            partition, three times; nothing is committed.
-        LogCorruptedError: the files have another number of rows than the log says.
+            partition column, or has no order or no statistics; the target size or ``max_bytes`` is not positive; the
+            layout is unknown; the predicate refers to a column that is not a partition column; the interval is negative
+            or is given together with application transactions.
+        CommitFailedError: a concurrent change of schema or protocol, or other writers removed a file of every partition
+            in each attempt (``rewrite.planned_again``). Earlier commits of this call remain.
+        LogCorruptedError: the written files have another number of rows than the log says.
     """
     started = time.monotonic()
     snapshot.check_writable()
@@ -110,7 +111,7 @@ def z_order(
         raise InvalidArgumentError(
             f"layout is {excerpt(layout)}; expected one of {', '.join(LAYOUTS)}",
             table=snapshot.store.root,
-            hint="None keeps the layout of the table, and is kd for a new table",
+            hint="Leave layout out to use the layout of the Z-ordered files, or kd if no file is Z-ordered",
         )
 
     def attempt(snapshot: Snapshot) -> ChangeResult:
@@ -212,9 +213,10 @@ class _Writing:
     def save_trees(self, runs: Iterable[PlannedRun], committed: Rewrite) -> None:
         """Save the trees of the committed partitions.
 
-        A tree has values of rows. If an erasure has removed these rows and deleted all trees meanwhile, the tree would
-        stay. So it is saved after the commit, without partitions that the commit left out, and deleted again if a
-        file of the commit is not live any more. An erasure that follows this check deletes it.
+        A tree contains values of rows. If an erasure removed these rows and deleted all trees during the run, a tree
+        that is saved afterwards would stay. Therefore the trees are saved after the commit, without the partitions that
+        the commit left out. They are deleted again if a file of the commit is no longer live. An erasure that runs
+        after this check deletes them.
         """
         store, parts = self.snapshot.store, frozenset(np.unique(committed.added_groups).tolist())
         types = [self.snapshot.field(name).type.to_arrow() for name in self.columns]
@@ -240,11 +242,11 @@ def check_columns(snapshot: Snapshot, columns: Iterable[str] | None, predicate: 
         InvalidArgumentError: a column, or the predicate, is not valid; see ``z_order``.
     """
 
-    def wrong(problem: str, hint: str, code: str | None = None) -> InvalidArgumentError:
+    def refusal(problem: str, hint: str, code: str | None = None) -> InvalidArgumentError:
         return InvalidArgumentError(problem, table=snapshot.store.root, version=snapshot.version, hint=hint, code=code)
 
     if predicate is not None and not predicate.partition_only(snapshot.partition_columns):
-        raise wrong(
+        raise refusal(
             f"the predicate is {predicate.sql}; expected a predicate on partition columns only",
             f"Filter by partition columns only: {', '.join(snapshot.partition_columns) or 'this table has none'}",
         )
@@ -252,20 +254,20 @@ def check_columns(snapshot: Snapshot, columns: Iterable[str] | None, predicate: 
     if columns is None:
         columns = default_columns(snapshot)
         if clustering and not columns:
-            raise wrong(
+            raise refusal(
                 f"the table is clustered by {in_words(clustering)}; expected columns that are not members of structs",
-                "Cluster it by the engine that has set these columns, or by other columns with alter.cluster_by",
+                "Run OPTIMIZE in the engine that set these columns, or set other columns with alter.cluster_by",
             )
     names = (columns,) if isinstance(columns, str) else tuple(columns) if isinstance(columns, Iterable) else ()
     if not names:
-        raise wrong(
+        raise refusal(
             f"columns is {columns!r}; expected at least one name",
             "Name the columns that queries filter by; a table with clustering columns needs none",
         )
     # Use the schema's spelling, because readers and writers match names in any case.
     names = tuple(snapshot.field(name).name for name in names)
     if len(set(names)) < len(names):
-        raise wrong(f"columns is {list(names)}; expected different names", "Name each column once")
+        raise refusal(f"columns is {list(names)}; expected different names", "Name each column once")
     if clustering and {(name,) for name in names} != set(clustering):
         raise InvalidArgumentError(
             f"columns is {list(names)}; expected the clustering columns of the table, {in_words(clustering)}",
@@ -278,19 +280,19 @@ def check_columns(snapshot: Snapshot, columns: Iterable[str] | None, predicate: 
     for name in names:
         field = snapshot.field(name)
         if name in snapshot.partition_columns:
-            raise wrong(
+            raise refusal(
                 f"column {name!r} is a partition column",
                 "Its values are in separate folders; name other columns",
                 code="DELTA_ZORDERING_ON_PARTITION_COLUMN",
             )
         if not has_order(field.type.to_arrow()):
-            raise wrong(
+            raise refusal(
                 f"column {name!r} of type {field.type} has no order to Z-order by",
                 "Name columns of numbers, strings, booleans, dates or timestamps",
                 code="DELTA_ZORDERING_DATATYPE_NOT_SUPPORTED",
             )
         if (name,) not in indexed:
-            raise wrong(
+            raise refusal(
                 f"column {name!r} has no statistics, so readers could not skip files by it",
                 "Add it to delta.dataSkippingStatsColumns or raise delta.dataSkippingNumIndexedCols",
                 code="DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS",
@@ -299,13 +301,16 @@ def check_columns(snapshot: Snapshot, columns: Iterable[str] | None, predicate: 
 
 
 def default_columns(snapshot: Snapshot) -> tuple[str, ...]:
-    """The clustering columns of the table; empty if it is not clustered, or by members of structs."""
+    """The clustering columns of the table; empty if there are none, or if one of them is a member of a struct."""
     paths = snapshot.clustering_columns
     return tuple(path[0] for path in paths) if all(len(path) == 1 for path in paths) else ()
 
 
 def _counter(plan: Plan, on_progress: OnProgress) -> Counter:
-    """Counts the tasks of all runs. Those of a run count with the same bytes, first to read and then to write."""
+    """The counter of the tasks of all runs.
+
+    The bytes of a run's files are divided equally among its tasks that read, and again among its tasks that write.
+    """
     sizes = []
     for run in plan.runs:
         counts = [len(run.tasks), len(run.outputs)]
@@ -314,7 +319,7 @@ def _counter(plan: Plan, on_progress: OnProgress) -> Counter:
 
 
 def _check_rows(snapshot: Snapshot, removed: pa.Table, added: pa.Table) -> None:
-    """Refuse written files whose number of rows differs from the removed files' number in the log.
+    """Refuse written files if their number of rows differs from the number that the log gives for the removed files.
 
     Raises:
         LogCorruptedError: the numbers differ, so rows would be lost or duplicated.
@@ -333,7 +338,7 @@ def _check_rows(snapshot: Snapshot, removed: pa.Table, added: pa.Table) -> None:
 
 
 def _delete_old_trees(snapshot: Snapshot, plan: Plan) -> None:
-    """Delete the trees of runs that have no file, as soon as they are older than the table's retention."""
+    """Delete the trees of runs without live files, if they are older than the table's retention of removed files."""
     runs = places_of(snapshot.file_columns(["tags"])).names.to_pylist()
     cutoff = clock.now() - retention(snapshot.configuration, snapshot.store.root)
     saved_trees.delete_old(snapshot.store, {*runs, *(run.name for run in plan.runs)}, cutoff)
