@@ -19,10 +19,11 @@ def cleanup(
 ) -> CleanupResult:
     """Delete log objects older than ``delta.logRetentionDuration`` (default 30 days) that no remaining version needs.
 
-    The cutoff is a midnight (UTC). The newest checkpoint before the cutoff, and everything after it, is kept; without
-    such a checkpoint nothing is deleted. Commits, checkpoints, compactions and checksums are deleted. So are sidecars
-    that no checkpoint refers to and temporary files of killed processes, if they are older than a day. Data files are
-    left to ``vacuum``. Nothing is deleted while ``delta.enableExpiredLogCleanup`` is false.
+    The cutoff is rounded down to midnight (UTC). The newest checkpoint before the cutoff and all later objects are
+    kept, also a pinned version and all later versions. Older commits, checkpoints, log compactions and checksums are
+    deleted. Sidecars that no checkpoint refers to and temporary files of killed processes are deleted if they are older
+    than a day, even if there is no checkpoint before the cutoff. Data files are left to ``vacuum``. Nothing is deleted
+    while ``delta.enableExpiredLogCleanup`` is false.
 
     Args:
         snapshot: the latest version.

@@ -19,12 +19,12 @@ def generate(snapshot: Snapshot, mode: str = _MODE) -> OperationResult:
         mode: only "symlink_format_manifest".
 
     Raises:
-        InvalidArgumentError: the mode is not valid.
+        InvalidArgumentError: the mode has another value.
         UnsupportedFeatureError: the table has deletion vectors or column mapping; nothing is written.
     """
     if mode != _MODE:
         raise InvalidArgumentError(
-            f"mode is {excerpt(mode)}; expected {_MODE}", table=snapshot.store.root, hint="Leave it out"
+            f"mode is {excerpt(mode)}; expected {_MODE}", table=snapshot.store.root, hint="Leave mode out"
         )
     latest = newest(snapshot)
     write_manifests(latest)

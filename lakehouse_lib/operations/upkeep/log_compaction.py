@@ -14,10 +14,10 @@ from lakehouse_lib.store.concurrent import at_once
 
 
 def compact_logs(snapshot: Snapshot, start: int, end: int) -> OperationResult:
-    """Write the compaction of the commits ``start`` to ``end``, both inclusive. The commits stay.
+    """Write the log compaction of the commits ``start`` to ``end``, both inclusive. The commits stay.
 
     Raises:
-        InvalidArgumentError: the versions are not whole numbers, or not 0 <= start < end.
+        InvalidArgumentError: ``start`` or ``end`` is not a whole number, or 0 <= start < end is not true.
         VersionNotFoundError: a commit does not exist, or was cleaned up.
         UnsupportedFeatureError: the table has a writer feature that this library does not support; the compaction would
             lack its actions.

@@ -1,4 +1,4 @@
-"""Keep versions by name: vacuum and log cleanup keep a pinned version until it is released."""
+"""Pin versions under a name: vacuum and log cleanup keep a pinned version until it is released."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ _DAY = 24 * _HOUR
 
 
 def pin_version(snapshot: Snapshot, name: str, version: int | str | datetime | None = None) -> PinResult:
-    """Keep a version by name: vacuum keeps its files, and log cleanup keeps this version and all later ones.
+    """Pin a version under a name: vacuum keeps its files, and log cleanup keeps this version and all later versions.
 
     Nothing is committed. If the pin exists with this version, the version is only checked. The checks run after the pin
-    is written, because a vacuum or a cleanup may have read the pins before. If a check fails, a new pin is deleted.
+    is written, because a running vacuum or cleanup may have read the pins earlier. If a check fails, a new pin is
+    deleted.
 
     Args:
         name: letters, digits, ``.``, ``_`` and ``-``, at most 100 characters.
@@ -44,7 +45,7 @@ def pin_version(snapshot: Snapshot, name: str, version: int | str | datetime | N
         RetentionError: the version has expired, so a log cleanup that is running may delete it.
         ObjectNotFoundError: files of the version do not exist, for example because vacuum has deleted them.
         CommitFailedError: a vacuum is running, or was killed less than a day ago, and the latest version does not have
-            all files of the version.
+            all files of the version to pin.
     """
     store = snapshot.store
     if not isinstance(name, str) or not NAME.fullmatch(name):
@@ -79,10 +80,10 @@ def pin_version(snapshot: Snapshot, name: str, version: int | str | datetime | N
 
 
 def release_version(snapshot: Snapshot, name: str) -> PinResult:
-    """Delete a pin, so that vacuum and log cleanup may delete what its version needs.
+    """Delete a pin, so that vacuum and log cleanup may delete the files of its version.
 
     Raises:
-        InvalidArgumentError: the name has no pin.
+        InvalidArgumentError: no pin has this name.
     """
     store = snapshot.store
     pins = list_pins(store)
@@ -111,11 +112,11 @@ def _check_kept(snapshot: Snapshot, pinned: Snapshot, *, is_young: bool) -> None
     """Check that all files of a pinned version exist, and that no running vacuum or cleanup can delete them.
 
     A vacuum reads the pins after it has committed VACUUM START. So a vacuum that starts later keeps the files. A
-    running vacuum is dangerous only to files that the latest version does not have. A running cleanup of the log is
-    dangerous only to versions that have expired.
+    running vacuum may delete only files that the latest version does not have. A running log cleanup may delete only
+    versions that have expired.
 
     Args:
-        is_young: a cleanup that began before the pin may be running.
+        is_young: whether a log cleanup that began before the pin may still run.
     """
     store = pinned.store
     latest = newest(snapshot)
@@ -132,7 +133,7 @@ def _check_kept(snapshot: Snapshot, pinned: Snapshot, *, is_young: bool) -> None
 
 
 def _check_unexpired(latest: Snapshot, version: int) -> None:
-    """Refuse a pin of a version that a cleanup of the log may delete now, whose clock may be an hour ahead."""
+    """Refuse a pin of a version that a running log cleanup may delete. The cleanup's clock may be an hour ahead."""
     oldest = oldest_unexpired(latest.store, latest.metadata, latest.protocol, now=clock.now() + _HOUR)
     if oldest is not None and version < oldest:
         raise RetentionError(
@@ -147,7 +148,7 @@ def _check_unexpired(latest: Snapshot, version: int) -> None:
 
 
 def _check_no_vacuum(store: ObjectStore, latest: Snapshot) -> None:
-    """Refuse a pin while a vacuum runs: in the last day, more vacuums have started than ended."""
+    """Refuse a pin while a vacuum runs: the log of the last day has more VACUUM START than VACUUM END."""
 
     def operation(commit: Commit) -> str:
         try:

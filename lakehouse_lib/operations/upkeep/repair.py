@@ -62,11 +62,11 @@ def repair(
     Args:
         snapshot: any version that can be read.
         commit_properties: the properties of the commit that removes missing files.
-        before_repair: a function that is called once with the findings, before anything is changed. If it raises,
-            nothing is changed. It is not called in a dry run.
-        now: the current time. Temporary files and incomplete checkpoints that are younger than a day are kept. Default:
-            the time of this machine. Before temporary files or checkpoints are deleted, it is checked that this time is
-            not ahead of the store's.
+        before_repair: a function that is called once with the findings, before anything is changed. If the function
+            raises an error, nothing is changed. It is not called in a dry run.
+        now: the current time. Temporary files and incomplete checkpoints that are younger than a day are kept. None:
+            this machine's clock, which must not be ahead of the store's clock if temporary files or checkpoints are
+            deleted.
 
     Raises:
         UnsupportedFeatureError: the table has a writer feature that this library does not support.
@@ -130,9 +130,9 @@ def repair(
     # first: delta-rs cannot open a table whose _last_checkpoint points to a missing checkpoint.
     if result.last_checkpoint is not None and _wrong_hint(store, listing, unreadable) is not None:
         store.delete_many([file_names.LAST_CHECKPOINT])
-    gone = [*result.checksums_wrong, *result.checkpoints_unreadable, *result.compactions_wrong, *result.temporary]
-    if gone:
-        store.delete_many(gone)
+    unneeded = [*result.checksums_wrong, *result.checkpoints_unreadable, *result.compactions_wrong, *result.temporary]
+    if unneeded:
+        store.delete_many(unneeded)
     if not len(missing):
         return result
     transaction = OptimisticTransaction(latest, store, "FSCK", {})
@@ -189,7 +189,7 @@ def _wrong_sizes(files: pa.Table, objects: pa.Table, store: ObjectStore) -> dict
 def _checkpoints(
     store: ObjectStore, listing: Sequence[ObjectMeta], before: int
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The unreadable checkpoints (path -> reason): those that no version needs, and those that a version needs.
+    """The unreadable checkpoint files (path -> reason): first the files that no version needs, then the needed files.
 
     Incomplete checkpoints that were written after ``before`` (ms since the epoch) are left out, because a process may
     be writing them.

@@ -1,8 +1,8 @@
 """Delete files that the table no longer needs, by delta-spark's rules (PROTOCOL.md, section Vacuum Protocol Check).
 
-Listed files are compared with the paths that the table needs (``unneeded_files``), and deleted in batches of 100,000.
-A dry run does the same without the deletions. After VACUUM START, each batch is compared again with the latest version,
-pins and clones, so a vacuum that was killed is simply run again.
+Listed files are compared with the paths that the table needs (``unneeded_files``), and unneeded files are deleted in
+batches of 100,000. A dry run does the same without the deletions. After VACUUM START, each batch is compared again with
+the latest version, pins and clones. After a kill, run the vacuum again.
 """
 
 from __future__ import annotations
@@ -62,35 +62,42 @@ def vacuum(
 ) -> VacuumResult:
     """Delete the files that neither the latest version nor a reader within the retention needs.
 
-    The latest version counts, even if ``snapshot`` is older. Vacuum never deletes hidden folders (``_x``, ``.x``),
-    tables in subfolders, the ``metadata`` of an Iceberg table in the same folder, files outside the folder, symbolic
-    links or files behind them, and files that shallow clones or pinned versions refer to. Empty folders are
-    kept, because a writer may be about to use them. A run that deletes files adds ``VACUUM START`` and ``VACUUM END``
-    to the history.
+    The latest version decides, even if ``snapshot`` is older. Vacuum never deletes:
+
+    - files and folders whose names start with ``_`` or ``.``, except change files, the folder ``_delta_index``, the
+      folders of partitions, temporary files of Spark writes, and checksums of deleted files,
+    - tables in subfolders, and the ``metadata`` of an Iceberg table in the same folder,
+    - files outside the folder, symbolic links, and files behind symbolic links,
+    - files that shallow clones or pinned versions refer to,
+    - empty folders, because a writer may be about to use them.
+
+    A vacuum that deletes files commits ``VACUUM START`` and ``VACUUM END``.
 
     Args:
         retention_hours: keep files that were removed or written within these hours; None: the table's
-            ``delta.deletedFileRetentionDuration``, else 168. Checkpoints contain only the tombstones of the table's
+            ``delta.deletedFileRetentionDuration``, else 168. Checkpoints contain only the tombstones within the table's
             own retention. If more hours are requested, older tombstones are read from the commits that the log still
             has.
-        dry_run: only return what would be deleted.
+        dry_run: only return the paths of the files that would be deleted.
         enforce_retention_duration: refuse fewer hours than the table's retention.
-        full: list the table, and delete old files without a log entry, too; False: only files that commits have
-            removed since the last vacuum, and change files of these commits that are older than the retention. These
-            files are read from the log, without a listing of the table, unless they are so many in a remote store that
-            a listing takes fewer requests. If some of these commits were cleaned up, their files stay, with a warning.
+        full: list the table, and delete old files without a log entry, too; False: delete only files that commits have
+            removed since the last vacuum, and change files of these commits that are older than the retention. The
+            paths of these files are read from the log. A remote table is listed nevertheless if a listing takes far
+            fewer requests (``is_listing_cheaper``). If some of these commits were cleaned up, their files stay, and a
+            warning is logged.
         keep_versions: keep all files of these versions.
         commit_properties: the properties of both commits.
         on_deleted: called with the deleted files (OBJECT_SCHEMA), at most 100,000 at a time, after their deletion. If
             it raises an error, the vacuum stops.
         files_per_second: the largest number of files deleted per second; None: no limit.
-        inventory: a list of the stored objects, in place of a listing of the table: the ``manifest.json`` of a bucket's
-            inventory, Parquet files or CSV files with a header, or an Arrow reader. Columns: ``key`` (in the bucket) or
-            ``path`` (a location, or relative to the table), ``size`` and ``last_modified_date``.
+        inventory: a list of the stored objects, which replaces the listing of the table: the ``manifest.json`` of a
+            bucket's inventory, Parquet files or CSV files with a header, or an Arrow reader. Columns: ``key`` (in the
+            bucket) or ``path`` (a location, or relative to the table), ``size`` and ``last_modified_date``. None: the
+            table is listed.
         now: the moment from which the retention is counted back; None: this machine's clock, which must not be ahead of
             the store's clock unless it is a dry run.
-        on_progress: called while objects are listed, and after each deletion. A vacuum deletes 100,000 files at once,
-            and fewer with ``files_per_second``.
+        on_progress: called while objects are listed, and after each deletion of 100,000 files, or fewer files with
+            ``files_per_second``.
 
     Returns:
         The first 100,000 paths. Metrics: numFilesToDelete, sizeOfDataToDelete, numDeletedFiles, numListCalls.
@@ -100,8 +107,9 @@ def vacuum(
             the store's by more than ten minutes (``log.clock.MOST_AHEAD``); nothing is deleted.
         UnsupportedFeatureError: the table has a writer feature that this library does not support; the feature may have
             files that this library does not know.
-        InvalidArgumentError: the inventory cannot be read (DELTA_INVALID_INVENTORY); the retention is negative, or the
-            table's retention is not an interval.
+        InvalidArgumentError: the inventory cannot be read (DELTA_INVALID_INVENTORY), or is given with ``full`` False;
+            the retention is negative or longer than 1e10 hours, or the table's retention is not an interval;
+            ``files_per_second`` is not positive.
         VersionNotFoundError: a version of ``keep_versions`` does not exist, or was cleaned up.
         LogCorruptedError: an action's deletion vector does not name the file that stores it, so vacuum cannot keep it.
     """
@@ -119,13 +127,13 @@ def vacuum(
         raise InvalidArgumentError(
             f"files_per_second is {files_per_second!r}; expected a number above 0, or None",
             table=snapshot.store.root,
-            hint="Leave it out to delete without a limit",
+            hint="Leave files_per_second out to delete without a limit",
         )
     if inventory is not None and not full:
         raise InvalidArgumentError(
             "full is False and inventory is given; expected only one of them",
             table=snapshot.store.root,
-            hint="An inventory takes the place of the listing of a full vacuum",
+            hint="Pass full=True, because an inventory replaces the listing of a full vacuum",
         )
     moment = clock.now() if now is None else int(now.timestamp() * 1000)
     cutoff = moment - retention_ms
@@ -185,7 +193,7 @@ def vacuum(
         version = deletion.end({"numVacuumedDirectories": len(outcome.folders)})
         records = deletion.recorded or records
         store.delete_many(records.unneeded_records)
-        # Removed files that pins and clones keep are in later commits than the version that they need.
+        # Pins and clones keep files that commits after their version have removed. Later plans must read these commits.
         oldest = [*keep_versions, *([] if records.oldest_version is None else [records.oldest_version])]
         if inventory is None and is_complete:  # an inventory may lack files
             _remember(latest, cutoff, most=min(oldest, default=latest.version))
@@ -210,19 +218,19 @@ def _folders(
 
 
 def _remember(latest: Snapshot, cutoff: int, *, most: int) -> None:
-    """Write the last version, at most ``most``, whose removed files are deleted. A plan then reads fewer commits."""
+    """Write the last version, at most ``most``, whose removed files are deleted. Later plans skip its commits."""
     properties = effective_properties(latest.configuration, latest.protocol)
     with suppress(VersionNotFoundError):  # a concurrent cleanup
         version = newest_at(latest.store, list_commits(latest.store), cutoff, properties)
         if version is not None:
             last = last_vacuumed(latest.store)
-            # A later version than the latest was written for an earlier table in this folder.
+            # A number above the latest version was written for an earlier table in this folder.
             since = last if last is not None and last <= latest.version else 0
             write_last_vacuumed(latest.store, max(since, min(version, most)))
 
 
 def newest(snapshot: Snapshot) -> Snapshot:
-    """The latest version. ``Snapshot.update`` alone stops at an old version if the commits after it were cleaned up."""
+    """The latest version. ``Snapshot.update`` may not find it if log cleanup deleted commits after the snapshot."""
     latest = snapshot.update()
     version = latest_version(latest.store)
     return latest if version is None or latest.version >= version else load_snapshot(latest.store)

@@ -35,11 +35,13 @@ class Deletion:
     Attributes:
         planned: the version from which it was planned.
         moment: the time from which the retention counts back, in ms since the epoch.
-        cutoff: the end of the retention, in ms since the epoch.
+        cutoff: the retention before ``moment``, in ms since the epoch. Files that were removed later are kept.
         checks_clock: whether ``moment`` is this machine's clock, which must not be ahead of the store's.
-        parameters: of VACUUM START.
+        parameters: the operationParameters of VACUUM START.
+        commit_properties: the properties of both commits.
+        on_deleted: called with the deleted files (OBJECT_SCHEMA) after each deletion.
         files_per_second: the largest number of files deleted per second; None: no limit.
-        counter: counts each deletion; None: nothing is counted.
+        counter: counts the deleted files; None: nothing is counted.
         latest: the version of VACUUM START or later; None: nothing was deleted yet.
         recorded: the files that pins and clones needed before the last deletion; None: nothing was deleted yet.
         deleted: how many files were deleted.
@@ -59,13 +61,13 @@ class Deletion:
     deleted: int = 0
 
     def delete(self, objects: pa.Table, metrics: Mapping[str, Any]) -> pa.Table:
-        """Delete those of the objects that are still unneeded, and return them.
+        """Delete the objects that are still unneeded, and return them.
 
         The first call commits VACUUM START.
 
         Args:
             objects: the objects that the plan deletes (OBJECT_SCHEMA).
-            metrics: of VACUUM START.
+            metrics: the operationMetrics of VACUUM START.
 
         Raises:
             RetentionError: this machine's clock is ahead of the store's; nothing is deleted.
@@ -115,11 +117,12 @@ class Outcome:
     """The files that a vacuum has deleted, or would delete in a dry run.
 
     Attributes:
-        dry_run: nothing is deleted.
+        deletion: deletes the files.
+        dry_run: whether nothing is deleted.
         count: how many files the plan deletes.
-        size: their bytes.
+        size: the bytes of these files.
         paths: the first 100,000 paths.
-        folders: the folders that have an object.
+        folders: the folders that contain an object.
     """
 
     deletion: Deletion
@@ -141,7 +144,7 @@ class Outcome:
                 self._flush({})
 
     def finish(self, changed: Snapshot | None) -> None:
-        """Delete the last files.
+        """Delete the files that still wait for deletion.
 
         Args:
             changed: the latest version, if other writers have committed since the plan was made; its files are kept.

@@ -1,4 +1,4 @@
-"""Lists of stored objects that another program has made, such as the inventory of a bucket, in place of a listing."""
+"""The unneeded files of a table by a list that another program has made, such as the inventory of a bucket."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _UTC = pa.timestamp("us", "UTC")
 def inventory_objects(inventory: Inventory, needs: FileNeeds) -> ScannedFolder:
     """The unneeded files of a table among the objects of an inventory.
 
-    Objects outside the table's folder are ignored. One request is made for each unneeded file, which may have been
+    Objects outside the table's folder are ignored. One request is made for each unneeded file, because it may have been
     deleted or written again, and one for each folder of such files, because the inventory may lack the log of another
     table.
 
@@ -140,7 +140,7 @@ def _relative(paths: pa.Array, store: ObjectStore) -> tuple[pa.Array, pa.Array]:
 
 
 def _milliseconds(times: pa.Array) -> pa.Array:
-    """Times as ms since the epoch; a time without a zone is UTC, a number is in ms."""
+    """Times as ms since the epoch. A time without a zone is in UTC, and a whole number is in ms."""
     if pa.types.is_integer(times.type):
         return pc.cast(times, pa.int64())
     if pa.types.is_string(times.type) or pa.types.is_large_string(times.type):

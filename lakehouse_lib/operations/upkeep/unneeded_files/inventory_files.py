@@ -1,7 +1,7 @@
-"""The files of an inventory: those that are named, and those that the ``manifest.json`` of a bucket's inventory names.
+"""The files of an inventory: the files that the caller names, and the files that a ``manifest.json`` names.
 
 A bucket publishes its inventory once a day or a week: ``PREFIX/BUCKET/CONFIGURATION/TIME/manifest.json`` names the
-files with the objects, which are in ``PREFIX/BUCKET/CONFIGURATION/data``.
+files that list the objects. These files are in ``PREFIX/BUCKET/CONFIGURATION/data``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class InventoryFile:
 
         if self.columns is None:
             return ds.CsvFileFormat()
-        # All values are text, because a bucket writes all of them in quotes, and an empty one is missing.
+        # All values are text, because a bucket writes all values in quotes. An empty value is null.
         return ds.CsvFileFormat(
             read_options=csv.ReadOptions(column_names=self.columns),
             convert_options=csv.ConvertOptions(
@@ -66,11 +66,11 @@ class InventoryFile:
 
 
 def inventory_files(locations: Sequence[str | os.PathLike[str]], table: ObjectStore) -> list[InventoryFile]:
-    """The files of an inventory, with the files of manifests in their place.
+    """The files of an inventory. A manifest is replaced by the files that it names.
 
     Args:
-        locations: paths on the disk of this machine, or locations of the kind of store that has the table, which are
-            opened with the options of the table.
+        locations: paths on the disk of this machine, or locations in the table's kind of store, which are opened with
+            the options of the table.
 
     Raises:
         InvalidArgumentError: a location has an unknown kind of file, or is of another kind of store; a manifest cannot
@@ -104,7 +104,7 @@ def refusal(problem: str, table: ObjectStore) -> InvalidArgumentError:
 
 
 def _place(location: str, table: ObjectStore) -> tuple[ObjectStore | None, str]:
-    """The store and the path of a location. A remote one is opened with the options of the table."""
+    """The store and the path of a location. A remote location is opened with the options of the table."""
     scheme, separator, rest = location.partition("://")
     if not separator:
         return None, location
@@ -112,7 +112,9 @@ def _place(location: str, table: ObjectStore) -> tuple[ObjectStore | None, str]:
         return None, unquote(urlsplit(location).path)
     if not table.is_remote or scheme.lower() not in table.schemes:
         raise refusal(
-            f"the inventory is in {excerpt(f'{scheme}://')}; expected a path, or the table's kind of store", table
+            f"the inventory is in {excerpt(f'{scheme}://')}; expected a path on a disk, or a location in the table's "
+            "kind of store",
+            table,
         )
     folder, _, name = rest.rpartition("/")
     return table.open_location(f"{scheme_prefix(table.root)}/{folder}"), name

@@ -1,4 +1,4 @@
-"""The plan of a vacuum: which stored objects a table no longer needs. Reads nothing.
+"""The plan of a vacuum: decides which stored objects a table no longer needs. The functions read nothing.
 
 A file is kept if a version that is kept refers to it, or if its tombstone is younger than the retention. A file without
 a log entry is kept while the file itself is younger than the retention, because it may belong to a running writer.
@@ -33,7 +33,7 @@ class FileNeeds:
         change_files: the paths of change files of old commits; None: every old file without a log entry is unneeded.
         names: the file names of needed paths that lead out of the table's folder. Such a path may lead back into the
             folder by another name, so files with these names are kept.
-        cutoff: ms since the epoch.
+        cutoff: ms since the epoch; see ``file_needs``.
         partition_columns: physical names of the partition columns. Their folders contain data even if the name starts
             with ``_`` or ``.``.
     """
@@ -51,7 +51,7 @@ class FileNeeds:
         return any(pc.any(pc.match_substring(paths, "/")).as_py() for paths in (self.needed, self.expired))
 
     def visible(self, folders: Sequence[str]) -> list[str]:
-        """Those of the first-level folders whose files may be unneeded."""
+        """The folders among these first-level folders that are not hidden, so that their files may be unneeded."""
         inside = strings([f"{folder}/file" for folder in folders])
         hidden = _hidden(inside, self.partition_columns).to_pylist()
         return [folder for folder, is_hidden in zip(folders, hidden, strict=True) if not is_hidden]
@@ -65,7 +65,7 @@ class FileNeeds:
         return replace(self, needed=_below(self.needed, folder), expired=_below(self.expired, folder))
 
     def unneeded(self, objects: pa.Table) -> pa.Table:
-        """The objects (OBJECT_SCHEMA) that are not needed, and the checksums of files that may not be needed.
+        """The objects (OBJECT_SCHEMA) that are not needed, and the checksums of all files that are not in ``needed``.
 
         The result may have objects of another table or of an Iceberg table in the same folder, because only a complete
         listing shows where such tables are (``FolderFacts``).
@@ -87,12 +87,12 @@ class FileNeeds:
 
 @dataclass
 class FolderFacts:
-    """What a listing shows about a folder.
+    """The facts about a folder that a listing shows.
 
     Attributes:
-        nested: the folders that have a log of their own.
+        nested: the folders of other tables: they contain a ``_delta_log``.
         iceberg: the folders with Iceberg's metadata, each with a slash at the end.
-        folders: the folders that have an object.
+        folders: the folders that contain an object.
         links: the store path of each symbolic link -> the real path of its target.
     """
 
@@ -102,7 +102,7 @@ class FolderFacts:
     links: dict[str, str] = field(default_factory=dict)
 
     def add(self, objects: pa.Table) -> None:
-        """Add what these objects (OBJECT_SCHEMA) show."""
+        """Add the facts that these objects (OBJECT_SCHEMA) show."""
         paths = objects["path"]
         self.nested.update(nested_tables(paths))
         self.iceberg.update(iceberg_folders(paths))
@@ -130,14 +130,15 @@ def file_needs(
     """Which files a table needs. Reads nothing.
 
     Args:
-        files: the files of the versions that are kept (FILE_SCHEMA): of the current one, and of others.
-        tombstones: the removes that the log has (TOMBSTONE_SCHEMA); a remove without a time counts as expired.
+        files: the files of the latest version and of other versions that are kept (FILE_SCHEMA).
+        tombstones: the remove actions of the log (TOMBSTONE_SCHEMA); a remove action without a time counts as expired.
         cutoff: ms since the epoch; an object is unneeded if it was removed at or before the cutoff, or if it has no
             entry in the log and was written before the cutoff.
-        store: gives the log's paths their canonical form.
+        store: the store of the table, which gives paths of the log their canonical form.
         change_files: store paths of the change files of old commits; None: objects without an entry in the log are
             unneeded, too.
         kept_paths: store paths of files that clones and pins keep; None: no file.
+        partition_columns: physical names of the partition columns.
     """
     expired = are_expired(tombstones, cutoff)
     recent = tombstones.filter(pc.invert(expired))
@@ -158,7 +159,7 @@ def file_needs(
 
 
 def with_checksums(objects: pa.Table, checksums: pa.Table) -> pa.Table:
-    """Objects, and those of the checksums (of Hadoop's file system for disks) that belong to them."""
+    """The objects, and the checksums of these objects. Hadoop's file system for disks writes such files."""
     names = pc.replace_substring_regex(objects["path"], r"^(.*/)?([^/]+)$", r"\1.\2.crc")
     return pa.concat_tables([objects, checksums.filter(pc.is_in(checksums["path"], value_set=names))])
 
@@ -187,7 +188,7 @@ def shares_name(paths: pa.ChunkedArray, references: pa.ChunkedArray) -> pa.Chunk
 
 
 def nested_tables(paths: pa.ChunkedArray) -> Iterable[str]:
-    """Folders below the root that have a log of their own."""
+    """The folders of other tables below the root: they contain a ``_delta_log``."""
     inside = paths.filter(pc.match_substring(paths, f"/{LOG}/"))
     roots: list[str] = pc.unique(pc.replace_substring_regex(inside, rf"/{LOG}/.*$", "")).to_pylist()
     return roots
@@ -247,6 +248,6 @@ def _sorted(paths: pa.Array) -> pa.Array:
 
 
 def _below(paths: pa.Array, folder: str) -> pa.Array:
-    """Those of sorted paths that are below a folder."""
+    """The paths, among sorted paths, that are below a folder."""
     start, end = count_below(paths, strings([f"{folder}/", f"{folder}0"]))  # "0" is the character after "/"
     return paths.slice(start, end - start)

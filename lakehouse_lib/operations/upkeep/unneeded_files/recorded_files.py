@@ -31,7 +31,7 @@ class RecordedFiles:
 
     Attributes:
         paths: their store paths.
-        oldest_version: the oldest version of the table that a pin or a clone needs; None: neither exists.
+        oldest_version: the oldest version of the table that a pin or a clone needs; None: there is no pin and no clone.
         unneeded_records: the store paths of the records of clones that no longer exist.
     """
 
@@ -49,7 +49,7 @@ def recorded_files(source: ObjectStore, moment: int, cutoff: int) -> RecordedFil
 
     Args:
         moment: the time of the vacuum, in ms since the epoch.
-        cutoff: the end of its retention, in ms since the epoch.
+        cutoff: the retention of the vacuum before ``moment``, in ms since the epoch.
 
     Raises:
         StoreError: a record cannot be read.
@@ -98,10 +98,10 @@ def _references(clone: Snapshot, moment: int, cutoff: int) -> pa.ChunkedArray:
 
 
 def _is_deleted(clone: ObjectStore) -> bool:
-    """Whether a clone without a log was deleted for certain.
+    """Whether a clone without a log was certainly deleted.
 
     The folder of a clone on a disk may be missing because the disk is not mounted, or because this machine does not
-    have it. Then the folder above is missing or empty, or the clone's folder exists without a log.
+    have the disk. In these cases, the folder above is missing or empty, or the clone's folder exists without a log.
     """
     if clone.is_remote:
         return True

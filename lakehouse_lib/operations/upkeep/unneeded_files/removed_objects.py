@@ -1,4 +1,4 @@
-"""The stored files that commits have removed, from the log, without a listing of the table (VACUUM LITE)."""
+"""The stored files that commits have removed. They are read from the log, without a listing (VACUUM LITE)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def first_version_to_read(latest: Snapshot) -> tuple[int, bool]:
 
 
 def removes_below_checkpoint(latest: Snapshot, since: int = 0, first: int = 0) -> list[pa.Table]:
-    """The removes (REMOVE_SCHEMA) of each commit that is still in the log and older than this version's checkpoint.
+    """The remove actions (REMOVE_SCHEMA) of each commit in the log up to the checkpoint of this version.
 
     Reads these commits.
 
@@ -73,10 +73,10 @@ def change_file_paths(store: ObjectStore, cutoff: int, first: int) -> pa.Array:
 
 
 def is_listing_cheaper(needs: FileNeeds) -> bool:
-    """Whether a listing of a remote store takes far fewer requests than one for each removed file.
+    """Whether a listing of a remote table takes far fewer requests than one request for each removed file.
 
-    A page has 1,000 objects. The table may have more objects than the log knows, so the listing must be ten times
-    cheaper by the log.
+    A page has 1,000 objects. The table may have more objects than the log names. Therefore the number of pages is
+    estimated from the log, and must be less than a tenth of the number of removed files.
     """
     pages = (len(needs.needed) + len(needs.expired)) / _OBJECTS_OF_A_PAGE
     return needs.store.is_remote and len(needs.expired) > 10 * (1 + pages)
@@ -107,7 +107,7 @@ def removed_objects(needs: FileNeeds) -> ScannedFolder:
 
 
 def nested_tables_below(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -> list[str]:
-    """The folders of these store paths, without the root, that have a log of their own."""
+    """The folders of these store paths, without the root, that contain a ``_delta_log``."""
     folders = {
         "/".join(steps[:count])
         for steps in (folder.split("/") for folder in folders_of(paths))
@@ -121,7 +121,7 @@ def nested_tables_below(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -
 
 
 def links_to(paths: pa.Array | pa.ChunkedArray, needed: pa.Array, root: str) -> dict[str, str]:
-    """The links among these store paths, and among the folders of these paths and of needed files, with their targets.
+    """The symbolic links among these store paths, their folders and the folders of needed files: link -> real target.
 
     Args:
         root: the folder of the table.

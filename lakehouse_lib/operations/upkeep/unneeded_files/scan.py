@@ -1,7 +1,7 @@
-"""A listing of a table, without the files that vacuum may not delete.
+"""The unneeded files of a table, found by a listing.
 
 The memory contains at most the paths that the table needs, 262,144 listed objects (or 16,384 for each of 16 threads),
-and 8 MiB of unneeded files of each of 17 folders. More unneeded files are in temporary files on the local disk.
+and 8 MiB of the list of unneeded files for each of 17 folders. Longer lists are in temporary files on the local disk.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from lakehouse_lib.threads import in_order
 _THREADS = 16
 _SPOOLED_BYTES = 8 << 20
 _ROWS_OF_A_TABLE, _ROWS_OF_A_FOLDER = 262_144, 16_384
-#: Folders are listed by themselves if they have so many needed files on average. Otherwise the requests for many small
-#: folders would take longer than one listing of all.
+#: Each folder is listed separately if the folders have at least this many needed files on average. Otherwise the
+#: requests for many small folders would take longer than one listing of the table.
 _FILES_A_FOLDER = 500
 
 
@@ -34,10 +34,11 @@ class ScannedFolder:
     """The unneeded files of a folder that is listed completely.
 
     Attributes:
-        facts: what the listing has shown.
+        needs: the files that the table needs.
+        spool: the unneeded objects, as an Arrow stream in a temporary file.
+        facts: the facts that the listing has shown.
         links: the symbolic links in the folder.
-        spool: the unneeded objects, as an Arrow stream.
-        checksums: the checksums that may belong to them.
+        checksums: the checksums that may belong to unneeded objects.
     """
 
     needs: FileNeeds
@@ -47,7 +48,7 @@ class ScannedFolder:
     checksums: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], OBJECT_SCHEMA))
 
     def unneeded(self) -> Iterator[pa.Table]:
-        """The objects to delete (OBJECT_SCHEMA) in tables of bounded size. Can be called once."""
+        """The objects to delete (OBJECT_SCHEMA), in tables of bounded size. This method can be called only once."""
         targets = self.links.targets(self.needs.needed)
         for objects in self.candidates():
             own = self.facts.own(objects, targets)
@@ -56,7 +57,7 @@ class ScannedFolder:
         self.spool.close()
 
     def candidates(self) -> Iterator[pa.Table]:
-        """The unneeded objects without regard to other tables and links (OBJECT_SCHEMA)."""
+        """The objects of ``spool`` (OBJECT_SCHEMA). They may include objects of other tables, and behind links."""
         self.spool.seek(0)
         with pa.ipc.open_stream(pa.PythonFile(self.spool, "r")) as reader:
             for batch in reader:
@@ -68,14 +69,14 @@ def scan_table(
 ) -> Iterator[ScannedFolder]:
     """The unneeded files of a table, folder by folder.
 
-    If the store is remote and its first-level folders have many files, they are listed in 16 threads. Then hidden
-    folders are not listed.
+    If the store is remote and the first-level folders of the table have many files, these folders are listed in 16
+    threads. In this case, hidden folders are not listed.
 
     Args:
-        on_listed: called with a number of further objects that were listed, from any thread.
+        on_listed: called with the number of objects in each listed batch, from any thread.
 
     Raises:
-        StoreError: a name is not UTF-8; a log cannot refer to it.
+        StoreError: a name is not UTF-8, so a log cannot refer to it.
     """
     folders = needs.visible(store.folders()) if store.is_remote and needs.have_folders() else []
     if len(folders) < 2 or len(needs.needed) < _FILES_A_FOLDER * len(folders):
@@ -101,7 +102,8 @@ def scan_objects(
     """The unneeded files among the objects of a complete listing.
 
     Args:
-        rows: the rows of a batch that is compared with the needed paths. Each comparison hashes all needed paths.
+        rows: the least number of rows that are compared with the needed paths at once. Each comparison hashes all
+            needed paths.
         on_listed: see ``scan_table``.
     """
     links: dict[str, str] = {}
