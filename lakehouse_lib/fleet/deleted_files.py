@@ -38,9 +38,9 @@ class DeletedFilesRecord:
         self.store = open_store(f"{records.rstrip('/')}/deleted_files", dict(storage_options or {}))
 
     def writer(self, table: str, run: str) -> Callable[[pa.Table], None]:
-        """A function that writes the deleted files of a table, for ``on_deleted`` of ``operations.upkeep.vacuum``.
+        """A function that records the deleted files of a table, for ``on_deleted`` of ``operations.upkeep.vacuum``.
 
-        Each call is one commit.
+        Each call of this function makes one commit.
 
         Args:
             table: the name or the location of the table.

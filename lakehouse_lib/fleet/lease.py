@@ -1,10 +1,10 @@
 """A lease: only one maintenance run works on a table at a time.
 
 The leases of a table have rising numbers. Each lease is one object that is put if absent, so exactly one process gets a
-number. The holder renews its lease while it works. The lease of a killed process ends a few minutes later. Another try
+number. The holder renews its lease while it works. The lease of a killed process ends within ten minutes. Another try
 of the same run does not wait for this.
 
-A lease avoids wasted work only. Without it, two processes are still safe, because each verb checks for conflicts.
+A lease only avoids wasted work. Without a lease, two processes are still safe, because each verb checks for conflicts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakehouse_lib.store import ObjectStore
 
 _FOLDER = "leases"
 _DIGITS = 12
-#: The newest leases of a table that are not deleted.
+#: The number of older leases of a table that are not deleted.
 _LEASES = 3
 
 
@@ -33,19 +33,19 @@ def lease(records: ObjectStore, table: str, run: str, *, seconds: float = 600) -
     Args:
         records: the store of the platform's own tables.
         table: the table's location.
-        run: the id of the maintenance run. A lease of the same run is that of a try that was killed.
-        seconds: the time after which the lease of a killed process ends. A lease is renewed three times in this time.
-            The clocks of the processes should differ by much less.
+        run: the id of the maintenance run. An existing lease of the same run belongs to a killed try, and is ignored.
+        seconds: a lease ends this long after its last renewal. It is renewed three times in this time. The clocks of
+            the processes should differ by much less.
 
     Raises:
-        InvalidArgumentError: another run holds it (``DELTA_MAINTENANCE_IN_PROGRESS``).
+        InvalidArgumentError: another run holds the lease (``DELTA_MAINTENANCE_IN_PROGRESS``).
     """
     path = _take(records, table, run, seconds)
     ended = threading.Event()
 
     def renew() -> None:
         while not ended.wait(seconds / 3):
-            with suppress(DeltaError):  # tried again; without success the lease ends by itself
+            with suppress(DeltaError):  # the next renewal tries again; otherwise the lease ends by itself
                 records.put(path, _body(table, run, seconds))
 
     thread = threading.Thread(target=renew, name=f"lease of {table}", daemon=True)
@@ -81,7 +81,7 @@ def _body(table: str, run: str, seconds: float) -> bytes:
 
 
 def _until(store: ObjectStore, path: str, run: str) -> int:
-    """The end of a lease, in ms since the epoch; 0: it is of this run, or it is not valid."""
+    """The end of a lease, in ms since the epoch; 0: the lease belongs to this run, or is not valid."""
     try:
         values = json.loads(store.read(path))
         until = 0 if values.get("run") == run else values.get("until")

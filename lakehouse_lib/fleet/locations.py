@@ -23,27 +23,27 @@ Key = tuple[str, ...]
 
 
 def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[tuple[Key, str]]:
-    """For each conflict the key to change, and a message with the keys and what to change."""
+    """The conflicts of a registry: for each, the key to change, and a message with the keys and the solution."""
     owners: dict[str, Key] = {}
-    loaded: dict[str, str] = {}
+    loaded_tables: dict[str, str] = {}
     for name, table in registry.tables.items():
         key: Key = ("tables", name)
         owner = owners.setdefault(place(table.uri), key)
         if owner != key:
             yield (*key, "uri"), f"{_text(key)} has the location of {_text(owner)}; expected one entry for a location"
         if table.source is not None:
-            loaded[place(table.uri)] = name
+            loaded_tables[place(table.uri)] = name
     for name, table in registry.tables.items():
         if table.quarantine is None:
             continue
         quarantine = place(table.quarantine)
         key = ("tables", name, "quarantine")
-        other = name if quarantine == place(table.uri) else loaded.get(quarantine)
+        other = name if quarantine == place(table.uri) else loaded_tables.get(quarantine)
         if other is not None:
             yield (
                 key,
-                f"{_text(key)} has the location of tables.{other}; expected a location of its own, because rejected "
-                "rows need their own table",
+                f"{_text(key)} has the location of tables.{other}; expected another location, because rejected rows "
+                "need their own table",
             )
         namesake = registry.tables.get(name + quarantine_suffix)
         if namesake is not None and quarantine != place(namesake.uri):
@@ -59,8 +59,8 @@ def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[tuple[Key, s
         if output in owners:
             yield (
                 key,
-                f"{_text(key)} has the location of {_text(owners[output])}, which the report would replace; expected a "
-                "location of its own",
+                f"{_text(key)} has the location of {_text(owners[output])}, which the report would replace; expected "
+                "another location",
             )
         owners[output] = key
     yield from _folder_clashes(registry, owners)
@@ -75,9 +75,9 @@ def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[tuple[Key, s
 
 
 def _folder_clashes(registry: Registry, owners: Mapping[str, Key]) -> Iterator[tuple[Key, str]]:
-    """Conflicts of ``ledger`` and ``records``: a table or landing folder that is the same folder, inside it, or above.
+    """Conflicts of ``ledger`` and ``records`` with tables and landing folders: equal or nested locations.
 
-    Jobs and suppliers write in those folders, and vacuum deletes files there.
+    Jobs and suppliers write into tables and landing folders, and vacuum deletes files of tables.
     """
     if registry.ledger is None and registry.records is None:
         return

@@ -1,4 +1,4 @@
-"""The commits to replay and the files to delete, by the log of a table: the same numbers for plans and for health."""
+"""The commits to replay and the files to delete, computed from the log. Plans and health use the same numbers."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Reclaimable:
     """The removed files past the retention that the next vacuum deletes.
 
     Attributes:
-        files: ``path``, ``size`` and ``removed``, the time of the commit that removed it (ms since the epoch).
-        is_partial: there are older commits, which were not read.
-        since: when the first of the files was removed, ms since the epoch; None: there are none.
+        files: ``path``, ``size`` and ``removed``: the time of the commit that removed the file (ms since the epoch).
+        is_partial: whether there are older commits, which were not read.
+        since: when the first of the files was removed, ms since the epoch; None: there are no such files.
     """
 
     files: pa.Table
@@ -45,7 +45,7 @@ def replayed_commits(snapshot: Snapshot, commits: Sequence[Commit]) -> list[Comm
     """The commits since the last checkpoint, which a reader of the version replays.
 
     Args:
-        commits: the commits in the log, at least those since the checkpoint.
+        commits: the commits in the log, at least the commits since the checkpoint.
     """
     since = -1 if snapshot.checkpoint_version is None else snapshot.checkpoint_version
     return [commit for commit in commits if since < commit.version <= snapshot.version]
@@ -69,7 +69,8 @@ def reclaimable_files(
 
     Args:
         now: ms since the epoch.
-        commits: the commits in the log, ascending; None: those since the last vacuum are listed.
+        retention_ms: the retention of removed files, in ms.
+        commits: the commits in the log, ascending; None: the commits since the last vacuum are listed.
     """
     vacuumed = last_vacuumed(snapshot.store)
     since = -1 if vacuumed is None else vacuumed

@@ -1,4 +1,4 @@
-"""A maintenance run: read the logs of a fleet's tables, plan within a budget, run the steps, record their effects."""
+"""A maintenance run: reads the logs of a fleet's tables, plans within a budget, runs the steps, records the effects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FleetPlan:
     Attributes:
         run: the id of the maintenance run.
         planned_at: ms since the epoch.
-        plan: the steps to run, and those that wait.
+        plan: the steps to run, and the steps that wait.
         errors: table -> the error that prevented its plan.
     """
 
@@ -45,8 +45,8 @@ class FleetPlan:
     def orders(self) -> list[WorkOrder]:
         """The work orders of the plan, one for each table that has steps, the table with the first step first.
 
-        A table that could not be planned has an order, too, with a limit of 0 bytes for each verb. It fails with the
-        same error. If the error was temporary, it runs the steps without predicted bytes, such as ``vacuum``.
+        The order of a table that could not be planned has a limit of 0 bytes for each verb. The order fails with the
+        same error. If the error was temporary, the order runs the steps without predicted bytes, such as ``vacuum``.
         """
         deferred = frozenset((step.table, step.verb) for step in self.plan.deferred)
         failed = [WorkOrder(self.run, self.planned_at, name, dict.fromkeys(VERBS, 0)) for name in self.errors]
@@ -77,8 +77,9 @@ def plan_fleet(
     """Plan a maintenance run. Reads logs only; a table that fails has no steps, and its error is in the plan.
 
     Args:
-        record: earlier runs. They correct the predictions, and steps that they deferred are preferred. None: no runs.
-        skip_missing: a table that does not exist is not an error.
+        record: the record of earlier runs. Their measurements correct the predictions, and the steps that they deferred
+            are preferred. None: no runs.
+        skip_missing: leave out tables that do not exist; False: they are errors.
 
     Raises:
         InvalidArgumentError: the budget is too small for any step.
@@ -113,19 +114,19 @@ def maintain(
     on_step: Callable[[StepRecord], None] | None = None,
     observer: Callable[[Step], OnProgress | None] | None = None,
 ) -> list[StepRecord]:
-    """Plan a maintenance run, run its steps, and record each. A step that fails does not stop the others.
+    """Plan a maintenance run, run its steps, and record each step. After a failed step, the run continues.
 
     Args:
         engine: makes the engine. It is called once, before the first step that reads data files, so that a run with
             nothing to do starts no Spark.
-        record: where the steps are recorded; None: nowhere.
+        record: the record to which the steps are written; None: the steps are not recorded.
         on_plan: called with the plan, before its first step.
         on_step: called with the record of each step that was run.
         observer: makes the observer of a step's progress, when the step begins.
 
     Returns:
-        The steps that were run or have failed, in order. A table that could not be planned has a failed step with the
-        verb ``plan``.
+        The records of the steps that were run or have failed, in order. A table that could not be planned has a failed
+        step with the verb ``plan``.
 
     Raises:
         InvalidArgumentError: the budget is too small for any step.
@@ -158,6 +159,9 @@ def carry_out(
     Args:
         tables: at least the tables of the orders.
         engine: makes the engine. It is called once, before the first step that reads data files.
+
+    Returns:
+        The records of the steps, in order.
     """
     by_name = {table.name: table for table in tables}
     engines: list[Engine] = []

@@ -35,8 +35,8 @@ def column_bounds(snapshot: Snapshot, columns: Sequence[str], files: pa.Table | 
     """The bounds of columns in each file. Partition columns have no bounds and are left out.
 
     Args:
-        files: a files table of the version; None: all of its files. In this case no other statistics are parsed, and
-            those of a checkpoint are cached.
+        files: a files table of the version; None: all of its files. In this case, only the bounds of these columns are
+            parsed, and the bounds in the checkpoint are cached.
 
     Raises:
         InvalidArgumentError: a column does not exist, or its type has no order.
@@ -75,11 +75,11 @@ def skipped_shares(depths: Mapping[str, float], files: int, columns: Iterable[st
     """The mean share of the files that a query of one value of a column skips by the statistics in the log, by column.
 
     The query asks for a value that is the min or the max of a file; every such value is equally likely. It skips the
-    files whose range from min to max does not have the value. A file without both bounds is not skipped. So a column
+    files whose range from min to max does not have the value. A file that lacks a bound is not skipped. So a column
     without bounds in any file has 0.0, and a column whose files do not overlap has 1 - 1 / files.
 
     Args:
-        depths: of ``depths_of``.
+        depths: the result of ``depths_of``.
         files: the number of files.
         columns: the columns of the result.
     """

@@ -1,7 +1,7 @@
 """The columns that queries of a table filter by, from a file of SQL or from an event log of Spark.
 
-A reader skips files by the bounds of a column if a query compares the column with constants. These are the columns to
-Z-order by.
+A reader skips files by the bounds of a column if a query compares the column with constants. Z-order the table by these
+columns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakehouse_lib.snapshot import Snapshot
 
 #: A column is suggested if at least this share of the queries filters by it.
 _LEAST_SHARE = 0.1
-#: With more columns, a query skips few files: of n files, it reads n^(1 - 1/columns).
+#: With more columns, a query skips few files: it reads n^(1 - 1/columns) of n files.
 _MOST_COLUMNS = 3
 _STARTS = frozenset(
     (
@@ -68,7 +68,7 @@ def column_uses(snapshot: Snapshot, queries: Iterable[frozenset[str]]) -> list[C
 
 
 def suggested_columns(uses: Sequence[ColumnUse]) -> tuple[str, ...]:
-    """The columns to Z-order by: at most three that a tenth of the queries filter by."""
+    """The columns to Z-order by: at most three columns that at least a tenth of the queries filter by."""
     possible = [use.column for use in uses if not use.reason and use.share >= _LEAST_SHARE]
     return tuple(possible[:_MOST_COLUMNS])
 
@@ -129,7 +129,7 @@ def _is_bare(comparison: object, column: object) -> bool:
 
 
 def _of_events(lines: Iterable[str], location: str) -> Iterator[frozenset[str]]:
-    # Spark may use another scheme than the location. A scan may list folders of the table.
+    # The scheme in the plan may differ from the scheme of the location. A scan may name folders of the table.
     path = re.sub(r"^[A-Za-z][A-Za-z0-9+.-]*:", "", location).strip("/")
     is_of_table = re.compile(rf"[\[ ][A-Za-z][A-Za-z0-9+.-]*:/+{re.escape(path)}[/,\]]")
     by_execution: dict[object, frozenset[str] | None] = {}

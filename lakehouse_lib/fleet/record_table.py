@@ -39,14 +39,14 @@ def append_rows(store: ObjectStore, rows: pa.Table) -> None:
 def rows_since(
     store: ObjectStore, schema: pa.Schema, time_column: str, moment: int, filters: Sequence[Filter] = ()
 ) -> pa.Table:
-    """The rows from a time on that match all filters, in any order. Files that have only earlier rows are not read.
+    """The rows from ``moment`` on that match all filters, in any order. Files with only earlier rows are not read.
 
     Columns that the table lacks, because an earlier version of this library created it, are null. If the table does not
     exist, the result has no rows.
 
     Args:
         schema: the columns of the result.
-        time_column: a timestamp.
+        time_column: the timestamp column with the time of each row.
         moment: ms since the epoch.
         filters: column, operator and value, as for ``from_filters``.
     """

@@ -25,7 +25,7 @@ _TIME = pa.timestamp("us", "UTC")
 #: Corrections and waiting times are computed from the rows of this number of days.
 _DAYS = 90
 
-#: The columns of the record. ``measured_*`` are null if the step was not run.
+#: The columns of the record. ``measured_*`` are null if the step was deferred or has failed.
 SCHEMA = pa.schema(
     [
         pa.field("run", pa.string()),
@@ -57,10 +57,12 @@ class StepRecord:
     Attributes:
         run: the id of the maintenance run.
         planned_at, finished_at: ms since the epoch; ``finished_at`` is None for a deferred step.
-        version: the version that the step committed.
+        version: the version that the step committed; None: the step committed nothing.
+        cost: the predicted cost in bytes (``Step.cost``).
         uncorrected: the prediction without the corrections by earlier runs.
-        measured: None for a step that was deferred or has failed.
-        error_type: the name of the error's class.
+        measured: the measured effect; None for a step that was deferred or has failed.
+        error_type: the name of the error's class, ``error_code`` its code, and ``error`` its text; None without an
+            error.
     """
 
     run: str
@@ -131,7 +133,7 @@ class RunRecord:
         ]
 
     def waiting(self, now: int) -> dict[tuple[str, str], int]:
-        """The waiting steps: by table and verb, the time at which each was first deferred, in ms since the epoch.
+        """The waiting steps: table and verb -> the time at which the step was first deferred, in ms since the epoch.
 
         Args:
             now: ms since the epoch.
@@ -175,10 +177,10 @@ class RunRecord:
 
 
 def _oldest_first(rows: pa.Table) -> pa.Table:
-    """The rows by time.
+    """The rows, sorted by time.
 
-    A step that a run has done in part has two rows of this run: first ``done``, then ``deferred``, because it
-    still waits.
+    If a run has done only a part of a step, the step has two rows of this run: first ``done``, then ``deferred``,
+    because the rest of the step waits.
     """
     return rows.sort_by([("planned_at", "ascending"), ("status", "descending")])
 

@@ -24,7 +24,7 @@ from lakehouse_lib.store import ObjectStore
 
 logger = logging.getLogger(__name__)
 
-#: The interval at which a long compaction commits finished files, so that a killed run keeps them.
+#: The interval, in seconds, at which a long rewrite commits finished files, so that a killed run does not lose them.
 _COMMIT_SECONDS = 600.0
 
 
@@ -36,10 +36,13 @@ def run_step(
     on_deleted: Callable[[pa.Table], None] | None = None,
     on_progress: OnProgress | None = None,
 ) -> StepRecord:
-    """Run a step on the latest version of its table, and measure its effect. If it fails, the record has the error.
+    """Run a step on the latest version of its table, and measure its effect; returns the record of the step.
+
+    If the step fails, the record has the error.
 
     Args:
         entry: the record of the step before it is run.
+        store: the store of the table.
         engine: makes the engine; called only for a step that reads data files.
         on_deleted, on_progress: see ``operations.upkeep.vacuum``.
     """
@@ -140,7 +143,7 @@ def _rewritten(metrics: Mapping[str, Any]) -> Effect:
 def _z_ordered(before: Snapshot, result: ChangeResult, columns: Sequence[str]) -> Effect:
     """The effect of a Z-order. Its query bytes are the difference between the versions before and after its commits.
 
-    Files that other writers add in the meantime count, too, as files of the version after it.
+    If other writers add files during the Z-order, these files count, too, because the version after it has them.
     """
     effect = _rewritten(result.metrics)
     if result.version is None:

@@ -1,4 +1,4 @@
-"""Maintain one table: carry out a work order, then the upkeep that its commits have made due."""
+"""Maintain one table: carry out a work order, then the upkeep that is due after its commits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The verbs that a rewrite may make due: it commits, and it removes files.
+#: The verbs that a rewrite may make due, because it commits and removes files.
 _UPKEEP: tuple[Verb, ...] = ("checkpoint", "vacuum", "cleanup")
 
 
@@ -66,20 +66,21 @@ def maintain_table(
 ) -> list[StepRecord]:
     """Carry out a work order on the latest version of its table, and record each step.
 
-    The steps are planned again, because the table may have changed: a step that is no longer due is left out. After a
-    commit, the verbs that it made due are run, too: ``checkpoint``, ``vacuum`` and ``cleanup``, if the policy permits
-    them. A step that fails does not stop the others.
+    The steps are planned again, because the table may have changed. A step that is no longer due is left out. If a step
+    has made a commit, ``checkpoint``, ``vacuum`` and ``cleanup`` are run at the end, too, if the policy permits them
+    and they are due. After a failed step, the run continues.
 
     Args:
         engine: makes the engine; called before the first step that reads data files.
-        record: where the steps are recorded, and where the lease of the table is; None: nowhere, without a lease.
-        corrections: by earlier runs; None: read from the record.
+        record: the record to which the steps are written, and which has the lease of the table; None: the steps are not
+            recorded, and no lease is taken.
+        corrections: the corrections of predictions by earlier runs; None: they are computed from the record.
         on_step: called with the record of each step that was run.
         observer: makes the observer of a step's progress, when the step begins.
 
     Returns:
-        The steps that were run or have failed, in order. If the table cannot be opened, or if another run maintains
-        it (``DELTA_MAINTENANCE_IN_PROGRESS``), the only entry is a failed step with the verb ``plan``.
+        The records of the steps that were run or have failed, in order. If the table cannot be opened, or if another
+        run maintains it (``DELTA_MAINTENANCE_IN_PROGRESS``), the only record is a failed step with the verb ``plan``.
     """
     entries: list[StepRecord] = []
 
@@ -156,7 +157,7 @@ def failed_plan(run: str, planned_at: int, table: str, error: DeltaError) -> Ste
 
 
 def append(record: RunRecord | None, entries: Sequence[StepRecord]) -> None:
-    """Record entries. A record that cannot be written does not stop the maintenance."""
+    """Write entries to the record. If the record cannot be written, a warning is logged, and maintenance continues."""
     if record is None:
         return
     try:

@@ -57,9 +57,10 @@ def changed_rows(store: ObjectStore, since: int) -> tuple[int, int] | None:
 
 
 def newest_change(store: ObjectStore, latest: int, since: int) -> tuple[int, int] | None:
-    """The newest commit that has changed rows, and its time in ms since the epoch; None: it is older than ``since``.
+    """The version and the time (ms since the epoch) of the newest commit that has changed rows.
 
-    Commits are read newest first, and none that is older than ``since``. A corrupted commit counts as a change.
+    None if there is no such commit, or if it is older than ``since``. Commits are read newest first, and commits older
+    than ``since`` are not read. A corrupted commit counts as a change.
 
     Args:
         latest: the latest version.
@@ -89,7 +90,7 @@ def newest_change(store: ObjectStore, latest: int, since: int) -> tuple[int, int
 
 
 def oldest_version(store: ObjectStore) -> int | None:
-    """The oldest version that can be read; None without a table."""
+    """The oldest version that can be read; None if the table does not exist."""
     from lakehouse_lib.log import segment
 
     return segment.oldest_version(store)
@@ -111,7 +112,7 @@ def commit_info(store: ObjectStore, version: int) -> dict[str, Any]:
 
 
 def log_retention(configuration: Mapping[str, str]) -> timedelta | None:
-    """The time for which a log with these properties keeps its entries; None: without limit.
+    """The time for which the log of a table with these properties keeps its entries; None: no limit.
 
     Raises:
         InvalidArgumentError: ``delta.logRetentionDuration`` is not an interval.

@@ -20,15 +20,15 @@ _RUN = re.compile(r"[0-9a-f]{32}")
 class WorkOrder:
     """The verbs that a plan has chosen for a table.
 
-    It has no arguments of the verbs. The process that carries it out takes them from the table's policy. So an edited
-    order cannot change a retention.
+    An order does not contain the arguments of the verbs. The process that runs it takes the arguments from the table's
+    policy. So an edited order cannot change a retention.
 
     Attributes:
         run: the id of the maintenance run.
         planned_at: ms since the epoch.
         table: the table's name in the registry, or its location.
-        limits: by verb, the bytes that it may read and write; None: no limit.
-        bytes: the data that the verbs are predicted to read and write.
+        limits: verb -> the bytes that the verb may read and write; None: no limit.
+        bytes: the bytes that the verbs will read and write, by prediction.
     """
 
     run: str
@@ -76,7 +76,7 @@ def orders_of(
     """The orders for these steps, one for each table, the table with the first step first.
 
     Args:
-        limited: the tables and verbs of steps that are only a part of what is due.
+        limited: the tables and verbs of deferred steps. If ``steps`` has a part of such a step, the verb gets a limit.
     """
     by_table: dict[str, list[Step]] = {}
     for step in steps:

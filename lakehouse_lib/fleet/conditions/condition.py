@@ -1,7 +1,7 @@
 """The conditions that a sensor waits for. Each is checked at a version of the table.
 
-A condition that a version does not meet is not met until the table has another version. So a caller lists the log in a
-loop, and checks again only after a commit.
+If a version does not meet a condition, only a later version can meet it. So a caller lists the log in a loop, and
+checks again only after a commit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Condition(Protocol):
     kind: ClassVar[str]
 
     def check(self, store: ObjectStore, version: int) -> dict[str, Any] | None:
-        """The facts that meet the condition, ``version`` among them; None: the table does not meet it.
+        """The facts by which the table meets the condition, among them ``version``; None: the condition is not met.
 
         Args:
             version: the latest version.
@@ -66,12 +66,12 @@ class VersionReached:
 class Fresh:
     """The table has new rows: the newest of them is at most ``max_age_seconds`` old.
 
-    Without ``column``, the age is that of the newest commit that has changed rows. Compaction and Z-order change none.
-    With a column, it is the age of the column's largest value by the statistics in the log, even if a deletion vector
-    has deleted the row of this value. A date begins at midnight, and times without a zone are in UTC.
+    Without ``column``, the age is the age of the newest commit that has changed rows. Compaction and Z-order change no
+    rows. With a column, the age is the age of the column's largest value by the statistics in the log, even if a
+    deletion vector has deleted the row of this value. A date begins at midnight, and times without a zone are in UTC.
 
     Attributes:
-        column: of type date, timestamp or timestamp_ntz.
+        column: the name of a column of type date, timestamp or timestamp_ntz; None: the newest commit counts.
     """
 
     kind: ClassVar[str] = "fresh"
@@ -157,8 +157,8 @@ class QualityPassed:
     """The last batch of a source was loaded: no file was refused, and no row was rejected.
 
     Attributes:
-        source: its name.
-        quarantine: the location of the table of its rejected rows, in the same kind of store as the table.
+        source: the name of the source.
+        quarantine: the location of the table with the rejected rows, in the same kind of store as the table.
         allow_rejected_rows: accept a batch with rows in the quarantine.
     """
 
@@ -216,7 +216,7 @@ def to_dict(condition: Condition) -> dict[str, Any]:
 
 
 def condition_of(values: Mapping[str, Any]) -> Condition:
-    """The condition of ``to_dict``."""
+    """The condition from the values of ``to_dict``."""
     fields = dict(values)
     condition: Condition = _KINDS[fields.pop("kind")](**fields)
     return condition

@@ -18,8 +18,8 @@ class Verdict:
     """The verdict on a batch.
 
     Attributes:
-        batch: its number.
-        loaded: False: a rule about the whole batch is broken, or each file is refused.
+        batch: the number of the batch.
+        loaded: whether the batch was loaded; False: a rule about the whole batch is broken, or each file is refused.
         refused: the number of files that were refused.
         has_rejected_rows: whether rows of the batch are in the quarantine.
     """
@@ -35,7 +35,7 @@ def last_verdict(store: ObjectStore, source: str, quarantine: ObjectStore) -> Ve
 
     Args:
         store: the store of the table.
-        quarantine: the store of its quarantine table.
+        quarantine: the store of the table's quarantine.
     """
     intents = IntentLog(store, source)
     fold, recent, outcomes = intents.read_after_fold()

@@ -18,7 +18,7 @@ _LOOKS_AT_ONCE = 8
 
 
 def health_of(table: MaintainedTable) -> Health:
-    """The health of the latest version, by the target size, the columns and the retention of the table's policy."""
+    """The health of the latest version, with the target size, the Z-order columns and the retention of the policy."""
     policy = table.policy
     return health(
         load_snapshot(table.store),
@@ -31,8 +31,8 @@ def health_of(table: MaintainedTable) -> Health:
 def record_health(tables: Iterable[MaintainedTable], record: HealthRecord) -> None:
     """Append the health of each table to the history, in one commit.
 
-    A table that does not exist is left out. A table that cannot be read and a history that cannot be written are
-    logged as warnings.
+    A table that does not exist is left out. If a table cannot be read, or the history cannot be written, a warning is
+    logged.
     """
 
     def look(table: MaintainedTable) -> tuple[str, Health] | None:

@@ -1,4 +1,4 @@
-"""Health metrics of a table, computed from its log only: a table of a million files takes seconds."""
+"""Health metrics of a table, computed from its log only. For a table of a million files this takes seconds."""
 
 from __future__ import annotations
 
@@ -36,36 +36,38 @@ class Health:
     """Health metrics of one version of a table. Sizes are in bytes, ages in seconds; None: the log has no value.
 
     Attributes:
-        rows: the number of rows; None if a file has no statistics.
+        timestamp: the commit timestamp of the version, in ms since the epoch.
+        rows: the number of rows that are not deleted; None if a file has no statistics.
         target_file_size: the target size; ``small_files`` are below half of it.
-        clustered_by: the columns that ``clustering``, ``skipping``, ``unclustered_files``, ``unmerged_runs`` are about.
-        p05_file_size, p95_file_size: the 5th and the 95th percentile.
-        size_histogram: the number of files by size.
+        clustered_by: the columns of the metrics ``clustering``, ``skipping``, ``unclustered_files``, ``unmerged_runs``.
+        p05_file_size, p95_file_size: the 5th and the 95th percentile of the file sizes.
+        size_histogram: the number and the bytes of the files by size.
         compactable_files: files that compaction would rewrite: small files that can be joined, and files in which a
             deletion vector hides more than 5% of the rows.
-        joinable_files: the files of ``compactable_files`` that would be joined with others.
+        joinable_files: the files of ``compactable_files`` that would be joined with other files.
         unclustered_files: files that z_order by ``clustered_by`` would rewrite; 0 without columns.
-        unmerged_runs: how many runs of z_order by ``clustered_by`` have files in the table, without the first in each
-            partition.
-        uncounted_files: files without statistics: the log lacks their number of rows.
+        unmerged_runs: the number of runs of z_order by ``clustered_by`` that have files in a partition, except the
+            first run, summed over the partitions.
+        uncounted_files: files for which the log lacks the number of rows.
         largest_partition_files: the number of files in the largest partition; all files if the table has no partitions.
         largest_partition_bytes, median_partition_bytes: the sizes of the largest and of the median partition.
         largest_partition_share: the share of the table's bytes that is in the largest partition.
-        deleted_rows: rows that deletion vectors hide, and ``deleted_row_share``: their share of all rows in the files;
-            None if a file has no statistics.
+        deleted_rows: the number of rows that deletion vectors hide.
+        deleted_row_share: the share of these rows among all rows in the files; None if a file has no statistics.
         files_with_many_deleted_rows: files in which a deletion vector hides more than 5% of the rows.
-        tombstones, tombstone_bytes: removed files that the log still lists.
+        tombstones, tombstone_bytes: removed files for which the log still has tombstones.
         reclaimable_files, reclaimable_bytes: removed files past the retention, which no vacuum has deleted yet
             (``log_upkeep.reclaimable_files``). ``is_reclaimable_partial``: older commits were not read.
-        checkpoint_version: the checkpoint from which the version is built. ``commits_since_checkpoint``,
-            ``replayed_bytes`` and ``checkpoint_age`` are relative to it.
-        replayed_bytes: the size of the commits since the checkpoint, which a reader replays.
+        checkpoint_version: the version of the checkpoint from which this version is built, and ``checkpoint_age``: its
+            age.
+        commits_since_checkpoint, replayed_bytes: the number and the size of the commits since this checkpoint, which a
+            reader replays.
         checkpoint_lag: a checkpoint is due at 1.0 or more (``log_upkeep.checkpoint_lag``).
-        versions, log_bytes, oldest_version: the number and size of the commits in the log, and the oldest of them.
+        oldest_version, versions, log_bytes: the oldest commit in the log, and the number and the size of all commits.
         columns, partition_columns: the number of columns, and the names of the partition columns.
         clustering: by column of ``clustered_by``, the mean number of files that may hold the same value.
         skipping: by column of ``clustered_by``, the mean share of files that a query of one value skips
-            (``overlap.skipped_shares``). Partition columns have neither.
+            (``overlap.skipped_shares``). ``clustering`` and ``skipping`` lack partition columns.
         writes: the commits of the last days, and their writers.
     """
 
@@ -135,14 +137,14 @@ def health(
 ) -> Health:
     """The health metrics of a version.
 
-    Reads the log of the version, its newest commits (``writes.MOST_COMMITS``), and the commits past the retention since
-    the last vacuum (``log_upkeep.MOST_COMMITS``).
+    Reads the log of the version, the newest commits (at most ``writes.MOST_COMMITS``), and the commits past the
+    retention since the last vacuum (at most ``log_upkeep.MOST_COMMITS``).
 
     Args:
         target_file_size: bytes; None: ``delta.targetFileSize``, else 100 MiB.
         clustered_by: columns for ``clustering``, ``skipping``, ``unclustered_files`` and ``unmerged_runs``; empty: the
             clustering columns of the table.
-        retention_hours: of removed files; None: ``delta.deletedFileRetentionDuration``, else a week.
+        retention_hours: the retention of removed files; None: ``delta.deletedFileRetentionDuration``, else a week.
         now: seconds since the epoch; None: this machine's clock.
 
     Raises:
@@ -234,8 +236,8 @@ def health(
 def _files(snapshot: Snapshot, *, is_clustered: bool) -> pa.Table:
     """The live files with the columns that the metrics need.
 
-    The statistics are the largest column. They are read only if a file has a deletion vector, or, in a clustered table,
-    tags.
+    The statistics are the largest column. They are read only if a file has a deletion vector, or if Z-order columns are
+    given and a file has tags.
     """
     names = ["size", "partitionValues", "tags", "deletionVector", "clusteringProvider"]
     files = snapshot.file_columns(names)
@@ -256,7 +258,7 @@ def _records(snapshot: Snapshot, bounds: Mapping[str, Bounds]) -> pa.Array:
 def _property(item: TableProperty[int], snapshot: Snapshot) -> int:
     try:
         return item.of(snapshot.configuration)
-    except InvalidArgumentError:  # a writer raises this error; metrics use the default
+    except InvalidArgumentError:  # writes raise this error, but metrics use the default
         return item.default
 
 

@@ -1,4 +1,4 @@
-"""The partitions of a table that have the most bytes, and those that have the most small files."""
+"""The partitions of a table with the most bytes, and the partitions with the most small files."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lakehouse_lib.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition.
+    """The number and the size of a partition's files.
 
     Attributes:
         values: the value of each partition column, as in the log; None: null.
-        small_files: the number of its files that compaction would call small.
+        small_files: the number of files below half of the target size.
     """
 
     values: tuple[str | None, ...]
@@ -36,8 +36,9 @@ class HeavyPartitions:
     Attributes:
         columns: the partition columns.
         partitions: the number of all partitions.
-        largest: those with the most bytes, the largest first.
-        fragmented: those with the most small files, the worst first; partitions without small files are left out.
+        largest: the partitions with the most bytes, the largest first.
+        fragmented: the partitions with the most small files, the worst first. Partitions without small files are left
+            out.
     """
 
     columns: tuple[str, ...]

@@ -74,7 +74,7 @@ class HealthRecord:
         """Write a row with the metrics and the score of each table, in one commit.
 
         Args:
-            looks: the name of each table, and its metrics.
+            looks: the name and the metrics of each table.
             now: ms since the epoch; None: this machine's clock.
         """
         moment = (clock.now() if now is None else now) * 1000
@@ -83,10 +83,10 @@ class HealthRecord:
             append_rows(self.store, pa.Table.from_pylist(rows, SCHEMA))
 
     def series(self, table: str, days: float, now: int | None = None) -> pa.Table:
-        """The rows (``SCHEMA``) of a table in the last days, oldest first. Files with only older rows are not read.
+        """The rows (``SCHEMA``) of a table in the last ``days``, oldest first. Files with only older rows are not read.
 
         Args:
-            table: the name under which its health was recorded.
+            table: the name under which the health was recorded.
             now: ms since the epoch; None: this machine's clock.
         """
         moment = (clock.now() if now is None else now) - int(days * 86_400_000)
@@ -94,7 +94,7 @@ class HealthRecord:
         return rows.sort_by("looked_at")
 
     def latest(self, days: float, now: int | None = None) -> pa.Table:
-        """The newest row (``SCHEMA``) of each table that was looked at in the last days.
+        """The newest row (``SCHEMA``) of each table in the last ``days``.
 
         Args:
             now: ms since the epoch; None: this machine's clock.

@@ -16,7 +16,9 @@ from lakehouse_lib.snapshot import Snapshot
 def unmerged_runs(
     snapshot: Snapshot, files: pa.Table, partitions: NDArray[np.int64], columns: Sequence[str], target_size: int
 ) -> int:
-    """The number of runs, without the first run of each partition. Files of different runs overlap.
+    """The number of runs in each partition, except the first run, summed over the partitions.
+
+    Files of different runs overlap.
 
     Args:
         files: a files table of the version with at least ``tags``.

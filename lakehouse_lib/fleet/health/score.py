@@ -1,7 +1,8 @@
 """The score of a table's health, from 0 to 100, with the reasons for all missing points.
 
-Each number costs nothing up to a first threshold, and all of its points from a second threshold on. Between the two,
-the points rise in proportion. Problems that no verb removes cost no points. docs/health.md explains the thresholds.
+A number costs no points up to a first threshold, and all of its points from a second threshold on. Between the two
+thresholds, the points rise in proportion. Only problems that a verb can solve cost points. docs/health.md explains the
+thresholds.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from lakehouse_lib.fleet.health.metrics import Health
 from lakehouse_lib.fleet.planner.verbs import Verb
 from lakehouse_lib.operations.files import MOST_DELETED
 
-#: Fewer files are not worth a compaction: a scan opens them in the time in which it reads 40 MB.
+#: With fewer joinable files, a compaction does not pay: opening ten files takes as long as reading 40 MB.
 FEWEST_JOINABLE = 10
 
 
@@ -48,7 +49,7 @@ class Score:
 
 
 def score(health: Health) -> Score:
-    """The score of these metrics; 100 without a reason. If a number gets worse, the score does not rise."""
+    """The score of these metrics; 100 if there is no reason. If a number gets worse, the score does not rise."""
     causes = (_small_files, _poor_skipping, _deleted_rows, _log_to_replay, _reclaimable_files, _missing_statistics)
     reasons = [reason for cause in causes if (reason := cause(health)).points]
     return Score(100 - sum(reason.points for reason in reasons), tuple(sorted(reasons, key=lambda r: -r.points)))
@@ -85,7 +86,7 @@ def _deleted_rows(health: Health) -> Reason:
     return Reason(
         "deleted_rows",
         _points(15, share, MOST_DELETED, 0.3),
-        f"deletion vectors hide {health.deleted_rows} rows, which readers of the files read; {many} of {health.files} "
+        f"deletion vectors hide {health.deleted_rows} rows, which queries must still read; {many} of {health.files} "
         f"files have more than {MOST_DELETED:.0%} such rows",
         _rewrite(health),
     )
@@ -122,7 +123,10 @@ def _missing_statistics(health: Health) -> Reason:
 
 
 def _rewrite(health: Health) -> Verb:
-    """The verb by which the planner rewrites files if it pays: files that will be Z-ordered are not merged first."""
+    """The verb with which the planner rewrites files if the rewrite pays.
+
+    With Z-order columns, the verb is ``z_order``, because ``optimize`` would merge files that are Z-ordered later.
+    """
     return "z_order" if health.clustered_by else "optimize"
 
 

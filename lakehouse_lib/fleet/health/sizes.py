@@ -13,9 +13,10 @@ BUCKETS = (0, *(4**power * 65_536 for power in range(9)))
 
 @dataclass(frozen=True)
 class SizeBucket:
-    """The files from ``start`` bytes on and below the start of the next bucket.
+    """The files with at least ``start`` bytes, and fewer than the start of the next bucket.
 
     Attributes:
+        files: the number of these files.
         bytes: the total size of these files.
     """
 
@@ -26,12 +27,13 @@ class SizeBucket:
 
 @dataclass(frozen=True)
 class PartitionSkew:
-    """How unevenly files and bytes are spread over partitions. A table without partitions counts as one.
+    """The skew of files and bytes over partitions. A table without partition columns counts as one partition.
 
     Attributes:
-        files: of the partition with the most files.
-        bytes, median_bytes: of the largest partition and of the median partition; 0 without files.
-        share: of the table's bytes in the largest partition.
+        partitions: the number of partitions.
+        files: the number of files in the partition with the most files.
+        bytes, median_bytes: the size of the largest and of the median partition; 0 without files.
+        share: the share of the table's bytes that is in the largest partition.
     """
 
     partitions: int
@@ -56,7 +58,7 @@ def percentile(sizes: NDArray[np.int64], share: float) -> int | None:
 
 
 def partition_skew(partitions: NDArray[np.int64], sizes: NDArray[np.int64]) -> PartitionSkew:
-    """The skew of some files.
+    """The skew of these files over partitions.
 
     Args:
         partitions: a number for each file, equal for files of a partition.

@@ -51,7 +51,7 @@ class Writes:
     Attributes:
         per_day: the mean number of commits a day.
         by_day: the number of commits by UTC date; dates without commits are left out.
-        commits_read: the commits that ``writers`` counts: the newest ``MOST_COMMITS`` of the commits.
+        commits_read: the number of commits that ``writers`` counts: the newest ``MOST_COMMITS`` at most.
         writers: the most active writer first.
     """
 
@@ -64,7 +64,7 @@ class Writes:
 
 
 def writes_of(store: ObjectStore, commits: Sequence[Commit], now: int) -> Writes:
-    """The writes of the last days.
+    """The writes of the last ``DAYS`` days.
 
     Args:
         commits: the commits in the log, ascending.
@@ -87,7 +87,7 @@ def writes_of(store: ObjectStore, commits: Sequence[Commit], now: int) -> Writes
 
 
 def _info(store: ObjectStore, commit: Commit) -> Mapping[str, Any] | None:
-    """The commitInfo of a commit; None if the commit is gone, empty if its commitInfo cannot be read."""
+    """The commitInfo of a commit; None if log cleanup has deleted the commit, empty if commitInfo cannot be read."""
     try:
         if commit.size <= _BEGINNING:
             return read_info(store, commit.version)

@@ -12,8 +12,8 @@ class Budget:
     """The most that a maintenance run may use.
 
     Attributes:
-        bytes: data that it reads and writes; None: no limit.
-        seconds: its predicted duration; None: no limit.
+        bytes: the bytes that the run reads and writes, by prediction; None: no limit.
+        seconds: the predicted duration of the run; None: no limit.
 
     Raises:
         InvalidArgumentError: a limit is not positive.
@@ -27,6 +27,6 @@ class Budget:
             if value is not None and not value > 0:
                 raise InvalidArgumentError(
                     f"the budget's {name} is {value!r}; expected a positive number",
-                    hint="Leave it out for no limit",
+                    hint=f"Leave {name} out for no limit",
                     code="DELTA_BUDGET_TOO_SMALL",
                 )

@@ -18,11 +18,11 @@ def steps_of(
 ) -> list[Step]:
     """The steps that a table needs and that pay, with corrected predictions. Reads no data file.
 
-    A step pays if ``policy.payback_queries * policy.priority`` queries save what it costs. Overdue steps are returned,
-    too. Of the steps that rewrite files, the first that pays is returned.
+    A step pays if ``policy.payback_queries * policy.priority`` queries save at least its cost. Overdue steps are
+    returned, too. Of the steps that rewrite files, only the first step that pays is returned.
 
     Args:
-        table: its name in the registry, or its location.
+        table: the table's name in the registry, or its location.
         now: ms since the epoch; None: this machine's clock.
 
     Raises:

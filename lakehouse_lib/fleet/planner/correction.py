@@ -1,4 +1,4 @@
-"""Corrections of predictions by what earlier runs have measured."""
+"""Corrections of predictions by the measurements of earlier runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakehouse_lib.fleet.planner.step import Effect, Step
 
 #: The numbers that are corrected.
 _NUMBERS = ("files_removed", "files_added", "bytes_read", "bytes_written", "bytes_freed", "query_bytes")
-#: The newest runs of a verb on a table that count.
+#: The number of the newest runs of a verb on a table that count.
 _RUNS = 3
 #: The limits of a factor.
 _LEAST, _MOST = 0.0, 10.0
@@ -22,7 +22,7 @@ _SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Run:
-    """A finished step: what was predicted before corrections, what was predicted with them, and what was measured."""
+    """A finished step: its effect as predicted without corrections, as predicted with corrections, and as measured."""
 
     table: str
     verb: str
@@ -32,10 +32,10 @@ class Run:
 
 
 class Corrections:
-    """The corrections that finished steps suggest.
+    """The corrections by finished steps.
 
     Args:
-        runs: oldest first.
+        runs: the finished steps, oldest first.
     """
 
     def __init__(self, runs: Iterable[Run]) -> None:

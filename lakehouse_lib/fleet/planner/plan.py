@@ -21,10 +21,10 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Candidate:
-    """A step that a run may take.
+    """A step that the plan may choose.
 
     Attributes:
-        priority: multiplies the gain.
+        priority: a factor by which the gain is multiplied.
         waiting_since: when a plan first deferred the step, in ms since the epoch; None: no plan has deferred it.
     """
 
@@ -46,7 +46,7 @@ class Plan:
 
     Attributes:
         steps: the steps to run; a step may be a part of its candidate's step.
-        deferred: steps that wait for a later run. A step of which ``steps`` has a part is here as a whole.
+        deferred: the steps that wait for a later run. If ``steps`` has a part of a step, the whole step is also here.
     """
 
     steps: tuple[Step, ...]
@@ -56,8 +56,8 @@ class Plan:
 def choose(candidates: Iterable[Candidate], budget: Budget, now: int) -> Plan:
     """Choose the steps of a run, greedily by weight.
 
-    If a step exceeds what is left of the budget, as many of its parts as fit are chosen, those with the smallest
-    files first. A step without parts that exceeds it is deferred, and the next step is tried.
+    If a step exceeds the rest of the budget, as many of its parts as fit are chosen, the parts with the smallest files
+    first. If a step without parts exceeds the rest of the budget, it is deferred, and the next step is tried.
 
     Args:
         now: ms since the epoch.
@@ -92,7 +92,7 @@ def choose(candidates: Iterable[Candidate], budget: Budget, now: int) -> Plan:
 
 
 def part_within(step: Step, bytes_left: float, seconds_left: float) -> Step | None:
-    """The step, or the largest part of it that fits, or None."""
+    """The step if it fits the limits, else a step with as many of its parts as fit; None: no part fits."""
     if step.bytes <= bytes_left and step.predicted.seconds <= seconds_left:
         return step
     if step.parts is None or not step.bytes:
@@ -100,9 +100,9 @@ def part_within(step: Step, bytes_left: float, seconds_left: float) -> Step | No
     share = min(1.0, seconds_left / step.predicted.seconds) if step.predicted.seconds else 1.0
     most = int(min(bytes_left, share * step.bytes))
     whole = step.parts.effect()
-    scale = (whole.bytes_read + whole.bytes_written) / step.bytes  # the plan's bytes are corrected, the parts' are not
+    scale = (whole.bytes_read + whole.bytes_written) / step.bytes  # step.bytes are corrected, the parts are not
     parts = step.parts
-    # The limit is on the bytes to read, because only these are known exactly.
+    # The limit is on the bytes to read, because only these bytes are known exactly.
     most_read = int(most * scale * whole.bytes_read / max(whole.bytes_read + whole.bytes_written, 1))
     rows = parts_within(parts.files_removed, parts.bytes_read, most_read)
     if not len(rows):
@@ -122,7 +122,7 @@ def part_within(step: Step, bytes_left: float, seconds_left: float) -> Step | No
 
 
 def _factors(whole: Mapping[str, float], corrected: Mapping[str, float]) -> dict[str, float]:
-    """For each number, the factor of its correction."""
+    """The factor by which each number was corrected."""
     return {name: corrected[name] / value for name, value in whole.items() if value and name != "seconds"}
 
 

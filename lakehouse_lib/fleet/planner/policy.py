@@ -13,13 +13,13 @@ class Policy:
 
     Attributes:
         verbs: the verbs that may be planned.
-        cluster_by: the columns to Z-order by; without columns the clustering columns of the table. Without these, and
-            while a Z-order does not pay, small files are merged (``optimize``).
+        cluster_by: the columns to Z-order by; empty: the clustering columns of the table. Small files are merged
+            (``optimize``) if there are no such columns, or if a Z-order does not pay.
         target_file_size: bytes; None: ``delta.targetFileSize``, else 100 MiB.
-        retention_hours: of removed files; None: the table's own retention.
+        retention_hours: the retention of removed files; None: the table's own retention.
         enforce_retention: refuse a retention shorter than the table's own.
-        priority: multiplies the gain of this table's steps, and ``payback_queries``.
-        payback_queries: a step is planned if ``payback_queries * priority`` queries save what it costs, or if it is
+        priority: a factor by which the gain of this table's steps and ``payback_queries`` are multiplied.
+        payback_queries: a step is planned if ``payback_queries * priority`` queries save at least its cost, or if it is
             overdue.
         full_vacuum: vacuum lists the table, and deletes files without a log entry, too.
         files_per_second: the largest number of files that vacuum deletes per second; None: no limit.

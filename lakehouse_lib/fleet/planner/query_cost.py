@@ -18,8 +18,8 @@ def query_cost(snapshot: Snapshot, columns: Sequence[str] = (), files: pa.Table 
     """The bytes that a query of a version reads. Each file that it opens counts as ``OPEN_BYTES``.
 
     Args:
-        columns: the query reads one value of one of these columns, and the result is the mean over the columns. Without
-            columns the query scans the table.
+        columns: the query reads one value of one of these columns, and the result is the mean over the columns. If
+            there are no columns, the query scans the table.
         files: a files table of the version, the only files that the query may read; None: all of its files.
     """
     sizes = numbers_of((snapshot.file_columns(["size"]) if files is None else files)["size"], np.int64)
@@ -29,7 +29,7 @@ def query_cost(snapshot: Snapshot, columns: Sequence[str] = (), files: pa.Table 
 
 
 def depths(snapshot: Snapshot, columns: Sequence[str], files: pa.Table | None = None) -> Mapping[str, float]:
-    """By column, the mean number of these files that a query of one value reads: of a column without bounds, all files.
+    """The mean number of files that a query of one value reads, by column. For a column without bounds: all files.
 
     Args:
         files: a files table of the version; None: all of its files.

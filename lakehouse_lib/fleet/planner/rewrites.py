@@ -25,19 +25,19 @@ Rows = NDArray[np.int64]
 
 
 def rewrite_step(table: str, snapshot: Snapshot, policy: Policy, partitions: Predicate | None = None) -> Step | None:
-    """The preferred step that rewrites files of a version, or None: see ``rewrite_steps``."""
+    """The preferred step that rewrites files of a version: the first of ``rewrite_steps``; None: there is no step."""
     return next(rewrite_steps(table, snapshot, policy, partitions), None)
 
 
 def rewrite_steps(
     table: str, snapshot: Snapshot, policy: Policy, partitions: Predicate | None = None
 ) -> Iterator[Step]:
-    """The steps that can rewrite files of a version. At most one of them is run.
+    """The steps that can rewrite files of a version, the preferred step first. At most one of them is run.
 
-    Without Z-order columns in the policy or the table this is ``optimize``. With columns it is ``z_order``, so that
-    files that will be Z-ordered are not merged first, and then ``optimize``, for a ``z_order`` that does not pay: files
-    that arrive in the order of the column need no Z-order, but they must not stay small. No step: no file needs to be
-    rewritten, or all files are Z-ordered.
+    If neither the policy nor the table has Z-order columns, the only step is ``optimize``. Otherwise the first step is
+    ``z_order``, because ``optimize`` would merge files that are Z-ordered later. The second step is ``optimize``, for
+    the case that the Z-order does not pay: files that arrive in the order of the column need no Z-order, but they must
+    not stay small. There is no step if no file has to be rewritten, or if all files are Z-ordered.
 
     Args:
         partitions: a predicate on partition columns; None: all partitions.
@@ -56,7 +56,7 @@ def rewrite_steps(
 
 
 def statistics_step(table: str, snapshot: Snapshot) -> Step | None:
-    """The step that adds missing statistics to the log, or None. Every query reads the files without statistics."""
+    """The step that adds missing statistics to the log, or None. The prediction: every query reads these files now."""
     files = plan_statistics(snapshot)
     if not len(files):
         return None
@@ -65,7 +65,7 @@ def statistics_step(table: str, snapshot: Snapshot) -> Step | None:
         "compute_statistics",
         snapshot.version,
         {},
-        f"{len(files)} of {snapshot.file_count} files have no complete statistics, so no query can skip them",
+        f"{len(files)} of {snapshot.file_count} files lack statistics, so fewer queries can skip them",
         Effect(files_removed=len(files), files_added=len(files), query_bytes=total_size(files)),
         requests=len(files),
     )
@@ -125,7 +125,7 @@ def _parts(files: pa.Table, rows: Rows, numbers: Rows, new_files: Rows) -> Parts
     """The parts of a rewrite of some files.
 
     Args:
-        rows: the rows of the files, and ``numbers``: the part of each.
+        rows: the row numbers of the files, and ``numbers``: the number of each file's part.
         new_files: for each part, the number of files that replace its files.
     """
     count = len(new_files)

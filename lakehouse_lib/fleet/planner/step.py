@@ -13,7 +13,7 @@ from lakehouse_lib.fleet.planner.verbs import Verb
 
 #: The bytes that a reader scans in the time that it needs to open a file (Spark: ``spark.sql.files.openCostInBytes``).
 OPEN_BYTES = 4 * 2**20
-#: A byte that vacuum frees counts as this share of a byte that every query no longer reads.
+#: The gain of a freed byte, as a share of the gain of a byte that queries no longer read.
 _FREED_SHARE = 0.1
 
 
@@ -22,12 +22,12 @@ class Effect:
     """The effect of a step, predicted from the log or measured afterwards. Sizes are in bytes.
 
     Attributes:
-        files_removed, files_added: data files; for ``checkpoint`` and ``cleanup`` files of the log. ``vacuum`` and
-            ``cleanup`` delete files, the other verbs only remove them from the latest version.
-        bytes_read, bytes_written: data that the step rewrites.
+        files_removed, files_added: the number of data files; for ``checkpoint`` and ``cleanup``, of log files.
+            ``vacuum`` and ``cleanup`` delete files, the other verbs only remove them from the latest version.
+        bytes_read, bytes_written: the bytes that the step reads and writes.
         bytes_freed: the size of the files that the step deletes.
-        query_bytes: what a query no longer reads. Each file that it no longer opens counts as ``OPEN_BYTES``. A query
-            reads one value of a Z-order column, or scans a table without such columns.
+        query_bytes: the bytes that a query no longer reads. Each file that it no longer opens counts as ``OPEN_BYTES``.
+            A query reads one value of a Z-order column, or scans a table without such columns.
         seconds: the duration.
     """
 
@@ -58,7 +58,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Parts:
-    """The independent parts of a rewrite, such as bins or partitions, one row each. Sizes are in bytes."""
+    """The independent parts of a rewrite, such as bins or partitions. Each array has an entry for each part."""
 
     files_removed: NDArray[np.int64]
     files_added: NDArray[np.int64]
@@ -67,7 +67,7 @@ class Parts:
     query_bytes: NDArray[np.int64]
 
     def effect(self, rows: NDArray[np.int64] | None = None) -> Effect:
-        """The sum of the parts with these row numbers; None: of all parts."""
+        """The sum of the parts with these numbers; None: the sum of all parts."""
         totals = {
             item.name: int((values if rows is None else values[rows]).sum())
             for item in fields(self)
@@ -88,9 +88,9 @@ class Step:
         reason: why the step is needed, as a sentence with figures.
         predicted: the predicted effect, corrected by earlier runs.
         uncorrected: the predicted effect without corrections; None: ``predicted`` is not corrected yet.
-        requests: requests to the store beside those for rewritten files: listings, deletions, footers.
+        requests: the number of requests to the store, except for rewritten files: listings, deletions, footers.
         parts: the parts that a budget may choose from; None: the step is run as a whole.
-        is_overdue: the step is planned even if it does not pay.
+        is_overdue: whether the step is planned even if it does not pay.
     """
 
     table: str
@@ -106,18 +106,18 @@ class Step:
 
     @property
     def cost(self) -> int:
-        """What the step reads and writes, in bytes. Each file and each request counts as ``OPEN_BYTES``."""
+        """The bytes that the step reads and writes. Each rewritten file and each request counts as ``OPEN_BYTES``."""
         rewritten = self.predicted.files_removed + self.predicted.files_added if self.predicted.bytes_read else 0
         return self.bytes + (rewritten + self.requests) * OPEN_BYTES
 
     @property
     def bytes(self) -> int:
-        """The data that the step reads and writes, in bytes: what a budget limits."""
+        """The bytes that the step reads and writes. A budget limits this number."""
         return self.predicted.bytes_read + self.predicted.bytes_written
 
     @property
     def payback(self) -> float:
-        """The number of queries after which the step has saved what it cost."""
+        """The number of queries after which the gain of the step is as large as its cost."""
         gain = self.predicted.gain
         return self.cost / gain if gain > 0 else float("inf")
 

@@ -14,9 +14,10 @@ from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL
 from lakehouse_lib.snapshot import Snapshot
 
 _HOUR = 3_600_000
-#: The size of a file's add action in a checkpoint, by which the size of a checkpoint is predicted.
+#: The bytes of an add action in a checkpoint. The size of a checkpoint is predicted by this number.
 _ACTION_BYTES = 250
-#: Removed files that expired this long ago are deleted, even if it does not pay: they may contain personal data.
+#: In ms. If removed files expired this long ago, a vacuum is planned even if it does not pay, because the files may
+#: contain personal data.
 _OVERDUE = 7 * 24 * _HOUR
 #: The objects in a page of a listing, and in a request that deletes them.
 _PAGE = 1_000
@@ -25,7 +26,7 @@ _PAGE = 1_000
 def checkpoint_step(table: str, snapshot: Snapshot) -> Step | None:
     """The step that writes a checkpoint, or None if readers replay few commits.
 
-    It is due after as many commits as ``delta.checkpointInterval``, or if the commits have 64 MiB.
+    A checkpoint is due if ``delta.checkpointInterval`` commits, or commits of 64 MiB, follow the last checkpoint.
     """
     since = snapshot.checkpoint_version
     commits = replayed_commits(snapshot, list_commits(snapshot.store, 0 if since is None else since + 1))
@@ -52,8 +53,8 @@ def checkpoint_step(table: str, snapshot: Snapshot) -> Step | None:
 def vacuum_step(table: str, snapshot: Snapshot, policy: Policy, now: int) -> Step | None:
     """The step that deletes removed files past the retention, or None.
 
-    Predicted by ``reclaimable_files``. Files that no commit refers to are found only by the vacuum itself, so they are
-    not predicted.
+    The prediction comes from ``reclaimable_files``. Files that no commit refers to are not predicted, because only the
+    vacuum itself finds them.
 
     Args:
         now: ms since the epoch.

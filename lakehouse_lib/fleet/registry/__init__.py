@@ -1,8 +1,9 @@
 """The registry: a YAML or JSON file that lists the tables, their sources, and their maintenance.
 
-Relative paths are relative to the file's folder. A table's location may have a scheme; all other paths are on a disk.
+Relative paths are relative to the file's folder. Locations of tables, quarantines, landing folders, records, the ledger
+and the report may be URIs. Schemas, suites and SQL files are paths on a disk.
 
-DAG files read the registry each time they are parsed, so this package imports only what reading it needs.
+Airflow reads the registry each time it parses a DAG file, so this package imports only modules that reading needs.
 """
 
 from lakehouse_lib.fleet.registry.dag_settings import DagSettings

@@ -1,4 +1,4 @@
-"""Which DAG loads and maintains a table: a DAG of its own, the DAG of its group, or the DAG of all other tables."""
+"""The DAG that loads or maintains a table: a DAG for only this table, for its group, or for all other tables."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ class DagShare:
     """The tables that one DAG loads or maintains.
 
     Attributes:
-        name: the name of the table or the group; None: the DAG of all tables that no other DAG has.
+        name: the name of the table or the group; None: the DAG of all tables that are in no other DAG.
         tables: names of tables of the registry.
+        settings: the settings of the DAG.
     """
 
     name: str | None
@@ -28,23 +29,26 @@ class DagShare:
 
 
 def dag_shares(registry: Registry, tables: Iterable[str]) -> list[DagShare]:
-    """These tables divided by their DAGs; a quarantine is with its table. The last share has all other tables."""
+    """Divide tables among their DAGs. A quarantine is in the DAG of its table.
+
+    The last share has all tables that are in no other DAG, and may be empty.
+    """
     names: dict[str | None, list[str]] = {}
     for table in tables:
         loaded = registry.table_of_quarantine(table)
         entry = registry.table(loaded)
         name = {"table": loaded, "group": entry.group, None: None}[entry.airflow.per]
         names.setdefault(name, []).append(table)
-    rest = names.pop(None, [])
+    other_tables = names.pop(None, [])
     shares = [
         DagShare(name, tuple(share), registry.table(registry.table_of_quarantine(share[0])).airflow)
         for name, share in names.items()
     ]
-    return [*shares, DagShare(None, tuple(rest), registry.defaults.airflow)]
+    return [*shares, DagShare(None, tuple(other_tables), registry.defaults.airflow)]
 
 
 def misplaced_settings(registry: Registry) -> Iterator[tuple[Place, str]]:
-    """Mistakes in ``airflow``: settings that no DAG has, and DAGs of the same name."""
+    """Mistakes in ``airflow``: settings that no DAG uses, and DAGs with the same name."""
     for name, table in registry.tables.items():
         key = f"tables.{name}.airflow"
         per, group = table.airflow.per, registry.groups.get(table.group or "")
@@ -55,7 +59,7 @@ def misplaced_settings(registry: Registry) -> Iterator[tuple[Place, str]]:
         elif per is None and table.airflow != registry.defaults.airflow:
             yield (
                 ("tables", name, "airflow"),
-                f"{key} differs from defaults.airflow, and the table has no DAG of its own; expected per: table or "
+                f"{key} differs from defaults.airflow, and the table is in the common DAG; expected per: table or "
                 "per: group, or no settings",
             )
         elif per == "group" and table.airflow != registry.table(_first(registry, table.group)).airflow:

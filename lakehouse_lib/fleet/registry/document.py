@@ -1,7 +1,8 @@
-"""The text of a registry as plain values: JSON, or YAML without aliases and tags. Both refuse duplicate keys.
+"""Parses the text of a registry: JSON, or YAML without aliases and tags. Duplicate keys are mistakes.
 
-YAML is read by its core schema (YAML 1.2), so ``no`` and ``22:00`` are text. Values are built from YAML's events,
-without recursion, because a deeply nested text would crash the process in PyYAML's composer.
+YAML is read by its core schema (YAML 1.2) without octal and hexadecimal numbers, so ``no``, ``22:00`` and ``0x10`` are
+text. Values are built from YAML's events, without recursion, because a deeply nested text would crash the process in
+PyYAML's composer.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ class Mistake(NamedTuple):
     """A mistake in the form of a text.
 
     Attributes:
-        mark: its position; None: unknown.
-        hides_value: the value in this place is not read, so it cannot be checked.
+        place: the place of the value or key with the mistake.
+        mark: the position of the mistake; None: unknown.
+        hides_value: whether the value in this place is not read, so that it cannot be checked.
     """
 
     place: Place
@@ -65,13 +67,18 @@ class SyntaxMistake(ValueError):
 
 @dataclass(frozen=True)
 class Document:
-    """The values of a text. Of a duplicate key, ``values`` has the first value."""
+    """The values of a text, and the mistakes in its form. If a key occurs twice, ``values`` has the first value."""
 
     values: Any
     mistakes: list[Mistake] = field(default_factory=list)
 
     def with_fewer_tables(self, without: Container[str], only_locations: Container[str]) -> Document:
-        """The document without some tables, and with only the locations of others; without their mistakes."""
+        """The document without some tables and without details of other tables. Mistakes of both are left out.
+
+        Args:
+            without: the names of tables to leave out.
+            only_locations: the names of tables of which only the locations remain.
+        """
         tables = {
             name: {key: table[key] for key in _LOCATIONS if key in table} if name in only_locations else table
             for name, table in self.values["tables"].items()
@@ -128,7 +135,7 @@ def marks_of(text: str) -> dict[Place, Mark]:
 
 
 def _read_flow(text: str, error: Exception) -> Document:
-    """YAML that begins with a brace; the error of JSON if it is not YAML, either."""
+    """Read a text that begins with a brace as YAML. If it is not YAML either, raise the error of the JSON parser."""
     try:
         return _read_yaml(text, {})
     except SyntaxMistake as mistake:

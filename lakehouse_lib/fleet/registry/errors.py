@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class RegistryError(ValueError):
-    """The registry is missing or not valid; the text has the code, the file, the key and what to change."""
+    """The registry is missing or not valid. The text has the code, the file, the key and the solution."""
 
     code = "DELTA_REGISTRY_INVALID"
 

@@ -46,7 +46,7 @@ def _require_path(path: str, info: ValidationInfo) -> str:
     if scheme is not None:
         raise PydanticCustomError(
             "no_path",
-            "the path begins with {scheme}; expected a path on a local or mounted disk (only tables have a URI)",
+            "the path begins with {scheme}; expected a path on a local or mounted disk",
             {"scheme": scheme[0]},
         )
     if "://" in (info.context or {}).get("folder", ".") and not path.startswith("/"):

@@ -1,4 +1,4 @@
-"""Inheritance of settings: those of a table precede those of its group, which precede the defaults."""
+"""Inheritance of settings: a table's settings override its group's settings, which override the defaults."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def inherited(body: Any) -> Any:
 
 
 def _merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of both; those of ``upper`` count where both have a setting."""
+    """The settings of both. A setting of ``upper`` overrides ``lower``; two mappings are merged."""
     merged = {**lower, **upper}
     for key in lower.keys() & upper.keys():
         if _is_map(lower[key]) and _is_map(upper[key]):

@@ -22,8 +22,8 @@ class Problem:
 
     Attributes:
         key: the key with the mistake, as ``tables.orders.uri``; "": the message names the keys.
-        line, column: its position in the file, from 1; None: unknown.
-        table: the table in which it is; None: it is elsewhere.
+        line, column: the position of the mistake in the file, from 1; None: unknown.
+        table: the table that has the mistake; None: the mistake is not in a table.
     """
 
     key: str
@@ -43,8 +43,8 @@ def read_registry(
     """Read and check the registry at ``path``, a path or a URI.
 
     Args:
-        skip_invalid_tables: leave tables with mistakes out, if the rest is valid. ``Registry.table`` raises their
-            mistakes.
+        skip_invalid_tables: leave out tables with mistakes, if everything else is valid. ``Registry.table`` raises an
+            error with the mistakes of such a table.
 
     Raises:
         RegistryUnreadableError: the file cannot be read, or is neither JSON nor YAML.
@@ -66,7 +66,7 @@ def read_registry(
 def check_registry(path: str | Path, storage_options: Mapping[str, str] | None = None) -> list[Problem]:
     """All mistakes of a registry, sorted by line; empty: the registry is valid.
 
-    Rules between keys, such as those about overlapping locations, are checked if the keys themselves are valid.
+    Rules between keys, for example about overlapping locations, are checked if the keys themselves are valid.
 
     Raises:
         RegistryUnreadableError: the file cannot be read.
@@ -126,9 +126,10 @@ def _read_object(location: str, storage_options: Mapping[str, str] | None) -> tu
 
 
 def _without_invalid_tables(text: str, folder: str, name: str, problems: list[Problem]) -> Registry | list[Problem]:
-    """The registry without the tables that have mistakes; the mistakes, if something else has mistakes, too.
+    """The registry without the tables that have mistakes; all mistakes, if another part of the registry has mistakes.
 
-    The locations of these tables still count: vacuum of a table must not find the files of another one in its folder.
+    The locations of these tables are checked nevertheless, because vacuum of a table would delete the files of another
+    table in the same folder.
     """
     invalid: dict[str, str] = {}
     for problem in problems:
@@ -150,8 +151,8 @@ def _validate(
     """The registry, or all its mistakes.
 
     Args:
-        without: tables that are left out.
-        only_locations: names of tables; only their locations are read.
+        without: the names of tables that are left out.
+        only_locations: the names of tables of which only the locations are read.
     """
     parsed = document.parse(text)
     if without or only_locations:

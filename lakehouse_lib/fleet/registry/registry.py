@@ -24,7 +24,7 @@ _REPORT = "report"
 class Report(Strict):
     """A downstream table that one SQL query computes.
 
-    New versions of the first table start the report's DAG; the other tables are inputs only.
+    New versions of the first table start the report's DAG. The other tables are only inputs.
     """
 
     tables: tuple[Name, ...] = Field(min_length=1)
@@ -65,7 +65,7 @@ class Registry(Strict):
         """The table of that name; ``T_quarantine`` is the quarantine of table T, ``report`` the table of the report.
 
         Raises:
-            RegistryError: the registry has no such table.
+            RegistryError: the registry has no such table, or the table was left out because of mistakes.
         """
         match = self.find(name)
         if match is None and name in self._invalid_tables:
@@ -78,7 +78,7 @@ class Registry(Strict):
         return self._invalid_tables
 
     def find(self, name: str) -> Table | None:
-        """The table of that name, as ``table``; None if the registry has no such table."""
+        """The table of that name; see ``table``. None if the registry has no such table."""
         if name in self.tables:
             return self.tables[name]
         location = self._quarantine(name)
@@ -97,8 +97,8 @@ class Registry(Strict):
     def fleet(self) -> dict[str, Table]:
         """The tables that are maintained, by name: the tables, their quarantines, and the table of the report.
 
-        The report's table has the name ``report``, unless a table has that name. A location that has several names,
-        such as a quarantine of two tables, is in the fleet once, under the first name.
+        The report's table has the name ``report``. It is left out if another table has this name. A location that has
+        several names, such as a quarantine of two tables, is in the fleet once, under the first name.
         """
         fleet = dict(self.tables)
         locations = {place(table.uri) for table in fleet.values()}
@@ -110,7 +110,10 @@ class Registry(Strict):
         return fleet
 
     def _unlisted(self, location: str) -> Table:
-        """A table that is not in ``tables``. It has the defaults except ``cluster_by``: it may lack these columns."""
+        """A table that is not in ``tables``. It has the default settings except ``airflow`` and ``cluster_by``.
+
+        The table may lack the columns of ``cluster_by``.
+        """
         settings = self.defaults
         return Table(
             uri=location,
@@ -147,7 +150,7 @@ class Registry(Strict):
         return table.quarantine if table is not None else None
 
     def table_of_quarantine(self, name: str) -> str:
-        """The name of the table whose quarantine has that name; the name itself if it is not that of a quarantine."""
+        """The name of the table whose quarantine has this name; the name itself if no quarantine has this name."""
         return name if name in self.tables or self._quarantine(name) is None else name.removesuffix(_QUARANTINE)
 
     def repair_policy(self) -> ApprovalPolicy:

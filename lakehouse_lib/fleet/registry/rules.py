@@ -59,11 +59,11 @@ def _unknown_tables(registry: Registry, quarantine_suffix: str) -> Iterator[tupl
     for place, name in _table_names(registry):
         table = registry.tables.get(name.removesuffix(quarantine_suffix)) if name.endswith(quarantine_suffix) else None
         if name not in registry.tables and (table is None or table.quarantine is None):
-            yield place, f"the tables have no {name}; expected one of {expected}"
+            yield place, f"the table {name} does not exist; expected one of {expected}"
 
 
 def _table_names(registry: Registry) -> Iterator[tuple[Place, str]]:
-    """Each name of a table that another part of the registry uses."""
+    """The names of tables that other parts of the registry use, each with its place."""
     for number, name in enumerate(registry.report.tables if registry.report is not None else ()):
         yield ("report", "tables", number), name
     for subject_name, subject in registry.subjects.items():

@@ -13,7 +13,10 @@ RESPONSE_HOURS = 720
 
 
 class Through(Strict):
-    """A table through which rows are found: its rows with the identifier in ``key`` have the keys in ``select``."""
+    """A table that links a person to rows of another table.
+
+    The rows with the identifier in the column ``key`` have the keys of the other table's rows in the column ``select``.
+    """
 
     table: Name
     key: str
@@ -24,7 +27,8 @@ class Through(Strict):
 class SubjectRows(Strict):
     """A table with rows of the subject, and its key column.
 
-    ``quarantine``: the table holds rejected rows, with every column as text, and may not exist yet.
+    ``key`` holds the identifier or, with ``through``, keys from another table. ``quarantine``: the table holds rejected
+    rows, with every column as text, and may not exist yet.
     """
 
     table: Name
@@ -61,7 +65,7 @@ class Subject(ApprovalPolicy):
     rows: tuple[SubjectRows, ...] = Field(min_length=1)
 
     def places(self) -> list[str]:
-        """Names of all tables that a search reads, including those of ``through``, sorted."""
+        """Names of all tables that a search reads, including the tables of ``through``, sorted."""
         return sorted(
             {rows.table for rows in self.rows} | {rows.through.table for rows in self.rows if rows.through is not None}
         )
@@ -69,7 +73,7 @@ class Subject(ApprovalPolicy):
     def tables(self) -> list[str]:
         """Names of the tables from which rows are deleted, each once, in the order of the deletes.
 
-        A table whose rows are found through another table precedes it; the person's own table is the last.
+        A table whose rows are found through another table precedes that table. The person's own table is the last.
         """
         found_through = [rows.table for rows in self.rows if rows.through is not None]
         own = [rows.table for rows in reversed(self.rows) if rows.through is None]

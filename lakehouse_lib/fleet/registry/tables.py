@@ -26,7 +26,7 @@ class Source(Strict):
         default=None, description="the names of the files, such as **/*.csv; None: all files of the folder itself"
     )
     connection: str | None = Field(
-        default=None, description="the Airflow connection for the landing folder; None: that of the tables"
+        default=None, description="the Airflow connection for the landing folder; None: the connection of the tables"
     )
     storage_options: dict[str, str] = Field(
         default={}, description="the storage options of the landing folder, without credentials"
@@ -50,15 +50,16 @@ class Source(Strict):
     path_columns: Columns = Field(default=(), description="columns in the names of folders, such as day=2026-01-01")
     evolution: Literal["refuse", "rescue", "add_columns"] = Field(
         default="refuse",
-        description="rescue: what does not fit the schema is put into the column _rescued; add_columns: new columns "
-        "and members of structs are added to the table",
+        description="refuse: a file with other columns is refused; rescue: columns and values that do not fit the "
+        "schema are put into the column _rescued; add_columns: new columns and members of structs are added to the "
+        "table",
     )
     files_per_batch: int = Field(default=1, ge=1, le=10_000)
     bytes_per_batch: Bytes | None = Field(
-        default=None, description="the largest size of a batch with several files, such as 10gb; None: no limit"
+        default=None, description="the largest total size of a batch of several files, such as 10gb; None: no limit"
     )
     order: Literal["any", "by_name"] = Field(
-        default="any", description="by_name: a new file has a name after those of all earlier files"
+        default="any", description="by_name: the name of a new file is greater than the names of all earlier files"
     )
     settle_seconds: float = Field(
         default=60, ge=0, description="a file modified less than this many seconds ago is left for a later run"
@@ -88,7 +89,7 @@ class VacuumPolicy(Strict):
     """The retention of removed files, and how they are deleted; see ``LakehouseVacuumOperator``."""
 
     retention_hours: float | None = Field(default=None, ge=0, description="None: the table's own retention")
-    enforce_retention: bool = Field(default=True, description="False permits less than the table's own retention")
+    enforce_retention: bool = Field(default=True, description="False permits a retention shorter than the table's own")
     full: bool = Field(default=True, description="False: do not list the table; files without a log entry stay")
     files_per_second: float | None = Field(
         default=None, gt=0, description="the largest number of files deleted per second; None: no limit"
@@ -96,15 +97,17 @@ class VacuumPolicy(Strict):
 
 
 class Maintenance(Strict):
-    """What the planner may do with a table; ``None``: the planner's default (``fleet.planner.policy.Policy``)."""
+    """The settings of the planner for a table; ``None``: the planner's default (``fleet.planner.policy.Policy``)."""
 
     verbs: tuple[Verb, ...] | None = Field(default=None, description="the verbs that may be planned; None: all")
-    priority: float | None = Field(default=None, gt=0, description="multiplies the gain of the table's steps")
+    priority: float | None = Field(default=None, gt=0, description="a factor for the gain of the table's steps")
     payback_queries: float | None = Field(
-        default=None, gt=0, description="a step is planned only if this number of queries saves what it costs"
+        default=None, gt=0, description="a step is planned only if this number of queries saves at least its cost"
     )
     engine: Literal["arrow", "spark"] | None = Field(
-        default=None, description="what rewrites the table's files in Airflow; None: Spark if the table is large"
+        default=None,
+        description="the engine that maintains the table in Airflow; None: spark if a run is planned to read and write "
+        "1 GiB or more",
     )
 
 

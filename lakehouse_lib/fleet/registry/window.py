@@ -33,7 +33,7 @@ _Time = Annotated[str, AfterValidator(_check_time)]
 
 
 class Window(Strict):
-    """The time of day in which maintenance runs. It may include midnight."""
+    """The time of day in which maintenance runs. The window may include midnight."""
 
     start: _Time = Field(description="HH:MM")
     end: _Time = Field(description="HH:MM; the same as start: the whole day")
@@ -46,7 +46,7 @@ class Window(Strict):
         """The time until the window closes, in seconds; 0 if it is closed.
 
         Args:
-            now: with a time zone.
+            now: the current time, with a time zone.
         """
         local = now.astimezone(ZoneInfo(self.timezone))
         for day in (local.date() - timedelta(days=1), local.date()):
@@ -72,7 +72,7 @@ class BudgetSettings(Strict):
         """The bytes and the seconds that a run may use; 0 seconds: the window is closed.
 
         Args:
-            now: with a time zone.
+            now: the current time, with a time zone.
         """
         left = None if self.window is None else self.window.seconds_left(now)
         both = [limit for limit in (self.seconds, left) if limit is not None]

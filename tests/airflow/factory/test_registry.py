@@ -53,7 +53,7 @@ def test_an_erasure_reaches_the_quarantine_and_starts_at_the_far_end(registry_fi
         (("tables", "orders", "uri"), "", "tables.orders.uri: the location is empty"),
         (("tables", "orders", "schema"), None, "tables.orders: a table with a source needs schema"),
         (("tables", "a/b"), {"uri": "x"}, "tables.a/b"),
-        (("report", "tables"), ["nothing"], "no nothing; expected one of customer, lineitem, orders"),
+        (("report", "tables"), ["nothing"], "table nothing does not exist; expected one of customer, lineitem, orders"),
         (("subjects", "customer", "id_type"), "float", "subjects.customer.id_type"),
         (("subjects", "customer", "approvers"), [], "subjects.customer: approvers is empty: name at least one user id"),
         (("subjects", "customer", "approvers"), [""], "subjects.customer.approvers.0"),
