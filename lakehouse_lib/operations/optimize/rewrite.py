@@ -188,7 +188,7 @@ class _Rewriting:
         discard(self._store, files)
 
     def _plan_again(self, latest: Snapshot, lost: CommitFailedError) -> None:
-        """Leave out the groups with a removed file, and rebase the others on new deletion vectors."""
+        """Leave out the groups with a removed file, and rebase the other groups on new deletion vectors."""
         copied = self._copied
         self._marks = self._marks.after(copied, latest) if self._rounds < _ROUNDS else _Marks({}, {})
         alive = file_keys(latest.file_columns(KEY_COLUMNS), latest.store)

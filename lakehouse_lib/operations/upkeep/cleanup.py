@@ -27,7 +27,7 @@ def cleanup(
 
     Args:
         snapshot: the latest version.
-        dry_run: only return what would be deleted.
+        dry_run: only return the paths that would be deleted.
         enforce_retention_duration: refuse a log retention shorter than the retention of deleted files.
         now: the moment from which the retention is counted back; None: this machine's clock, which must not be ahead of
             the store's clock unless it is a dry run.

@@ -153,7 +153,7 @@ def _check_no_vacuum(store: ObjectStore, latest: Snapshot) -> None:
     def operation(commit: Commit) -> str:
         try:
             return str(read_commit(store, commit.version, size=commit.size).info.get("operation"))
-        except VersionNotFoundError:  # cleaned up meanwhile
+        except VersionNotFoundError:  # log cleanup deleted it after it was listed
             return ""
 
     since = latest.modified - _DAY

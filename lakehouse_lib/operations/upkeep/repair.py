@@ -1,4 +1,4 @@
-"""Find damage in a table's log and files, and repair what can be repaired without losing a row.
+"""Find damage in a table's log and files, and repair the damage that can be repaired without losing a row.
 
 The dry run finds damage and changes nothing. The repair removes missing data files from the log in one commit. It
 deletes objects that no version needs: wrong checksums, unreadable checkpoints of versions that can be read without
@@ -163,7 +163,7 @@ def _torn_commits(store: ObjectStore, listing: Iterable[ObjectMeta]) -> dict[str
             read_commit(store, commit.version, size=commit.size)
         except LogCorruptedError as error:
             return error.message
-        except VersionNotFoundError:  # cleaned up meanwhile
+        except VersionNotFoundError:  # log cleanup deleted it after it was listed
             return None
         return None
 

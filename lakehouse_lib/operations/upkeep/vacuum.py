@@ -248,6 +248,6 @@ def _retention_ms(retention_hours: float, snapshot: Snapshot) -> int:
 
 
 def _dropped_tombstones(latest: Snapshot, since: int) -> list[pa.Table]:
-    """Tombstones written after ``since`` in commits up to the latest checkpoint, which may no longer have them."""
+    """The tombstones after ``since`` in the commits up to the latest checkpoint, which may lack these tombstones."""
     young = [unexpired(table, since) for table in removes_below_checkpoint(latest, since)]
     return [table.select(latest.tombstones.column_names) for table in young]

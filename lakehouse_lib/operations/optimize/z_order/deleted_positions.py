@@ -146,7 +146,7 @@ class PlacesOfKeys:
         for number in groups:
             group_answers = [answer for answer in answers if group_of[answer["file"]] == number]
             numbers = [np.frombuffer(answer["numbers"], np.int64) for answer in group_answers]
-            # A group is left out if its counts differ from those of the written files, or if its keys differ.
+            # A group is left out if its row counts differ from the written files, or if its keys differ.
             if [answer["rows"] for answer in group_answers] != counts[number]:
                 continue
             if number in remembered:

@@ -287,7 +287,7 @@ def _nearest_boundaries(boundaries: Keys, targets: Keys) -> list[int]:
 
 
 def _without_thin_parts(boundaries: Keys, chosen: list[int], whole: float, least: float) -> list[int]:
-    """The chosen boundaries without those that would make a part lighter than ``least``."""
+    """The chosen boundaries without the boundaries that would make a part lighter than ``least``."""
     remaining: list[int] = []
     previous = 0.0
     for index in chosen:

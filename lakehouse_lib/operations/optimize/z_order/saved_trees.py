@@ -123,7 +123,7 @@ def load(store: ObjectStore, run: str, columns: Sequence[str], types: Sequence[p
 
 
 def delete_old(store: ObjectStore, needed: Collection[str], cutoff: int) -> None:
-    """Delete the trees that were written before ``cutoff`` (ms since the epoch), except those of the runs ``needed``.
+    """Delete the trees that were written before ``cutoff`` (ms since the epoch), except the trees of ``needed`` runs.
 
     A failure is not reported, because the next run tries again.
     """

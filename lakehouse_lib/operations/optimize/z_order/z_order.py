@@ -83,8 +83,8 @@ def z_order(
         layout: "kd" (a k-d tree), "zorder" or "hilbert" (the curves); Z-ordered files of another layout are rewritten.
             None: the layout of the Z-ordered files, else "kd", with which queries skip the most files.
         full: rewrite Z-ordered files too, so that all files of a partition belong to one run.
-        max_bytes: a limit for the bytes to read. Partitions with the smallest files are rewritten first, and the others
-            stay. None: no limit.
+        max_bytes: a limit for the bytes to read. Partitions with the smallest files are rewritten first. None: no
+            limit.
         min_commit_interval: seconds. Finished partitions are committed when this time has passed since the last commit,
             and at the end, so that a killed run does not lose them; see ``compact``. None: one commit at the end.
         on_progress: called when a task has read old files, and when a task has written a new file.
@@ -188,7 +188,7 @@ class _Writing:
             first_task: the number of the run's first task in the counter.
 
         Raises:
-            LogCorruptedError: the files have another number of rows than the log says; they are deleted.
+            LogCorruptedError: the written files have another number of rows than the log says. They are deleted.
         """
         on_task = None if self.counter is None else after(first_task, self.counter.end)
         written = self.engine.exchange(scatter, gather, run.tasks, run.outputs, on_task)

@@ -129,7 +129,7 @@ def _own(batch: pa.RecordBatch, store: ObjectStore, *, is_encoded: bool) -> Iter
 
 
 def _relative(paths: pa.Array, store: ObjectStore) -> tuple[pa.Array, pa.Array]:
-    """Store paths, and a mask of those that are in the table's folder."""
+    """Store paths, and a mask of the paths that are in the table's folder."""
     schemes = "|".join(map(re.escape, store.schemes))
     paths = pc.replace_substring_regex(paths, rf"^(?i:{schemes}):/+", f"{scheme_prefix(store.root)}/")
     root = f"{store.root.rstrip('/')}/"

@@ -54,7 +54,7 @@ def removes_below_checkpoint(latest: Snapshot, since: int = 0, first: int = 0) -
     def removes(commit: Commit) -> pa.Table | None:
         try:
             return read_commit(latest.store, commit.version, size=commit.size).removes
-        except VersionNotFoundError:  # cleaned up meanwhile, so no reader can open its version
+        except VersionNotFoundError:  # log cleanup deleted it, so no reader can open its version
             return None
 
     due = [commit for commit in list_commits(latest.store, first) if commit.version <= latest.checkpoint_version]
