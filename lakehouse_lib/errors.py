@@ -31,6 +31,8 @@ DeltaError
 │   ├── ProtocolChangedError      the protocol changed since the read version
 │   ├── ConcurrentTransactionError   another commit has the same application id
 │   └── TooManyRetriesError       in every attempt, another writer committed first
+├── RegistryError                 the registry of tables is missing or not valid
+│   └── RegistryUnreadableError   it cannot be read or parsed; another process may be writing it
 └── IngestError                   a load failed
     ├── LandingError              the landing folder cannot be used
     ├── SourceRefusedError        the columns of a source file do not fit
@@ -238,6 +240,14 @@ class ConcurrentTransactionError(CommitFailedError):
 
 class TooManyRetriesError(CommitFailedError):
     code = "DELTA_TOO_MANY_RETRIES"
+
+
+class RegistryError(DeltaError, ValueError):
+    code = "DELTA_REGISTRY_INVALID"
+
+
+class RegistryUnreadableError(RegistryError):
+    code = "DELTA_REGISTRY_UNREADABLE"
 
 
 class IngestError(DeltaError):

@@ -12,7 +12,7 @@ from lakehouse_lib.cli.command import UsageError
 from lakehouse_lib.cli.progress import Progress, progress
 from lakehouse_lib.cli.storage_options import options_for
 from lakehouse_lib.command_options import add_storage_options
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError, TableNotFoundError
+from lakehouse_lib.errors import DeltaError, RegistryError, TableNotFoundError
 
 if TYPE_CHECKING:
     from lakehouse_lib.fleet.registry import Registry
@@ -72,22 +72,18 @@ def registry_of(arguments: Namespace) -> Registry | None:
     """The registry of the command line, or None.
 
     Raises:
-        InvalidArgumentError: the registry cannot be read, or is not valid.
+        RegistryError: the registry cannot be read, or is not valid.
     """
-    from lakehouse_lib.fleet.registry import RegistryError, read_registry
+    from lakehouse_lib.fleet.registry import read_registry
 
     path: str | None = arguments.registry
     if path is None:
         return None
-    try:
-        return read_registry(path, options_for(path, arguments.storage_options))
-    except RegistryError as error:
-        raise InvalidArgumentError(str(error.args[0]), code=error.code) from None
+    return read_registry(path, options_for(path, arguments.storage_options))
 
 
 def _registered(registry: Registry, arguments: Namespace) -> list[MaintainedTable]:
     """The named tables of a registry. Without names, all tables except quarantines and reports that do not exist."""
-    from lakehouse_lib.fleet.registry import RegistryError
     from lakehouse_lib.fleet.table_run import MaintainedTable
     from lakehouse_lib.log import latest_version
 
@@ -96,7 +92,7 @@ def _registered(registry: Registry, arguments: Namespace) -> list[MaintainedTabl
         try:
             entry = registry.table(name)
         except RegistryError as error:
-            raise UsageError(str(error.args[0]), hint=f"Give a name of {arguments.registry}") from None
+            raise UsageError(error.message, hint=f"Give a name of {arguments.registry}") from None
         table = MaintainedTable.of(name, entry, options_for(entry.uri, arguments.storage_options))
         if arguments.tables or name in registry.tables or latest_version(table.store) is not None:
             tables.append(table)

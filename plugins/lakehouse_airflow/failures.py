@@ -11,8 +11,6 @@ from contextlib import contextmanager
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
-from lakehouse_lib.fleet.registry import RegistryError, RegistryUnreadableError
-
 
 @contextmanager
 def rewritten(change: Callable[[str], str]) -> Iterator[None]:
@@ -31,32 +29,25 @@ def failure(kind: str, message: str) -> AirflowException:
     """The exception for an error with the type name ``kind``: AirflowException if a retry may help, else
     AirflowFailException.
 
-    A retry may help after a lost race, an error of the store, or an error outside the library (a lost executor, too
-    little memory). A commit with an unknown outcome is retried, too.
+    A retry may help after a lost race, an error of the store, a registry that cannot be read, or an error outside the
+    library (a lost executor, too little memory). A commit with an unknown outcome is retried, too.
     """
     from lakehouse_lib import errors
 
     error = getattr(errors, kind, None)
     is_library_error = isinstance(error, type) and issubclass(error, errors.DeltaError)
     passing = not is_library_error or issubclass(
-        error, errors.CommitFailedError | errors.CommitUnknownError | errors.StoreError
+        error, errors.CommitFailedError | errors.CommitUnknownError | errors.StoreError | errors.RegistryUnreadableError
     )
     return (AirflowException if passing else AirflowFailException)(f"{kind}: {message}")
 
 
 @contextmanager
 def as_task_failure() -> Iterator[None]:
-    """Translate errors of the library and of the registry that leave the block, by the rule of ``failure``.
-
-    A registry that cannot be read is retried, because another process may be writing it.
-    """
+    """Translate errors of the library that leave the block, by the rule of ``failure``."""
     from lakehouse_lib import errors
 
     try:
         yield
     except errors.DeltaError as error:
         raise failure(type(error).__name__, str(error)) from None
-    except RegistryUnreadableError as error:
-        raise AirflowException(str(error)) from None
-    except RegistryError as error:
-        raise AirflowFailException(str(error)) from None

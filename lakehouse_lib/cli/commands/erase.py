@@ -36,14 +36,9 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> Report:
     """Count the person's rows in each table of the subject, in the latest version and in every file on disk."""
-    from lakehouse_lib.fleet.registry import RegistryError
-
     registry = registry_of(arguments)
     assert registry is not None  # the option is required
-    try:
-        subject = registry.subject(arguments.subject)
-    except RegistryError as error:
-        raise InvalidArgumentError(str(error.args[0]), code=error.code) from None
+    subject = registry.subject(arguments.subject)
     uris = {name: registry.table(name).uri for name in subject.places()}
     options = {name: options_for(uri, arguments.storage_options) for name, uri in uris.items()}
     entries = _places(subject.model_dump(include={"id_type", "rows"}, exclude_none=True), _id(arguments), uris, options)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakehouse_lib.cli.command import Command, Report
 from lakehouse_lib.cli.storage_options import options_for
 from lakehouse_lib.command_options import add_storage_options
-from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.errors import RegistryError
 
 if TYPE_CHECKING:
     from lakehouse_lib.cli.terminal import Terminal
@@ -23,13 +23,10 @@ def configure_check(parser: ArgumentParser) -> None:
 
 def check(arguments: Namespace) -> Report:
     """Find every mistake of a registry, with its line and column."""
-    from lakehouse_lib.fleet.registry import RegistryError, check_registry
+    from lakehouse_lib.fleet.registry import check_registry
 
     file: str = arguments.file
-    try:
-        problems = check_registry(file, options_for(file, arguments.storage_options))
-    except RegistryError as error:
-        raise InvalidArgumentError(str(error.args[0]), code=error.code) from None
+    problems = check_registry(file, options_for(file, arguments.storage_options))
     values = [{"key": each.key, "message": each.message, "line": each.line, "column": each.column} for each in problems]
     document = {"command": "registry check", "registry": file, "is_valid": not problems, "problems": values}
 
@@ -37,7 +34,7 @@ def check(arguments: Namespace) -> Report:
         if not problems:
             terminal.line(f"{file} is valid")
 
-    errors = [(file, InvalidArgumentError(_text(file, each), code=RegistryError.code)) for each in problems]
+    errors = [(file, RegistryError(_text(file, each))) for each in problems]
     return Report(document, show, errors)
 
 

@@ -6,9 +6,9 @@ and the report may be URIs. Schemas, suites and SQL files are paths on a disk.
 Airflow reads the registry each time it parses a DAG file, so this package imports only modules that reading needs.
 """
 
+from lakehouse_lib.errors import RegistryError, RegistryUnreadableError
 from lakehouse_lib.fleet.registry.dag_settings import DagSettings
 from lakehouse_lib.fleet.registry.dag_shares import DagShare, dag_shares
-from lakehouse_lib.fleet.registry.errors import RegistryError, RegistryUnreadableError
 from lakehouse_lib.fleet.registry.reading import Problem, check_registry, read_registry, registry_schema
 from lakehouse_lib.fleet.registry.registry import Registry, Report
 from lakehouse_lib.fleet.registry.subjects import RESPONSE_HOURS, ApprovalPolicy, Subject, SubjectRows, Through

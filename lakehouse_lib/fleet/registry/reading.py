@@ -10,8 +10,8 @@ from urllib.parse import unquote
 
 from pydantic import ValidationError
 
+from lakehouse_lib.errors import DeltaError, RegistryError, RegistryUnreadableError
 from lakehouse_lib.fleet.registry import document, rules
-from lakehouse_lib.fleet.registry.errors import RegistryError, RegistryUnreadableError
 from lakehouse_lib.fleet.registry.registry import Registry
 from lakehouse_lib.store.uris import shown
 
@@ -107,7 +107,6 @@ def _read_file(path: str | Path) -> tuple[str, str, str]:
 
 
 def _read_object(location: str, storage_options: Mapping[str, str] | None) -> tuple[str, str, str]:
-    from lakehouse_lib.errors import DeltaError
     from lakehouse_lib.store import open_store
     from lakehouse_lib.store.uris import parse
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from lakehouse_lib.errors import RegistryError
 from lakehouse_lib.fleet.locations import place
 from lakehouse_lib.fleet.planner.policy import Policy
-from lakehouse_lib.fleet.registry.errors import RegistryError
 from lakehouse_lib.fleet.registry.fields import LocalPath, Location, Name, Strict
 from lakehouse_lib.fleet.registry.inheritance import inherited
 from lakehouse_lib.fleet.registry.rules import check_rules

@@ -270,7 +270,7 @@ def test_airflow_shows_the_code_once(registry_file: Path) -> None:
     registry_file.write_text('{"tables": {"orders": {}, "orders": {}}}')
     with pytest.raises(AirflowFailException) as failure, as_task_failure():
         load_registry()
-    assert str(failure.value).startswith(f"[DELTA_REGISTRY_INVALID] {registry_file}: ")
+    assert str(failure.value).startswith(f"RegistryError: [DELTA_REGISTRY_INVALID] {registry_file}: ")
     assert str(failure.value).count("DELTA_REGISTRY_INVALID") == 1
 
 
