@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 def options_for(location: str, by_location: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """The options of the longest location that is this location or a folder around it; empty if there is none."""
-    from lakehouse_lib.fleet.locations import place
+    from lakehouse_lib.store.schemes import canonical_location
 
-    own = place(location)
+    own = canonical_location(location)
     best, options = -1, {}
     for folder, values in by_location.items():
-        root = place(folder).rstrip("/")
+        root = canonical_location(folder).rstrip("/")
         if (own == root or own.startswith(f"{root}/")) and len(root) > best:
             best, options = len(root), dict(values)
     return options

@@ -1,0 +1,1 @@
+"""A fleet: the registry of its tables, their health, and the runs that maintain them."""

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError
+from lakehouse_lib.errors import DeltaError, InvalidArgumentError, ObjectNotFoundError
 from lakehouse_lib.log import clock
 from lakehouse_lib.store import ObjectStore
 
@@ -39,6 +39,7 @@ def lease(records: ObjectStore, table: str, run: str, *, seconds: float = 600) -
 
     Raises:
         InvalidArgumentError: another run holds the lease (``DELTA_MAINTENANCE_IN_PROGRESS``).
+        StoreError: it is not known whether another run holds the lease.
     """
     path = _take(records, table, run, seconds)
     ended = threading.Event()
@@ -81,11 +82,11 @@ def _body(table: str, run: str, seconds: float) -> bytes:
 
 
 def _until(store: ObjectStore, path: str, run: str) -> int:
-    """The end of a lease, in ms since the epoch; 0: the lease belongs to this run, or is not valid."""
+    """The end of a lease, in ms since the epoch; 0: the lease belongs to this run, was deleted, or is not valid."""
     try:
         values = json.loads(store.read(path))
         until = 0 if values.get("run") == run else values.get("until")
-    except (StoreError, ValueError, AttributeError):
+    except (ObjectNotFoundError, ValueError, AttributeError):
         return 0
     return until if type(until) is int else 0
 

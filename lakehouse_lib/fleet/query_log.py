@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.operations.optimize.z_order.z_order import check_columns
@@ -114,7 +115,7 @@ def _of_sql(text: str, table: str) -> Iterator[frozenset[str]]:
             both_sides = {column.sql(): column for column in comparison.find_all(exp.Column)}
             if len(both_sides) == 1 and comparison.find(exp.Select) is None:
                 (column,) = both_sides.values()
-                if column.table.lower() in aliases and _is_bare(comparison, column):
+                if column.table.lower() in aliases and _is_bare(comparison, column) and not _has_no_prefix(comparison):
                     columns.add(column.name)
         yield frozenset(columns)
 
@@ -126,6 +127,13 @@ def _is(table: object, name: str) -> bool:
 def _is_bare(comparison: object, column: object) -> bool:
     """Whether a side of the comparison is the column itself. A function of a column cannot be compared with bounds."""
     return any(getattr(comparison, "args", {}).get(side) is column for side in ("this", "expression"))
+
+
+def _has_no_prefix(comparison: Any) -> bool:
+    """Whether the comparison is a LIKE whose pattern begins with a wildcard, so that no file can be skipped by it."""
+    from sqlglot import exp
+
+    return isinstance(comparison, exp.Like) and comparison.expression.name.startswith(("%", "_"))
 
 
 def _of_events(lines: Iterable[str], location: str) -> Iterator[frozenset[str]]:

@@ -118,7 +118,7 @@ def _run(
             on_progress=on_progress,
         )
         return result, Effect(
-            files_removed=int(result.metrics["numDeletedFiles"]), bytes_freed=int(result.metrics["sizeOfDataToDelete"])
+            files_removed=int(result.metrics["numDeletedFiles"]), bytes_freed=int(result.metrics["sizeOfDeletedFiles"])
         )
     from lakehouse_lib.operations.upkeep.cleanup import cleanup
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -67,8 +67,9 @@ def maintain_table(
     """Carry out a work order on the latest version of its table, and record each step.
 
     The steps are planned again, because the table may have changed. A step that is no longer due is left out. If a step
-    has made a commit, ``checkpoint``, ``vacuum`` and ``cleanup`` are run at the end, too, if the policy permits them
-    and they are due. After a failed step, the run continues.
+    has made a commit, ``checkpoint``, ``vacuum`` and ``cleanup`` are run at the end, too, if they are due and permitted
+    by the policy. Those that were due before, and are not in the order, are not run: the plan has deferred them. After
+    a failed step, the run continues.
 
     Args:
         engine: makes the engine; called before the first step that reads data files.
@@ -108,14 +109,14 @@ def maintain_table(
                 stack.enter_context(lease(record.records, table.store.root, order.run))
             if corrections is None:
                 corrections = Corrections([] if record is None else record.finished(clock.now()))
-            steps = list(_due_steps(order, table, corrections))
+            steps, deferred = _due_steps(order, table, corrections)
         except DeltaError as error:
             note(failed_plan(order.run, order.planned_at, table.name, error))
             return entries
         for step in steps:
             note(run(step))
         if any(entry.version is not None for entry in entries):
-            for step in _upkeep(table, corrections):
+            for step in _upkeep(table, corrections, deferred):
                 note(run(step))
     return entries
 
@@ -166,18 +167,26 @@ def append(record: RunRecord | None, entries: Sequence[StepRecord]) -> None:
         logger.warning("%d steps are not recorded: %s", len(entries), error)
 
 
-def _due_steps(order: WorkOrder, table: MaintainedTable, corrections: Corrections) -> Iterator[Step]:
-    """The steps of the order that are still due, within its limits."""
-    policy = replace(table.policy, verbs=tuple(verb for verb in table.policy.verbs if verb in order.limits))
-    for step in steps_of(table.name, load_snapshot(table.store), policy, corrections):
+def _due_steps(
+    order: WorkOrder, table: MaintainedTable, corrections: Corrections
+) -> tuple[list[Step], frozenset[Verb]]:
+    """The steps of the order that are still due, within its limits, and the verbs of upkeep that the order defers."""
+    verbs = tuple(verb for verb in table.policy.verbs if verb in order.limits or verb in _UPKEEP)
+    steps, deferred = [], set[Verb]()
+    for step in steps_of(table.name, load_snapshot(table.store), replace(table.policy, verbs=verbs), corrections):
+        if step.verb not in order.limits:
+            deferred.add(step.verb)
+            continue
         limit = order.limits[step.verb]
         part = step if limit is None else part_within(step, limit, float("inf"))
         if part is not None:
-            yield part
+            steps.append(part)
+    return steps, frozenset(deferred)
 
 
-def _upkeep(table: MaintainedTable, corrections: Corrections) -> list[Step]:
-    policy = replace(table.policy, verbs=tuple(verb for verb in table.policy.verbs if verb in _UPKEEP))
+def _upkeep(table: MaintainedTable, corrections: Corrections, deferred: Collection[Verb]) -> list[Step]:
+    verbs = tuple(verb for verb in table.policy.verbs if verb in _UPKEEP and verb not in deferred)
+    policy = replace(table.policy, verbs=verbs)
     try:
         return steps_of(table.name, load_snapshot(table.store), policy, corrections)
     except DeltaError as error:

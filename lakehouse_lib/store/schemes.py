@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.store.base import ObjectStore
-from lakehouse_lib.store.uris import scheme_of
+from lakehouse_lib.store.uris import parse, scheme_of
 
 
 @dataclass(frozen=True)
@@ -77,3 +79,22 @@ def _import_folders() -> None:
     for module in pkgutil.iter_modules(package.__path__):
         if module.ispkg:
             importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+def canonical_location(location: str) -> str:
+    """The canonical spelling of a location. Two locations are the same if their canonical spellings are equal."""
+    if "://" not in location:
+        return _canonical_path(location)
+    try:
+        scheme, host, path = parse(location)
+    except InvalidArgumentError:  # no store opens it
+        return location
+    if scheme == "file":
+        return _canonical_path(path)
+    kind = kind_of(location)
+    return f"{kind.schemes[0] if kind else scheme}://{host}/{path.strip('/')}".rstrip("/")
+
+
+def _canonical_path(path: str) -> str:
+    # POSIX lets a system give two leading slashes a meaning, and normpath keeps them. Linux gives them none.
+    return posixpath.normpath(f"/{path.lstrip('/')}" if path.startswith("/") else path)

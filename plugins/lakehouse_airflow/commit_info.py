@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakehouse_airflow.registry import is_configured, load_registry
-from lakehouse_lib.fleet.locations import place
+from lakehouse_lib.store.schemes import canonical_location
 
 WITHHELD = "withheld, because the table holds rows of a subject"
 
@@ -46,4 +46,4 @@ def _holds_subjects(uri: str) -> bool:
         return False
     registry = load_registry()
     names = {name for subject in registry.subjects for name in registry.subject(subject).places()}
-    return place(uri) in {place(registry.table(name).uri) for name in names}
+    return canonical_location(uri) in {canonical_location(registry.table(name).uri) for name in names}

@@ -148,19 +148,19 @@ def health(
         now: seconds since the epoch; None: this machine's clock.
 
     Raises:
-        InvalidArgumentError: a column of ``clustered_by`` does not exist or has no order, or the size is not a number
-            of bytes.
+        InvalidArgumentError: a column of ``clustered_by`` does not exist or has no order, or the size is not a
+            positive number of bytes.
     """
-    if target_file_size is not None and (type(target_file_size) is not int or target_file_size < 0):
+    if target_file_size is not None and (type(target_file_size) is not int or target_file_size < 1):
         raise InvalidArgumentError(
-            f"target_file_size is {target_file_size!r}; expected a number of bytes",
+            f"target_file_size is {target_file_size!r}; expected a positive number of bytes",
             table=snapshot.store.root,
-            hint="Give a whole number from 0 on, or None for the table's own target size",
+            hint="Give a whole number from 1 on, or None for the table's own target size",
         )
     now_ms = clock.now() if now is None else int(now * 1000)
     clustered_by = tuple(clustered_by) or default_columns(snapshot)
     files, store, protocol = _files(snapshot, is_clustered=bool(clustered_by)), snapshot.store, snapshot.protocol
-    target = target_file_size or _property(TARGET_FILE_SIZE, snapshot)
+    target = _property(TARGET_FILE_SIZE, snapshot) if target_file_size is None else target_file_size
     sizes = numbers_of(files["size"], np.int64)
     small = is_small(sizes, target)
     partition = partition_codes(files, snapshot.layout)

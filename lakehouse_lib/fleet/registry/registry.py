@@ -8,7 +8,6 @@ from typing import Any
 from pydantic import Field, PrivateAttr, model_validator
 
 from lakehouse_lib.errors import RegistryError
-from lakehouse_lib.fleet.locations import place
 from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.registry.fields import LocalPath, Location, Name, Strict
 from lakehouse_lib.fleet.registry.inheritance import inherited
@@ -16,6 +15,7 @@ from lakehouse_lib.fleet.registry.rules import check_rules
 from lakehouse_lib.fleet.registry.subjects import ApprovalPolicy, Subject, SubjectRows, Through
 from lakehouse_lib.fleet.registry.tables import Settings, Table
 from lakehouse_lib.fleet.registry.window import BudgetSettings
+from lakehouse_lib.store.schemes import canonical_location
 
 _QUARANTINE = "_quarantine"
 _REPORT = "report"
@@ -101,12 +101,12 @@ class Registry(Strict):
         several names, such as a quarantine of two tables, is in the fleet once, under the first name.
         """
         fleet = dict(self.tables)
-        locations = {place(table.uri) for table in fleet.values()}
+        locations = {canonical_location(table.uri) for table in fleet.values()}
         unlisted = [(f"{name}{_QUARANTINE}", table.quarantine) for name, table in self.tables.items()]
         for name, location in [*unlisted, (_REPORT, self.report.output if self.report is not None else None)]:
-            if location is not None and name not in fleet and place(location) not in locations:
+            if location is not None and name not in fleet and canonical_location(location) not in locations:
                 fleet[name] = self._unlisted(location)
-                locations.add(place(location))
+                locations.add(canonical_location(location))
         return fleet
 
     def _unlisted(self, location: str) -> Table:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
-from lakehouse_lib.fleet.locations import clashes
 from lakehouse_lib.fleet.registry.dag_shares import misplaced_settings
 from lakehouse_lib.fleet.registry.document import Place
+from lakehouse_lib.fleet.registry.location_conflicts import location_conflicts
 
 if TYPE_CHECKING:
     from lakehouse_lib.fleet.registry.registry import Registry
@@ -30,7 +30,7 @@ def check_rules(registry: Registry, quarantine_suffix: str) -> None:
         *_clustered_partitions(registry),
         *_missing_ledger(registry),
         *misplaced_settings(registry),
-        *clashes(registry, quarantine_suffix),
+        *location_conflicts(registry, quarantine_suffix),
     ]
     if problems:
         raise ValidationError.from_exception_data(

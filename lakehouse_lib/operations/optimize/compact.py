@@ -17,7 +17,6 @@ from lakehouse_lib.engine.parquet.reader import COPIED_COLUMNS, TableReader, cop
 from lakehouse_lib.engine.parquet.writer import DataFileWriter
 from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.engine.writer_properties import WriterProperties
-from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.operations.files import has_many_deleted_rows, live_share, partition_codes
 from lakehouse_lib.operations.optimize.commit_groups import check_commit_interval, commit_groups, in_groups
@@ -30,6 +29,7 @@ from lakehouse_lib.operations.optimize.rewrite import (
     rewrite_target,
 )
 from lakehouse_lib.operations.optimize.z_order.tags import TAG_COLUMNS, copy_tags, target_sizes
+from lakehouse_lib.operations.partition_predicate import check_partition_predicate
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.progress import Counter, OnProgress
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
@@ -115,21 +115,6 @@ def _considered_files(snapshot: Snapshot, predicate: Predicate | None) -> pa.Tab
     if files["deletionVector"].null_count < len(files):
         return snapshot.prune(predicate)
     return files.add_column(place, FILE_SCHEMA.field(place), pa.nulls(len(files), pa.string()))
-
-
-def check_partition_predicate(snapshot: Snapshot, predicate: Predicate | None) -> None:
-    """Refuse the predicate of a rewrite if it refers to a column that is not a partition column.
-
-    Raises:
-        InvalidArgumentError: the predicate refers to another column.
-    """
-    if predicate is not None and not predicate.partition_only(snapshot.partition_columns):
-        raise InvalidArgumentError(
-            f"the predicate is {predicate.sql}; expected a predicate on partition columns only",
-            table=snapshot.store.root,
-            version=snapshot.version,
-            hint=f"Filter by partition columns only: {', '.join(snapshot.partition_columns) or 'this table has none'}",
-        )
 
 
 def compaction_bins(files: pa.Table, partitions: Rows, target_size: int) -> tuple[Rows, ...]:

@@ -11,8 +11,9 @@ from lakehouse_lib.arrow.values import flags_of
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.operations.files import partition_codes
-from lakehouse_lib.operations.optimize.compact import CompactPlan, check_partition_predicate, rewrite_bins
+from lakehouse_lib.operations.optimize.compact import CompactPlan, rewrite_bins
 from lakehouse_lib.operations.optimize.rewrite import planned_again
+from lakehouse_lib.operations.partition_predicate import check_partition_predicate
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties

@@ -22,8 +22,8 @@ from lakehouse_lib.engine.parquet.footer import FooterStatistics
 from lakehouse_lib.engine.parquet.writer import indexed_leaves
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.json_text import parse_json
-from lakehouse_lib.operations.optimize.compact import check_partition_predicate
 from lakehouse_lib.operations.optimize.file_update import FileUpdate
+from lakehouse_lib.operations.partition_predicate import check_partition_predicate
 from lakehouse_lib.operations.replanning import commit_change
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol import file_paths

@@ -100,7 +100,8 @@ def vacuum(
             ``files_per_second``.
 
     Returns:
-        The first 100,000 paths. Metrics: numFilesToDelete, sizeOfDataToDelete, numDeletedFiles, numListCalls.
+        The first 100,000 paths. Metrics: numFilesToDelete and sizeOfDataToDelete (bytes) by the plan; numDeletedFiles
+        and sizeOfDeletedFiles (bytes), both 0 in a dry run; numListCalls.
 
     Raises:
         RetentionError: ``retention_hours`` is shorter than the table's retention, or this machine's clock is ahead of
@@ -201,6 +202,7 @@ def vacuum(
         "numFilesToDelete": outcome.count,
         "sizeOfDataToDelete": outcome.size,
         "numDeletedFiles": deletion.deleted,
+        "sizeOfDeletedFiles": deletion.deleted_bytes,
         "numListCalls": list_calls,
     }
     return VacuumResult(store.root, latest.version, version, metrics, dry_run, retention_hours, tuple(outcome.paths))

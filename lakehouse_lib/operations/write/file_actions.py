@@ -23,7 +23,7 @@ from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features import row_rules
 from lakehouse_lib.features.computed_columns.identity_columns import identities
 from lakehouse_lib.json_text import excerpt
-from lakehouse_lib.operations.optimize.compact import check_partition_predicate
+from lakehouse_lib.operations.partition_predicate import check_partition_predicate
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.table_change import TableChange, write_metrics
 from lakehouse_lib.operations.write.add_actions import AddAction, added_files

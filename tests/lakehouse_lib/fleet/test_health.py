@@ -59,6 +59,8 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_what_is_counted_is_what_is_on_disk(table: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="target_file_size is 0; expected a positive number of bytes"):
+        of(table, target_file_size=0)
     report = of(table, target_file_size=20_000)
     sizes = np.array([file.stat().st_size for file in files_delta_rs(table)])
     assert report.version == DeltaTable(table).version()

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import deltalake
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import ArrowEngine, DeltaTable
-from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.errors import InvalidArgumentError, StoreError
 from lakehouse_lib.fleet import step_run
 from lakehouse_lib.fleet.lease import _take, lease
 from lakehouse_lib.fleet.maintenance import carry_out, maintain, plan_fleet
@@ -25,6 +26,7 @@ from lakehouse_lib.fleet.runs import RunRecord
 from lakehouse_lib.fleet.table_run import MaintainedTable
 from lakehouse_lib.fleet.work_order import WorkOrder, shares
 from lakehouse_lib.store import open_store
+from tests.fault_store import FaultStore
 
 
 def made(root: Path, files: int = 20, rows: int = 500) -> Path:
@@ -235,6 +237,33 @@ def test_a_rewrite_makes_its_own_upkeep_due(tmp_path: Path) -> None:
         ("vacuum", "done"),
     ]
     assert len(list(root.glob("*.parquet"))) == 1
+
+
+def test_upkeep_that_the_plan_has_deferred_waits_for_the_next_run(tmp_path: Path) -> None:
+    root = made(tmp_path / "t")
+    DeltaTable(root).optimize.compact()
+    made(root, files=3)
+    own = {"retention_hours": 0, "enforce_retention": False, "payback_queries": 1e9}
+    table = table_of(root, verbs=("optimize", "vacuum"), **own)
+    (order,) = plan_fleet([table], Budget(), record_of(tmp_path)).orders()
+    assert set(order.limits) == {"optimize", "vacuum"}
+    order = replace(order, limits={"optimize": None})  # as if the budget had no place for the vacuum
+    entries = carry_out([order], [table], ArrowEngine)
+    assert [(entry.verb, entry.status) for entry in entries] == [("optimize", "done")]
+    assert len(list(root.glob("*.parquet"))) > 20
+
+
+def test_a_store_that_does_not_answer_gives_no_lease(tmp_path: Path) -> None:
+    _take(open_store(tmp_path), "t", "a run", 600)
+
+    def fail(_: str) -> None:
+        raise StoreError("the store does not answer")
+
+    with (
+        pytest.raises(StoreError, match="does not answer"),
+        lease(FaultStore(str(tmp_path), before={"read": fail}), "t", "another"),
+    ):
+        pass
 
 
 def test_files_that_expired_long_ago_are_deleted_even_if_it_does_not_pay(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.spark import store_access
 from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.errors import InvalidArgumentError, PathOutsideTableError, StoreError
-from lakehouse_lib.fleet.locations import place
 from lakehouse_lib.privacy.purge import prove, purge
 from lakehouse_lib.store import open_store
+from lakehouse_lib.store.schemes import canonical_location
 from tests.lakehouse_lib.store.trial_store import TrialStore
 from tests.store_contract import StoreContract
 from tests.table_on_s3 import ids, rows
@@ -149,8 +149,9 @@ def test_the_properties_go_with_each_scan_and_are_in_no_text(options, spark):
 
 
 def test_locations_are_compared_by_the_stores_own_spelling():
-    assert place("trial://shelf/t/") == "trial://shelf/t"
-    assert place("s3a://bucket/t/") == "s3://bucket/t"
+    assert canonical_location("trial://shelf/t/") == "trial://shelf/t"
+    assert canonical_location("s3a://bucket/t/") == "s3://bucket/t"
+    assert canonical_location("//data/t/") == canonical_location("file:////data/t") == "/data/t"
 
 
 def test_a_scheme_without_a_store_is_refused(options):

@@ -12,7 +12,6 @@ import json
 import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,15 +122,11 @@ def load(store: ObjectStore, run: str, columns: Sequence[str], types: Sequence[p
 
 
 def delete_old(store: ObjectStore, needed: Collection[str], cutoff: int) -> None:
-    """Delete the trees that were written before ``cutoff`` (ms since the epoch), except the trees of ``needed`` runs.
-
-    A failure is not reported, because the next run tries again.
-    """
-    with suppress(DeltaError):
-        needed_paths = {tree_path(run) for run in needed}
-        store.delete_many(
-            [meta.path for meta in store.list_from(_FOLDER) if meta.path not in needed_paths and meta.modified < cutoff]
-        )
+    """Delete the trees that were written before ``cutoff`` (ms since the epoch), except those of ``needed`` runs."""
+    needed_paths = {tree_path(run) for run in needed}
+    store.delete_many(
+        [meta.path for meta in store.list_from(_FOLDER) if meta.path not in needed_paths and meta.modified < cutoff]
+    )
 
 
 def delete_all(store: ObjectStore) -> None:

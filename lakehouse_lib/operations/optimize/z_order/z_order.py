@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,7 @@ from lakehouse_lib.operations.optimize.z_order.plan import Plan, PlannedRun, key
 from lakehouse_lib.operations.optimize.z_order.selection import physical_names
 from lakehouse_lib.operations.optimize.z_order.shuffle import NUMBER, gather, scatter
 from lakehouse_lib.operations.optimize.z_order.tags import LAYOUTS, places_of, with_tags
+from lakehouse_lib.operations.partition_predicate import check_partition_predicate
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.progress import Counter, OnProgress
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
@@ -245,11 +247,7 @@ def check_columns(snapshot: Snapshot, columns: Iterable[str] | None, predicate: 
     def refusal(problem: str, hint: str, code: str | None = None) -> InvalidArgumentError:
         return InvalidArgumentError(problem, table=snapshot.store.root, version=snapshot.version, hint=hint, code=code)
 
-    if predicate is not None and not predicate.partition_only(snapshot.partition_columns):
-        raise refusal(
-            f"the predicate is {predicate.sql}; expected a predicate on partition columns only",
-            f"Filter by partition columns only: {', '.join(snapshot.partition_columns) or 'this table has none'}",
-        )
+    check_partition_predicate(snapshot, predicate)
     clustering = snapshot.clustering_columns
     if columns is None:
         columns = default_columns(snapshot)
@@ -338,10 +336,14 @@ def _check_rows(snapshot: Snapshot, removed: pa.Table, added: pa.Table) -> None:
 
 
 def _delete_old_trees(snapshot: Snapshot, plan: Plan) -> None:
-    """Delete the trees of runs without live files, if they are older than the table's retention of removed files."""
-    runs = places_of(snapshot.file_columns(["tags"])).names.to_pylist()
-    cutoff = clock.now() - retention(snapshot.configuration, snapshot.store.root)
-    saved_trees.delete_old(snapshot.store, {*runs, *(run.name for run in plan.runs)}, cutoff)
+    """Delete the trees of runs without live files, if they are older than the table's retention of removed files.
+
+    A failure is not reported, because the Z-order is committed, and the next one tries again.
+    """
+    with suppress(DeltaError):
+        runs = places_of(snapshot.file_columns(["tags"])).names.to_pylist()
+        cutoff = clock.now() - retention(snapshot.configuration, snapshot.store.root)
+        saved_trees.delete_old(snapshot.store, {*runs, *(run.name for run in plan.runs)}, cutoff)
 
 
 def _by_number(written: pa.Table, files: int) -> list[str | None]:

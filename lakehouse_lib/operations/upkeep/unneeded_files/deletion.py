@@ -45,6 +45,7 @@ class Deletion:
         latest: the version of VACUUM START or later; None: nothing was deleted yet.
         recorded: the files that pins and clones needed before the last deletion; None: nothing was deleted yet.
         deleted: how many files were deleted.
+        deleted_bytes: the bytes of these files.
     """
 
     planned: Snapshot
@@ -59,6 +60,7 @@ class Deletion:
     latest: Snapshot | None = None
     recorded: RecordedFiles | None = None
     deleted: int = 0
+    deleted_bytes: int = 0
 
     def delete(self, objects: pa.Table, metrics: Mapping[str, Any]) -> pa.Table:
         """Delete the objects that are still unneeded, and return them.
@@ -78,6 +80,7 @@ class Deletion:
         objects = still_unneeded(objects, changed, self.recorded.paths, self.cutoff)
         delete_files(self.planned.store, objects, self.files_per_second, self.counter)
         self.deleted += len(objects)
+        self.deleted_bytes += total_size(objects)
         if self.on_deleted is not None:
             self.on_deleted(objects)
         return objects

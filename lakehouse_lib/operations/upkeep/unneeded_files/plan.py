@@ -160,8 +160,13 @@ def file_needs(
 
 def with_checksums(objects: pa.Table, checksums: pa.Table) -> pa.Table:
     """The objects, and the checksums of these objects. Hadoop's file system for disks writes such files."""
-    names = pc.replace_substring_regex(objects["path"], r"^(.*/)?([^/]+)$", r"\1.\2.crc")
-    return pa.concat_tables([objects, checksums.filter(pc.is_in(checksums["path"], value_set=names))])
+    paths = checksum_paths(objects["path"])
+    return pa.concat_tables([objects, checksums.filter(pc.is_in(checksums["path"], value_set=paths))])
+
+
+def checksum_paths(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The paths of the checksums of objects."""
+    return pc.replace_substring_regex(paths, r"^(.*/)?([^/]+)$", r"\1.\2.crc")
 
 
 def split_checksums(objects: pa.Table) -> tuple[pa.Table, pa.Table]:

@@ -15,7 +15,7 @@ from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.log.retention.last_vacuum import last_vacuumed
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.operations.listing import SymbolicLinks, object_batches
-from lakehouse_lib.operations.upkeep.unneeded_files.plan import FileNeeds
+from lakehouse_lib.operations.upkeep.unneeded_files.plan import FileNeeds, checksum_paths
 from lakehouse_lib.operations.upkeep.unneeded_files.scan import ScannedFolder, scan_batches
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.snapshot import Snapshot
@@ -95,7 +95,7 @@ def removed_objects(needs: FileNeeds) -> ScannedFolder:
     for folder in nested_tables_below(paths, store):
         paths = paths.filter(pc.invert(pc.starts_with(paths, f"{folder}/")))
     if not store.is_remote:  # Hadoop's file system for a disk writes checksums
-        paths = pa.concat_arrays([paths, pc.replace_substring_regex(paths, r"^(.*/)?([^/]+)$", r"\1.\2.crc")])
+        paths = pa.concat_arrays([paths, checksum_paths(paths)])
     stored = [meta for meta in at_once(store, store.head, paths.to_pylist()) if meta is not None]
     paths = strings([meta.path for meta in stored])
     links = SymbolicLinks.of(store, {} if store.is_remote else links_to(paths, needs.needed, store.root))

@@ -66,7 +66,8 @@ def test_after_vacuum_the_folder_holds_what_delta_rs_lists(table: Path) -> None:
     assert (dry.version, dry.read_version, dry.metrics["numFilesToDelete"]) == (None, snapshot.version, 5)
     result = vacuum(snapshot, now=in_days(8), dry_run=False)
     assert result.files == dry.files
-    assert (result.version, result.metrics) == (snapshot.version + 2, {**dry.metrics, "numDeletedFiles": 5})
+    deleted = {"numDeletedFiles": 5, "sizeOfDeletedFiles": dry.metrics["sizeOfDataToDelete"]}
+    assert (result.version, result.metrics) == (snapshot.version + 2, {**dry.metrics, **deleted})
     assert parquet_files(table) == files_delta_rs(table)
     assert read_delta_rs(table) == before
     assert (table / "_ingest" / "orders" / "1.json").exists()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +22,7 @@ from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
 from tests.deletion_vector_bytes import delete_by_vector, inline
+from tests.log_builder import put
 from tests.peers import files_delta_rs, read_delta_rs, read_duckdb
 from tests.table_builder import write_files
 from tests.table_copies import CopyOf
@@ -161,6 +164,22 @@ def test_files_that_a_delete_rewrites_stay_z_ordered_while_they_are_not_small(ta
     DeltaTable(table).delete("id % 10 <> 4")
     metrics = DeltaTable(table).optimize.z_order(BY, target_size=size)
     assert (metrics["numFilesRemoved"], metrics["numFilesAdded"]) == (8, 1)
+
+
+def test_a_retention_that_is_not_valid_does_not_fail_a_committed_z_order(table: Path) -> None:
+    properties = {"configuration": {"delta.deletedFileRetentionDuration": "nonsense"}}
+    snapshot = load_snapshot(open_store(table))
+    put(open_store(table), snapshot.version + 1, {"metaData": _metadata_of(table) | properties})
+    metrics = DeltaTable(table).optimize.z_order(BY, target_size=target(table, 8))
+    assert metrics["version"] == snapshot.version + 2 == DeltaRs(table).version()
+
+
+def _metadata_of(table: Path) -> dict[str, Any]:
+    (line,) = [
+        line for line in (table / f"_delta_log/{0:020}.json").read_text().splitlines() if line.startswith('{"metaData"')
+    ]
+    metadata: dict[str, Any] = json.loads(line)["metaData"]
+    return metadata
 
 
 @pytest.mark.parametrize(("share", "is_rewritten"), [(0.04, False), (0.06, True)])

@@ -6,39 +6,36 @@ Messages name the registry's keys and no location, because a location may hold a
 from __future__ import annotations
 
 import os
-import posixpath
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.store.schemes import kind_of
-from lakehouse_lib.store.uris import parse
+from lakehouse_lib.store.schemes import canonical_location
 
 if TYPE_CHECKING:
-    from lakehouse_lib.fleet.registry import Registry
+    from lakehouse_lib.fleet.registry.registry import Registry
 
 #: A key of the registry, with the keys above it: ``("tables", "orders", "uri")``.
 Key = tuple[str, ...]
 
 
-def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[tuple[Key, str]]:
+def location_conflicts(registry: Registry, quarantine_suffix: str) -> Iterator[tuple[Key, str]]:
     """The conflicts of a registry: for each, the key to change, and a message with the keys and the solution."""
     owners: dict[str, Key] = {}
     loaded_tables: dict[str, str] = {}
     for name, table in registry.tables.items():
         key: Key = ("tables", name)
-        owner = owners.setdefault(place(table.uri), key)
+        owner = owners.setdefault(canonical_location(table.uri), key)
         if owner != key:
             yield (*key, "uri"), f"{_text(key)} has the location of {_text(owner)}; expected one entry for a location"
         if table.source is not None:
-            loaded_tables[place(table.uri)] = name
+            loaded_tables[canonical_location(table.uri)] = name
     for name, table in registry.tables.items():
         if table.quarantine is None:
             continue
-        quarantine = place(table.quarantine)
+        quarantine = canonical_location(table.quarantine)
         key = ("tables", name, "quarantine")
-        other = name if quarantine == place(table.uri) else loaded_tables.get(quarantine)
+        other = name if quarantine == canonical_location(table.uri) else loaded_tables.get(quarantine)
         if other is not None:
             yield (
                 key,
@@ -46,7 +43,7 @@ def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[tuple[Key, s
                 "need their own table",
             )
         namesake = registry.tables.get(name + quarantine_suffix)
-        if namesake is not None and quarantine != place(namesake.uri):
+        if namesake is not None and quarantine != canonical_location(namesake.uri):
             yield (
                 ("tables", name + quarantine_suffix),
                 f"tables.{name}{quarantine_suffix} has the name of {name}'s quarantine, but not its location; rename "
@@ -54,7 +51,7 @@ def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[tuple[Key, s
             )
         owners.setdefault(quarantine, key)
     if registry.report is not None:
-        output = place(registry.report.output)
+        output = canonical_location(registry.report.output)
         key = ("report", "output")
         if output in owners:
             yield (
@@ -63,7 +60,7 @@ def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[tuple[Key, s
                 "another location",
             )
         owners[output] = key
-    yield from _folder_clashes(registry, owners)
+    yield from _folder_conflicts(registry, owners)
     for key, file in _files(registry).items():
         for folder in _folders_around(file):
             if folder in owners:
@@ -74,7 +71,7 @@ def clashes(registry: Registry, quarantine_suffix: str) -> Iterator[tuple[Key, s
                 )
 
 
-def _folder_clashes(registry: Registry, owners: Mapping[str, Key]) -> Iterator[tuple[Key, str]]:
+def _folder_conflicts(registry: Registry, owners: Mapping[str, Key]) -> Iterator[tuple[Key, str]]:
     """Conflicts of ``ledger`` and ``records`` with tables and landing folders: equal or nested locations.
 
     Jobs and suppliers write into tables and landing folders, and vacuum deletes files of tables.
@@ -84,11 +81,11 @@ def _folder_clashes(registry: Registry, owners: Mapping[str, Key]) -> Iterator[t
     owned = [(_real_place(folder), owner) for folder, owner in owners.items()]
     for name, table in registry.tables.items():
         if table.source is not None:
-            owned.append((_real_place(place(table.source.landing)), ("tables", name, "source", "landing")))
+            owned.append((_real_place(canonical_location(table.source.landing)), ("tables", name, "source", "landing")))
     for name, location in (("ledger", registry.ledger), ("records", registry.records)):
         if location is None:
             continue
-        own = _real_place(place(location))
+        own = _real_place(canonical_location(location))
         for folder, owner in owned:
             if _lies_in(own, folder) or _lies_in(folder, own):
                 yield (
@@ -112,20 +109,6 @@ def _text(key: Key) -> str:
     return ".".join(key)
 
 
-def place(location: str) -> str:
-    """The canonical spelling of a location, by which two locations are compared."""
-    if "://" not in location:
-        return posixpath.normpath(location)
-    try:
-        scheme, host, path = parse(location)
-    except InvalidArgumentError:  # no store opens it
-        return location
-    if scheme == "file":
-        return posixpath.normpath(path)
-    kind = kind_of(location)
-    return f"{kind.schemes[0] if kind else scheme}://{host}/{path.strip('/')}".rstrip("/")
-
-
 def _real_place(location: str) -> str:
     """The path with symbolic links resolved; other locations are unchanged."""
     return os.path.realpath(f"/{location.lstrip('/')}") if location.startswith("/") else location
@@ -137,7 +120,7 @@ def _lies_in(inner: str, folder: str) -> bool:
 
 def _folders_around(path: str) -> Iterator[str]:
     """The path itself, which may be a table's folder, and its parents up to a folder that vacuum skips."""
-    scheme, separator, rest = place(path).rpartition("://")
+    scheme, separator, rest = canonical_location(path).rpartition("://")
     for folder in (PurePosixPath(rest), *PurePosixPath(rest).parents):
         yield f"{scheme}{separator}{folder}"
         if folder.name.startswith(("_", ".")):
