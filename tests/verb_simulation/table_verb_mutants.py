@@ -147,12 +147,12 @@ TABLE_VERB_MUTANTS = (
         ("append", "merge"),
     ),
     Mutant(
-        "an append does not move the mark of its identity column",
+        "an append does not move the high water mark of its identity column",
         instead(write, "with_marks", lambda metadata, *_: metadata),
         ("append", "merge"),
     ),
     Mutant(
-        "a restore moves the mark of an identity column back",
+        "a restore moves the high water mark of an identity column back",
         instead(restore, "with_marks_of", lambda schema_string, _: schema_string),
         ("restore", "append", "delete"),
     ),
