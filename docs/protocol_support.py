@@ -7,6 +7,7 @@ from typing import Any
 
 from lakehouse_lib.features import FEATURES, TYPES, Feature
 from lakehouse_lib.features.feature import PropertySet, always
+from lakehouse_lib.protocol import table_properties
 from lakehouse_lib.protocol.table_properties import COLUMN_MAPPING_MODE, PROPERTIES, TableProperty
 
 PAGE = Path(__file__).with_name("protocol-support.md")
@@ -14,11 +15,12 @@ PAGE = Path(__file__).with_name("protocol-support.md")
 _HEAD = """\
 # Protocol support
 
-This page lists the features of the [Delta protocol][protocol] that this library reads and writes. If a table uses
-another feature, the library refuses the table and names the feature. To see the features of a table:
+This page lists the features of the [Delta protocol][protocol], and whether this library reads and writes tables with
+them. If a table uses a feature that is not supported, the library refuses the table and names the feature. To see the
+features of a table:
 
 ```python
-DeltaTable("orders").protocol()
+DeltaTable("orders").protocol()  # ProtocolVersions(min_reader_version=1, min_writer_version=2, ...)
 ```
 
 `make docs` writes this page from `lakehouse_lib/features/table_features.py`. The library uses the same list when it
@@ -31,10 +33,11 @@ opens a table.
 | read, write | means |
 | --- | --- |
 | yes | supported |
-| if unused | a table may list the feature; the table is refused if its schema or its properties use the feature |
+| if unused | supported if neither the schema nor the properties of the table use the feature; otherwise refused |
 | no | refused |
 
-A feature that is not on this page is refused. A table that cannot be read cannot be written.
+A table with a reader feature that is not on this page cannot be read. A table with a writer feature that is not on this
+page can be read, but not written. A table that cannot be read cannot be written.
 
 Readers must support *reader* features. *Writer* features affect only writers. *Previews* and *proposals* are features
 that engines add to tables before PROTOCOL.md lists them. Names of previews end in `-preview` or `-dev`, names of
@@ -45,15 +48,15 @@ _VERSIONS = """
 ## Versions without a list of features
 
 A table with a reader version below 3 has no list of reader features, and a table with a writer version below 7 no list
-of writer features. Such a version implies features: those in its own line below, and those in the lines of lower
-versions. For example, writer version 3 implies `appendOnly`, `invariants` and `checkConstraints`.
+of writer features. Such a version implies the features in its line of this table and in the lines of lower versions.
+For example, writer version 3 implies `appendOnly`, `invariants` and `checkConstraints`.
 """
 
 _PROPERTIES = """
 ## Table properties
 
-Pass properties as `configuration` to `write_deltalake` or `DeltaTable.create`. An existing table gets them by
-[`alter`](altering.md#properties):
+Pass the properties of a new table as `configuration` to `write_deltalake` or `DeltaTable.create`.
+[`alter`](altering.md#properties) sets the properties of an existing table.
 
 ```python
 write_deltalake("orders", orders, configuration={"delta.enableRowTracking": "true"})
@@ -61,16 +64,25 @@ write_deltalake("orders", orders, configuration={"delta.enableRowTracking": "tru
 
 - A property that enables a feature adds the feature to the protocol. If this library cannot write the feature, it
   refuses the property.
-- `delta.feature.NAME = supported` adds a feature that this library can write to the protocol, without enabling it.
+- `delta.feature.NAME = supported` adds the feature NAME to the protocol without enabling it, if this library can write
+  the feature.
+- `delta.minReaderVersion` and `delta.minWriterVersion` raise the versions of the protocol. `delta.constraints.NAME`
+  adds a [constraint](constraints.md) to a new table.
 - Any other name that begins with `delta.` is refused if it is not in the table below, because it may be misspelled.
 - A property whose name does not begin with `delta.` is stored unchanged.
+"""
+
+_UNUSED = """
+This library stores these properties for other engines, and does not use them:
+
 """
 
 _TYPES = """
 ## Types
 
-All types of the protocol are read and written, with these exceptions and conditions. A table with a refused type can
-be opened, and its other columns can be read.
+All types of the protocol are read and written, with these exceptions and conditions. If a type is not read, the table
+can be opened, its other columns can be read, and the table cannot be written. If the protocol of the table also lists
+the feature of this type, the table is refused.
 """
 
 
@@ -89,6 +101,8 @@ def page() -> str:
             ),
             _PROPERTIES,
             _table(("property", "valid values", "enables"), [_property(entry) for entry in _settable()]),
+            _UNUSED,
+            *(f"- `{entry.key}`\n" for entry in table_properties._UNUSED_PROPERTIES),
         )
     )
 

@@ -12,7 +12,7 @@ FEATURE = Feature(
     True,
     True,
     PropertySet(DELETION_VECTORS),
-    f"delete writes deletion vectors if {DELETION_VECTORS.key} is true",
+    f"delete, update, merge and overwrites by a predicate write deletion vectors if {DELETION_VECTORS.key} is true",
 )
 
 

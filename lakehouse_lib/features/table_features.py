@@ -206,6 +206,7 @@ TYPES: Mapping[str, tuple[bool, bool, str]] = {
         True,
         "needs the feature variantType; read and written as a struct of two binary members, metadata and value",
     ),
-    "interval ...": (False, False, "has no feature in the protocol; the other columns can be read"),
+    "interval ...": (False, False, "has no feature in the protocol"),
     "geometry(...), geography(...)": (False, False, "needs the feature geospatial"),
+    "timestamp_nanos, timestamp_ntz_nanos, timestamp(...)": (False, False, "needs the feature timestampNanos"),
 }
