@@ -57,7 +57,7 @@ def _z_order(home: Path, rows: int) -> Case:
     table = data.make(home, rows, "small")
     size = sum(Path(path).stat().st_size for path in checks.files(table))
     arguments = {"columns": ["customer", "item"], "target_size": math.ceil(size / OUTPUT_FILES)}
-    title = f"z_order {data.SMALL_FILES} files by customer and item into {OUTPUT_FILES}"
+    title = f"z_order {data.SMALL_FILES} files by customer and item into about {OUTPUT_FILES}"
     return Case("z_order", title, table, arguments)
 
 

@@ -10,7 +10,7 @@ from benchmarks.log.report import seconds, table
 
 _Result = Mapping[str, Any]
 
-_HEAD = ["", "median", "delta-rs / it", "delta-spark / it", "peak MB", "files opened", "files after", "runs"]
+_HEAD = ["", "median", "vs delta-rs", "vs delta-spark", "peak MB", "files opened", "files after", "runs"]
 
 
 def show(_: str, result: _Result) -> str:

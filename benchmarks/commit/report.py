@@ -22,7 +22,7 @@ def _appending(result: _Result) -> str:
     parts = []
     for interval, section in result.items():
         about = (
-            "each writer's own checkpoint interval"
+            "the default checkpoint interval of each library"
             if interval == "default"
             else f"a checkpoint every {interval} commits"
         )
@@ -30,7 +30,7 @@ def _appending(result: _Result) -> str:
         for question in section["questions"].values():
             rows += [
                 _row(f"{section['appends']} appends, {question['title']}", question, "total"),
-                _row("- one of them, median", question, "warm"),
+                _row("- median of one append", question, "warm"),
                 _row("- processor seconds of the process", question, "cpu"),
                 _row("- with interpreter and imports", question, "process"),
                 _row("- peak MB", question, "peak_mb", lambda value: f"{value:,.0f}"),
@@ -56,7 +56,7 @@ def _writing(result: _Result) -> str:
 
 def _conflicts(result: _Result) -> str:
     rows = [
-        _row(f"{question['title']} behind {result['others']:,} commits", question, "warm")
+        _row(f"{question['title']} after {result['others']:,} winning commits", question, "warm")
         for question in result["questions"].values()
     ]
     return table(_HEAD, rows)
@@ -68,9 +68,9 @@ def _growing(result: _Result) -> str:
         question = section["questions"]["size"]
         rows += [
             _row(f"{int(count):,} files: the first append of a process", question, "first"),
-            _row("- further ones, each opens the table", question, "warm"),
-            _row("- to a table that stays open", question, "open"),
-            _row("- one that lost a race", question, "lost"),
+            _row("- later appends, each opens the table", question, "warm"),
+            _row("- appends to a table that stays open", question, "open"),
+            _row("- an append that lost a race", question, "lost"),
             _row("- peak MB", question, "peak_mb", lambda value: f"{value:,.0f}"),
         ]
     return table(_HEAD, rows)

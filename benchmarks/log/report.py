@@ -71,7 +71,7 @@ def _refreshing(result: _Result) -> str:
     question = result["questions"]["refresh"]
     rows = [
         _row(question["title"], question, "warm"),
-        _row("and the plan that finds the new file", question, "others"),
+        _row("- with the plan that finds the new file", question, "others"),
     ]
     return f"{result['files']:,} files\n\n" + table(_HEAD, rows)
 
@@ -113,13 +113,10 @@ def _scanning(result: _Result) -> str:
 
 
 #: Notes below the tables whose figures compare different work.
-_WARM = (
-    "Warm runs are not the same work: this library keeps the log that it has read and only checks for changes. "
-    "delta-rs reads the log again."
-)
+_WARM = "In a warm run, this library has the log in memory and only checks for changes. delta-rs reads the log again."
 _OPENED_AGAIN = (
-    "Earlier runs in this process have opened the table, and its log is kept: opening only lists the log. Plain "
-    "Parquet lists the folder each time."
+    "The log of the table is in memory, so opening the table only lists the log. Plain Parquet lists the folder each "
+    "time."
 )
 
 _HEAD = ["", "ours", "delta-rs", "delta-rs / ours", "delta-spark", "delta-spark / ours"]
@@ -139,7 +136,7 @@ def _cold_rows(question: _Result) -> list[list[str]]:
         _row(f"{question['title']}, cold", question, "cold"),
         _row("- with the interpreter's start", question, "process"),
         _row("- processor seconds", question, "cpu"),
-        _row("- of it imports", question, "imports"),
+        _row("- of which imports", question, "imports"),
         _row("- peak MB", question, "peak_mb", _megabytes),
     ]
 

@@ -99,7 +99,7 @@ def measure(spark: Any, table: Path, files: int, rounds: int) -> dict[str, Any]:
     questions = [
         ("full aggregate, from opening the table", to_spark, plain, None),
         ("selective aggregate (2 files' rows), from opening the table", to_spark, plain, where),
-        ("full aggregate of a DataFrame that is there", lambda _: whole["ours"], lambda _: whole["plain"], None),
+        ("full aggregate of a planned DataFrame", lambda _: whole["ours"], lambda _: whole["plain"], None),
     ]
     results = []
     for title, first, second, condition in questions:

@@ -30,9 +30,9 @@ def test_a_small_benchmark_runs_and_reports(tmp_path, capsys, monkeypatch):
         "2 writers: commits per second",
         "lost races per commit",
         "Not measured: LAKEHOUSE_BENCH_S3",
-        "delete of one row behind 5 commits",
+        "delete of one row after 5 winning commits",
         "100 files: the first append",
-        "one that lost a race",
+        "an append that lost a race",
     ):
         assert text in shown
     assert "failed" not in "".join(path.read_text() for path in (tmp_path / "commit-results").iterdir())

@@ -55,7 +55,7 @@ def test_opening_is_measured_and_written(tmp_path, capsys):
         "one new commit",
         "key = x",
         "| 1,000 |",
-        "not the same work",
+        "In a warm run",
     ):
         assert text in shown
     docs = tmp_path / "docs"
