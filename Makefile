@@ -174,7 +174,7 @@ bench-dml: prerequisites $(installed) $(delta_spark)/.installed ## Time delete, 
 bench-large-merge: prerequisites $(installed) ## Merge 100 MB into a table of 20 GB within 2 GiB of memory, compared with delta-rs (needs 45 GB of disk; GIGABYTES=..., TABLES=..., CONTESTANTS=...)
 	@$(python) -m benchmarks.large_merge $(if $(GIGABYTES),--gigabytes $(GIGABYTES)) $(if $(TABLES),--tables $(TABLES)) $(if $(CONTESTANTS),--contestants $(CONTESTANTS))
 
-bench-ingest: prerequisites $(installed) ## Time loads of 731 MB of CSV, JSON and Parquet files, compared with Spark without checks, and loads of a source with a million loaded files (MEGABYTES=..., CASES=..., RUNS=..., FILES=...)
+bench-ingest: prerequisites $(installed) ## Time loads of 836 MB of CSV, JSON and Parquet files, compared with Spark without checks, and loads of a source with a million loaded files (MEGABYTES=..., CASES=..., RUNS=..., FILES=...)
 	@$(python) -m benchmarks.ingest $(if $(MEGABYTES),--megabytes $(MEGABYTES)) $(if $(CASES),--cases $(CASES)) $(if $(RUNS),--runs $(RUNS))
 	@$(python) -m benchmarks.ingest.state $(if $(FILES),--files $(FILES))
 

@@ -145,10 +145,6 @@ def _implied(side: str, index: int) -> list[tuple[str, ...]]:
     return [(f"{side} {version}", ", ".join(names[version])) for version in sorted(names)]
 
 
-def _type(name: str, reads: bool, writes: bool, why: str) -> tuple[str, ...]:
-    return f"`{name}`", _yes(reads), _yes(writes), why
-
-
 def _yes(supported: bool) -> str:
     return "yes" if supported else "no"
 

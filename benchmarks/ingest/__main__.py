@@ -52,7 +52,7 @@ class Run(NamedTuple):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ingest", description=__doc__)
-    parser.add_argument("--megabytes", type=float, default=731, help="size of the files as CSV (%(default)s)")
+    parser.add_argument("--megabytes", type=float, default=836, help="size of the files as CSV (%(default)s)")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), help="default: all")
     parser.add_argument("--runs", type=int, default=3, help="runs of each contestant (%(default)s)")
     parser.add_argument("--home", type=Path, default=ROOT / ".bench", help="folder of the files (default: .bench)")

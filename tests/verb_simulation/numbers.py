@@ -28,14 +28,14 @@ class Numbers:
         self._used: set[int] = set()
 
     def remember(self, actions: list[dict[str, Any]]) -> str | None:
-        """Remember the mark of a commit; returns what is wrong with it."""
+        """Remember the high water mark of a commit; returns what is wrong with it."""
         for action in actions:
             if "metaData" in action:
                 fields = json.loads(action["metaData"]["schemaString"])["fields"]
                 entries = next((field["metadata"] for field in fields if field["name"] == COLUMN.name), {})
                 before, self._mark = self._mark, entries.get("delta.identity.highWaterMark", START - STEP)
                 if self._mark < before:
-                    return f"the mark of the identity column goes back from {before} to {self._mark}"
+                    return f"the high water mark of the identity column goes back from {before} to {self._mark}"
         return None
 
     def problem(self, before: Mapping[int, int], after: Mapping[int, int]) -> str | None:
