@@ -1,7 +1,7 @@
 """Delta tables: the transaction log, and the verbs that maintain a table.
 
-A class or function of the ``deltalake`` package has the same name here. A name is imported when it is first used, so a
-sensor that only reads the version does not have to import pyarrow.
+Classes and functions that the ``deltalake`` package has, too, have the same names here. A name is imported when it is
+first used. So a sensor that only reads the latest version does not import pyarrow.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from lakehouse_lib.transaction.commit_properties import CommitProperties
     from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties
 
-_HOMES = {
+#: The module of each name, below this package.
+_MODULES = {
     "AddAction": "operations.write.add_actions",
     "ArrayType": "schema",
     "ArrowEngine": "engine.arrow.engine",
@@ -73,12 +74,12 @@ _HOMES = {
 }
 
 __version__ = VERSION
-__all__ = [*_HOMES, "__version__", *(name for name in vars(_errors) if name.endswith("Error"))]
+__all__ = [*_MODULES, "__version__", *(name for name in vars(_errors) if name.endswith("Error"))]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = value
     return value

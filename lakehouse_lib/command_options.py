@@ -1,7 +1,8 @@
 """The options of command lines, made from the parameters of the catalogue.
 
-Jobs and the command ``lakehouse`` use them. A parameter ``target_file_size`` is the option ``--target-file-size``.
-Conditions, assignments, clauses and mappings of texts have two options, for the text and for a file with the text.
+Jobs and the command ``lakehouse`` use them. The parameter ``target_file_size`` has the option ``--target-file-size``. A
+parameter for a condition, assignments, clauses or an object of texts has two options. One takes the text, the other one
+(with the ending ``-file``) the path of a file with the text.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from lakehouse_lib.catalogue.operation import Kind, Operation, Parameter
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.protocol.property_values import size
 
-#: Reads the text of a file on the command line. The second argument names the file in errors.
+#: Reads the text of a file that the command line names. The arguments are the path, and a noun for the file in errors.
 ReadText = Callable[[str, str], str]
 
 STORAGE_OPTIONS = "storage_options_file"
-#: Kinds whose values may be long or personal, and may be in a file.
+#: Kinds whose values may be long or personal. A user may give the path of a file with the value.
 LONG_KINDS: tuple[Kind, ...] = ("assignments", "clauses", "condition", "texts")
 #: Kinds whose option is repeated for each value of the list.
 LIST_KINDS: tuple[Kind, ...] = ("inputs", "locations", "text_list")
 
 
 def option(name: str) -> str:
-    """The option of a parameter, or of the file that contains the parameter's text."""
+    """The option with this name, such as ``--dry-run`` for ``dry_run``."""
     return "--" + name.replace("_", "-")
 
 
@@ -43,13 +44,13 @@ def argument_text(parameter: Parameter, value: Any) -> str:
 
 
 def value_of_text(parameter: Parameter, text: str) -> Any:
-    """The value of a parameter from the text of a rendered template, as on a command line.
+    """The value of a parameter, parsed from the text of a rendered template as from a command line.
 
-    A flag is ``True`` or ``False``. For a flag, a number or names, ``None`` and the empty text mean the default value.
-    SQL, names of tables and other texts stay as they are.
+    The text of a flag is ``True`` or ``False``. The texts ``None`` and "" mean the default value if the parameter is a
+    flag, a number or a list of names. SQL, names of tables and other texts are returned unchanged.
 
     Raises:
-        InvalidArgumentError: the text is not a value of this kind. The error does not show values that may be personal.
+        InvalidArgumentError: the text is not a value of this kind. The error does not show a value of ``LONG_KINDS``.
     """
     kind = _KINDS.get(parameter.kind)
     if kind is not None and kind.parse is str:
@@ -73,7 +74,14 @@ def value_of_text(parameter: Parameter, text: str) -> Any:
 
 
 def read_text_file(path: str, what: str) -> str:
-    """The text of a file on the command line; InvalidArgumentError if it cannot be read."""
+    """The text of a UTF-8 file that the command line names.
+
+    Args:
+        what: a noun for the file, for the error.
+
+    Raises:
+        InvalidArgumentError: the file cannot be read.
+    """
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
@@ -81,7 +89,7 @@ def read_text_file(path: str, what: str) -> str:
 
 
 def unreadable_file(path: str, what: str, error: OSError | UnicodeError) -> InvalidArgumentError:
-    """The error about a file on the command line that cannot be read."""
+    """The error for a file that the command line names and that cannot be read."""
     reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
     return InvalidArgumentError(f"{what} {path} cannot be read: {reason}", hint="Name a readable file")
 
@@ -95,7 +103,7 @@ def parse_json(text: str, path: str, what: str) -> Any:
 
 
 def add_parameter(parser: argparse.ArgumentParser, parameter: Parameter, read_text: ReadText = read_text_file) -> None:
-    """Add the option of a parameter to a parser, or the two options of a parameter that may be long."""
+    """Add the option of a parameter to a parser; a parameter of ``LONG_KINDS`` has two options."""
     name = parameter.name
     if parameter.kind == "flag":
         action = "store_false" if parameter.default else "store_true"
@@ -128,13 +136,13 @@ def add_parameter(parser: argparse.ArgumentParser, parameter: Parameter, read_te
 
 
 def add_optional(parser: argparse.ArgumentParser, operation: Operation, name: str) -> None:
-    """Add the option of a parameter of an operation to a parser for which it is not required."""
+    """Add a parameter of an operation to a parser, as an option that users may leave out."""
     parameter = next(parameter for parameter in operation.parameters if parameter.name == name)
     add_parameter(parser, replace(parameter, required=False))
 
 
 def add_storage_options(parser: argparse.ArgumentParser, read_text: ReadText = read_text_file) -> None:
-    """Add the option for a file of storage options; its value is ``storage_options``, options by location."""
+    """Add the option ``--storage-options-file``. The parsed ``storage_options`` has the options of each location."""
     parser.add_argument(
         option(STORAGE_OPTIONS),
         dest="storage_options",
@@ -147,7 +155,7 @@ def add_storage_options(parser: argparse.ArgumentParser, read_text: ReadText = r
 
 
 def _text_of(name: str, read_text: ReadText) -> Callable[[str], str]:
-    """An argparse type: the text of a parameter's file."""
+    """An argparse type: the text of the file with this parameter's value."""
 
     def read(path: str) -> str:
         try:

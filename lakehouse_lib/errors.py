@@ -3,7 +3,7 @@
 DeltaError
 ├── TableNotFoundError            the location has no table: no folder, or a folder without a log
 ├── StoreError                    the store failed or refused a request
-│   ├── ObjectNotFoundError       an object that should exist does not
+│   ├── ObjectNotFoundError       an object that should exist is missing
 │   │   └── DataFileMissingError  a data file of the version is missing
 │   └── StoreRefusedError         the store refused an object and stored nothing: no space, no permission, too large
 ├── CommitUnknownError            the store did not answer: the commit may or may not be in the log
@@ -21,7 +21,7 @@ DeltaError
 ├── InvalidArgumentError          an argument is not valid
 │   └── WrongArgumentTypeError    an argument has a Python type that is not accepted
 ├── NotSupportedError             this library does not have the operation
-├── RetentionError                vacuum, cleanup_metadata, repair or purge would delete what a reader may need
+├── RetentionError                vacuum, cleanup_metadata, repair or purge would delete files that readers may need
 ├── LedgerError                   a document of the ledger is missing, edited, copied, or sealed with another key
 ├── CommitFailedError             nothing was committed; the table is unchanged
 │   ├── ConcurrentAppendError     another writer added rows that this transaction should have read
@@ -36,13 +36,13 @@ DeltaError
 └── IngestError                   a load failed
     ├── LandingError              the landing folder cannot be used
     ├── SourceRefusedError        the columns of a source file do not fit
-    ├── SourceChangedError        a file has the name of a file that was loaded, and other content
+    ├── SourceChangedError        a file has the name of a file that was loaded, but different content
     └── QualityError              the quality suite cannot be used, or a batch breaks a rule about the whole batch
 
 TableNotFoundError, DeltaProtocolError, SchemaMismatchError and CommitFailedError have the same meaning as in the
-``deltalake`` package. If that package raises a built-in error of Python, the error of this library is a subclass of it:
-an invalid argument, schema or condition is a ValueError, a value of another type is a TypeError, a missing file is a
-FileNotFoundError. Each error has a stable ``code``; docs/errors.md lists them.
+``deltalake`` package. If that package raises a built-in error of Python, the error of this library is a subclass of
+this built-in error: of ValueError for an invalid argument, schema or condition, of TypeError for a value of another
+type, and of FileNotFoundError for a missing file. Each error has a stable ``code``; docs/errors.md lists the codes.
 """
 
 from __future__ import annotations
@@ -57,10 +57,11 @@ class DeltaError(Exception):
     """The root of all errors of the library.
 
     Args:
-        message: what is wrong, with the offending value; the middle of a very long message is left out.
+        message: what is wrong, with the invalid value; the middle of a message of more than 4000 characters is left
+            out.
         table: the table's location.
-        version: the version concerned.
-        hint: what to do about it, as an instruction.
+        version: the version that the error is about.
+        hint: an instruction that solves the problem.
         code: the stable name of the condition, from docs/errors.md; default: the code of the class.
     """
 

@@ -25,7 +25,7 @@ class DeltaStorageHandler(StoreFileSystem):
     A folder exists while it has files. Files of the log cannot be written or deleted.
 
     Args:
-        table_uri: the table's location; it need not have a table.
+        table_uri: the table's location; the folder may have no table.
         options: the options of the store.
         known_sizes: ignored; sizes are read from the store.
     """
@@ -45,7 +45,7 @@ class DeltaStorageHandler(StoreFileSystem):
         options: dict[str, str] | None = None,  # noqa: ARG003 - the signature of deltalake
         known_sizes: dict[str, int] | None = None,  # noqa: ARG003
     ) -> DeltaStorageHandler:
-        """The file system of an open table, with its store."""
+        """The file system of an open table, with its store; ``options`` and ``known_sizes`` are ignored."""
         handler = cls.__new__(cls)
         StoreFileSystem.__init__(handler, table.store)
         return handler
@@ -111,12 +111,13 @@ class DeltaStorageHandler(StoreFileSystem):
         self._store.delete_many(paths)
 
     def delete_root_dir_contents(self) -> None:
+        """Raise InvalidArgumentError, because this would delete the log."""
         self._writable("")
 
     def copy_file(self, src: str, dest: str) -> None:
         name, target = self._plain(src), self._writable(dest)
         with self.open_input_file(name) as source:
-            if name == target:  # opening it for writing would empty it
+            if name == target:  # the file would be empty after it is opened for writing
                 return
             with self._store.open_output(target) as copy:
                 while piece := source.read(1 << 24):
@@ -148,13 +149,13 @@ class DeltaStorageHandler(StoreFileSystem):
         return name
 
     def _plain(self, path: str) -> str:
-        """The path, if it is the only spelling of its file. Other spellings, such as ``./_delta_log``, are refused."""
+        """The normalized path. A second spelling of a path, such as ``./_delta_log``, is refused."""
         name = self.normalize_path(path)
         if name and not {"", ".", ".."}.isdisjoint(name.split("/")):
             raise InvalidArgumentError(
                 f"the path is {path!r}; expected a path without empty parts, . and ..",
                 table=self._store.root,
-                hint="Write the path from the table's folder",
+                hint="Write the path relative to the table's folder",
             )
         return name
 

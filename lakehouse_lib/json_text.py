@@ -1,4 +1,4 @@
-"""Strict JSON parsing, and excerpts of values for messages."""
+"""A parser for strict JSON, and excerpts of values for messages."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def parse_json(text: bytes | str) -> Any:
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     if _SURROGATE.search(decoded):
-        json.dumps(value, ensure_ascii=False).encode()  # UnicodeEncodeError is a ValueError
+        json.dumps(value, ensure_ascii=False).encode()  # half a pair raises UnicodeEncodeError, which is a ValueError
     return value
 
 
 def excerpt(value: object) -> str:
-    """A value as text for a message, cut where it is large."""
+    """A value as text of at most 120 characters, for a message."""
     return _REPR.repr(value)[:_EXCERPT]
 
 

@@ -1,9 +1,9 @@
 """A ledger of sealed documents: an edited document is refused when it is read.
 
-A request has a folder of documents (a plan, a decision, a record). Each is written once and sealed with HMAC-SHA256
-over its canonical JSON and its path. So a document that was edited, copied to another request or sealed with another
-key is refused when it is read. A user with write access to the folder can still delete a document, or restore an old
-one under its own path. So give write access to the workers only.
+A request has a folder of documents (a plan, a decision, a record). Each document is written once, and sealed with
+HMAC-SHA256 over its canonical JSON and its path. So a document that was edited, copied to another request or sealed
+with another key is refused when it is read. A user with write access to the folder can still delete a document, or
+restore an old document at its own path. So give write access to the workers only.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def check_request(request: object) -> str:
     """``request`` itself, if it is a valid request id.
 
     Raises:
-        LedgerError: it is not 20 hexadecimal digits.
+        LedgerError: ``request`` is not 20 hexadecimal digits.
     """
     if not isinstance(request, str) or not is_request(request):
         raise LedgerError(
@@ -66,7 +66,7 @@ class Ledger:
     """Sealed documents of requests, at one location.
 
     Args:
-        store: of the ledger's location.
+        store: the store of the ledger's location.
         key: the secret that documents are sealed with, at least ``SHORTEST_KEY`` characters.
 
     Raises:
@@ -78,7 +78,7 @@ class Ledger:
             raise InvalidArgumentError(
                 f"the ledger's key has {len(key)} characters; expected at least {SHORTEST_KEY}",
                 table=store.root,
-                hint="Make one, for example with: openssl rand -hex 32",
+                hint="Make a longer key, for example with: openssl rand -hex 32",
             )
         self._store = store
         # One key for each purpose, so that a keyed hash, which users see, is never valid as a seal.
@@ -88,7 +88,7 @@ class Ledger:
         self._key_id = hmac.new(self._hash_key, b"key id", "sha256").hexdigest()[:8]
 
     def put(self, request: str, name: str, document: Document) -> Document:
-        """Write a document of a request unless the request has one of this name; returns the document in the ledger.
+        """Write a document of a request, unless the request has a document of this name; returns the ledger's document.
 
         Args:
             request: an id of ``new_request``.
@@ -105,7 +105,7 @@ class Ledger:
         """A document of a request.
 
         Raises:
-            LedgerError: it is missing, truncated, edited, of another request, or sealed with another key.
+            LedgerError: the document is missing, truncated, edited, of another request, or sealed with another key.
         """
         document = self.find(request, name)
         if document is None:
@@ -116,7 +116,7 @@ class Ledger:
         return document
 
     def find(self, request: str, name: str) -> Document | None:
-        """A document of a request; None if it is missing."""
+        """A document of a request; None if it is missing. Otherwise raises LedgerError as ``read`` does."""
         return self._find(_path(request, name))
 
     def delete(self, request: str, name: str) -> None:
@@ -141,7 +141,7 @@ class Ledger:
         )
 
     def newest_requests(self, name: str, most: int) -> list[str]:
-        """The requests whose documents of that name were written last, newest first.
+        """At most ``most`` requests: those whose documents of that name were written last, newest first.
 
         Lists the whole ledger.
         """
@@ -192,7 +192,7 @@ class Ledger:
         return hmac.new(self._hash_key, _canonical(list(parts)), "sha256").hexdigest()
 
     def keyed_digest(self, document: Document) -> str:
-        """A keyed ``digest``: without the key the content cannot be guessed from it."""
+        """A keyed hash of a document, 64 hexadecimal digits. Without the key, the content cannot be guessed from it."""
         return hmac.new(self._hash_key, b"document" + _canonical(document), "sha256").hexdigest()
 
     def _step_names(self, request: str, kind: str) -> list[str]:
@@ -214,7 +214,7 @@ class Ledger:
         sealed = {**body, "key": self._key_id, "seal": self._seal(body)}
         text = json.dumps(sealed, sort_keys=True, indent=1, allow_nan=False)
         if not self._store.put_if_absent(path, text.encode()):
-            # The document exists. After a lost answer and a retry of the store it may be this one.
+            # A document exists. If the store repeated a put without an answer, this call may have written it.
             existing_document = self._find(path)
             if existing_document is None:
                 raise LedgerError(

@@ -26,11 +26,12 @@ class Progress:
     """The progress of a verb.
 
     Attributes:
-        items: what is counted, such as ``tasks`` or ``files to delete``.
-        done: how many of them are done, and ``total``: how many there are; None: it is not known yet.
-        bytes_done, bytes_total: the bytes of these items; ``bytes_total`` is None if ``total`` is.
-        seconds: since the verb began to count.
-        rows: how many rows a load has read; None: rows are not counted.
+        items: a noun for the items that are counted, such as ``tasks`` or ``files to delete``.
+        done: the number of items that are done.
+        total: the number of all items; None: it is not known yet.
+        bytes_done, bytes_total: the bytes of these items; ``bytes_total`` is None if ``total`` is None.
+        seconds: the time since the verb began to count.
+        rows: the number of rows that a load has read; None: rows are not counted.
     """
 
     items: str
@@ -43,7 +44,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """The time that the rest takes at the speed so far; None: unknown."""
+        """The seconds until all items are done, at the speed so far; None: unknown."""
         done, total = (self.bytes_done, self.bytes_total) if self.bytes_total else (self.done, self.total)
         if total is None or not done:
             return None
@@ -68,7 +69,7 @@ OnProgress: TypeAlias = Callable[[Progress], object]
 
 
 class Counter:
-    """Counts what a verb has done, and tells the observer.
+    """Counts the items that a verb has done, and calls the observer after each change.
 
     Args:
         sizes: the bytes of each item; None: the number of items is not known before all are done.
@@ -87,10 +88,10 @@ class Counter:
         self._lock = threading.Lock()
         self._started = time.monotonic()
         if sizes is not None:
-            self._tell()
+            self._notify()
 
     def end(self, number: int) -> None:
-        """Count the item with this number as done. A second call for it, such as by a repeated task, has no effect."""
+        """Count the item with this number as done. A second call, such as by a repeated task, has no effect."""
         assert self._sizes is not None
         with self._lock:
             if number not in self._done_numbers:
@@ -106,7 +107,7 @@ class Counter:
         """Count this number of further rows as read."""
         with self._lock:
             self._rows = (self._rows or 0) + count
-            self._tell()
+            self._notify()
 
     def finish(self) -> None:
         """Count all items as done, including those that were not reported."""
@@ -119,9 +120,9 @@ class Counter:
     def _add(self, count: int, size: int) -> None:
         self._done += count
         self._bytes_done += size
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         if self._on_progress is None:
             return
         seconds = time.monotonic() - self._started
@@ -149,8 +150,8 @@ def logged(what: str, seconds: float = LOG_SECONDS) -> OnProgress:
         if now - last >= seconds:
             last = now
             left = progress.seconds_left
-            rest = "" if left is None else f", {left:,.0f} s left"
-            logger.info("%s: %s%s", what, progress.amounts, rest)
+            time_left = "" if left is None else f", {left:,.0f} s left"
+            logger.info("%s: %s%s", what, progress.amounts, time_left)
 
     return log
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from lakehouse_lib.table.delta_table import DeltaTable
 
-#: Queries open no data except the registered tables: no files, and no variables of Python.
+#: Queries read only the registered tables. They read no files, and no variables of Python.
 _CONFIGURATION: dict[str, Any] = {"enable_external_access": "false", "python_enable_replacements": "false"}
 #: Times are in UTC, and strings are views as in ``deltalake``.
 _SETTINGS = ("SET TimeZone = 'UTC'", "SET produce_arrow_string_view = true", "SET arrow_output_version = '1.4'")
@@ -22,7 +22,7 @@ class QueryBuilder:
     """Queries over registered tables, in DuckDB's SQL (``deltalake`` has DataFusion's).
 
     Args:
-        session_config: settings of DataFusion; only None and an empty dictionary.
+        session_config: must be None or empty, because ``deltalake`` has settings of DataFusion here.
 
     Raises:
         NotSupportedError: DuckDB is not installed, or there are settings.
@@ -38,7 +38,7 @@ class QueryBuilder:
         if session_config:
             raise NotSupportedError(
                 f"session_config has {', '.join(session_config)}; expected no settings",
-                hint="Leave them out: they are DataFusion's, and queries run in DuckDB",
+                hint="Leave session_config out: its settings are for DataFusion, and DuckDB runs the queries",
             )
         self._connect = partial(duckdb.connect, config=_CONFIGURATION)
         self._tables: dict[str, Any] = {}
@@ -64,7 +64,7 @@ class QueryBuilder:
         """
         import duckdb
 
-        # A connection has one open result, so each query has a connection of its own.
+        # A connection can have only one open result, so each query opens its own connection.
         connection = self._connect()
         for setting in _SETTINGS:
             connection.execute(setting)
@@ -81,8 +81,8 @@ class QueryBuilder:
 def _register(connection: Any, name: str, rows: Any) -> None:
     """Register rows under a name in a connection.
 
-    DuckDB lets pyarrow filter columns. In SQL, NaN is equal to NaN and greater than every number, but not in pyarrow.
-    So columns with floating-point numbers become expressions, which DuckDB filters itself.
+    DuckDB lets pyarrow filter columns, but not expressions. In SQL, NaN is equal to NaN and greater than every number;
+    in pyarrow it is not. So columns with floating-point numbers become expressions, and DuckDB filters them itself.
     """
     columns = [_quoted(field.name) for field in rows.schema if _has_floats(field.type)]
     if not columns:

@@ -1,4 +1,4 @@
-"""A version of the table: its files as Arrow, its schema, its properties."""
+"""The snapshot of a version: its files as Arrow, its schema, its properties."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 _Answer = TypeVar("_Answer")
 
-#: ``remember`` keeps a commit with at most this many files.
+#: ``remember`` keeps a commit with at most this many adds and removes.
 _REMEMBERED_FILES = 1000
 
 
@@ -94,7 +94,7 @@ class Snapshot:
 
     @property
     def most_files(self) -> int:
-        """The number of live files at most, from the footers of the checkpoint."""
+        """An upper bound for the number of live files, from the footers of the checkpoint."""
         return self.ask(lambda state: state.files.most_rows)
 
     @property
@@ -102,26 +102,27 @@ class Snapshot:
         return self.ask(lambda state: state.files.num_rows)
 
     def file_columns(self, names: Sequence[str]) -> pa.Table:
-        """Some columns of the live files; no other column of a checkpoint is read."""
+        """Some columns of the live files, as a files table with only these columns. Other columns are not read."""
         return self.ask(lambda state: state.files.columns(names))
 
     def map_files(self, names: Sequence[str], work: Callable[[pa.Table], _Answer]) -> list[_Answer]:
-        """The results of ``work`` on batches of the live files with some columns, while later batches are read.
+        """Call ``work`` with some columns of each batch of the live files, and return the results.
 
-        If a checkpoint becomes unreadable, the work starts again from the first batch.
+        Later batches are read ahead. If a checkpoint becomes unreadable, the work starts again from the first batch.
         """
         return self.ask(lambda state: [work(piece) for piece in state.files.pieces(names)])
 
     def statistics(self, selection: WrittenStatistics, columns: Sequence[str]) -> tuple[pa.Table, pa.Table]:
         """Statistics of the live files (``selection.schema``), and some columns of the same files in the same order.
 
-        They are read from the struct form if the checkpoint has all of them, else from the JSON. They are not kept.
+        The statistics are read from the structs if the checkpoint has all of them as structs, else from the JSON. They
+        are not cached.
         """
         return self.ask(lambda state: (state.files.statistics(selection), state.files.columns(columns)))
 
     @property
     def tombstones(self) -> pa.Table:
-        """Tombstones that the log still has (``TOMBSTONE_SCHEMA``)."""
+        """The tombstones of this version (``TOMBSTONE_SCHEMA``); a checkpoint leaves out expired tombstones."""
         return self.ask(lambda state: state.tombstones.table)
 
     @property
@@ -138,7 +139,7 @@ class Snapshot:
 
     @cached_property
     def transactions(self) -> dict[str, Transaction]:
-        """The last transaction of each application, without expired ones (``log.replay.transaction_retention``)."""
+        """The last transaction of each application, unless it has expired (``log.replay.transaction_retention``)."""
         return unexpired_transactions(self.state.transactions, self.metadata.configuration, clock.now())
 
     @property
@@ -147,7 +148,7 @@ class Snapshot:
 
     @cached_property
     def clustering_columns(self) -> tuple[ColumnPath, ...]:
-        """The paths of the columns by which the table is clustered (CLUSTER BY); empty if it is not."""
+        """The paths of the columns by which the table is clustered (CLUSTER BY); empty if it is not clustered."""
         table, version = self.store.root, self.version
         return clustering.clustering_columns(self.protocol, self.domains, self.layout, table=table, version=version)
 
@@ -166,7 +167,7 @@ class Snapshot:
 
     @cached_property
     def layout(self) -> TableLayout:
-        """How the data files hold the table's rows, without the materialized row tracking columns."""
+        """The layout of the data files, without the materialized row tracking columns."""
         mapping = column_mapping.mode_of(self.protocol, self.metadata, table=self.store.root)
         copies = materialize_partition_columns.FEATURE.is_supported(self.protocol)
         return TableLayout(self.schema, self.partition_columns, mapping, copies_partition_columns=copies)
@@ -225,7 +226,8 @@ class Snapshot:
     def prune(self, predicate: Predicate | None, columns: Sequence[str] | None = None) -> pa.Table:
         """The files that may hold a row for which ``predicate`` is true; all files for None. No data file is read.
 
-        Of a checkpoint, columns that the predicate needs are read and kept, others only if some file may match.
+        The columns of a checkpoint that the predicate needs are read and cached. Other columns are read only from row
+        groups with a file that may match.
 
         Args:
             columns: the columns of ``FILE_SCHEMA`` to return; None: all of them.
@@ -246,9 +248,10 @@ class Snapshot:
         return self.ask(lambda state: state.files.select(needs, decide, may_match, names))
 
     def update(self) -> Snapshot:
-        """The latest version, reading only the commits after this one; this snapshot itself if there are none.
+        """The latest version, from the commits after this version; this snapshot itself if there are none.
 
-        If those commits were cleaned up, or there are very many, the latest version is loaded from scratch.
+        If some of these commits were cleaned up, or if a checkpoint is more than 100 versions newer than this version,
+        the latest version is loaded from scratch.
 
         Raises:
             TableNotFoundError: the table was deleted, or deleted and created again.
@@ -270,7 +273,11 @@ class Snapshot:
         return latest if latest.version > self.version else self
 
     def after_commit(self, version: int | None) -> Snapshot:
-        """The latest version after a commit of this process; one HEAD request if it is next and was remembered."""
+        """The latest version after this process committed ``version`` (None: it committed nothing).
+
+        Takes one HEAD request if the commit is the next version and was given to ``remember``, else works as
+        ``update``.
+        """
         own: OwnCommit | None = self.__dict__.get("_own")
         if own is not None and own.actions.version == version == self.version + 1:
             commit_file = self.store.head(names.commit(version))
@@ -293,12 +300,15 @@ class Snapshot:
         self.update()
 
     def remember(self, own: OwnCommit) -> None:
-        """Keep a later commit of this process so that ``update`` need not read it; large commits are not kept."""
+        """Keep a later commit of this process, so that ``update`` does not read it.
+
+        A commit with more than 1000 file actions is not kept.
+        """
         if len(own.actions.adds) + len(own.actions.removes) <= _REMEMBERED_FILES:
             self.__dict__["_own"] = own
 
     def with_files(self, files: pa.Table, metadata: Metadata) -> Snapshot:
-        """This version with other files (``FILE_SCHEMA``) and metadata, for example to read files of its past."""
+        """This version with other files (``FILE_SCHEMA``) and metadata, for example to read files of older versions."""
         state = replace(self.state, files=FileSet(self.store, FILE_SCHEMA, None, files), metadata=metadata)
         return Snapshot(self.store, replace(self._loaded, state=state))
 
@@ -307,16 +317,16 @@ class Snapshot:
         features.check_write(self.protocol, self.metadata, self.schema, table=self.store.root, version=self.version)
 
     def compare_checksum(self) -> None:
-        """Warn if the checksum file disagrees with the log. The log wins. Only files in memory are compared."""
+        """Warn if the checksum file differs from the log. The log is used. Only files in memory are compared."""
         if self._loaded.checksum is not None:
             warn_of_contradictions(self.store, self.version, self._loaded.checksum, self.state)
 
     def ask(self, question: Callable[[TableState], _Answer]) -> _Answer:
         """The result of ``question`` on this version's state.
 
-        If a checkpoint turns out to be unreadable, it is opened once more, because a sidecar may have been restored,
-        and then skipped for other sources of the version. If a path is live twice, the log compactions are skipped
-        first, then the checkpoint.
+        If a checkpoint turns out to be unreadable, it is opened once more, because a sidecar may have been restored. If
+        it is still unreadable, the version is loaded without it. If a path is live twice, the version is loaded
+        without its log compactions first, then without the checkpoint.
         """
         opened_again: set[Checkpoint] = set()
         without: frozenset[ObjectMeta] = frozenset()
@@ -335,13 +345,13 @@ class Snapshot:
                     without |= frozenset(checkpoint.parts)
                 opened_again.add(checkpoint)
             try:
-                again = load_state(self.store, self.version, without=without)
+                reloaded = load_state(self.store, self.version, without=without)
             except DeltaError as error:
                 parts = checkpoint.parts if checkpoint is not None else ()
                 give_up(self.store, error, first_error, parts)
-            if again.state.metadata is None or again.state.metadata.id != self.metadata.id:
+            if reloaded.state.metadata is None or reloaded.state.metadata.id != self.metadata.id:
                 raise replaced(self.store, self.version) from first_error
-            object.__setattr__(self, "_loaded", again)
+            object.__setattr__(self, "_loaded", reloaded)
 
     def _after(self, commits: Sequence[Commit]) -> Snapshot:
         if not commits:

@@ -47,7 +47,7 @@ def refresh_manifests(latest: Snapshot, commit: CommitActions) -> None:
     """Write the manifests of the partitions that a commit changed; all of them if it changed the metadata.
 
     If another writer commits meanwhile, its hook may have written newer manifests first. So the manifests are written
-    again until no later version exists.
+    again, at most ten times, until no later version exists.
 
     Args:
         latest: the version of this commit or a later one.
@@ -70,11 +70,11 @@ def refresh_manifests(latest: Snapshot, commit: CommitActions) -> None:
 
 def _write_changed(latest: Snapshot, commit: CommitActions) -> None:
     files = pa.concat_tables([commit.adds.select(_COLUMNS), commit.removes.select(_COLUMNS)])
-    changed = manifests(files, latest.layout, latest.store)
+    changed_manifests = manifests(files, latest.layout, latest.store)
     contents = _readable_manifests(latest)
-    for path in changed.keys() & contents.keys():
+    for path in changed_manifests.keys() & contents.keys():
         latest.store.put(path, contents[path])
-    latest.store.delete_many(sorted(changed.keys() - contents.keys()))
+    latest.store.delete_many(sorted(changed_manifests.keys() - contents.keys()))
 
 
 def _readable_manifests(snapshot: Snapshot) -> Mapping[str, bytes]:
@@ -93,6 +93,9 @@ def manifests(files: pa.Table, layout: TableLayout, store: ObjectStore) -> dict[
 
     Args:
         files: a files table, with the columns path and partitionValues.
+
+    Raises:
+        UnsupportedFeatureError: a path has a line break.
     """
     paths = file_paths.absolute(file_paths.canonical(files["path"], store), store)
     if pc.any(pc.match_substring(paths, "\n"), min_count=0).as_py():
@@ -123,7 +126,7 @@ def manifests(files: pa.Table, layout: TableLayout, store: ObjectStore) -> dict[
 
 def _refusal(what: str, hint: str, table: str, version: int | None) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"the table has {what}, which programs that read manifests do not know",
+        f"the table has {what}, which programs that read manifests do not support",
         table=table,
         version=version,
         hint=hint,

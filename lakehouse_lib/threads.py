@@ -23,12 +23,12 @@ def in_order(
 
     Args:
         threads: for 0, or a single item, the work is done in the thread that takes the results.
-        ahead: how many items after the next result are started and taken from ``items``, so that a slow caller does
-            not fill the memory; None: all of them.
+        ahead: how many items after the next result are taken from ``items`` and started, so that a slow caller does
+            not fill the memory; None: all items.
     """
-    rest = iter(items)
-    first = list(islice(rest, 2))
-    items = chain(first, rest)
+    iterator = iter(items)
+    first = list(islice(iterator, 2))
+    items = chain(first, iterator)
     if not threads or len(first) < 2:
         yield from map(work, items)
         return
