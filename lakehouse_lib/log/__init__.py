@@ -1,4 +1,4 @@
-"""The transaction log. Importing this module is cheap, because sensors import it in a loop."""
+"""The transaction log. This module does not import pyarrow, because sensors import it."""
 
 from lakehouse_lib.log.latest import latest_version
 

@@ -16,13 +16,14 @@ from typing import Any, TypeVar
 from lakehouse_lib.log import clock
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 
-#: The limit for the bytes of all entries. Above it, the least recently used are dropped. Open tables keep their values.
+#: The limit for the bytes of all entries. Above it, the least recently used entries are dropped. Open tables keep the
+#: values that they use.
 BOUND = 256 << 20
 
 #: Bytes that each entry takes in addition to its ``nbytes``. Most of them are Arrow objects, even for one small commit.
 ENTRY = 32 << 10
 
-#: How many of the growing entries are measured in one call, the least recently measured first.
+#: How many growing entries one call measures. It begins with the entry that was measured the longest time ago.
 _MEASURED_AT_ONCE = 4
 
 #: The coarsest resolution of a file system's modification times, in milliseconds.
@@ -45,9 +46,12 @@ class _Entry:
 
 
 class LogCache:
-    """Values by the objects that they were read from; the least recently used are dropped first. Threads may share it.
+    """A cache of values, by the objects that they were read from. Threads may share it.
 
-    The time of a call does not depend on the number of entries.
+    The least recently used values are dropped first. The time of a call does not depend on the number of entries.
+
+    Args:
+        bound: the limit for the bytes of all values.
     """
 
     def __init__(self, bound: int = BOUND) -> None:
@@ -66,9 +70,10 @@ class LogCache:
         *,
         grows: bool = False,
     ) -> _Value:
-        """The value that ``read`` makes of these objects, cached.
+        """The value of these objects: from the cache, or else from ``read``.
 
         Args:
+            read: reads the objects and returns their value.
             nbytes: returns the value's bytes in memory, without the tens of kilobytes that every entry takes.
             grows: whether the value's size may grow while it is used.
         """
@@ -81,7 +86,7 @@ class LogCache:
             if clock.now() - youngest <= _COARSEST_TIME_MS:
                 return value
             with self._lock:
-                entry = self._look_up(key)  # another thread may have been faster: share its columns
+                entry = self._look_up(key)  # another thread may have read the objects meanwhile: share its columns
                 if entry is None:
                     entry = self._entries[key] = _Entry(value, nbytes)
                     self._nbytes += entry.measure()

@@ -1,4 +1,4 @@
-"""The change files of the commits that the log still has. Checkpoints do not list them."""
+"""The change files of the commits that the log still has. Checkpoints do not list change files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def logged_change_files(store: ObjectStore, before: int | None = None, first: in
     """The change files (CHANGE_FILE_SCHEMA) to which commits refer. Reads these commits.
 
     Args:
-        before: ms since the epoch; commits that were stored at this time or later are left out.
+        before: ms since the epoch; commits that were stored at this time or later are left out. None: no commit is
+            left out.
         first: the first version.
     """
     nothing = pa.Table.from_batches([], CHANGE_FILE_SCHEMA)

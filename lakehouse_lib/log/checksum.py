@@ -1,5 +1,5 @@
-"""Version checksums: ``N.crc`` has the number and size of the live files of version N, and its other actions
-(PROTOCOL.md, Version Checksum File).
+"""Version checksums: ``N.crc`` has the number and size of the live files of version N, and the actions that are not
+files (PROTOCOL.md, Version Checksum File).
 
 A wrong checksum is worse than a missing one, because delta-spark takes the protocol and the metadata from it. So a
 checksum is written only if all of its numbers are certain. If a checksum and the log differ, the log is used.
@@ -31,7 +31,7 @@ from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 logger = logging.getLogger(__name__)
 
-#: Larger lists are left out, as in delta-spark, because a checksum is read at every commit.
+#: A longer list is left out of the checksum, as in delta-spark, because a checksum is read at every commit.
 _MOST_TRANSACTIONS = 100
 _MOST_DOMAINS = 10
 
@@ -43,7 +43,7 @@ class Checksum:
     Attributes:
         size: bytes of all live files.
         files: number of live files.
-        transactions, domains: the live ones; None: not listed.
+        transactions, domains: the transactions and domains of the version; None: the checksum does not list them.
         txn_id: the txnId of the commit.
         in_commit_timestamp: ms since the epoch, if the table has in-commit timestamps.
     """
@@ -125,7 +125,7 @@ def read_checksum(store: ObjectStore, version: int) -> Checksum | None:
 
 
 def put_checksum(store: ObjectStore, version: int, checksum: Checksum) -> bool:
-    """Write the checksum of a committed version; False if it has one already, which is not replaced."""
+    """Write the checksum of a committed version; False if the version has a checksum, which is not replaced."""
     data = json.dumps(checksum.to_json(), separators=(",", ":"), ensure_ascii=False).encode()
     return store.put_if_absent(file_names.checksum(version), data)
 
@@ -134,9 +134,9 @@ def next_checksum(previous: Checksum, commit: CommitActions, *, newer_than: int)
     """The checksum after a commit, derived from the previous checksum; None if it is not certain.
 
     Args:
-        newer_than: commit time of the writer's read version, ms since the epoch. A file written after it cannot be live
-            in that version, so its add increases the number of files. This assumes that the clocks of the writer and
-            the store agree; no verb adds a live file without removing it.
+        newer_than: commit time of the writer's read version, ms since the epoch. A file that was written later is not
+            live in that version, so its add increases the number of files. This assumes that the clocks of the writer
+            and the store agree, and that a commit which adds a live file again also removes it, as all verbs do.
     """
     adds, removes = commit.adds, commit.removes
     replaced = pc.is_in(adds["path"], value_set=whole(removes["path"]))
@@ -156,7 +156,7 @@ def next_checksum(previous: Checksum, commit: CommitActions, *, newer_than: int)
             **previous.transactions,
             **{transaction.app_id: transaction for transaction in commit.transactions},
         }
-    counted = replace(
+    current = replace(
         previous,
         size=size,
         files=files,
@@ -165,7 +165,7 @@ def next_checksum(previous: Checksum, commit: CommitActions, *, newer_than: int)
         transactions=transactions,
         domains=domains,
     )
-    return of_commit(counted, commit.info)
+    return of_commit(current, commit.info)
 
 
 def checksum_of(state: TableState) -> Checksum | None:
@@ -186,14 +186,14 @@ def checksum_of(state: TableState) -> Checksum | None:
 
 
 def _expire(metadata: Metadata) -> bool:
-    """Whether transactions expire. Then a checksum lists none: a later checkpoint leaves out some of them."""
+    """Whether transactions expire. If so, a checksum lists none, because a later checkpoint leaves out some of them."""
     return TRANSACTION_RETENTION.key in metadata.configuration
 
 
 def of_commit(checksum: Checksum, info: Mapping[str, Any]) -> Checksum | None:
     """The checksum with the fields that only the version's own commitInfo has.
 
-    None if the table has in-commit timestamps and the commitInfo has none: without it the checksum would be wrong.
+    None if the table has in-commit timestamps and the commitInfo has none, because the checksum would then be wrong.
     """
     txn_id, moment = info.get("txnId"), info.get("inCommitTimestamp")
     enabled = in_commit_timestamp.is_enabled(checksum.metadata.configuration)
@@ -235,7 +235,7 @@ def contradictions(checksum: Checksum, state: TableState, *, counting: bool) -> 
 
 
 def warn_of_contradictions(store: ObjectStore, version: int, meta: ObjectMeta, state: TableState) -> None:
-    """Log a warning if the checksum file ``meta`` disagrees with the state of its version in memory."""
+    """Log a warning if the checksum file ``meta`` differs from the state of its version in memory."""
     try:
         recorded = CACHE.get(store, [meta], lambda: read_checksum(store, version), lambda _: meta.size)
         phrases = contradictions(recorded, state, counting=False) if recorded is not None else []
@@ -243,8 +243,8 @@ def warn_of_contradictions(store: ObjectStore, version: int, meta: ObjectMeta, s
         phrases = [error.message]
     if phrases:
         logger.warning(
-            "the checksum %s of %s disagrees with the log, which wins: %s. Other engines may refuse the table; "
-            "repair(dry_run=False) deletes it",
+            "the checksum %s of %s differs from the log, so the log is used: %s. Other engines may refuse the table; "
+            "repair(dry_run=False) deletes the checksum",
             meta.path,
             store.root,
             "; ".join(phrases),

@@ -1,8 +1,8 @@
 """The clock of this process, and the check that it is not ahead of the store's clock when files are deleted by age.
 
-The age of an object comes from the store's clock. So this process's time is compared with the time that the store gives
-to an object that was just put. With a clock that is behind, less is deleted. With a clock that is ahead, files within
-their retention would be deleted.
+The age of an object comes from the store's clock. So this process's time is compared with the modification time of an
+object that was just put. If this process's clock is behind, fewer files are deleted. If it is ahead, files within their
+retention would be deleted.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from lakehouse_lib.errors import RetentionError, StoreError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 
-#: How far this clock may be ahead of the store's before a deletion is refused. Clocks that a time server keeps differ
-#: by less than a second, retentions are hours at least, and some stores have a resolution of seconds.
+#: How far this clock may be ahead of the store's before a deletion is refused. Clocks that follow a time server differ
+#: by less than a second. Retentions are hours at least, and some stores have a resolution of seconds.
 MOST_AHEAD = timedelta(minutes=10)
 
 
@@ -30,7 +30,7 @@ def check(store: ObjectStore, local_time: int, stored: int) -> None:
 
     Args:
         local_time: the time of this process's clock, ms since the epoch.
-        stored: the store's time of an object that was put after that.
+        stored: the modification time, by the store's clock, of an object that was put after ``local_time``.
 
     Raises:
         RetentionError: the clock is ahead by more than ``MOST_AHEAD``.
@@ -45,7 +45,12 @@ def check(store: ObjectStore, local_time: int, stored: int) -> None:
 
 
 def check_by_commit(store: ObjectStore, local_time: int, version: int) -> None:
-    """Run ``check`` with a commit file that was put after ``local_time``, at the cost of one request."""
+    """Run ``check`` with the commit file of ``version``, which was put after ``local_time``; takes one request.
+
+    Raises:
+        RetentionError: as ``check``.
+        StoreError: the store failed, or the commit file does not exist.
+    """
     _check_by(store, local_time, file_names.commit(version), store.head(file_names.commit(version)))
 
 
@@ -59,7 +64,7 @@ def check_by_probe(store: ObjectStore) -> int:
         RetentionError: as ``check``.
         StoreError: the store failed, or another process deleted the object.
     """
-    # The name is that of a temporary file: if this process is killed, a cleanup deletes it after a day.
+    # It has the name of a temporary file, so that a cleanup deletes it after a day if this process is killed.
     path = f"{file_names.LOG}/.clock.{uuid.uuid4().hex}.tmp"
     local_time = now()
     store.put(path, b"")

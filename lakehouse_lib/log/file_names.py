@@ -10,7 +10,7 @@ from typing import Literal
 LOG = "_delta_log"
 LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
 SIDECARS = f"{LOG}/_sidecars"
-#: The greatest version: versions are 64-bit numbers, and a name has room for twenty digits, which is more.
+#: The greatest version: versions are signed 64-bit numbers, although the twenty digits of a name can be greater.
 LAST = 2**63 - 1
 
 _NAME = re.compile(
@@ -32,8 +32,13 @@ Kind = Literal["commit", "classic", "part", "uuid-json", "uuid-parquet", "compac
 
 @dataclass(frozen=True)
 class LogName:
-    """A parsed name; ``part``/``parts`` are 1-based and only set for a multi-part checkpoint, ``end``, the last version
-    that is covered, only for a compaction."""
+    """A parsed name.
+
+    Attributes:
+        version: the version; of a log compaction, the first version that it covers.
+        part, parts: the number of a part of a multi-part checkpoint, from 1, and the number of its parts; 0 for others.
+        end: the last version that a log compaction covers; 0 for others.
+    """
 
     version: int
     kind: Kind
@@ -63,7 +68,7 @@ def checksum(version: int) -> str:
 
 
 def checksum_version(path: str) -> int | None:
-    """The version whose checksum a path is, or None for anything else."""
+    """The version of the checksum file with this path; None if it is not the path of a checksum file."""
     match = _CHECKSUM.fullmatch(path.rsplit("/", 1)[-1])
     return int(match[1]) if match is not None and int(match[1]) <= LAST else None
 

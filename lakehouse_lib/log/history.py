@@ -21,7 +21,7 @@ from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 
-#: How far a clock may be ahead of this process's clock. A later time is in the future.
+#: A time is in the future if it is later than this process's clock by more than this. Other clocks may be ahead.
 _CLOCK_SKEW_MS = 60_000
 
 
@@ -64,7 +64,8 @@ def commit_times(
     Commits with an in-commit timestamp are read. They are left out if they were cleaned up after they were listed.
 
     Args:
-        commits: ascending. Those outside of the range only adjust modification times to rise, and are not read.
+        commits: ascending. A commit outside of the range is not read; its modification time only adjusts those of later
+            commits.
     """
     properties = _properties(store)
 
@@ -87,8 +88,8 @@ def commit_time(
     """The time at which a version was committed, ms since the epoch.
 
     Args:
-        modified: the modification time of its commit file.
-        properties: the effective properties of the table (``effective_properties``) at this version or a later one.
+        modified: the modification time of its commit file, ms since the epoch.
+        properties: the effective properties of the table (``effective_properties``) at this version or a later version.
         info: its commitInfo; empty: it is read if needed.
     """
     if not has_time(properties, version):
@@ -149,7 +150,7 @@ def version_at(store: ObjectStore, moment: datetime, *, nearest: bool = False) -
 
 
 def newest_at(store: ObjectStore, commits: Sequence[Commit], moment: int, properties: Mapping[str, str]) -> int | None:
-    """The newest of these commits (ascending) at or before ``moment`` (ms since the epoch), or None.
+    """The version of the newest of these commits (ascending) at or before ``moment`` (ms since the epoch), or None.
 
     Times rise with the versions, as in ``commit_times``. A binary search reads only some of the commits with an
     in-commit timestamp.

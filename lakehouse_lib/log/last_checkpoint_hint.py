@@ -1,4 +1,5 @@
-"""``_last_checkpoint``: a hint where to start listing. A missing, stale, truncated or wrong hint is not an error.
+"""``_last_checkpoint``, the checkpoint hint: the version at which a listing of the log starts. A hint that is missing,
+stale, truncated or wrong is not an error.
 
 PROTOCOL.md, sections Last Checkpoint File and Last Checkpoint File Schema. The hint of a V2 checkpoint has the field
 ``v2Checkpoint``, as in delta-spark.
@@ -26,8 +27,9 @@ class LastCheckpoint:
 
     Attributes:
         size: the number of actions, including those in sidecars.
-        size_in_bytes: of the checkpoint's objects, including sidecars.
-        top: the object that names the sidecars of a checkpoint by the V2 spec.
+        size_in_bytes: the size of the checkpoint's objects, including sidecars.
+        num_of_add_files: the number of add actions, including those in sidecars.
+        top: the object of a checkpoint by the V2 spec that refers to its sidecars; None: a classic checkpoint.
     """
 
     version: int
@@ -62,7 +64,10 @@ def read_hint(store: ObjectStore) -> int | None:
 
 
 def write_hint(store: ObjectStore, hint: LastCheckpoint) -> None:
-    """Write the hint for a newer checkpoint; an existing hint for this version or a later one is kept."""
+    """Write the hint for a newer checkpoint; an existing hint for this version or a later version is kept.
+
+    If other writers replace the hint before each of ten attempts, it is not written.
+    """
     text = json.dumps(hint.to_json())
     body = json.dumps(hint.to_json() | {"checksum": checksum(text)}).encode()
     for _ in range(_ATTEMPTS):

@@ -1,4 +1,7 @@
-"""The latest version, found by listing alone, for sensors that ask every few seconds. Imports nothing heavy."""
+"""The latest version, for sensors that ask every few seconds.
+
+It comes from a listing and the checkpoint hint. No commit is read, and pyarrow is not imported.
+"""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from lakehouse_lib.log import file_names
 from lakehouse_lib.log.last_checkpoint_hint import read_hint
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 
-#: Seconds to wait before each repeated listing. On an eventually consistent store a listing may lack a new object, or
-#: have a deleted one, so a listing with a gap is repeated.
+#: Seconds to wait before each repeated listing. On an eventually consistent store, a listing may lack a new object or
+#: have a deleted object, so a listing with a gap is repeated.
 LISTING_WAITS = (0.05, 0.2, 0.5, 1.0)
 
 #: A checkpoint that is newer than the open version by more versions than this is read instead of the commits.
@@ -49,8 +49,8 @@ class Compaction:
 
     Attributes:
         modified: when it was written, ms since the epoch.
-        began: when the oldest of its commits was put, ms since the epoch; None: a commit is missing, or the time was
-            not looked up.
+        began: when the oldest of its commits was put, ms since the epoch; None: a commit is missing, or the time has
+            not been looked up.
     """
 
     start: int
@@ -83,14 +83,24 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class LogSegment:
-    """A checkpoint and the commits and compactions after it, ascending, without gaps or overlaps."""
+    """A checkpoint and the commits and compactions after it.
+
+    Attributes:
+        version: the version of the segment.
+        checkpoint: None: the segment starts at version 0.
+        deltas: the commits and compactions after the checkpoint, ascending, without gaps or overlaps.
+        modified: the modification time of the version's commit file, else of the last delta or checkpoint, ms since the
+            epoch.
+        checksum: the version's checksum file; None: the listing has none.
+        commit: the version's commit file; None: only a checkpoint or a compaction exists.
+    """
 
     version: int
     checkpoint: Checkpoint | None
     deltas: tuple[Commit | Compaction, ...]
-    modified: int  # of the version's own commit file, ms since the epoch
+    modified: int
     checksum: ObjectMeta | None = None
-    commit: ObjectMeta | None = None  # the version's commit file; None: only a checkpoint or a compaction exists
+    commit: ObjectMeta | None = None
 
 
 def load_segment(
@@ -104,7 +114,7 @@ def load_segment(
     Raises:
         TableNotFoundError: the location has no log.
         VersionNotFoundError: the version does not exist, or was cleaned up.
-        LogCorruptedError: a commit between others is missing, also after repeated listings.
+        LogCorruptedError: a commit between other commits is missing, also after repeated listings.
     """
     for wait in (*LISTING_WAITS, None):
         try:
@@ -119,8 +129,8 @@ def load_segment(
 def commits_since(store: ObjectStore, version: int) -> tuple[ObjectMeta | None, tuple[Commit, ...] | None]:
     """The commit file of ``version``, if it is listed, and the commits after it, ascending and without a gap.
 
-    The commits are None if some are missing (cleaned up, or not listed yet), or if there are many and a newer
-    checkpoint saves reading them. Then load the segment again.
+    The commits are None if some are missing (cleaned up, or not listed yet), or if a checkpoint is more than 100
+    versions newer than ``version``. Then load the segment again.
     """
     checkpoints, commits, _ = sort_listing(list(store.list_from(file_names.LOG, file_names.first_name(version))))
     own = next((c.object for c in commits if c.version == version), None)
@@ -207,7 +217,10 @@ def _assemble(
     deltas: Sequence[Commit | Compaction],
     checkpoints: Sequence[Checkpoint],
 ) -> LogSegment:
-    """The segment of a version: the checkpoint, and from each version on the longest compaction, or else the commit."""
+    """The segment of a version: the checkpoint, and after it compactions and commits.
+
+    If several deltas start at a version, the longest is used.
+    """
     start = checkpoint.version + 1 if checkpoint is not None else 0
     latest = max([c.version for c in deltas if isinstance(c, Commit)] + [c.version for c in checkpoints])
     target = latest if version is None else version

@@ -21,7 +21,7 @@ class Landmark:
     """A version as it was read from the log.
 
     Attributes:
-        file: its commit file in the listing; None: there was only a checkpoint.
+        file: its commit file in the listing; None: the log had only a checkpoint or a compaction of it.
         info: its commitInfo; empty if it was not read.
         table_id: the id in the table's metadata.
     """
@@ -34,7 +34,8 @@ class Landmark:
     def check(self, store: ObjectStore, current: ObjectMeta | None) -> None:
         """Check that the version in the log is still the same commit.
 
-        If the commit file has another time or tag, its content is compared, because it may be restored from a backup.
+        If the commit file has another time or tag, its content is compared, because it may have been restored from a
+        backup.
 
         Args:
             current: the version's commit file as it is now; None: it does not exist.

@@ -1,4 +1,4 @@
-"""A block of a checkpoint: the actions of one kind in one row group of a part, and their statistics."""
+"""Blocks of a checkpoint. A block has the actions of one kind in one row group of a part, and their statistics."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ STATS_STRUCT = "stats_parsed"
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a part.
+    """The actions of one kind in one row group of a part.
 
     Attributes:
         action: "add" or "remove".
-        number: the row group.
+        number: the number of the row group, from 0.
         rows: the number of these actions.
     """
 
@@ -53,16 +53,16 @@ def bounds_of_block(
     Args:
         read_stats: reads the JSON statistics of the block, as a table with the column ``stats``.
     """
-    typed = {
+    struct_columns = {
         path: kind
         for path, kind in columns.items()
         if any(block.has(STATS_STRUCT, statistic, *path) for statistic in ("nullCount", "minValues"))
     }
     if not block.has(STATS_STRUCT, "numRecords"):
-        typed = {}
-    bounds = _struct_bounds(block, typed, read_stats) if typed else {}
-    rest = {path: kind for path, kind in columns.items() if path not in typed}
-    return bounds | (bounds_of(read_stats(), rest) if rest else {})
+        struct_columns = {}
+    bounds = _struct_bounds(block, struct_columns, read_stats) if struct_columns else {}
+    json_columns = {path: kind for path, kind in columns.items() if path not in struct_columns}
+    return bounds | (bounds_of(read_stats(), json_columns) if json_columns else {})
 
 
 def _struct_bounds(
@@ -83,7 +83,7 @@ def _struct_bounds(
 def statistics_of_block(
     block: Block, selection: WrittenStatistics, read_stats: Callable[[], pa.ChunkedArray]
 ) -> pa.Table:
-    """The statistics of the block's files: from the struct form, or from the JSON if it may have more of them.
+    """The statistics of the block's files: from the structs, or from the JSON if it may have more statistics.
 
     Args:
         read_stats: reads the JSON statistics of the block.
@@ -95,7 +95,7 @@ def statistics_of_block(
 def _written_structs(
     block: Block, selection: WrittenStatistics, read_stats: Callable[[], pa.ChunkedArray]
 ) -> pa.Table | None:
-    """The statistics from the struct form; None if the JSON may have more of them."""
+    """The statistics from the structs; None if the JSON may have more statistics."""
     leaves = [(STATS_STRUCT, *path) for path in selection.leaves]
     if not all(block.has(*leaf) for leaf in leaves):
         return None

@@ -1,5 +1,5 @@
-"""The columns of a checkpoint's Parquet objects, one struct for each action, and how they are written (PROTOCOL.md,
-appendix Checkpoint Schema).
+"""The columns of a checkpoint's Parquet objects, one struct for each action, and the writer of these objects
+(PROTOCOL.md, appendix Checkpoint Schema).
 
 A row holds one action, so every struct and every field of a struct is nullable.
 """
@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from lakehouse_lib.protocol.actions import DELETION_VECTOR, FILE_SCHEMA, STRING_MAP, TOMBSTONE_SCHEMA
 
 ADD = pa.struct([field.with_nullable(True) for field in FILE_SCHEMA])
-# A checkpoint omits the statistics and tags of removed files. Only readers of changes need them, from the commits.
+# A checkpoint omits the statistics and tags of removed files. Only the change data feed needs them, and it reads
+# commits.
 REMOVE = pa.struct([field.with_nullable(True) for field in TOMBSTONE_SCHEMA if field.name not in ("stats", "tags")])
 METADATA = pa.struct(
     [
@@ -69,15 +70,15 @@ TOP = pa.schema([*CLASSIC, pa.field("checkpointMetadata", CHECKPOINT_METADATA), 
 #: A sidecar: file actions only.
 FILES = pa.schema([pa.field("add", ADD), pa.field("remove", REMOVE)])
 
-#: A note in the metadata of a Parquet object: all paths in the object are in canonical form, so a lookup tries no other
-#: spelling.
+#: A note in the metadata of a Parquet object: all paths in the object are in canonical form. So a lookup of a path does
+#: not try other spellings.
 PLAIN_PATHS = {b"lakehouse_lib.plain_paths": b"true"}
 
 #: A note in the metadata of a checkpoint's first object: the writer has compared all paths, and none occurs twice. So a
 #: reader does not compare them again.
 DISTINCT_PATHS = {b"lakehouse_lib.distinct_paths": b"true"}
 
-#: Columns with repeated values. For the others (paths, statistics, sizes) a dictionary costs more than it saves.
+#: Columns with repeated values. For other columns (paths, statistics, sizes) a dictionary costs more than it saves.
 _REPEATED = frozenset(("partitionValues", "tags", "clusteringProvider", "storageType"))
 #: Columns written without bounds: the least and the greatest JSON text are of no use.
 _UNORDERED = ("add.stats",)
@@ -101,7 +102,7 @@ def write_parquet(
 
     Args:
         row_group: rows of a row group.
-        looked_up: leaf columns that get a Bloom filter, with the number of values in a row group.
+        looked_up: the leaf columns that get a Bloom filter: name -> number of values in a row group.
         notes: key-value metadata of the object.
     """
     leaves = _leaves(schema)

@@ -36,19 +36,19 @@ def few_actions(state: TableState, schema: pa.Schema) -> Iterator[tuple[str, pa.
 
 
 def cut(pieces: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """The same rows in tables of ``rows`` each, while the next pieces are read ahead.
+    """The rows of ``pieces`` in tables of ``rows`` rows. The next pieces are read ahead.
 
     The last table may have fewer rows; no table is empty.
     """
     waiting: list[pa.Table] = []
-    have = 0
+    count = 0
     for piece in ahead(pieces, _PIECES_AHEAD):
         while len(piece):
-            waiting.append(piece[: rows - have])
-            piece = piece[rows - have :]
-            have += len(waiting[-1])
-            if have == rows:
+            waiting.append(piece[: rows - count])
+            piece = piece[rows - count :]
+            count += len(waiting[-1])
+            if count == rows:
                 yield pa.concat_tables(waiting)
-                waiting, have = [], 0
+                waiting, count = [], 0
     if waiting:
         yield pa.concat_tables(waiting)

@@ -27,7 +27,7 @@ def in_order(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterat
     thread needs it. So a slow caller does not fill the memory.
     """
     count = min(os.cpu_count() or 1, _MOST_THREADS, len(items) if isinstance(items, Sized) else _MOST_THREADS)
-    # A thread costs more than a small table's whole checkpoint.
+    # For one item no thread is started: starting it takes longer than reading the checkpoint of a small table.
     return threads.in_order(work, items, count if count > 1 else 0, ahead=count)
 
 

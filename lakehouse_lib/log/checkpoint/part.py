@@ -41,7 +41,7 @@ _TYPED: Mapping[str, int] = {"stats_parsed": 3, "partitionValues_parsed": 2}
 FieldPath = str | tuple[str, ...]
 
 
-#: Bytes of memory for a column chunk in a footer.
+#: The memory that a footer takes for each column chunk, in bytes.
 _BYTES_A_CHUNK = 1 << 10
 
 
@@ -53,7 +53,7 @@ class Part(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it holds in memory."""
+        """The bytes of this object that are in memory."""
 
     @property
     def blocks(self) -> int:
@@ -63,7 +63,7 @@ class Part(Protocol):
         """The number of these actions in the block."""
 
     def has(self, action: str, *field: str) -> bool:
-        """Whether it has this field of the action, or a field below it."""
+        """Whether the object has this field of the action, or a field below it."""
 
     def is_empty(self, action: str, block: int, field: str, /) -> bool:
         """Whether the field is known to be null in the whole block, without reading it."""
@@ -156,10 +156,10 @@ class ParquetPart:
             start = 0
             for batch in file.iter_batches(rows, row_groups=[block], columns=leaves, use_threads=False):
                 batch.validate(full=True)
-                own = None if mask is None else mask[start : start + len(batch)]
+                batch_mask = None if mask is None else mask[start : start + len(batch)]
                 start += len(batch)
-                if own is None or pc.any(own, min_count=0).as_py():
-                    yield _members(pa.chunked_array([batch[action]]), fields, own)
+                if batch_mask is None or pc.any(batch_mask, min_count=0).as_py():
+                    yield _members(pa.chunked_array([batch[action]]), fields, batch_mask)
 
     def bodies(self, actions: Sequence[str], file: pq.ParquetFile) -> dict[str, list[dict[str, Any]]]:
         """Every action of these kinds.
@@ -227,7 +227,7 @@ class ParquetPart:
         return [leaf for leaf in self._leaves if leaf[: len(path)] == path]
 
     def _nulls(self, action: str, block: int) -> int | None:
-        """The number of rows in the block that are other actions; None if the footer does not have it."""
+        """The number of rows in the block that are other actions; None if the footer does not have this number."""
         index = self._leaves.get((action, KEYS[action]))
         if index is None:
             raise self._broken(f"{action} has no {KEYS[action]}")
@@ -240,8 +240,8 @@ class ParquetPart:
         if (action, block) not in self._masks:
             structs = self._read(block, [(action, KEYS[action])])[action]
             mask = pc.is_valid(structs).combine_chunks()
-            keyed = pc.is_valid(pc.struct_field(structs, KEYS[action])).combine_chunks()
-            if not mask.equals(keyed):
+            has_key = pc.is_valid(pc.struct_field(structs, KEYS[action])).combine_chunks()
+            if not mask.equals(has_key):
                 raise self._broken(f"it has a file action without {KEYS[action]}")
             self._masks[action, block] = None if pc.all(mask, min_count=0).as_py() else mask
         return self._masks[action, block]
@@ -314,7 +314,8 @@ def _members(
 def _without_times(leaves: Mapping[tuple[str, ...], int], schema: pq.ParquetSchema) -> dict[tuple[str, ...], int]:
     """The leaves except those with typed statistics or typed partition values of date and time columns.
 
-    The file uses the legacy calendar, in which the same number is another day. The text forms are used instead.
+    The file uses the legacy calendar, in which the same number is another day. So these values are read from the JSON
+    statistics and from ``partitionValues``.
     """
 
     def column_of(leaf: tuple[str, ...]) -> tuple[str, ...] | None:

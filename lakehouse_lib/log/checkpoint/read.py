@@ -1,4 +1,4 @@
-"""Open a checkpoint: actions that are not files are read when it is opened, files on demand."""
+"""The opening of a checkpoint. Actions that are not files are read at once, file actions on demand."""
 
 from __future__ import annotations
 
@@ -41,10 +41,11 @@ class CheckpointState:
 
 
 def read_checkpoint(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointState:
-    """The state in a checkpoint, cached in this process. Of file actions in Parquet, only the footers are read.
+    """The state in a checkpoint, cached in this process. File actions in Parquet are not read, only the footers.
 
     Raises:
-        LogCorruptedError: an object of it is missing or cannot be read; the caller may use another checkpoint.
+        LogCorruptedError: an object of the checkpoint is missing or cannot be read; the caller may use another
+            checkpoint.
     """
     return CACHE.get(store, checkpoint.parts, lambda: _read(store, checkpoint), lambda state: state.nbytes, grows=True)
 
@@ -56,8 +57,8 @@ def forget_checkpoint(store: ObjectStore, checkpoint: Checkpoint) -> None:
 
 def _read(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointState:
     tops = at_once(store, lambda meta: open_top(store, meta, checkpoint.version), checkpoint.parts)
-    named = [(top.part.path, body.get("path")) for top in tops for body in top.sidecars]
-    sidecars = at_once(store, lambda reference: open_sidecar(store, *reference, checkpoint.version), named)
+    references = [(top.part.path, body.get("path")) for top in tops for body in top.sidecars]
+    sidecars = at_once(store, lambda reference: open_sidecar(store, *reference, checkpoint.version), references)
     parts: list[Part] = [*(top.part for top in tops), *sidecars]
     return CheckpointState(
         CheckpointRows(store, checkpoint.version, parts, "add", FILE_SCHEMA),

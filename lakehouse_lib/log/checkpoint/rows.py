@@ -44,13 +44,14 @@ _MOST_FALSE_POSITIVES = 4
 
 
 class CheckpointRows:
-    """The add or the remove actions of a checkpoint, in its order. Columns are read on demand and shared by threads.
+    """The add or the remove actions of a checkpoint, in the order of its parts. Columns are read on demand.
 
-    Another thread may drop a cached column at any time, so methods use what ``_read`` returns, and not the cache.
+    Threads may share it. Another thread may drop a cached column at any time, so methods use the result of ``_read``,
+    and not the cache.
 
     Args:
         action: "add" or "remove".
-        schema: of the columns: ``FILE_SCHEMA`` or ``TOMBSTONE_SCHEMA``.
+        schema: the schema of the columns: ``FILE_SCHEMA`` or ``TOMBSTONE_SCHEMA``.
     """
 
     def __init__(self, store: ObjectStore, version: int, parts: Sequence[Part], action: str, schema: pa.Schema) -> None:
@@ -113,7 +114,7 @@ class CheckpointRows:
         return pa.concat_tables([no_rows, *tables])
 
     def statistics(self, selection: WrittenStatistics) -> pa.Table:
-        """The statistics of all rows. Neither they nor the columns that they are read from are cached."""
+        """The statistics of all rows. The statistics and their columns are not cached."""
 
         def read_block(number: int) -> pa.Table:
             return statistics_of_block(self._blocks[number], selection, lambda: self._read(number, ["stats"])["stats"])
@@ -122,7 +123,7 @@ class CheckpointRows:
         return pa.concat_tables([no_rows, *in_order(read_block, range(len(self._blocks)))])
 
     def bounds(self, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
-        """The bounds of columns in all rows, parsed once and cached as those of ``select``."""
+        """The bounds of columns in all rows. They are parsed once and cached; ``select`` uses the same cache."""
         parts = list(in_order(lambda number: self._block_bounds(number, columns), range(len(self._blocks))))
         return {path: Bounds.concat([part[path] for part in parts], kind) for path, kind in columns.items()}
 
@@ -151,18 +152,20 @@ class CheckpointRows:
     @cached_property
     def repeats(self) -> NDArray[np.int64]:
         """The positions, ascending, of rows that share their path with another row; empty if the checkpoint is valid.
-        Nothing is read if its writer noted that it has compared all paths (``columns.DISTINCT_PATHS``)."""
+
+        Nothing is read if its writer noted that it has compared all paths (``columns.DISTINCT_PATHS``).
+        """
         return np.zeros(0, np.int64) if self._has_distinct_paths else self.find_all_repeats()
 
     def find_all_repeats(self) -> NDArray[np.int64]:
         """Like ``repeats``, but reads every path, regardless of what the writer noted."""
         blocks = range(len(self._blocks))
-        several = repeated_numbers(in_order(self._sorted_fingerprints, blocks))
+        repeats = repeated_numbers(in_order(self._sorted_fingerprints, blocks))
         self._fingerprints.clear()
-        if not len(several):
+        if not len(repeats):
             return np.zeros(0, np.int64)
-        alike = find_repeated_numbers(in_order(lambda number: fingerprints(self._paths(number)), blocks))
-        return alike[find_repeats(canonical(self.take(alike, ["path"])["path"], self._store))]
+        candidates = find_repeated_numbers(in_order(lambda number: fingerprints(self._paths(number)), blocks))
+        return candidates[find_repeats(canonical(self.take(candidates, ["path"])["path"], self._store))]
 
     def take(self, positions: NDArray[np.int64], names: Sequence[str]) -> pa.Table:
         """Some columns of the rows at these positions, ascending. The columns read for them are not cached."""
@@ -182,7 +185,7 @@ class CheckpointRows:
     def parts_with(self, keys: pa.Array, without: NDArray[np.int64]) -> list[Part]:
         """The parts that have a row with one of these ``file_keys`` or at one of the positions ``without``.
 
-        If a Bloom filter reports many keys, the rows are not read. Then the result may have a part without such a row.
+        If a Bloom filter reports many keys, the rows are not read, and the result may have a part without such a row.
         """
         hashes = self._hashes(keys)
 
@@ -209,7 +212,7 @@ class CheckpointRows:
         """The remaining rows of each block, and the positions of the rows that were left out.
 
         Rows with one of these ``file_keys``, or at one of the positions ``without``, are left out. The next blocks are
-        read ahead. If the paths of live files are read, they are prepared for ``repeats``, while the caller works.
+        read ahead. If ``names`` has the path of add actions, the threads also compute its fingerprints for ``repeats``.
         """
         compares_paths = self._action == "add" and "path" in names and not self._has_distinct_paths
 
@@ -289,7 +292,10 @@ class CheckpointRows:
         return hashes_of(key_paths(keys)) if has_filter else None
 
     def _filter(self, number: int, hashes: NDArray[np.uint64] | None) -> int | None:
-        """How many of the paths a block may have, by its Bloom filter; None: no filter, or its keys are in memory."""
+        """How many of the hashed paths a block may have, by its Bloom filter.
+
+        None: the block has no filter, or its keys are in memory.
+        """
         block = self._blocks[number]
         if hashes is None or number in self._keys or not isinstance(block.part, ParquetPart):
             return None

@@ -1,10 +1,10 @@
-"""Decide which sidecars of a checkpoint the next checkpoint keeps, and which it writes again. Writes nothing.
+"""The plan for the sidecars of a checkpoint: which sidecars the next checkpoint reuses, and which it writes again.
 
 Readers do not reconcile actions inside a checkpoint (PROTOCOL.md, section Checkpoints), so its sidecars must have
-exactly the files of its version. A sidecar is kept while all of its files are live. If some were removed, it is written
-again without them. A small sidecar is merged with the new files once they are at least half as many as its own. So each
-small sidecar is at least twice as large as the next one, there are at most about a dozen of them, and a file is written
-again at most some dozen times, however many checkpoints are written.
+exactly the files of its version. A sidecar is reused while all of its files are live. If some files were removed, it is
+written again without them. A small sidecar (less than half full) is merged with the new files if it has at most twice
+as many files. So each small sidecar is at least twice as large as the next smaller one, there are at most about fifteen
+of them, and merges write a file again at most about 25 times, however many checkpoints are written.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _SMALL = FULL // 2
 
 @dataclass(frozen=True)
 class SidecarPlan:
-    """``unchanged`` sidecars are kept; the live actions of the ``rewritten`` ones go into new sidecars."""
+    """``unchanged`` sidecars are reused; the live actions of ``rewritten`` sidecars are written to new sidecars."""
 
     unchanged: tuple[Sidecar, ...]
     rewritten: tuple[Sidecar, ...]
 
 
 def plan_sidecars(sidecars: Sequence[Sidecar], *, new_adds: int, new_removes: int) -> SidecarPlan:
-    """Decide for each sidecar of a checkpoint whether the next checkpoint keeps it.
+    """Decide for each sidecar of a checkpoint whether the next checkpoint reuses it.
 
     Args:
-        new_adds, new_removes: how many actions are in no sidecar yet.
+        new_adds, new_removes: the number of actions that are in no sidecar yet.
     """
     live = [sidecar for sidecar in sidecars if sidecar.adds or (sidecar.removes and not sidecar.expired)]
     rewritten = [sidecar for sidecar in live if sidecar.stale]
@@ -44,11 +44,14 @@ def plan_sidecars(sidecars: Sequence[Sidecar], *, new_adds: int, new_removes: in
 
 
 def _merged(sizes: dict[Sidecar, int], pending: int) -> list[Sidecar]:
-    """Small sidecars to merge with ``pending`` new actions: each at most twice the size of what is merged before it."""
-    outgrown = []
+    """The small sidecars to merge with ``pending`` new actions, smallest first.
+
+    A sidecar is merged if it has at most twice as many actions as the new actions and the smaller sidecars together.
+    """
+    merged = []
     for sidecar, size in sorted(sizes.items(), key=lambda item: item[1]):
         if size >= _SMALL or size > 2 * pending:
             break
-        outgrown.append(sidecar)
+        merged.append(sidecar)
         pending += size
-    return outgrown
+    return merged

@@ -18,7 +18,7 @@ from lakehouse_lib.log.checkpoint.part import ParquetPart, open_part, unreadable
 from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 
-#: The number of files in a full sidecar. If one of them is removed, all others are written again.
+#: The number of files in a full sidecar. If one of them is removed, all other files of the sidecar are written again.
 FULL = 50_000
 
 
@@ -72,7 +72,7 @@ def put_sidecar(store: ObjectStore, name: str, actions: pa.ChunkedArray) -> Side
 
 
 def put_object(store: ObjectStore, path: str, data: bytes) -> ObjectMeta:
-    """Write an object of a checkpoint, and return its size and modification time."""
+    """Write an object of a checkpoint, and return its metadata (size and modification time)."""
     store.put(path, data)
     # Only the store knows the modification time.
     return store.head(path) or ObjectMeta(path, len(data), 0)

@@ -1,4 +1,5 @@
-"""The top object of a checkpoint. Its footer and its actions that are not files are read when it is opened."""
+"""The top object of a checkpoint: the object that is not a sidecar. Opening it reads its footer and all of its actions
+except file actions."""
 
 from __future__ import annotations
 
@@ -20,7 +21,11 @@ _SMALL_ACTIONS = ("metaData", "protocol", "txn", "domainMetadata", "sidecar")
 
 @dataclass(frozen=True)
 class Top:
-    """A top object: its files, which are read on demand, its other actions, and the bodies of its sidecar actions."""
+    """A top object: its file actions, which are read on demand (``part``), and its other actions.
+
+    Attributes:
+        sidecars: the bodies of its sidecar actions.
+    """
 
     part: Part
     metadata: Sequence[Metadata]
@@ -34,7 +39,7 @@ def open_top(store: ObjectStore, meta: ObjectMeta, version: int) -> Top:
     """Open a top object; a small one takes one request.
 
     Raises:
-        LogCorruptedError: it is missing or cannot be read.
+        LogCorruptedError: the object is missing or cannot be read.
     """
     if meta.path.endswith(".json"):
         json = JsonPart(store, meta, version)

@@ -1,4 +1,4 @@
-"""Write the checkpoint of a version: a classic one, which every reader can read, or one by the V2 spec."""
+"""The writer of a version's checkpoint: a classic checkpoint, which every reader can read, or one by the V2 spec."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _ROW_GROUP = 100_000
 def write_checkpoint(store: ObjectStore, version: int, state: TableState, *, tombstones_since: int) -> LastCheckpoint:
     """Write the checkpoint of ``version`` that ``delta.checkpointPolicy`` selects, and update ``_last_checkpoint``.
 
-    At most some hundred thousand files are in memory at a time, and the new object (about 150 bytes for each file in a
-    classic checkpoint).
+    At most some hundred thousand files are in memory at a time, besides the new object (in a classic checkpoint, about
+    150 bytes for each file).
 
     Args:
         tombstones_since: ms since the epoch; removes of this time or an earlier one are left out. A remove without a

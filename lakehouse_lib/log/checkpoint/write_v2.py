@@ -1,10 +1,10 @@
-"""Write a checkpoint by the V2 spec: a top object with a unique name, and sidecars with the files (PROTOCOL.md,
-sections V2 Spec and Sidecar Files). Sidecars of the previous checkpoint are reused where they are still valid.
+"""The writer of checkpoints by the V2 spec: a top object with a unique name, and sidecars with the files (PROTOCOL.md,
+sections V2 Spec and Sidecar Files). Sidecars of the previous checkpoint are reused if they are still valid.
 
-Sidecars are durable before the object that names them is put. Log cleanup deletes sidecars that no checkpoint names and
-that are older than a day, and it does not see a checkpoint that is being written. So sidecars are reused only from the
-newest checkpoint of the log, which a cleanup does not delete. If that checkpoint was deleted before the new one was
-written, the new one is deleted and written again with new sidecars only.
+Sidecars are durable before the top object, which refers to them, is put. Log cleanup deletes sidecars that no
+checkpoint refers to and that are older than a day, and it does not see a checkpoint that is being written. So sidecars
+are reused only from the newest checkpoint of the log, which a cleanup does not delete. If this checkpoint was deleted
+before the new checkpoint was written, the new checkpoint is deleted, and written again with new sidecars only.
 """
 
 from __future__ import annotations
@@ -60,24 +60,24 @@ def write_v2(store: ObjectStore, version: int, state: TableState, since: int) ->
     base = _Base.of(state, since) if not _has_later_checkpoint(store, version) else _Base(tops=_parts(state))
     plan = plan_sidecars(base.sidecars, new_adds=len(state.files.added), new_removes=len(state.tombstones.added))
     _check_unchanged(store, version, [sidecar.meta for sidecar in plan.unchanged])
-    written = _write(store, version, state, since, base, plan)
+    hint = _write(store, version, state, since, base, plan)
     if plan.unchanged and not base.is_there(store):
-        # The previous checkpoint was cleaned up meanwhile, and its sidecars may be, too.
-        assert written.top is not None
-        store.delete_many([written.top.path])
-        written = _write(store, version, state, since, base, SidecarPlan((), tuple(base.sidecars)))
+        # A cleanup has deleted the previous checkpoint meanwhile, and may have deleted its sidecars.
+        assert hint.top is not None
+        store.delete_many([hint.top.path])
+        hint = _write(store, version, state, since, base, SidecarPlan((), tuple(base.sidecars)))
     if version % _CLASSIC_NAME_EVERY == 0:
-        assert written.top is not None
+        assert hint.top is not None
         with contextlib.suppress(ObjectNotFoundError):  # the version has expired, and a cleanup has deleted it
-            store.put(file_names.checkpoint(version), store.read(written.top.path))
-    return written
+            store.put(file_names.checkpoint(version), store.read(hint.top.path))
+    return hint
 
 
 def _check_unchanged(store: ObjectStore, version: int, sidecars: Sequence[ObjectMeta]) -> None:
     """Check that the sidecars to reuse are still the objects that were opened, because they are not read again.
 
     Raises:
-        UnreadableCheckpointError: a sidecar is gone, or was replaced.
+        UnreadableCheckpointError: a sidecar was deleted or replaced.
     """
     current = at_once(store, store.head, [sidecar.path for sidecar in sidecars])
     for now, then in zip(current, sidecars, strict=True):
@@ -86,7 +86,10 @@ def _check_unchanged(store: ObjectStore, version: int, sidecars: Sequence[Object
 
 
 def _on_newest(store: ObjectStore, version: int, state: TableState) -> TableState:
-    """The same state, built on the newest checkpoint. An updated snapshot still has its first checkpoint."""
+    """The same state, built on the newest checkpoint.
+
+    The state of a snapshot from ``Snapshot.update`` is still built on the checkpoint of the first snapshot.
+    """
     newest = load_segment(store, version).checkpoint
     if newest is None or set(newest.parts) <= {part.meta for part in _parts(state)}:
         return state
@@ -111,7 +114,7 @@ def _parts(state: TableState) -> list[ParquetPart | JsonPart]:
 
 @dataclass(frozen=True)
 class _Base:
-    """The checkpoint that a version is built on: its sidecars, and its other objects, which may have files, too."""
+    """The checkpoint that a version is built on: its sidecars, and its top objects, which may have files, too."""
 
     sidecars: Sequence[Sidecar] = ()
     tops: Sequence[ParquetPart | JsonPart] = ()
@@ -156,7 +159,7 @@ def _has_expired(part: ParquetPart | JsonPart, since: int) -> bool:
 def _write(
     store: ObjectStore, version: int, state: TableState, since: int, base: _Base, plan: SidecarPlan
 ) -> LastCheckpoint:
-    """Write new sidecars, and then the top object that names the new and the reused ones."""
+    """Write new sidecars, and then the top object, which refers to the new and the reused sidecars."""
     sources = [*base.tops, *(base.parts[sidecar.meta.path] for sidecar in plan.rewritten)] if plan.unchanged else None
     adds = state.files.stream(ADD.names, sources)
     removes = (unexpired(piece, since) for piece in state.tombstones.stream(REMOVE.names, sources))

@@ -1,9 +1,9 @@
 """Parsing of a large commit's file actions with Arrow, into columns, without a Python object for each line.
 
-Arrow's JSON reader is less strict than the protocol's readers, and it does not support maps. So a piece of a commit is
-parsed here only if the result is certainly that of ``action_lines``: every line is one object with one file
-action, every field is known and has its type, no key occurs twice. Anything else is parsed by ``action_lines``, which
-also raises any error.
+Arrow's JSON reader is less strict than readers must be, and it does not support maps. So a piece of a commit is parsed
+here only if the result is certainly the same as that of ``action_lines``: every line is one object with one file
+action, every field is known and has its type, no key occurs twice. Otherwise ``action_lines`` parses the piece, and
+raises the errors.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NAMES = frozenset(SCHEMAS) | {
 }
 _SAMPLES = 8
 _MOST_KEYS = 64  # of a map field
-#: A map key that has one spelling, apart from ``\u`` escapes, and that cannot be mistaken for JSON outside of strings.
+#: A map key that has only one spelling, apart from ``\u`` escapes, and that does not look like JSON outside of strings.
 _PLAIN_KEY = re.compile(r'[^,:}\] "\\/\x00-\x1f][^"\\/\x00-\x1f]*')
 #: Text that could end the list into which ``_read_json`` puts the lines.
 _LIST_END = re.compile(rb"\][ \t\r\n]*\}")
@@ -46,7 +46,7 @@ _NULL_JSON, _NULL_TEXT = b'"\\u0000null"', "\0null"
 
 
 def file_lines(piece: bytes) -> tuple[int, int]:
-    """The offsets in a piece of a commit where its first file action starts and its last one ends.
+    """The offsets in a piece of a commit at which its first file action starts and its last file action ends.
 
     Writers put the other actions at the start or the end of a commit.
     """
@@ -61,8 +61,8 @@ def file_lines(piece: bytes) -> tuple[int, int]:
 class FileParser:
     """A parser of the file actions of one commit, piece by piece; threads may share it.
 
-    Arrow has to know the fields and map keys in advance. They are taken from a sample of lines of each piece, and kept
-    for the pieces after it.
+    Arrow has to know the fields and map keys in advance. They are taken from a sample of lines of each piece, and are
+    used for later pieces, too.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class FileParser:
             return None
 
     def learn(self, files: Mapping[str, pa.Table]) -> None:
-        """Add the fields and map keys of actions that ``action_lines`` parsed, because they were in no sample."""
+        """Add the fields and map keys of actions that ``action_lines`` parsed. Some of them may be in no sample."""
         for kind, table in files.items():
             for field in table.schema:
                 if table[field.name].null_count < len(table):
@@ -103,7 +103,7 @@ class FileParser:
                     self._note(kind, name, value if isinstance(value, dict) else ())
 
     def _note(self, kind: str, name: str, keys: Collection[str]) -> None:
-        """Add keys of a field. If two threads do so at once, keys may be lost; a later piece adds them again."""
+        """Add keys of a field. If two threads do this at once, keys may be lost; a later piece adds them again."""
         fields = self._fields.get(kind, {})
         if name not in fields or not fields[name].issuperset(keys):
             earlier = fields.get(name, frozenset())

@@ -1,9 +1,9 @@
-"""Parses the action lines of a commit, a log compaction or a JSON checkpoint: file actions into Arrow tables, all
-others into objects.
+"""A parser for the action lines of a commit, a log compaction or a JSON checkpoint. File actions become Arrow tables,
+all other actions become objects.
 
-A wrong value could change which rows a table has, so each field is checked for the type that the protocol gives it
-(PROTOCOL.md, section Actions). Unknown actions and fields are ignored, as the protocol requires. Large input is read in
-pieces, whose file actions ``action_columns`` parses with Arrow where it can.
+A wrong value could change which rows a table has, so the parser checks that each field has the type that the protocol
+requires (PROTOCOL.md, section Actions). Unknown actions and fields are ignored, as the protocol requires. Large input
+is read in pieces. ``action_columns`` parses the file actions of a piece with Arrow, if the result is certain.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class ActionLines:
 def read_actions(blocks: Iterable[bytes]) -> ActionLines:
     """The actions of a file that is read in blocks, which may end inside a line.
 
-    One block and some pieces of it are in memory. A line that is too long is not read to its end.
+    Only one block and some pieces of it are in memory. A line that is too long is not read to its end.
 
     Raises:
-        TornLineError: a line is not a valid action; with the offending value.
+        TornLineError: a line is not a valid action; the error has the number of the line and the invalid value.
     """
     parser = FileParser()
     parts: list[ActionLines] = []
@@ -77,18 +77,18 @@ def read_actions(blocks: Iterable[bytes]) -> ActionLines:
 
 def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """Whole lines, without the last line end; reading stops at a line that is longer than MAX_LINE_BYTES."""
-    rest = b""
+    tail = b""  # the start of a line that continues in the next block
     for block in blocks:
         start, last = 0, block.rfind(b"\n")
         while start <= last:
             end = block.find(b"\n", min(start + _PIECE_BYTES, last))
-            yield b"".join((rest, memoryview(block)[start:end]))
-            rest, start = b"", end + 1
-        rest += block[start:]
-        if len(rest) > MAX_LINE_BYTES:
+            yield b"".join((tail, memoryview(block)[start:end]))
+            tail, start = b"", end + 1
+        tail += block[start:]
+        if len(tail) > MAX_LINE_BYTES:
             break
-    if rest:
-        yield rest
+    if tail:
+        yield tail
 
 
 def _read_piece(piece: bytes, parser: FileParser) -> ActionLines:
@@ -152,7 +152,7 @@ def _read_lines(piece: bytes) -> ActionLines:
 
 
 def check_line(line: bytes) -> None:
-    """Before a line is written, check that readers will be able to parse it. For lines other than add, remove and cdc.
+    """Check that readers can parse a line that is about to be written. It must not be an add, remove or cdc action.
 
     Raises:
         TornLineError: readers could not parse the line.

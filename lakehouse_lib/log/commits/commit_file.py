@@ -1,4 +1,4 @@
-"""Reading and writing of commit files: JSON lines with one action each (PROTOCOL.md, section Actions)."""
+"""Readers and writers of commit files. Each line is a JSON object with one action (PROTOCOL.md, section Actions)."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def read_commit(store: ObjectStore, version: int, *, size: int | None = None) ->
     """The commit of ``version``.
 
     Args:
-        size: of the commit file in bytes, from a listing; None: it is requested.
+        size: the size of the commit file in bytes, from a listing; None: the store is asked for it.
 
     Raises:
         VersionNotFoundError: the commit file does not exist.
-        LogCorruptedError: a line is incomplete or contradicts another.
+        LogCorruptedError: a line is incomplete, or contradicts another line.
     """
     path = file_names.commit(version)
     try:
@@ -69,7 +69,7 @@ def read_commit(store: ObjectStore, version: int, *, size: int | None = None) ->
 
 
 def read_info(store: ObjectStore, version: int) -> Mapping[str, Any]:
-    """The commitInfo of ``version``; if it is the first line, nothing else is parsed. Errors as ``read_commit``."""
+    """The commitInfo of ``version``. If it is the first line, no other line is parsed. Errors as ``read_commit``."""
     try:
         name, body = parse_line(store.read(file_names.commit(version)).split(b"\n", 1)[0])
     except (ObjectNotFoundError, ValueError):
@@ -91,7 +91,7 @@ def parse_commit(data: bytes, version: int, table: str) -> CommitActions:
     """The actions in the bytes of a commit file.
 
     Raises:
-        LogCorruptedError: a line is incomplete or contradicts another.
+        LogCorruptedError: a line is incomplete, or contradicts another line.
     """
     return _parse([data], version, table)
 
@@ -154,7 +154,11 @@ def _without_repeats(files: pa.Table, kind: str, version: int, table: str) -> pa
 
 
 def _check_disjoint(adds: pa.Table, removes: pa.Table, version: int, table: str) -> None:
-    """Check that no file (with its deletion vector) is added and removed at once: a commit's actions have no order."""
+    """Check that no file (with its deletion vector) is both added and removed. The actions of a commit have no order.
+
+    Raises:
+        LogCorruptedError: a file is both added and removed.
+    """
     both = adds.filter(pc.is_in(adds["path"], value_set=removes["path"].combine_chunks())) if len(removes) else adds[:0]
     if not len(both):
         return
@@ -189,10 +193,11 @@ def _corrupted(what: str, version: int, table: str, *, line: int | None = None) 
     )
 
 
-#: The hint for each action whose line could not be read back.
+#: The hint for each kind of action, for an error that readers could not parse its line.
 _LINE_HINTS: Mapping[str, str] = {
-    "commitInfo": "Give less custom_metadata, and set this machine's clock right. If the table's own time is too far "
-    "ahead, set delta.enableInCommitTimestamps to false by delta-spark's ALTER TABLE ... SET TBLPROPERTIES",
+    "commitInfo": "Give less custom_metadata, and set this machine's clock right. If the in-commit timestamp of the "
+    "table is too far ahead, set delta.enableInCommitTimestamps to false by delta-spark's ALTER TABLE ... SET "
+    "TBLPROPERTIES",
     "protocol": "Give versions and features that are valid together",
     "metaData": "Give fewer or shorter columns, properties and comments",
     "txn": "Give the application a shorter name",
@@ -209,11 +214,11 @@ def serialize(commit: CommitActions, table: str, *, is_compaction: bool = False)
     A commit that ``parse_commit`` would refuse is not written, because the table could not be opened any more.
 
     Args:
-        is_compaction: it is a log compaction, which has no commitInfo and may remove a file with several vectors.
+        is_compaction: write a log compaction, which has no commitInfo and may remove a file with several vectors.
 
     Raises:
-        InvalidArgumentError: JSON cannot represent a value, or readers could not parse the commit: a line that is too
-            long, a time after the year 9999, a file added and removed at once.
+        InvalidArgumentError: JSON cannot represent a value, or readers could not parse the commit, because a line is
+            too long, a time is after the year 9999, or a file is both added and removed.
     """
     lines: list[tuple[str, Mapping[str, Any]]] = [] if is_compaction else [("commitInfo", commit.info)]
     if commit.protocol is not None:
@@ -227,7 +232,7 @@ def serialize(commit: CommitActions, table: str, *, is_compaction: bool = False)
         parts = [
             json.dumps({name: body}, separators=(",", ":"), ensure_ascii=False, allow_nan=False) for name, body in lines
         ]
-        written = [(name, part.encode()) for (name, _), part in zip(lines, parts, strict=True)]
+        encoded_lines = [(name, part.encode()) for (name, _), part in zip(lines, parts, strict=True)]
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgumentError(
             f"the commit's metadata cannot be written as JSON: {error}",
@@ -235,28 +240,28 @@ def serialize(commit: CommitActions, table: str, *, is_compaction: bool = False)
             version=commit.version,
             hint="Give text, finite numbers, booleans, lists and dictionaries of them",
         ) from error
-    for name, line in written:
+    for name, line in encoded_lines:
         _check_line(name, line, commit.version, table)
     for kind, files in (("remove", commit.removes), ("add", commit.adds), ("cdc", commit.changes)):
         _check_files(kind, files, commit.version, table, distinct_paths=not is_compaction)
         for batch in files.to_batches(max_chunksize=65_536):
-            written.extend(
+            encoded_lines.extend(
                 (kind, json.dumps({kind: _file_body(row, kind)}, separators=(",", ":"), ensure_ascii=False).encode())
                 for row in batch.to_pylist(maps_as_pydicts="strict")
             )
-    longest, line = max(written, key=lambda entry: len(entry[1]))
+    name, line = max(encoded_lines, key=lambda entry: len(entry[1]))
     if len(line) > MAX_LINE_BYTES:
-        what = f"the {longest} line has {len(line)} bytes; expected at most {MAX_LINE_BYTES}: {excerpt(line.decode())}"
-        raise _unreadable(longest, what, commit.version, table)
+        what = f"the {name} line has {len(line)} bytes; expected at most {MAX_LINE_BYTES}: {excerpt(line.decode())}"
+        raise _unreadable(name, what, commit.version, table)
     try:
         _check_disjoint(commit.adds, commit.removes, commit.version, table)
     except LogCorruptedError as error:
         raise _unreadable("add", error.message, commit.version, table) from error
-    return b"".join(part + b"\n" for _, part in written)
+    return b"".join(encoded_line + b"\n" for _, encoded_line in encoded_lines)
 
 
 def _check_line(name: str, line: bytes, version: int, table: str) -> None:
-    """Check that a line about to be written can be read back; ``serialize`` checks its length."""
+    """Check that readers can parse a line that is about to be written; ``serialize`` checks its length."""
     try:
         if len(line) <= MAX_LINE_BYTES:
             check_line(line)
@@ -280,7 +285,7 @@ def _check_files(kind: str, files: pa.Table, version: int, table: str, *, distin
 
 def _unreadable(name: str, what: str, version: int, table: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"nothing was committed, because readers could not parse it: {what}",
+        f"nothing was committed, because readers could not parse the commit: {what}",
         table=table,
         version=version,
         hint=_LINE_HINTS[name],

@@ -38,13 +38,13 @@ class TornLineError(Exception):
 
 
 def check_files(kind: str, files: pa.Table) -> None:
-    """Check that files about to be written as ``kind`` actions can be read back.
+    """Check that readers can parse files that are about to be written as ``kind`` actions.
 
     Args:
         files: of ``SCHEMAS[kind]``; null ``partitionValues`` are written as an empty map.
 
     Raises:
-        TornLineError: a file cannot be read back; ``number`` is the row of the first such file, counted from 1.
+        TornLineError: readers could not parse a file; ``number`` is the row of the first such file, counted from 1.
     """
     for name in sorted(REQUIRED[kind] - {"partitionValues"}):
         if files[name].null_count:
@@ -60,7 +60,7 @@ def check_values(kind: str, files: pa.Table, numbers: Sequence[int]) -> None:
         numbers: the line number of each row.
 
     Raises:
-        TornLineError: the first row that breaks a rule.
+        TornLineError: a row breaks a rule; ``number`` is that of the first such row.
     """
     checks = [("path", pc.equal(files["path"], _NOTHING)), ("size", pc.less(files["size"], _ZERO))]
     if "deletionVector" in files.column_names and files["deletionVector"].null_count < len(files):

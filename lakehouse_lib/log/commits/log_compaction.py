@@ -33,8 +33,8 @@ def read_compaction(store: ObjectStore, compaction: Compaction) -> CommitActions
     """The actions of a compaction.
 
     Raises:
-        LogCorruptedError: it cannot be read, or is not reconciled: it has a file, an application or a domain twice, and
-            only the commits show which of the two actions is newer.
+        LogCorruptedError: the compaction cannot be read, or is not reconciled: it has two actions of a file, an
+            application or a domain, and only the commits show which action is newer.
     """
     try:
         data = store.read(compaction.path)
@@ -67,7 +67,7 @@ def read_compaction(store: ObjectStore, compaction: Compaction) -> CommitActions
 
 
 def reconciled(store: ObjectStore, commits: Sequence[CommitActions]) -> CommitActions:
-    """The newest action of each file, application and domain in these commits (ascending): those of a compaction.
+    """The actions of a compaction of these commits (ascending): the newest of each file, application and domain.
 
     Removes of expired files and of removed domains stay, because versions before the commits may have them.
     """
@@ -89,7 +89,7 @@ def may_lack_removes(compaction: Compaction, metadata: Metadata | None) -> bool:
     """Whether the compaction may lack a remove that had expired when it was written.
 
     Delta Kernel leaves such removes out, and a reader of the compaction would treat the removed file as live. False if
-    a commit is missing, because then the version has no other source.
+    a commit of the compaction is missing, because the version then has no other source.
 
     Args:
         metadata: of the version; its ``delta.deletedFileRetentionDuration`` says when removes expire.
@@ -119,18 +119,18 @@ def difference(store: ObjectStore, compaction: Compaction, commits: Sequence[Com
         return error.message
     actions = at_once(store, lambda commit: read_commit(store, commit.version, size=commit.size), commits)
     state = replay(state_of(None, store), actions, store)
-    came = pa.concat_arrays([file_keys(commit.adds, store) for commit in actions])
-    for kind, written, left in (
+    added_keys = pa.concat_arrays([file_keys(commit.adds, store) for commit in actions])
+    for kind, compacted_files, expected_files in (
         ("add", compaction_actions.adds, state.files.added),
         ("remove", compaction_actions.removes, state.tombstones.added),
     ):
-        keys, expected = file_keys(written, store), file_keys(left, store)
+        keys, expected = file_keys(compacted_files, store), file_keys(expected_files, store)
         # The compaction need not have the remove of a file that was added within the same commits.
-        needed = expected if kind == "add" else expected.filter(pc.invert(pc.is_in(expected, value_set=came)))
+        needed = expected if kind == "add" else expected.filter(pc.invert(pc.is_in(expected, value_set=added_keys)))
         missing = needed.filter(pc.invert(pc.is_in(needed, value_set=keys)))
-        beside = keys.filter(pc.invert(pc.is_in(keys, value_set=expected)))
-        if len(missing) or len(beside):
-            what = f"{len(missing)} {kind} actions are missing, and {len(beside)} should not be there"
+        surplus = keys.filter(pc.invert(pc.is_in(keys, value_set=expected)))
+        if len(missing) or len(surplus):
+            what = f"{len(missing)} {kind} actions are missing, and {len(surplus)} should not be there"
             return f"the log compaction {compaction.path} differs from its commits: {what}"
     return None
 

@@ -14,7 +14,8 @@ from lakehouse_lib.arrow.values import flags_of, literal
 _WORD = 8
 #: Words of eight bytes that are hashed, from the end of a text, where file names differ.
 _WORDS = 8
-#: Odd numbers, so that no bit of a word is lost; importing numpy's random numbers takes 20 ms.
+#: Odd numbers, so that no bit of a word is lost. They are powers and not random, because importing numpy.random takes
+#: 20 ms.
 _WEIGHTS = np.multiply.accumulate(np.full(_WORDS, 0x9E3779B97F4A7C15, np.uint64))
 
 
@@ -64,17 +65,17 @@ def find_repeats(texts: pa.Array) -> NDArray[np.int64]:
     if len(texts) < 2:
         return np.zeros(0, np.int64)
     counts = texts.value_counts()
-    several = counts.field("values").filter(pc.greater(counts.field("counts"), literal(1, pa.int64())))
-    return np.flatnonzero(flags_of(pc.is_in(texts, value_set=several)))
+    repeats = counts.field("values").filter(pc.greater(counts.field("counts"), literal(1, pa.int64())))
+    return np.flatnonzero(flags_of(pc.is_in(texts, value_set=repeats)))
 
 
 def find_repeated_numbers(parts: Iterable[NDArray[np.uint64]]) -> NDArray[np.int64]:
     """The positions in all parts together, ascending, of the numbers that occur more than once."""
     parts = [np.zeros(0, np.uint64), *parts]
-    several = repeated_numbers(map(np.sort, parts))
-    if not len(several):
+    repeats = repeated_numbers(map(np.sort, parts))
+    if not len(repeats):
         return np.zeros(0, np.int64)
-    return np.flatnonzero(np.isin(np.concatenate(parts), several, kind="sort"))
+    return np.flatnonzero(np.isin(np.concatenate(parts), repeats, kind="sort"))
 
 
 def repeated_numbers(runs: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
@@ -90,8 +91,9 @@ def repeated_numbers(runs: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
 
 def _cut(words: NDArray[np.uint64], starts: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.uint64]:
     """The words at ``starts``, shortened to the last ``left`` bytes; the bytes before them belong to another text."""
-    own = np.clip(left, 0, _WORD)
+    byte_counts = np.clip(left, 0, _WORD)
     # A word that would start before the buffer is read at its start and shifted into place.
-    moved = (_WORD * np.clip(-starts, 0, _WORD - 1)).astype(np.uint64)
-    word = words[np.clip(starts, 0, len(words) - 1)] << moved
-    return np.where(own > 0, word >> (_WORD * np.clip(_WORD - own, 0, _WORD - 1)).astype(np.uint64), np.uint64(0))
+    shifts = (_WORD * np.clip(-starts, 0, _WORD - 1)).astype(np.uint64)
+    word = words[np.clip(starts, 0, len(words) - 1)] << shifts
+    other_bits = (_WORD * np.clip(_WORD - byte_counts, 0, _WORD - 1)).astype(np.uint64)
+    return np.where(byte_counts > 0, word >> other_bits, np.uint64(0))

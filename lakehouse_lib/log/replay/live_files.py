@@ -3,8 +3,9 @@ that later commits added.
 
 All versions on a checkpoint share its rows; they are not copied for a later version.
 
-A path is live once, even with different deletion vectors. If it were live twice, its rows would be read and rewritten
-twice. Paths from commits are compared when the commits are replayed, those of a checkpoint when they are read.
+A path must be live only once, even with different deletion vectors. If it were live twice, its rows would be read and
+rewritten twice. Paths from commits are compared when the commits are replayed. Paths from a checkpoint are compared
+when they are read.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from lakehouse_lib.schema import DataType
 from lakehouse_lib.statistics import Bounds, ColumnPath, WrittenStatistics, bounds_of
 from lakehouse_lib.store import ObjectStore
 
-#: More chunks than this are joined: each commit adds a chunk, and every read takes time for each chunk.
+#: If a column has more chunks than this, they are joined. Each commit adds a chunk, and a read takes time for each.
 _MOST_CHUNKS = 64
 _ROWS_A_CHUNK = 1_000  # with chunks of more rows, the cost per chunk does not matter
 
@@ -80,7 +81,7 @@ class FileSet:
 
     @property
     def most_rows(self) -> int:
-        """The number of rows at most: rows of the base that commits have changed count, too. Reads only footers."""
+        """An upper bound of ``num_rows``, from footers. Rows of the base that later commits changed are included."""
         return self._base_rows + len(self.added)
 
     @property
@@ -147,7 +148,7 @@ class FileSet:
         return self._live(lambda base: base.statistics(selection), selection.from_json(self.added["stats"]))
 
     def bounds(self, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
-        """The bounds of leaf columns in all rows, in the order of ``columns``. Those of the checkpoint are cached."""
+        """The bounds of leaf columns in all rows, in the order of ``columns``. Bounds of base rows are cached."""
         added = bounds_of(self.added, columns)
         if self.base is None:
             return added
@@ -202,11 +203,11 @@ class FileSet:
         base = self.base
         if base is None:
             return []
-        twice = _find_repeats(base.take(self._unchanged(base.repeats), ["path"])["path"], self._store)
+        repeated_paths = _find_repeats(base.take(self._unchanged(base.repeats), ["path"])["path"], self._store)
         if len(self.added) and (base.has_vectors or _has_vectors(self.added)):
-            own = canonical(self.added["path"], self._store)
-            twice += base.take(self._unchanged(base.find_paths(own)), ["path"])["path"].to_pylist()
-        return twice
+            added_paths = canonical(self.added["path"], self._store)
+            repeated_paths += base.take(self._unchanged(base.find_paths(added_paths)), ["path"])["path"].to_pylist()
+        return repeated_paths
 
     def check_added(self, version: int) -> None:
         """Check that the commits up to ``version`` did not make a path live twice.
@@ -227,14 +228,14 @@ class FileSet:
         added = pa.concat_tables([remaining, added])
         if added.column(0).num_chunks > max(_MOST_CHUNKS, len(added) // _ROWS_A_CHUNK):
             added = added.combine_chunks()
-        looked_up = "gone" in self.__dict__
+        is_looked_up = "gone" in self.__dict__
         return FileSet(
             self._store,
             self.schema,
             self.base,
             added,
-            (keys,) if looked_up else (*self._changed, keys),
-            self.gone if looked_up else self._gone_positions,
+            (keys,) if is_looked_up else (*self._changed, keys),
+            self.gone if is_looked_up else self._gone_positions,
         )
 
     @cached_property

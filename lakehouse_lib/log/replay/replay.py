@@ -1,7 +1,8 @@
 """Action reconciliation: a base (a checkpoint or an older version) and the commits after it give a table state.
 
-PROTOCOL.md, section Action Reconciliation: for each file (its path and its deletion vector) the newest action wins. The
-newest protocol and metadata win too, and the newest txn of each application and domainMetadata of each domain.
+PROTOCOL.md, section Action Reconciliation: the state has the newest action of each file (its path and its deletion
+vector), the newest protocol and metadata, the newest txn of each application, and the newest domainMetadata of each
+domain.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The state of a version, read from a checkpoint, log compactions that can be used, and commits."""
+"""The state of a version, read from a checkpoint, usable log compactions and commits."""
 
 from __future__ import annotations
 
@@ -86,9 +86,9 @@ def give_up(
 
     Args:
         error: the last error.
-        unreadable: the error for which these objects were skipped before; None: none was skipped.
-        objects: of the skipped checkpoint. If one of them is gone, the checkpoint was cleaned
-            up and is not corrupt.
+        unreadable: the error for which these objects were skipped before; None: no object was skipped.
+        objects: the skipped objects of checkpoints and compactions. If one of them no longer exists, it was cleaned up,
+            and is not corrupt.
     """
     if unreadable is None or (isinstance(error, VersionNotFoundError) and is_any_gone(store, objects)):
         raise error from unreadable
@@ -96,7 +96,7 @@ def give_up(
 
 
 def is_any_gone(store: ObjectStore, objects: Iterable[ObjectMeta]) -> bool:
-    """Whether one of these objects is gone, so that the others cannot be used."""
+    """Whether at least one of these objects no longer exists."""
     return any(store.head(meta.path) is None for meta in objects)
 
 

@@ -12,17 +12,17 @@ from lakehouse_lib.protocol.table_properties import TRANSACTION_RETENTION
 def unexpired_transactions(
     transactions: Mapping[str, Transaction], configuration: Mapping[str, str], now: int
 ) -> dict[str, Transaction]:
-    """The transactions that snapshots and checkpoints have, by application: all, unless the table has the property.
+    """The transactions that have not expired, by application. Snapshots and checkpoints have only these.
 
-    With the property, a transaction expires this long after its ``lastUpdated``. As in delta-spark, one without
-    ``lastUpdated`` has expired.
+    A transaction expires if the table has the property, and its ``lastUpdated`` is at least this long before ``now``.
+    As in delta-spark, a transaction without ``lastUpdated`` has then expired, too.
 
     Args:
         now: ms since the epoch.
     """
     try:
         retention = TRANSACTION_RETENTION.of(configuration)
-    except InvalidArgumentError:  # another writer has accepted the value; a transaction that stays does no harm
+    except InvalidArgumentError:  # another writer has accepted the value; to keep a transaction does no harm
         retention = None
     if retention is None:
         return dict(transactions)

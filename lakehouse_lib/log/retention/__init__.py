@@ -1,1 +1,1 @@
-"""Which objects of a table must stay, and the deletion of expired log files."""
+"""The objects of a table that must not be deleted, and the deletion of expired log files."""

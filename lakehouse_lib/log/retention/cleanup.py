@@ -1,9 +1,10 @@
-"""Delete expired log files (PROTOCOL.md, section Metadata Cleanup).
+"""The log cleanup: deletes expired log files (PROTOCOL.md, section Metadata Cleanup).
 
-One checkpoint is the *base* of a cleanup, and everything from its version on is kept. It is the newest checkpoint that
-is not newer than the last commit before the cutoff (the midnight at which the retention begins). Planning is pure. The
-files are deleted in steps. Wherever a cleanup stops, every version from the base on can be read as before, and every
-older version is either complete or does not exist.
+One checkpoint is the *base* of a cleanup, and all log files from its version on are kept. The base is the newest
+checkpoint that is not newer than the last commit before the cutoff (the midnight before the retention begins), the
+version in ``_last_checkpoint`` and the oldest pinned version. ``plan_cleanup`` is a pure function. The files are
+deleted in steps. Wherever a cleanup stops, every version from the base on can be read as before, and every older
+version is either complete or does not exist.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ class CleanupPlan:
     """The files that a cleanup deletes.
 
     Attributes:
-        base: the checkpoint that is kept with everything after it; None if nothing is to be deleted.
-        steps: paths. A step is complete before the next one begins. Paths of one step are deleted in any order.
+        base: the checkpoint from whose version on all files are kept; None: nothing is deleted.
+        steps: paths. A step is complete before the next step begins. Paths of one step are deleted in any order.
     """
 
     base: Checkpoint | None
@@ -75,10 +76,11 @@ def clean_up(
     enforce_retention_duration: bool = True,
     retention: timedelta | None = None,
 ) -> list[str]:
-    """Delete expired commits, checkpoints, compactions and checksums, sidecars that no checkpoint refers to, and
-    temporary files of the local store that are older than a day. Versions from the oldest pinned one on are kept.
+    """Delete expired log files.
 
-    With ``delta.enableExpiredLogCleanup = false`` nothing is deleted, unless a retention is given.
+    These are expired commits, checkpoints, compactions and checksums. Sidecars that no checkpoint refers to, and
+    temporary files of the local store, are deleted if they are older than a day. Versions from the oldest pinned
+    version on are kept. With ``delta.enableExpiredLogCleanup = false`` nothing is deleted, unless a retention is given.
 
     Args:
         metadata, protocol: of the latest version.
@@ -86,11 +88,12 @@ def clean_up(
         dry_run: delete nothing, only return the paths.
         enforce_retention_duration: refuse a ``delta.logRetentionDuration`` that is shorter than the table's
             ``delta.deletedFileRetentionDuration``.
-        retention: how long versions are kept, to the minute; None: as long as ``delta.logRetentionDuration``, and to
-            the midnight before.
+        retention: how long versions are kept; the cutoff is a full minute. None: ``delta.logRetentionDuration``, and
+            the cutoff is a midnight.
 
     Returns:
-        The paths, in the order of their deletion.
+        The paths, in the order of their deletion. Empty if another cleanup is running, or a version was pinned or
+        released meanwhile: then nothing is deleted.
 
     Raises:
         RetentionError: the log retention is shorter than the retention of deleted files.
@@ -139,7 +142,7 @@ def clean_up(
 
 
 def oldest_unexpired(store: ObjectStore, metadata: Metadata, protocol: Protocol, *, now: int) -> int | None:
-    """The oldest version that a cleanup at this time keeps without pins; None: it deletes no version.
+    """The oldest version that a cleanup at this time would keep if no version were pinned; None: it deletes no version.
 
     Earlier cleanups, which may still be running, keep this version, too. Reads no checkpoint.
     """
@@ -198,7 +201,7 @@ def cutoff(now: int, retention: timedelta, precision: int = _DAY) -> int:
     """The last midnight (UTC) before the retention began; ``now`` and the result are ms since the epoch.
 
     Args:
-        precision: ms; a minute: the last full minute instead of the last midnight.
+        precision: the result is a multiple of this number of ms. Default: a day, and so a midnight.
     """
     since = now - int(retention / timedelta(milliseconds=1))
     return since - since % precision
@@ -370,7 +373,10 @@ def _unreferenced_sidecars(
 
 
 def _before(listing: Iterable[ObjectMeta], base: int) -> Iterable[tuple[str, int, str]]:
-    """The path, version and kind of each file that the base replaces; "beside" is a checksum or a companion."""
+    """The path, version and kind of each log file before the base; a compaction that starts at the base is included.
+
+    The kind is "beside" for a version checksum and for a checksum file of Hadoop.
+    """
     for meta in listing:
         name = _name(meta.path)
         companion = _COMPANION.fullmatch(name)

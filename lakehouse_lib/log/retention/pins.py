@@ -54,8 +54,8 @@ def list_pins(store: ObjectStore) -> list[Pin]:
     """
     try:
         pins = [
-            Pin(str(described["name"]), int(described["version"]), int(described["timestamp"]))
-            for described in descriptions(store, KIND, KEY)
+            Pin(str(description["name"]), int(description["version"]), int(description["timestamp"]))
+            for description in descriptions(store, KIND, KEY)
         ]
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(

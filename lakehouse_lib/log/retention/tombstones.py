@@ -1,6 +1,6 @@
 """Tombstones: the remove actions of deleted files, and when they expire (PROTOCOL.md, Add File and Remove File).
 
-A tombstone keeps its file from vacuum until it expires. Checkpoints leave expired tombstones out. All times are ms
+Until a tombstone expires, vacuum does not delete its file. Checkpoints leave expired tombstones out. All times are ms
 since the epoch. A tombstone without a deletion timestamp counts as written in 1970.
 """
 
@@ -34,7 +34,11 @@ def removals(files: pa.Table, now: int) -> pa.Table:
 
 
 def retention(configuration: Mapping[str, str], table: str) -> int:
-    """How long tombstones and their files stay: ``delta.deletedFileRetentionDuration``, in ms."""
+    """How long tombstones and their files are kept: ``delta.deletedFileRetentionDuration``, in ms.
+
+    Raises:
+        InvalidArgumentError: the property is not valid.
+    """
     return int(DELETED_FILE_RETENTION.of(configuration, table).total_seconds() * 1000)
 
 

@@ -1,1 +1,1 @@
-"""The footers of a checkpoint's Parquet objects, and the row groups that they exclude."""
+"""The footers of a checkpoint's Parquet objects, and data skipping of row groups by their statistics."""

@@ -20,7 +20,7 @@ _P1, _P2, _P3, _P4, _P5 = (
         0x27D4EB2F165667C5,
     )
 )
-#: Texts of one length are hashed together; with more lengths than this the filter is not used.
+#: Texts of one length are hashed together. If the texts have more lengths than this, the filter is not used.
 _MOST_LENGTHS = 200
 
 _U64 = NDArray[np.uint64]
@@ -44,12 +44,12 @@ def hashes_of(texts: pa.Array) -> _U64 | None:
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
     starts, lengths = ends[:-1], np.diff(ends)
-    different = np.unique(lengths)
-    if len(different) > _MOST_LENGTHS:
+    distinct_lengths = np.unique(lengths)
+    if len(distinct_lengths) > _MOST_LENGTHS:
         return None
     content = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
     hashes = np.zeros(len(texts), np.uint64)
-    for length in different:
+    for length in distinct_lengths:
         of_length = np.flatnonzero(lengths == length)
         hashes[of_length] = _xxh64(content[starts[of_length, None] + np.arange(length)])
     return hashes

@@ -20,11 +20,11 @@ _EXACT = ("byte", "short", "integer", "long", "date", "string")
 
 
 def known_of_block(part: ParquetPart, block: int, needs: Needs) -> FileValues | None:
-    """One row with the bounds and partition values of all adds of the row group. If it cannot match, no add can.
+    """One row with the bounds and partition values of all adds of the row group. If this row cannot match, no add can.
 
     None if the footer does not have enough statistics. The footer cannot show that the bounds of one file are invalid
-    (its minimum is above its maximum). Such a file is skipped if the bounds of its row group cannot match. It is kept
-    if its own bounds are checked.
+    (a minimum above the maximum). So such a file is skipped if the bounds of its row group cannot match, although
+    ``file_pruning`` would keep it by its own bounds.
     """
     partitions = {}
     for key, kind in needs.partitions.items():

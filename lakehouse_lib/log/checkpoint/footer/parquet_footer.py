@@ -101,7 +101,7 @@ def _leaf(column: pq.ColumnSchema) -> _Leaf:
 
 @dataclass(slots=True)
 class _Chunk:
-    """The parts of a ColumnMetaData that have to fit the schema."""
+    """The fields of a ColumnMetaData that must fit the schema, and its Bloom filter."""
 
     type: int = -1
     null_count: int | None = None
@@ -126,6 +126,8 @@ class _Chunk:
 
 
 class _Compact:
+    """A reader of Thrift's compact protocol for a footer or the header of a Bloom filter."""
+
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
