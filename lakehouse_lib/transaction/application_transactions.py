@@ -29,10 +29,10 @@ def add_transaction(transactions: dict[str, Transaction], transaction: Transacti
 
 
 def check_transactions(transactions: Iterable[Transaction], snapshot: Snapshot) -> None:
-    """Check before any work that the snapshot has none of the transactions (``duplicate_error``).
+    """Check that the snapshot has none of the transactions, before an operation does any work.
 
     Raises:
-        ConcurrentTransactionError: it has one.
+        ConcurrentTransactionError: the snapshot has one of them (``duplicate_error``).
     """
     error = duplicate_error(transactions, snapshot, snapshot.store.root)
     if error is not None:
@@ -42,9 +42,9 @@ def check_transactions(transactions: Iterable[Transaction], snapshot: Snapshot) 
 def duplicate_error(
     transactions: Iterable[Transaction], snapshot: Snapshot | None, table: str
 ) -> ConcurrentTransactionError | None:
-    """A ConcurrentTransactionError for the first of ``transactions`` that the snapshot has; None if it has none.
+    """The error for the first of ``transactions`` that the snapshot has; None if it has none of them.
 
-    The snapshot has a transaction if its txn version for the application is equal or higher.
+    The snapshot has a transaction if its txn version for the application is equal to or higher than the transaction's.
     """
     committed = snapshot.transactions if snapshot is not None else {}
     for transaction in transactions:

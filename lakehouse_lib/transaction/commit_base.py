@@ -1,4 +1,4 @@
-"""The version that a commit follows; row ids and the in-commit timestamp of a commit depend on it."""
+"""The version that a commit follows. The row ids and the in-commit timestamp of the commit depend on this version."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Predecessor:
 
     Attributes:
         version: -1 before the first commit.
-        protocol, metadata: of that version; None before the first commit.
+        protocol, metadata: the protocol and metadata of that version; None before the first commit.
         moment: its commit timestamp, ms since the epoch; None: not read yet.
         highest_id: the row id high water mark; -1: no row has an id.
         landmark: the identity of its commit file; None before the first commit.
@@ -54,8 +54,8 @@ class Predecessor:
         """The last of the winning commits, as the version that the next attempt follows.
 
         Raises:
-            LogCorruptedError: the table has in-commit timestamps and that commit has none, or a row id high water mark
-                is not valid.
+            LogCorruptedError: the table has in-commit timestamps and the last commit has none, or a row id high water
+                mark is not valid.
         """
         protocol, metadata, highest_id = self.protocol, self.metadata, self.highest_id
         for winner in winners:
@@ -84,6 +84,7 @@ class Predecessor:
 
         Raises:
             DeltaProtocolError: rows need ids, and an added file has no row count.
+            VersionNotFoundError: the time of this version is needed, and its commit file was cleaned up.
         """
         commit = replace(commit, version=self.version + 1)
         return self._with_time(self._with_row_ids(commit, store.root), now, store)

@@ -1,5 +1,5 @@
-"""commitInfo: who made a commit, by which operation, and what it did (PROTOCOL.md, section Commit Provenance
-Information)."""
+"""The commitInfo action: the operation of a commit, its parameters and metrics, and fields of the caller (PROTOCOL.md,
+section Commit Provenance Information)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from lakehouse_lib.protocol.table_properties import IsolationLevel
 
 #: Fields of commitInfo that readers interpret and that this library sets itself in some commits.
 _RESERVED_FIELDS = frozenset(("inCommitTimestamp", "readVersion", "version"))
-#: Fields of commitInfo and their types. With a value of another type, other engines cannot read the table.
+#: Fields of commitInfo that callers may set, and their types. If a value has another type, other engines cannot read
+#: the table.
 _FIELDS = {
     "clusterId": "text",
     "job": "a dictionary",
@@ -68,8 +69,9 @@ def commit_info(
     """The commitInfo of a commit. Parameters and metrics become text, as delta-spark reads them; None stays null.
 
     Args:
-        custom_metadata: more fields, beside those of ``commit_metadata``; a field of the commit itself has precedence.
-        tags: more tags, beside those of the other fields.
+        custom_metadata: more fields, in addition to those of ``commit_metadata``. They do not replace fields that this
+            function sets.
+        tags: more tags, in addition to the tags in the fields of the caller.
         read_version: None for the first commit of a table.
         timestamp: ms since the epoch.
     """
@@ -113,7 +115,7 @@ def check_custom_metadata(metadata: object) -> None:
         if kind is not None and value is not None and not _is_of(kind, value):
             raise InvalidArgumentError(
                 f"custom_metadata has {name} = {excerpt(value)}; expected {kind}",
-                hint="Other engines could not read the table; give Delta's type, or use another name",
+                hint="Other engines could not read the table. Give a value of Delta's type, or use another name",
                 code="DELTA_INVALID_COMMIT_PROPERTIES",
             )
     try:

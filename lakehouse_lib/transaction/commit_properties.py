@@ -1,6 +1,6 @@
 """Properties of a commit that a caller may set.
 
-They are checked before an operation writes data files: a commit that fails later would leave those files behind.
+They are checked before an operation writes data files. If the commit failed later, unreferenced files would be left.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class CommitProperties:
         custom_metadata: extra fields of commitInfo. They do not replace fields that the commit sets (operation, time).
             A field that Delta defines needs Delta's type: text for ``userId``, ``userName``, ``userMetadata`` and
             ``clusterId``, a dictionary for ``tags`` (of text), ``job``, ``notebook`` and ``lastManifestCommit``.
-        max_commit_retries: attempts after a lost race; default 50.
+        max_commit_retries: the number of attempts after the first attempt lost the race to another writer; default 50.
         app_transactions: txn actions of the commit (idempotent writes), at most one for each application.
         post_commithook_properties: the hooks after the commit. Verbs set it from their argument of the same name.
 
     Raises:
-        InvalidArgumentError: the metadata does not map names to JSON values, or a value does not have the type of
-            Delta's field; the retries are not a whole number from 0; a transaction has another type, or two have the
-            same application.
+        InvalidArgumentError: the metadata does not map names to JSON values, has ``inCommitTimestamp``,
+            ``readVersion`` or ``version``, or has a value that does not have the type of Delta's field; the retries are
+            not a whole number from 0; a transaction has another type, or two transactions have the same application.
     """
 
     custom_metadata: Mapping[str, Any] | None = None
@@ -54,7 +54,7 @@ class CommitProperties:
 
 
 def single_commit(application: str | None) -> CommitProperties | None:
-    """The properties of a commit that is made at most once: transaction 1 of this application; for None, None."""
+    """The properties of a commit that is made at most once, by txn version 1 of the application; None for None."""
     return None if application is None else CommitProperties(app_transactions=(Transaction(application, 1),))
 
 

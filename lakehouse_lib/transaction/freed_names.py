@@ -1,9 +1,9 @@
 """The check that a commit did not reuse the name of a commit file that a log cleanup had deleted.
 
 A cleanup deletes the commit files below a checkpoint. Between a writer's last listing of the log and its put of version
-N, other writers may commit N and later versions, write a checkpoint and clean up. Then the put succeeds although N
-already had a commit, and no reader sees the new file, because it is below their checkpoint. This can happen only if the
-retention (``delta.logRetentionDuration``) is shorter than the time between listing and put.
+N, other writers may commit N and later versions, write a checkpoint and clean up. Then the put succeeds although
+version N already had a commit. No reader sees the new file, because readers begin at the later checkpoint. This can
+happen only if the retention (``delta.logRetentionDuration``) is shorter than the time between listing and put.
 """
 
 from __future__ import annotations
@@ -48,12 +48,13 @@ def check_name(
         listing = list(store.list_from(file_names.LOG, file_names.first_name(commit.version)))
         checkpoints, commits, _ = sort_listing(listing)
         if not checkpoints:
-            return None  # so no cleanup has deleted a commit of this version
-        # Check this first: others may have committed and cleaned up between a put without an answer and its repetition.
+            return None  # a cleanup deletes commits only below a checkpoint
+        # Check this first: a put without an answer may have been stored, and then repeated after other writers have
+        # committed and cleaned up.
         if _is_visible(commit, store):
             return None
         if _was_before(checkpoints, commits, commit.version):
-            with contextlib.suppress(StoreError):  # no reader looks at it, and the caller deletes its data files
+            with contextlib.suppress(StoreError):  # no reader reads this file, and the caller deletes its data files
                 store.delete_many([file_names.commit(commit.version)])
             return cleaned_up_error(store, commit.version)
     except DeltaError as error:
@@ -75,7 +76,7 @@ def _was_before(checkpoints: Sequence[Checkpoint], commits: Sequence[Commit], ve
 def _is_visible(commit: CommitActions, store: ObjectStore) -> bool:
     """Whether the latest version has a file that the commit added, or a tombstone that it wrote.
 
-    Tombstones of added files count too: other commits may have removed those files since.
+    Tombstones of added files are compared, too, because other commits may have removed these files since.
     """
     latest = load_snapshot(store)
     tombstones = latest.tombstones

@@ -1,4 +1,4 @@
-"""Which hooks run after a commit, under the name of the ``deltalake`` package."""
+"""The properties of the hooks after a commit, under their name in the ``deltalake`` package."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from lakehouse_lib.json_text import excerpt
 
 @dataclass(frozen=True)
 class PostCommitHookProperties:
-    """Which hooks run after a commit. The checksum of the commit is always written.
+    """The properties of the hooks that run after a commit. The hooks for manifests and the checksum always run.
 
     Args:
         create_checkpoint: write the checkpoint that is due by ``delta.checkpointInterval``. False: the next checkpoint
             is due after the next interval.
         cleanup_expired_logs: True: delete expired log files after this commit, even without a checkpoint, and even if
-            ``delta.enableExpiredLogCleanup`` is false; False: do not; None: after a checkpoint, if it is true.
+            ``delta.enableExpiredLogCleanup`` is false. False: delete no log file. None: delete expired log files after
+            a checkpoint, if ``delta.enableExpiredLogCleanup`` is true.
 
     Raises:
         InvalidArgumentError: a value is not a Boolean.

@@ -1,4 +1,4 @@
-"""Optimistic transaction: read set, staged actions and the commit retry loop.
+"""The optimistic transaction: its read set, its actions, and the loop of commit attempts.
 
 A crash before the commit file is put leaves only data files that no version refers to.
 """
@@ -64,7 +64,7 @@ from lakehouse_lib.transaction.read_version import check_read_version, cleaned_u
 _DEFAULT_RETRIES = 50
 _FIRST_WAIT_SECONDS = 0.01
 _LONGEST_WAIT_SECONDS = 1.0
-#: Time limit of the retry loop, however many retries are left.
+#: The time limit of all attempts together, even if retries are left.
 _DEADLINE_SECONDS = 600.0
 
 
@@ -105,15 +105,15 @@ class OptimisticTransaction:
         """Add files (FILE_SCHEMA); their ``dataChange`` says whether they have new rows.
 
         Args:
-            keeps_row_ids: copied rows in them have their row ids in the materialized row tracking columns, if the table
-                has row tracking enabled.
+            keeps_row_ids: whether copied rows in these files have their row ids in the materialized row tracking
+                columns, if the table has row tracking enabled.
         """
         self._keeps_row_ids &= keeps_row_ids or not len(files)
         if len(files):
             self._adds.append(files.select(FILE_SCHEMA.names).cast(FILE_SCHEMA))
 
     def remove(self, files: pa.Table, *, data_change: bool = True) -> None:
-        """Remove live files of the snapshot; ``data_change=False`` if added files have the same rows."""
+        """Remove live files of the snapshot (FILE_SCHEMA); ``data_change=False`` if added files have the same rows."""
         if len(files):
             change = pa.repeat(literal(data_change, pa.bool_()), len(files))
             self._removes.append(files.set_column(files.column_names.index("dataChange"), "dataChange", change))
@@ -124,7 +124,11 @@ class OptimisticTransaction:
             self._change_files.append(files.cast(CHANGE_FILE_SCHEMA))
 
     def set_metadata(self, metadata: Metadata) -> None:
-        """Change the schema, the properties or the partitioning; at most once in a transaction."""
+        """Change the schema, the properties or the partitioning.
+
+        Raises:
+            DeltaProtocolError: the transaction has changed them before.
+        """
         if self._metadata is not None:
             raise DeltaProtocolError("the metadata may change only once in a commit", table=self._store.root)
         self._metadata = metadata
@@ -133,14 +137,21 @@ class OptimisticTransaction:
         self._protocol = protocol
 
     def set_transaction(self, app_id: str, version: int) -> None:
-        """Make the write idempotent: it conflicts if ``app_id`` has committed ``version`` or a later version."""
+        """Make the write idempotent: ``commit`` returns a conflict if ``app_id`` has committed this or a later version.
+
+        Raises:
+            InvalidArgumentError: the transaction has another version of ``app_id``.
+        """
         add_transaction(self._transactions, Transaction(app_id, version, clock.now()), self._store.root)
 
     def set_domain(self, domain: DomainMetadata) -> None:
         self._domains[domain.domain] = domain
 
     def read(self, predicate: Predicate | None) -> None:
-        """Record the rows that the operation read; None: the whole table. Without a call, the write is blind."""
+        """Record the predicate of the rows that the operation read; None: the whole table.
+
+        Without a call, the write is blind.
+        """
         self._reads.append(predicate)
 
     def commit(self, properties: CommitProperties | None = None) -> Outcome:
@@ -149,8 +160,8 @@ class OptimisticTransaction:
         Raises:
             UnsupportedFeatureError: the table uses a feature that this library cannot write.
             DeltaProtocolError: the commit breaks a rule of the table (append-only, ...).
-            InvalidArgumentError: readers could not parse the commit (a line that is too long, a time after the year
-                9999, a file added and removed at once); nothing is put.
+            InvalidArgumentError: readers could not parse the commit (a line is too long, a time is after the year
+                9999, a file is both added and removed); nothing is put.
             TableNotFoundError: the log of the snapshot no longer exists, or belongs to another table.
             StoreError: the store failed, and nothing was committed.
         """
@@ -183,11 +194,11 @@ class OptimisticTransaction:
         before = Predecessor.of(self._snapshot)
         txn_id = str(uuid.uuid4())
         if self._snapshot is not None and may_follow_a_cleanup(self._snapshot, self._store, clock.now()):
-            # Names of cleaned-up versions are free again; a commit under such a name would never be visible.
-            following = self._after_winners(self._snapshot, before)
-            if isinstance(following, Conflict):
-                return following
-            before = following
+            # The name of a commit file that was cleaned up is free again. No reader would see a commit of this name.
+            predecessor = self._after_winners(self._snapshot, before)
+            if isinstance(predecessor, Conflict):
+                return predecessor
+            before = predecessor
         for attempt in range(1, retries + 2):
             now = clock.now()
             commit = before.followed_by(self._draft(txn_id, properties, now), now, self._store)
@@ -217,10 +228,10 @@ class OptimisticTransaction:
             # Wait before the winning commits are read, not after, so that the next put follows the latest version.
             time.sleep(random.uniform(0, min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS)))  # noqa: S311
             log_read_at = clock.now()
-            following = self._after_winners(self._snapshot, before)
-            if isinstance(following, Conflict):
-                return following
-            before = following
+            predecessor = self._after_winners(self._snapshot, before)
+            if isinstance(predecessor, Conflict):
+                return predecessor
+            before = predecessor
             if attempt <= retries and time.monotonic() > deadline:
                 limit = f"in the {_DEADLINE_SECONDS:.0f} seconds that a commit may take"
                 hint = "More retries would not help: write less often or more at a time, or let writers take turns"
@@ -265,13 +276,13 @@ class OptimisticTransaction:
             txn_id=txn_id,
             timestamp=now,
         )
-        # With a clock that is behind, the tombstones would look old, and vacuum would delete the files too early.
-        removed = now if self._snapshot is None else max(now, self._snapshot.modified)
+        # If this clock is behind, tombstones of its time would look old, and vacuum would delete the files too early.
+        removed_at = now if self._snapshot is None else max(now, self._snapshot.modified)
         return CommitActions(
             0,
             pa.concat_tables([pa.Table.from_batches([], FILE_SCHEMA), *self._adds]),
             pa.concat_tables(
-                [pa.Table.from_batches([], TOMBSTONE_SCHEMA), *(removals(table, removed) for table in self._removes)]
+                [pa.Table.from_batches([], TOMBSTONE_SCHEMA), *(removals(table, removed_at) for table in self._removes)]
             ),
             pa.concat_tables([pa.Table.from_batches([], CHANGE_FILE_SCHEMA), *self._change_files]),
             self._metadata,
@@ -318,13 +329,13 @@ class OptimisticTransaction:
 
     def _attempt(self, snapshot: Snapshot) -> Attempt:
         def live(keys: pa.Array) -> pa.Table:
-            def among(files: pa.Table) -> pa.Array:
+            def have_key(files: pa.Table) -> pa.Array:
                 return pc.is_in(file_keys(files.select(KEY_COLUMNS), self._store), value_set=keys)
 
-            if not pc.any(among(snapshot.file_columns(KEY_COLUMNS)), min_count=0).as_py():
+            if not pc.any(have_key(snapshot.file_columns(KEY_COLUMNS)), min_count=0).as_py():
                 return pa.Table.from_batches([], FILE_SCHEMA)
-            files = snapshot.files  # read again in one call: two calls may return files in different orders
-            return files.filter(among(files))
+            files = snapshot.files  # read the keys again, because two calls may return the files in different orders
+            return files.filter(have_key(files))
 
         return Attempt(
             protocol=snapshot.protocol,
@@ -345,8 +356,8 @@ class OptimisticTransaction:
         if self.is_serializable:
             return IsolationLevel.SERIALIZABLE
         before = self._snapshot.metadata if self._snapshot is not None else None
-        beside_files = self._metadata or self._protocol or self._transactions or self._domains
-        changes_only_files = not (self._changes_data() or beside_files)
+        other_actions = self._metadata or self._protocol or self._transactions or self._domains
+        changes_only_files = not (self._changes_data() or other_actions)
         return level_of(before, self._metadata, changes_only_files=changes_only_files, table=self._store.root)
 
     def _changes_data(self) -> bool:

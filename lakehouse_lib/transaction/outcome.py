@@ -17,7 +17,7 @@ class Committed:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Nothing was committed; ``error`` has the reason (such as the winning commit and the overlap) and what to do."""
+    """Nothing was committed; ``error`` has the reason (such as the winning commit and the overlap) and a hint."""
 
     error: CommitFailedError
 

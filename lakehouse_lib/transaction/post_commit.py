@@ -1,4 +1,4 @@
-"""Post-commit hooks: manifests, the checksum of the commit, the checkpoint that is due, and the log cleanup after it.
+"""Post-commit hooks: manifests, the checksum of the commit, the checkpoint that is due, and the log cleanup.
 
 A failing hook is logged and does not fail the commit.
 """
@@ -39,7 +39,7 @@ def run_hooks(
     """Run the hooks that are due after a commit.
 
     Args:
-        before: the read version of the commit, which may be several versions older; None: it created the table.
+        before: the read version of the commit, which may be several versions older; None: the commit created the table.
     """
     version = commit.version
     metadata = commit.metadata or (before.metadata if before is not None else None)
@@ -60,7 +60,7 @@ def run_hooks(
         if makes_checkpoint:
             try:
                 checkpoint_snapshot(latest)
-            except VersionNotFoundError:  # a cleanup has deleted it, after another writer's later checkpoint
+            except VersionNotFoundError:  # a cleanup has deleted the version, after another writer's later checkpoint
                 return
             with _logged_failure("checksum", store, latest.version):
                 complete_checksum(latest)
@@ -94,13 +94,13 @@ def write_checksum(before: Snapshot, commit: CommitActions) -> None:
 
 
 def complete_checksum(snapshot: Snapshot) -> None:
-    """Write the checksum of this version from all of its files; a checksum that exists is compared instead."""
+    """Write the checksum of this version, counted from all of its files; an existing checksum is compared instead."""
     if read_checksum(snapshot.store, snapshot.version) is not None:
         snapshot.compare_checksum()
         return
-    counted = snapshot.ask(checksum_of)
-    if counted is not None:
-        checksum = of_commit(counted, read_commit(snapshot.store, snapshot.version).info)
+    state_checksum = snapshot.ask(checksum_of)
+    if state_checksum is not None:
+        checksum = of_commit(state_checksum, read_commit(snapshot.store, snapshot.version).info)
         if checksum is not None:
             put_checksum(snapshot.store, snapshot.version, checksum)
 
@@ -109,7 +109,7 @@ def clean_up_log(latest: Snapshot, commit: CommitActions, *, is_requested: bool 
     """Delete log files that have expired, unless the clock that set the commit's time is ahead of the store's.
 
     Args:
-        is_requested: the caller of the commit has asked for it, so delete them even if
+        is_requested: the caller of the commit has asked for a log cleanup, so it also runs if
             ``delta.enableExpiredLogCleanup`` is false.
     """
     metadata = latest.metadata

@@ -1,4 +1,4 @@
-"""The put of the next commit file, and the check which writer's commit the log has afterwards."""
+"""The put of the next commit file, and the check whose commit the log has afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakehouse_lib.log import file_names, latest_version
 from lakehouse_lib.protocol.actions import parse_line
 from lakehouse_lib.store import ObjectStore
 
-#: About twenty seconds of waiting. A store retries transient errors itself, and its retries may take long.
+#: The waits take at most about twenty seconds. A store also retries transient errors itself, which may take longer.
 _ATTEMPTS = 10
 _PATIENCE_SECONDS = 60.0
 _FIRST_WAIT_SECONDS = 0.05
@@ -43,7 +43,7 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
             time.sleep(random.uniform(0.5, 1) * min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS))  # noqa: S311
         failure = None
         try:
-            # Do not put a version again that was taken: if it is missing now, a cleanup or a deletion removed it.
+            # Do not put the version again if it was taken: if it is missing now, a cleanup or a deletion removed it.
             is_taken = is_taken or not store.put_if_absent(file_names.commit(version), data)
             if not is_taken:
                 return True
@@ -70,7 +70,7 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
             failure = error
             continue
         if newest is not None and newest > version:
-            # A refused put may be the repetition of a put that the store has stored, so the owner is not known.
+            # The store may have stored this commit and then refused the repetition of its put, so the owner is unknown.
             return StoreError("a log cleanup deleted the version before its owner could be read", table=store.root)
         if newest is None or newest < version - 1:
             raise TableNotFoundError(

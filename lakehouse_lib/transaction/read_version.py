@@ -12,10 +12,10 @@ from lakehouse_lib.store import ObjectStore
 def check_read_version(snapshot: Snapshot, store: ObjectStore) -> CommitFailedError | None:
     """Check that the log still has the read version of a transaction.
 
-    After a deletion of the table, a commit would follow a gap and could not be read. After a recreation, the commit
-    would be put into the log of another table. A log cleanup that deleted the read version may also have deleted the
-    next version. A put of the next version would then succeed, but below the checkpoint where readers begin, so that no
-    reader would see the commit.
+    If the table was deleted, a commit would follow a gap and could not be read. If it was deleted and created again,
+    the commit would be put into the log of another table. If a log cleanup deleted the read version, it may also have
+    deleted the next version. A put of the next version would then succeed, but no reader would see the commit, because
+    readers begin at a later checkpoint.
 
     Returns:
         The error if the version was cleaned up; None if the log has it.
@@ -47,7 +47,7 @@ def check_read_version(snapshot: Snapshot, store: ObjectStore) -> CommitFailedEr
 
 
 def cleaned_up_error(store: ObjectStore, version: int) -> CommitFailedError:
-    """The error for a version that must not be put, because log cleanup has deleted its commit or may have done so."""
+    """The error for a version that must not be put, because a log cleanup may have deleted a commit of this version."""
     return CommitFailedError(
         "log cleanup removed commits after the read version, so conflicts cannot be checked",
         table=store.root,

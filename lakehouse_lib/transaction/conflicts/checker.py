@@ -1,8 +1,9 @@
 """The conflict check of a transaction against the winning commits.
 
-The rules are delta-spark's, in its order: protocol, metadata, domains, application transactions, adds, deletes against
-reads, deletes against deletes. Some changes that fail in delta-spark pass here: see ``is_harmless`` and
-``_still_writable``. Overlap is decided by file statistics as well as by partition values.
+The rules are delta-spark's, in its order: protocol, metadata, domains, application transactions, added files against
+reads, removed files against reads, removed files against removed files. Some changes that conflict in delta-spark do
+not conflict here: see ``is_harmless`` and ``_still_writable``. Whether an added or removed file overlaps with a read is
+decided by its statistics and its partition values.
 """
 
 from __future__ import annotations
@@ -54,18 +55,18 @@ _AS_IT_IS_NOW = f"{_NOTHING}; open the table again, check that the data still fi
 
 @dataclass(frozen=True)
 class Attempt:
-    """What a transaction read and is about to write.
+    """A transaction before its next put: its read set, and the actions that it writes.
 
     Attributes:
-        protocol, metadata, layout: of the read version.
+        protocol, metadata, layout: those of the read version.
         isolation: the isolation level of this commit.
-        reads: predicates of the rows that it read; ``None`` is the whole table. Empty: a blind write.
+        reads: the predicates of the rows that the transaction read; ``None`` is the whole table. Empty: a blind write.
         live: returns the snapshot's files (a files table) that have one of the given keys. It is called only if a
             winning commit removed files.
-        removes: the files that it removes (a files table).
-        applications: the version that it writes for each application.
-        domains: names of the domains that it writes.
-        writes_metadata, writes_protocol: whether it changes them.
+        removes: the files that the transaction removes (a files table).
+        applications: the txn version that the transaction writes for each application.
+        domains: the names of the domains that the transaction writes.
+        writes_metadata, writes_protocol: whether the transaction changes the metadata or the protocol.
         is_exclusive: any winning commit conflicts, even one that changes no file (VACUUM START).
     """
 
@@ -85,9 +86,10 @@ class Attempt:
 
 def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: ObjectStore) -> CommitFailedError | None:
     """The error for the first of ``winners`` that conflicts with ``attempt``; None if there is no conflict."""
-    appended = _appended(attempt, winners)
-    removed = _Removed.of(winners, store)
-    read, both = removed.meeting_reads(attempt, store), removed.meeting_removes(attempt, store)
+    append_conflicts = _append_conflicts(attempt, winners)
+    removed_files = _RemovedFiles.of(winners, store)
+    read_conflicts = removed_files.read_conflicts(attempt, store)
+    remove_conflicts = removed_files.remove_conflicts(attempt, store)
     protocol, metadata = attempt.protocol, attempt.metadata
     for number, winner in enumerate(winners):
 
@@ -123,14 +125,15 @@ def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: Obj
                 else "open the table again, check what the other writer committed, and run it again"
             )
             return conflict(ConcurrentTransactionError, what, f"{_NOTHING}; {again}")
-        if number in appended:
-            return conflict(ConcurrentAppendError, f"added rows that may match {read_in_words(appended[number])}")
-        if number in read:
-            count, covering = read[number]
-            what = f"removed {files_in_words(count)} that this transaction read ({read_in_words(covering)})"
+        if number in append_conflicts:
+            what = f"added rows that may match {read_in_words(append_conflicts[number])}"
+            return conflict(ConcurrentAppendError, what)
+        if number in read_conflicts:
+            count, read = read_conflicts[number]
+            what = f"removed {files_in_words(count)} that this transaction read ({read_in_words(read)})"
             return conflict(ConcurrentDeleteReadError, what)
-        if number in both:
-            what = f"removed {files_in_words(both[number])} that this transaction removes"
+        if number in remove_conflicts:
+            what = f"removed {files_in_words(remove_conflicts[number])} that this transaction removes"
             return conflict(ConcurrentDeleteDeleteError, what)
         if attempt.is_exclusive:
             return conflict(CommitFailedError, "is concurrent with this transaction, which allows no other commit")
@@ -140,9 +143,10 @@ def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: Obj
 def find_change(
     before: tuple[Protocol, Metadata], after: tuple[Protocol, Metadata], commits: range, store: ObjectStore
 ) -> CommitFailedError | None:
-    """The error if a change of protocol or metadata invalidates files written before it; None if they still fit.
+    """The error if a change of protocol or metadata invalidates files that were written before; None if it does not.
 
     Args:
+        before, after: the protocol and metadata before and after the change.
         commits: the versions that made the change.
     """
     kind: type[CommitFailedError]
@@ -157,8 +161,8 @@ def find_change(
     return kind(f"{subject} {what}", table=store.root, version=last, hint=_AS_IT_IS_NOW)
 
 
-def _appended(attempt: Attempt, winners: Sequence[CommitActions]) -> dict[int, Predicate | None]:
-    """Winning commits that added rows which the transaction should have read, each with the matching predicate."""
+def _append_conflicts(attempt: Attempt, winners: Sequence[CommitActions]) -> dict[int, Predicate | None]:
+    """The positions of winning commits that added rows which the transaction should have read, and the predicates."""
     if not attempt.reads:
         return {}
 
@@ -166,12 +170,14 @@ def _appended(attempt: Attempt, winners: Sequence[CommitActions]) -> dict[int, P
         is_blind = winner.info.get("isBlindAppend") is True
         return allows_append(attempt.isolation, is_blind_append=is_blind, writes_metadata=attempt.writes_metadata)
 
-    chosen = [(number, winner.adds) for number, winner in enumerate(winners) if len(winner.adds) and not allows(winner)]
-    if not chosen:
+    added_files = [
+        (number, winner.adds) for number, winner in enumerate(winners) if len(winner.adds) and not allows(winner)
+    ]
+    if not added_files:
         return {}
     # One table of all winners, so that each predicate is evaluated once and not once for each winner.
-    files = pa.concat_tables([adds for _, adds in chosen]).combine_chunks()
-    owners = np.repeat([number for number, _ in chosen], [len(adds) for _, adds in chosen])
+    files = pa.concat_tables([adds for _, adds in added_files]).combine_chunks()
+    owners = np.repeat([number for number, _ in added_files], [len(adds) for _, adds in added_files])
     changed = may_be_true(files["dataChange"])
     files, owners = files.filter(changed), owners[changed.to_numpy()]
     reads_by_winner: dict[int, Predicate | None] = {}
@@ -182,44 +188,53 @@ def _appended(attempt: Attempt, winners: Sequence[CommitActions]) -> dict[int, P
 
 
 @dataclass(frozen=True)
-class _Removed:
-    """Keys of the files that the winning commits removed, with the winning commit of each."""
+class _RemovedFiles:
+    """The files that the winning commits removed.
+
+    Attributes:
+        keys: the key of each file.
+        owners: for each file the position of its winning commit.
+    """
 
     keys: pa.Array
     owners: NDArray[np.int64]
 
     @classmethod
-    def of(cls, winners: Sequence[CommitActions], store: ObjectStore) -> _Removed:
+    def of(cls, winners: Sequence[CommitActions], store: ObjectStore) -> _RemovedFiles:
         keys = [file_keys(winner.removes, store) for winner in winners]
         owners = np.repeat(np.arange(len(winners)), [len(winner_keys) for winner_keys in keys])
         return cls(pa.concat_arrays([pa.array([], pa.string()), *keys]), owners)
 
-    def meeting_reads(self, attempt: Attempt, store: ObjectStore) -> dict[int, tuple[int, Predicate | None]]:
-        """Winning commits that removed files which the transaction read: how many, and the first matching predicate."""
+    def read_conflicts(self, attempt: Attempt, store: ObjectStore) -> dict[int, tuple[int, Predicate | None]]:
+        """The winning commits that removed files which the transaction read.
+
+        Returns:
+            for the position of each such commit the number of the files, and the first predicate that matches them.
+        """
         if not attempt.reads or not len(self.keys):
             return {}
-        gone = attempt.live(self.keys)
-        gone_keys = file_keys(gone.select(KEY_COLUMNS), store)
+        files = attempt.live(self.keys)
+        keys = file_keys(files.select(KEY_COLUMNS), store)
         conflicts: dict[int, tuple[int, Predicate | None]] = {}
         for read in attempt.reads:
-            for number, count in self._counted(gone_keys.filter(pa.array(_may_hold(attempt, read, gone)))).items():
+            for number, count in self._counts(keys.filter(pa.array(_may_hold(attempt, read, files)))).items():
                 conflicts.setdefault(number, (count, read))
         return conflicts
 
-    def meeting_removes(self, attempt: Attempt, store: ObjectStore) -> dict[int, int]:
-        """Winning commits that removed files which the transaction removes too, and how many."""
+    def remove_conflicts(self, attempt: Attempt, store: ObjectStore) -> dict[int, int]:
+        """For the position of each winning commit the number of files that it and the transaction remove, if any."""
         if not len(self.keys) or not len(attempt.removes):
             return {}
-        return self._counted(file_keys(attempt.removes.select(KEY_COLUMNS), store))
+        return self._counts(file_keys(attempt.removes.select(KEY_COLUMNS), store))
 
-    def _counted(self, keys: pa.Array) -> dict[int, int]:
-        """Winning commits that removed some of these files, and how many."""
+    def _counts(self, keys: pa.Array) -> dict[int, int]:
+        """For the position of each winning commit the number of these files that it removed, if any."""
         hits = self.owners[_is_in(self.keys, keys)]
         return dict(zip(*(array.tolist() for array in np.unique(hits, return_counts=True)), strict=True))
 
 
 def is_harmless(before: Metadata, after: Metadata) -> bool:
-    """Whether only the name, the description, harmless properties and marks of identity columns changed.
+    """Whether only the name, the description, harmless properties and high water marks of identity columns changed.
 
     Such a change cannot affect the data files of this transaction. Properties that are not ``delta.*`` are harmless.
     """

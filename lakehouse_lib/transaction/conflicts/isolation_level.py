@@ -14,7 +14,7 @@ def level_of(
 
     Args:
         before: the metadata of the read version; None for a new table.
-        after: the metadata that the commit writes; None: it writes none. At least one of both is given.
+        after: the metadata that the commit writes; None: it writes none. ``before`` or ``after`` must not be None.
         changes_only_files: whether the commit writes only files and changes no row.
 
     Raises:
@@ -28,10 +28,10 @@ def level_of(
 
 
 def allows_append(level: IsolationLevel, *, is_blind_append: bool, writes_metadata: bool) -> bool:
-    """Whether rows that a winning commit added are no conflict, even if the transaction's predicates match them.
+    """Whether rows that a winning commit added do not conflict, even if the transaction's predicates match them.
 
     Args:
-        level: of the transaction.
+        level: the isolation level of the transaction.
         is_blind_append: whether the winning commit read nothing, and only added rows. Under WriteSerializable it may be
             ordered after the transaction.
         writes_metadata: whether the transaction changes the metadata.

@@ -17,7 +17,7 @@ _LONGEST_PREDICATE = 500
 
 
 def commit_in_words(commit: CommitActions) -> str:
-    """The operation and version of a commit."""
+    """The operation and version of a commit, such as ``WRITE of version 7``."""
     operation = commit.info.get("operation")
     is_named = isinstance(operation, str) and 0 < len(operation) <= 100
     return f"{operation if is_named else 'a commit'} of version {commit.version}"
@@ -46,7 +46,7 @@ def protocol_change(before: Protocol, after: Protocol) -> str:
 
 
 def read_in_words(read: Predicate | None) -> str:
-    """A read predicate as text, cut after 500 characters."""
+    """A predicate of the read set as text, cut after 500 characters; None: the whole table."""
     if read is None:
         return "the whole table"
     text = read.text

@@ -14,14 +14,14 @@ from lakehouse_lib.store.concurrent import at_once
 def read_winners(store: ObjectStore, before: Landmark) -> tuple[list[CommitActions], Landmark]:
     """The commits after ``before`` in the order of their versions, and the landmark of the last commit.
 
-    At least one such commit must exist. A stale listing may lack the newest commits. The next put of the transaction
-    then finds their versions taken.
+    At least one such commit must exist. A stale listing may lack the newest commits. Then the next put of the
+    transaction is refused, and they are read after it.
 
     Args:
         before: the version that the lost attempt followed.
 
     Raises:
-        TableNotFoundError: the table was replaced: the commit of ``before`` is another one now.
+        TableNotFoundError: the table was replaced: the version of ``before`` is another commit now.
         VersionNotFoundError: ``before`` or a later commit was cleaned up.
         LogCorruptedError: a commit cannot be parsed, for example because its last line is cut.
     """
