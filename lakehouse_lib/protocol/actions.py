@@ -1,7 +1,7 @@
 """The actions of the log (PROTOCOL.md, section Actions).
 
-Data files are rows of an Arrow table (``FILE_SCHEMA``), because a table has many. Other actions are frozen dataclasses,
-because a table has few. ``from_json`` and ``to_json`` use the names in the log.
+Data files are rows of an Arrow table (``FILE_SCHEMA``), because a table has many data files. Other actions are frozen
+dataclasses, because a table has few of them. ``from_json`` and ``to_json`` use the names in the log.
 """
 
 from __future__ import annotations
@@ -127,7 +127,12 @@ class Metadata:
 
 @dataclass(frozen=True)
 class Protocol:
-    """The protocol action: the versions that readers and writers need. Feature sets are None below versions 3 and 7."""
+    """The protocol action: the versions and features that readers and writers need.
+
+    Attributes:
+        reader_features: None below reader version 3.
+        writer_features: None below writer version 7.
+    """
 
     min_reader_version: int
     min_writer_version: int
@@ -136,7 +141,7 @@ class Protocol:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Protocol:
-        """The protocol in a JSON body; LogCorruptedError names a field that is missing, or is not valid here."""
+        """The protocol in a JSON body; LogCorruptedError names a field that is missing or not valid."""
         reader = _value(body, "protocol", "minReaderVersion", int)
         writer = _value(body, "protocol", "minWriterVersion", int)
         if reader < 1 or writer < 1:
@@ -170,6 +175,11 @@ class Protocol:
 @dataclass(frozen=True)
 class Transaction:
     """The txn action: the last version that an application (a source, a stream) has written, for idempotent writes.
+
+    Args:
+        app_id: the id of the application.
+        version: a whole number of 64 bits.
+        last_updated: ms since the epoch; None: a commit sets its own time.
 
     Raises:
         InvalidArgumentError: the application is not a string, or the version or the time does not fit 64 bits.

@@ -56,7 +56,7 @@ def load(store: ObjectStore, descriptor: Mapping[str, Any] | None) -> BitMap64:
         LogCorruptedError: the descriptor is not valid, or the vector does not match it: another size, checksum or
             number of rows.
         ObjectNotFoundError: the vector's file is missing.
-        PathOutsideTableError: the vector's file is not in the table's folder.
+        PathOutsideTableError: the vector's file is outside the table's folder and the folders that ``store`` allows.
     """
     if descriptor is None:
         return BitMap64()
@@ -89,8 +89,8 @@ def load(store: ObjectStore, descriptor: Mapping[str, Any] | None) -> BitMap64:
 def save(store: ObjectStore, vectors: Iterable[BitMap64]) -> list[dict[str, Any]]:
     """Write vectors durably and return their descriptors, which a commit may refer to.
 
-    A vector of at most 1 KiB is stored in its descriptor. The others are written to new files in the table's folder,
-    with about 32 MiB of vectors in a file.
+    A vector of at most 1 KiB is stored in its descriptor. Larger vectors are written to new files in the table's
+    folder, about 32 MiB of vectors to a file.
     """
     descriptors: list[dict[str, Any]] = []
     name, content = uuid.uuid4(), bytearray([_VERSION])
@@ -119,7 +119,7 @@ def inline(deleted: BitMap64) -> dict[str, Any]:
 
 
 def all_but(shown: BitMap64, rows: int) -> dict[str, Any]:
-    """A deletion vector that deletes all rows of a file except ``shown``."""
+    """The descriptor of an inline vector that deletes all ``rows`` rows of a file except the positions ``shown``."""
     hidden = BitMap64()
     hidden.add_range(0, rows)
     hidden -= shown
@@ -143,7 +143,7 @@ def check_rows(deleted: BitMap64, path: str, rows: int, *, table: str) -> None:
 
 
 def paths_of(store: ObjectStore, vectors: pa.ChunkedArray) -> pa.Array:
-    """The files of vectors, each once, as canonical store paths; inline vectors have no file.
+    """The distinct files of vectors, as canonical store paths; inline vectors have no file.
 
     Args:
         vectors: a ``deletionVector`` column, null for files without a vector.
@@ -157,8 +157,8 @@ def paths_of(store: ObjectStore, vectors: pa.ChunkedArray) -> pa.Array:
         is_invalid = pc.or_(pc.invert(pc.is_in(kind, value_set=strings(["u", "i", "p"]))), text.is_null())
         if pc.any(is_invalid, min_count=0).as_py():
             _checked_fields(vectors.filter(is_invalid)[0].as_py())
-        relative = pc.unique(text.filter(pc.equal(kind, literal("u", pa.string())))).to_pylist()
-        named_paths = strings([file_paths.encode(_uuid_path(encoded_name)) for encoded_name in relative])
+        encoded_names = pc.unique(text.filter(pc.equal(kind, literal("u", pa.string())))).to_pylist()
+        named_paths = strings([file_paths.encode(_uuid_path(encoded_name)) for encoded_name in encoded_names])
     except _DefectError as error:
         raise LogCorruptedError(
             f"a descriptor of a deletion vector is not valid: {error}",

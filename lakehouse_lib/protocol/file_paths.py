@@ -1,10 +1,9 @@
 """Conversion of data file paths between the log and the store (PROTOCOL.md, section Add File).
 
 In the log a path is a URI reference: relative to the table and percent-encoded, or absolute (``file:///x``, ``/x``).
-A store path is decoded, and relative to the table's folder. A file of another folder that the user allows
-(``allowed_roots``; a shallow clone's files are in its source's folder) has an absolute store path: ``/x``, or
-``scheme://host/x`` in a store whose locations have a scheme. A path is decoded exactly once: ``a%2520b`` in the log is
-the file ``a%20b``.
+A store path is decoded, and relative to the table's folder. A file in one of the ``allowed_roots`` (a shallow clone's
+files are in its source's folder) has an absolute store path: ``/x``, or ``scheme://host/x`` in a store whose locations
+have a scheme. A path is decoded exactly once: ``a%2520b`` in the log is the file ``a%20b``.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def decode(path: str, store: ObjectStore) -> str:
 
 
 def decode_all(paths: pa.Array, store: ObjectStore, *, version: int | None = None) -> pa.Array:
-    """A column of paths of the log as store paths; most need no change and are not copied.
+    """A column of paths of the log as store paths. If no path needs a change, the column is not copied.
 
     Args:
         version: the version of the table, for the error.
@@ -87,8 +86,8 @@ def decode_all(paths: pa.Array, store: ObjectStore, *, version: int | None = Non
 def canonical(paths: pa.Array, store: ObjectStore) -> pa.Array:
     """A column of paths of the log in canonical form, so that different spellings of a file are equal.
 
-    The canonical form is the store path. Paths outside the table are converted too: only ``decode_all`` refuses them,
-    because its paths are read or deleted. Paths of other stores are not changed.
+    The canonical form is the store path. Paths outside the table are converted, too. ``decode_all`` refuses them,
+    because callers read or delete its paths. Paths of other stores are not changed.
     """
     return _canonical(paths, store).whole()
 
@@ -106,7 +105,7 @@ def absolute(paths: pa.Array, store: ObjectStore) -> pa.Array:
     root, slash = strings([store.root.rstrip("/"), "/"])
     joined = pc.binary_join_element_wise(root, paths, slash)
     is_absolute = are_absolute(paths, store)
-    # Usually none is absolute, and there may be a million paths to copy.
+    # Usually no path is absolute. Then the paths are not copied, of which there may be a million.
     return pc.if_else(is_absolute, paths, joined) if pc.any(is_absolute).as_py() else joined
 
 
@@ -200,7 +199,7 @@ def _are_plain(paths: pa.Array) -> bool:
 
 
 def _are_odd_starts(characters: NDArray[np.uint8]) -> bool:
-    """Whether a path or a segment begins with a character that may need rewriting; few paths do."""
+    """Whether a first character of a path or segment is a slash or a dot, so that the path may need a rewrite."""
     return bool(((characters == _SLASH) | (characters == _DOT)).any())
 
 

@@ -1,9 +1,9 @@
 """Partition values as text in the log and in folder names (PROTOCOL.md, section Partition Value Serialization).
 
 In the log a value is a string or null, and the empty string means null, too. A timestamp is written as ISO-8601 in UTC
-with a Z. It is read in that form or as ``yyyy-MM-dd HH:mm:ss[.ffffff]``. Old writers wrote the latter in their own time
-zone; it is read as UTC here, because the log does not have that zone. Group rows by typed value and never by string,
-because an instant has many spellings.
+with a Z. It is read in this form or as ``yyyy-MM-dd HH:mm:ss[.ffffff]``. Old writers wrote the second form in their own
+time zone. The log does not have this zone, so the second form is read as UTC. Group rows by typed value and never by
+string, because an instant has many spellings.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.store import PathLimits
 
-#: The folder name for null. A value with this text, with or without slashes before it, gets one more slash before it.
+#: The folder name for null. If a value is this text, with or without slashes before it, its folder name has one more
+#: slash before it.
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 #: The hint for a date or time that not every reader can parse.
@@ -88,24 +89,32 @@ def to_strings(column: pa.Array, data_type: DataType) -> pa.Array:
 def to_typed(strings: pa.Array, data_type: DataType) -> pa.Array:
     """The values for texts in the log; null and the empty string become null.
 
+    Args:
+        data_type: a primitive type.
+
     Raises:
         LogCorruptedError: a text is not a valid value of the type.
+        InvalidArgumentError: the type is nested.
     """
     kind = _primitive(data_type)
     if isinstance(strings, pa.ChunkedArray):
         strings = strings.combine_chunks()
     target = kind.to_arrow()
     # A table has few distinct partition values compared to its files, so each text is parsed once.
-    coded = strings.cast(pa.string()).dictionary_encode()
-    spellings = coded.dictionary
+    encoded = strings.cast(pa.string()).dictionary_encode()
+    spellings = encoded.dictionary
     spellings = pc.if_else(pc.equal(spellings, literal("", pa.string())), null(pa.string()), spellings)
-    return _read_all(spellings, kind, target).take(coded.indices)
+    return _read_all(spellings, kind, target).take(encoded.indices)
 
 
 def partition_column(files: pa.Table, name: str, data_type: DataType) -> pa.Array:
-    """The typed value of the partition column ``name`` for each row of a files table; a missing key is null.
+    """The typed value of a partition column for each row of a files table; a missing key is null.
 
-    ``name`` is the key in the log: the column's name as in the table's metadata.
+    Args:
+        name: the key of the column in the log (``TableLayout.partition_key``).
+
+    Raises:
+        LogCorruptedError: a text is not a valid value of the type.
     """
     column = files.column("partitionValues")
     chunks = [pc.map_lookup(chunk, literal(name, pa.string()), "first") for chunk in column.chunks if len(chunk)]
@@ -170,7 +179,7 @@ def overlong_folders(spelled: Mapping[str, pa.Array], limits: PathLimits) -> Ite
         spelled: for each partition column, in the table's order, the text in the log of each value.
         limits: of the table's store.
 
-    Returns:
+    Yields:
         for each limit the column, the problem, and a mask of the values. A long path is reported for the first column
         whose folder exceeds the limit. Columns without such values are left out.
     """
@@ -263,9 +272,9 @@ def _read_float(spellings: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _read_timestamp(spellings: pa.Array, target: pa.DataType) -> pa.Array:
     zoned = pc.fill_null(pc.match_substring_regex(spellings, _ZONE), literal(False, pa.bool_()))
-    none = null(pa.string())
-    local = pc.if_else(zoned, none, spellings).cast(pa.timestamp("us"))
-    instants = pc.if_else(zoned, spellings, none).cast(pa.timestamp("us", tz="UTC"))
+    null_text = null(pa.string())
+    local = pc.if_else(zoned, null_text, spellings).cast(pa.timestamp("us"))
+    instants = pc.if_else(zoned, spellings, null_text).cast(pa.timestamp("us", tz="UTC"))
     return pc.coalesce(instants, local.cast(pa.timestamp("us", tz="UTC"))).cast(target)
 
 

@@ -1,4 +1,4 @@
-"""Parsers of table property values: each function returns the value of a text, or raises ValueError."""
+"""Parsers of table property values. A parser returns the value of a text, or raises ValueError if it is not valid."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`.,]+?))\s*(\.|,|$)")
 
 
 def boolean(text: str) -> bool:
-    """``true`` or ``false``, in any case."""
+    """The value of ``true`` or ``false``, in upper or lower case."""
     if text.lower() not in ("true", "false"):
         raise ValueError(text)
     return text.lower() == "true"
@@ -57,15 +57,15 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
 def interval(text: str) -> timedelta:
     """An SQL interval such as ``interval 1 week`` or ``168 hours``, not negative. Months and years are not valid,
     because their length varies."""
-    rest = re.sub(r"^\s*interval\b", "", text, flags=re.IGNORECASE)
+    parts = re.sub(r"^\s*interval\b", "", text, flags=re.IGNORECASE)
     total, position = timedelta(0), 0
-    while position < len(rest) and (match := _PART.match(rest, position)):
+    while position < len(parts) and (match := _PART.match(parts, position)):
         try:
             total += int(match[1]) * _UNITS[match[2].lower()]
         except OverflowError as error:
             raise ValueError(text) from error
         position = match.end()
-    if position == 0 or rest[position:].strip() or total < timedelta(0):
+    if position == 0 or parts[position:].strip() or total < timedelta(0):
         raise ValueError(text)
     return total
 
@@ -79,7 +79,7 @@ def size(text: str) -> int:
 
 
 def column_names(text: str) -> tuple[tuple[str, ...], ...]:
-    """Column names separated by commas, each as the names on its path: ``a, b.c, `d,e`.f``."""
+    """The columns in a text such as ``a, b.c, `d,e`.f``, each as the names on its path: ``("a",), ("b", "c"), ...``."""
     columns: list[tuple[str, ...]] = []
     position, parts = 0, []
     while position < len(text):

@@ -1,6 +1,6 @@
 """The catalogue of table properties (``delta.*``): name, default and valid values of each (delta-spark's DeltaConfigs).
 
-Properties that this library keeps but does not use have the default None or false, which has no meaning. Features
+This library keeps some properties but does not use them. Their default is None or false, which has no meaning. Features
 declare the properties that enable them (``lakehouse_lib/features``).
 """
 
@@ -30,12 +30,12 @@ class TableProperty(Generic[T]):
     Attributes:
         key: its name in the log.
         default: the value for a table that does not set it.
-        parse: the value of a text; ValueError for a text that is not valid.
+        parse: returns the value of a text; ValueError for a text that is not valid.
         expected: a description of valid texts, for errors.
-        spelling: the text in the log for a value; None: the text as the user wrote it.
-        harmless: a transaction may commit after a concurrent change of it, because the property affects neither which
-            rows are valid nor how files are written.
-        settable: whether users may set it; only engines write the others.
+        spelling: returns the text in the log for a value; None: the log has the text as the user wrote it.
+        harmless: whether a transaction may commit after a concurrent change of the property, because the property
+            affects neither which rows are valid nor how files are written.
+        settable: whether users may set the property; if not, only engines write it.
     """
 
     key: str
@@ -50,7 +50,7 @@ class TableProperty(Generic[T]):
         """The value for a table with these properties.
 
         Raises:
-            InvalidArgumentError: its text is not valid. There is no fallback to the default, which could lose data.
+            InvalidArgumentError: its text is not valid. The default is not used instead, because this could lose data.
         """
         text = configuration.get(self.key)
         return self.default if text is None else self.value(text, table)
@@ -77,8 +77,10 @@ class Switch(TableProperty[bool]):
     """A property that is true or false."""
 
     def is_on(self, configuration: Mapping[str, str]) -> bool:
-        """Whether it is true for a table with these properties; a text that is not valid counts as false, as in
-        delta-rs."""
+        """Whether the property is true for a table with these properties.
+
+        A text that is not valid counts as false, as in delta-rs.
+        """
         text = configuration.get(self.key)
         return self.default if text is None else text.strip().lower() == "true"
 
@@ -99,8 +101,8 @@ class IsolationLevel(StrEnum):
     """Isolation levels of transactions, from the strictest to the weakest (delta-spark's).
 
     SERIALIZABLE: reads and writes have the serial order of the log.
-    WRITE_SERIALIZABLE: writes have some serial order, which need not be the order of the log. A blind append may come
-        before a commit in the log although the commit did not read its rows.
+    WRITE_SERIALIZABLE: writes have some serial order, which may differ from the order of the log. A blind append may
+        come before a commit in the log although the commit did not read the appended rows.
     SNAPSHOT_ISOLATION: rows that other writers add do not conflict. Commits that change no row use this level; a table
         cannot have it.
     """
@@ -263,7 +265,11 @@ def log_retention(configuration: Mapping[str, str], table: str | None = None) ->
 
 
 def target_file_size(configuration: Mapping[str, str], override: int | None = None, *, table: str | None = None) -> int:
-    """The target size of a data file in bytes: ``override``, else the table's. InvalidArgumentError: not positive."""
+    """The target size of a data file in bytes: ``override``, else the table's.
+
+    Raises:
+        InvalidArgumentError: the size is not a valid value of ``delta.targetFileSize``, such as 0.
+    """
     if override is None:
         return TARGET_FILE_SIZE.of(configuration, table)
     return TARGET_FILE_SIZE.value(str(override), table)
