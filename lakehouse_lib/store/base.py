@@ -1,11 +1,11 @@
 """The interface of an object store: the requests that the log and the verbs need.
 
-The correctness of commits depends on ``put_if_absent`` alone. ``put_if_match`` only keeps a slow writer from replacing
+The correctness of commits depends only on ``put_if_absent``. ``put_if_match`` prevents a slow writer from replacing
 ``_last_checkpoint`` by the hint of an older checkpoint.
 
 Every ``path`` is relative to the root, separated by ``/`` and decoded (no percent-encoding). Methods that only read an
-object (``read``, ``head``, ``open_input``) also take an absolute path below ``allowed_roots``: ``/x`` on a disk,
-``s3://bucket/x`` in a store whose locations have a scheme.
+object (``read``, ``read_range``, ``head``, ``open_input``) also take an absolute path below ``allowed_roots``: ``/x`` on
+a disk, ``s3://bucket/x`` in a store whose locations have a scheme.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class ObjectMeta:
     Attributes:
         size: in bytes.
         modified: ms since the epoch.
-        tag: changes if the content of the object changes, as far as the store can detect it (an ETag, or inode and
-            time); "" if the store has only the size and the time.
-        link: the real path that a symbolic link leads to, set by ``walk`` only; "" for anything else.
+        tag: a text that changes if the content of the object changes, as far as the store can detect it (an ETag, or
+            inode and time); "" if the store has only the size and the time.
+        link: the real path of a symbolic link's target, set by ``walk`` only; "" for other objects.
         names: the number of names (hard links) that the file system has for the object.
     """
 
@@ -44,9 +44,9 @@ class PathLimits:
     """The limits of data file paths in a store, in bytes of UTF-8.
 
     Attributes:
-        path: the longest path, with the root.
+        path: the length of the longest path, with the root.
         taken: bytes of ``path`` that partition folders cannot use: the root, a data file's name, temporary folders.
-        name: the longest name of a single folder; None: only whole paths are limited.
+        name: the length of the longest name of a single folder; None: only whole paths are limited.
         noun: the store's word for a path.
     """
 
@@ -66,7 +66,7 @@ class SparkAccess:
             never to a session, plan or log.
         package: the Maven package of the file system, without its version, which must be the version of Spark's Hadoop;
             "": Hadoop itself contains the file system.
-        renames: whether renames are cheap. Spark's own writer renames each file at the end; where that is expensive,
+        renames: whether renames are cheap. Spark's own writer renames each file at the end. If renames are expensive,
             Spark's Python workers write data files through the store.
     """
 
@@ -84,7 +84,7 @@ class ObjectStore(Protocol):
 
     @property
     def root(self) -> str:
-        """The table's location, canonical and absolute, as in error messages."""
+        """The table's location, canonical and absolute. Error messages show it."""
 
     @property
     def allowed_roots(self) -> tuple[str, ...]:
@@ -120,45 +120,48 @@ class ObjectStore(Protocol):
         """The bytes of an object; ``ObjectNotFoundError`` if it does not exist."""
 
     def put(self, path: str, data: bytes) -> None:
-        """Create or replace the object atomically: a reader sees the old bytes or the new ones."""
+        """Create or replace the object atomically: a reader sees the old bytes or the new bytes."""
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Create the object, complete and durable, if it does not exist. True if this call created it.
 
-        The local store links a complete file to the name (``os.link`` fails if it exists), S3 puts with
-        ``If-None-Match: *``, and S3 with ``single_writer`` first asks for the object and then puts it, because no other
-        process writes.
+        The local store links a complete file to the name; ``os.link`` fails if the name exists. S3 puts with
+        ``If-None-Match: *``. S3 with ``single_writer`` asks whether the object exists and then puts it, because no
+        other process writes.
 
-        If the answer is lost, the store repeats the put and may return False although the first put has created the
-        object. The caller has to read the object to know. ``StoreRefusedError``: the object was certainly not stored.
+        If the answer is lost, the store repeats the put. Then it may return False although the first put has created
+        the object, so the caller has to read the object. ``StoreRefusedError``: the object was certainly not stored.
         """
 
     def put_if_match(self, path: str, data: bytes, expected: bytes | None) -> bool:
         """Replace the object if its bytes are ``expected`` (None: if it does not exist). True if it was replaced."""
 
     def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
-        """Objects directly in ``folder`` with a name from ``start`` on, sorted by name; empty if it does not exist."""
+        """The objects directly in ``folder`` whose names are not before ``start``, sorted by name.
+
+        Empty if the folder does not exist.
+        """
 
     def folders(self, folder: str = "") -> list[str]:
-        """The names of the folders directly in ``folder`` (the root), sorted; empty if it does not exist.
+        """The names of the folders directly in ``folder`` ("": the root), sorted; empty if it does not exist.
 
         Symbolic links are left out, except one named ``_delta_log``. An object store has a folder if it has an object
         below it.
         """
 
     def walk(self, folder: str = "", after: str = "") -> Iterator[ObjectMeta]:
-        """Every object below ``folder`` (the root) whose path sorts after ``after``; empty if it does not exist.
+        """Every object below ``folder`` ("": the root) whose path sorts after ``after``; empty if it does not exist.
 
         A remote store (``is_remote``) lists the paths in the order of their UTF-8 bytes; other stores do not sort.
         A symbolic link is listed as itself (``ObjectMeta.link``) and not followed, except one named ``_delta_log``.
-        An S3 key that no path can name (with ``//`` or ``..``) is listed by its location, which no method accepts.
+        An S3 key that is not a valid path (with ``//`` or ``..``) is listed by its location, which no method accepts.
         """
 
     def delete_many(self, paths: Iterable[str]) -> None:
         """Delete these objects; objects that do not exist are not an error."""
 
     def head(self, path: str) -> ObjectMeta | None:
-        """Size and time of an object, or None if it does not exist."""
+        """The size, time and tag of an object; None if it does not exist."""
 
     def sync(self, paths: Iterable[str]) -> None:
         """Make objects durable that were written without ``put`` (data files), before a commit refers to them.
@@ -177,7 +180,7 @@ class ObjectStore(Protocol):
         """Open an object for random access, for Parquet; ``ObjectNotFoundError`` if it does not exist."""
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """Open a new data file with a unique name."""
+        """Open an object for writing. Data files have unique names; an existing object is replaced."""
 
     def explain(self, error: OSError) -> str | None:
         """A hint for an error that a file of ``open_input`` or ``open_output`` raised; None for an unknown error."""
@@ -188,5 +191,5 @@ class ObjectStore(Protocol):
     def make_root(self) -> None:
         """Create the table's folder for another program that writes there. A store without folders does nothing.
 
-        ``StoreError``: a file is in its place, or the permission is missing.
+        ``StoreError``: a file has the name of the folder, or the permission is missing.
         """

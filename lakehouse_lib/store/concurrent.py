@@ -17,8 +17,8 @@ _REQUESTS = 16
 def at_once(store: ObjectStore, ask: Callable[[_Item], _Answer], items: Sequence[_Item]) -> list[_Answer]:
     """The results of ``ask`` in the order of the items. The first error is raised.
 
-    A remote store gets 16 requests at a time, a local disk one after the other: Python holds the interpreter lock while
-    it parses the bytes, and a thread would wait longer for the lock than a read takes.
+    A remote store gets 16 requests at a time. A local disk gets one request after the other: Python holds the
+    interpreter lock while it parses the bytes, and a thread would wait longer for the lock than a read takes.
     """
     return list(in_order(ask, items, _REQUESTS if store.is_remote else 0))
 

@@ -1,4 +1,4 @@
-"""Causes of errors of local file systems: hints by errno, and what is in the place of a folder."""
+"""Hints for errors of local file systems, by errno, and descriptions of files that have the name of a folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 _PERMISSION = "Let this user write to the table's folder"
 _SPACE = "Free some space: nothing was committed, and vacuum deletes the files that were written"
-#: Errors if a folder or object cannot be made because a file is in its place.
+#: Errors if a folder or object cannot be created because a file has the name of a folder.
 NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
 NO_FOLDER_HINT = "Choose another location for the table, or move the obstacle away"
 #: Hints for errors that a retry does not fix.
@@ -25,7 +25,7 @@ REFUSAL_HINTS = {
 
 
 def obstacle_of(file: Path) -> str | None:
-    """A description of the file or link in the place of a folder above ``file``; None: all of them are folders."""
+    """A description of the first parent of ``file`` that exists and is not a folder; None: there is no such parent."""
     for parent in reversed(file.parents):
         if os.path.lexists(parent) and not parent.is_dir():
             if parent.is_symlink():

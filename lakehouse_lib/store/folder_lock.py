@@ -1,4 +1,4 @@
-"""The lock of a folder of the local file system, by which processes exclude each other."""
+"""The lock of a folder of the local file system. Only one process can hold it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WAIT_SECONDS = 0.005
 
 @contextlib.contextmanager
 def folder_lock(folder: Path, *, table: str) -> Iterator[None]:
-    """Hold the lock of a folder, for which other processes wait; the kernel releases it if the process dies.
+    """Hold the lock of a folder; other processes wait for it. The kernel releases it if this process dies.
 
     Args:
         table: the table's location, for errors.
@@ -52,7 +52,7 @@ def folder_lock(folder: Path, *, table: str) -> Iterator[None]:
         try:
             yield
         finally:
-            fcntl.flock(lock, fcntl.LOCK_UN)  # explicitly, because a forked process may have it open, too
+            fcntl.flock(lock, fcntl.LOCK_UN)  # ``close`` does not release it if a forked process has the file open, too
     finally:
         os.close(lock)
 

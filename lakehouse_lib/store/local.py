@@ -1,8 +1,8 @@
 """The local file system as an object store.
 
-A new object is written to a temporary file, synced and linked to its name. ``link`` fails if the name is taken, so only
-one of two writers succeeds, and a reader never sees half an object. Folders are synced too, or a power failure could
-lose the name.
+A new object is written to a temporary file, synced and linked to its name. ``link`` fails if the name exists, so only
+one of two writers succeeds, and a reader never sees half an object. Folders are synced, too, because a power failure
+could otherwise lose the name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class LocalStore:
 
     Args:
         root: absolute path of the table's folder, which may not exist yet.
-        fsync: whether every put and commit survives a power failure; False only for tables that may be lost.
+        fsync: whether every put and commit is synced, so that it survives a power failure. False only for tables that
+            may be lost.
         allowed_roots: absolute paths of other folders whose files may be read.
     """
 
@@ -184,7 +185,8 @@ class LocalStore:
                         pending.append(path)
                         continue
                     if entry.is_symlink():
-                        # A link may lead out of the table or in a circle. A log behind a link shows another table.
+                        # A link may lead out of the table or in a circle, so it is not followed. Only ``_delta_log``
+                        # is: it may be a link to the log of another table.
                         if entry.name == _LOG and entry.is_dir():
                             yield from self.list_from(path)
                             continue
@@ -293,7 +295,7 @@ class LocalStore:
         return temporary_file
 
     def _make_folder(self, folder: Path) -> None:
-        """Make a folder whose entry in its parent folder survives a power failure."""
+        """Make a folder, and sync its parent folder, so that the folder survives a power failure."""
         if folder.is_dir():
             return
         self._make_folder(folder.parent)
@@ -340,10 +342,10 @@ class LocalStore:
 
 
 def _delete_hadoop_checksum(target: Path) -> None:
-    """Delete the checksum that Hadoop has stored beside an object which is about to be written.
+    """Delete the checksum file that Hadoop has stored beside an object that is about to be written.
 
-    Spark on a local disk could not read the new object, because its content does not have the old checksum. Without a
-    checksum Hadoop reads an object unchecked.
+    Spark on a local disk could not read the new object, because its content does not have the old checksum. If there is
+    no checksum file, Hadoop reads an object without a check.
     """
     target.with_name(f".{target.name}.crc").unlink(missing_ok=True)
 
@@ -353,10 +355,10 @@ def _meta(path: str, status: os.stat_result) -> ObjectMeta:
 
 
 def _tag(status: os.stat_result) -> str:
-    """The inode and time of a file; "" if a file with other content could have the same.
+    """The inode and time of a file; "" if a file with other content could have the same inode and time.
 
-    The tag is not empty only if the file system has times finer than a millisecond, and the kernel's clock has ticked
-    since the file was written. A later replacement then has another time, and most likely another inode.
+    A tag needs a file system with times finer than a millisecond, and a tick of the kernel's clock since the file was
+    written. A later replacement then has another time, and most likely another inode.
     """
     is_fine = status.st_mtime_ns % 1_000_000 != 0
     has_ticked = time.time_ns() - status.st_mtime_ns > _TICK_NANOSECONDS

@@ -26,7 +26,7 @@ def open_local(location: str, options: Mapping[str, str]) -> LocalStore:
         raise InvalidArgumentError(
             f"the storage options {unknown} do not apply to a local table",
             table=folder,
-            hint="The local store takes allowed_roots only; leave the others out",
+            hint="Leave these options out; the only option of the local store is allowed_roots",
             code="DELTA_INVALID_STORAGE_OPTION",
         )
     return LocalStore(folder, allowed_roots=_folders(options.get(_ROOTS, ""), folder))
@@ -64,7 +64,7 @@ def _absolute(path: str) -> str:
             hint="Write the whole path",
             code="DELTA_INVALID_TABLE_LOCATION",
         ) from None
-    # After a symbolic link, ".." is the parent of the link's target. Spark resolves links, so this does too.
+    # After a symbolic link, ".." is the parent of the link's target. Spark resolves links, so they are resolved here.
     return os.path.realpath(folder) if ".." in folder.parts else str(folder)
 
 

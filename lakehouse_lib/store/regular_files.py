@@ -1,4 +1,4 @@
-"""Opening of local files that may have been replaced by something that is not a regular file.
+"""The opening of local files, with a check that they are regular files.
 
 An ordinary ``open`` of a FIFO waits until another process writes to it, possibly for ever. So the path is opened
 without waiting. Then the open file is checked, because the path itself may be replaced after a check.
@@ -27,7 +27,7 @@ _KINDS = {
 
 
 class NotARegularFileError(OSError):
-    """A path does not name a regular file: it is a folder, a FIFO, a socket, a device, or a link not to be followed."""
+    """A path is a folder, a FIFO, a socket, a device, or a link that must not be followed; expected a regular file."""
 
 
 def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True, folder: int | None = None) -> int:
@@ -38,8 +38,8 @@ def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True, fol
         folder: the file descriptor of the folder that a relative path starts in; None: the working folder.
 
     Raises:
-        NotARegularFileError: it is not a regular file; the message has its kind.
-        OSError: it cannot be opened.
+        NotARegularFileError: the file is not a regular file; the message has its kind.
+        OSError: the file cannot be opened.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -77,7 +77,7 @@ def open_arrow(path: str | os.PathLike[str]) -> pa.OSFile:
 
 
 def arrow_file(handle: int) -> pa.OSFile:
-    """An open file as an Arrow file for random access; the descriptor is closed."""
+    """An open file as an Arrow file for random access. The descriptor is closed, and Arrow opens the file itself."""
     import pyarrow as pa
 
     try:

@@ -1,7 +1,7 @@
 """The kinds of stores, by the schemes of their locations.
 
-A kind of store is a folder of this package, and its ``__init__`` registers the kind. Its other modules and the packages
-that it needs are imported when one of its locations is opened.
+A kind of store is a folder of this package, and its ``__init__`` registers the kind. The other modules of the folder,
+and the packages that they need, are imported when a location of this kind is opened.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class StoreKind:
     """The properties of a kind of store that are known before a location is opened.
 
     Attributes:
-        schemes: of its locations, in lower case; ``ObjectStore.root`` begins with the first one. A path without a
-            scheme has the scheme ``file``.
-        opener: makes the store of a location with its storage options, and makes no request.
+        schemes: the schemes of its locations, in lower case; ``ObjectStore.root`` begins with the first scheme. A path
+            without a scheme has the scheme ``file``.
+        opener: returns the store of a location, with its storage options. It makes no request.
         option_of: the storage option for a name that a user gave; None: the store has no such option.
         credentials: the storage options that are credentials. They belong together, and are secret.
         roots_separator: the separator between two locations in the storage option ``allowed_roots``.

@@ -9,7 +9,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from lakehouse_lib.errors import InvalidArgumentError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/+")
-#: A colon in the host that does not precede a port may separate an access key from its secret.
+#: Text that may be, or precede, a secret. A colon in the host that does not precede a port may separate an access key
+#: from its secret.
 _PRIVATE = re.compile(r"[@?#]|%40|^[^/]*:(?!\d{1,5}(?:/|\Z)|\Z)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -35,7 +36,7 @@ def scheme_prefix(location: str) -> str:
 
 
 def shown(text: str) -> str:
-    """A location or an endpoint for a message: quoted, or only its scheme if the rest may hold a secret.
+    """A location or an endpoint for a message: quoted, or only its scheme if the text may contain a secret.
 
     The whole location is checked, because a secret key may have slashes in it, and a query may be a signature.
     """
@@ -60,7 +61,7 @@ def scheme_of(location: str) -> str:
 
 
 def parse(location: str, table: str | None = None) -> Uri:
-    """The parts of a location. A part that a location must not have is an error.
+    """The parts of a location.
 
     Args:
         table: the table's location, for errors.
@@ -96,7 +97,10 @@ def parse(location: str, table: str | None = None) -> Uri:
 
 
 def split_or_none(text: str) -> SplitResult | None:
-    """``urlsplit``; None if it raises, because its message may quote a secret that ``shown`` leaves out."""
+    """The result of ``urlsplit``; None if the text is not a URI.
+
+    The error of ``urlsplit`` is not raised, because its message may quote a secret that ``shown`` leaves out.
+    """
     try:
         return urlsplit(text)
     except ValueError:
@@ -106,7 +110,7 @@ def split_or_none(text: str) -> SplitResult | None:
 def is_utf8(text: str) -> bool:
     """Whether the text can be encoded in UTF-8.
 
-    A lone surrogate cannot: Python uses it for a byte of a file name that is not valid UTF-8.
+    A lone surrogate cannot be encoded: Python uses it for a byte of a file name that is not valid UTF-8.
     """
     try:
         text.encode()

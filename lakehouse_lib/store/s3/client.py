@@ -1,4 +1,4 @@
-"""Requests to one bucket: one client for each process and set of options, retries until a deadline."""
+"""Requests to one bucket, with retries until a deadline. A process has one boto3 client for each set of options."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ _SILENT_SECONDS = 30.0
 _CONNECTIONS = 32
 _DEFAULT_REGION = "us-east-1"
 
-#: The most connections that a process keeps, one for each set of options. Each temporary credential makes a new set.
+#: A process keeps at most this number of connections, one for each set of options. Each temporary credential is a new
+#: option.
 _MOST_KEPT = 16
 
 
@@ -48,9 +49,10 @@ class _Connection:
     """The objects that are made once for a set of options.
 
     Attributes:
-        core: botocore's session, with files, profiles and environment variables.
-        files: pyarrow's file system, and the credentials that it was made with.
-        silent_since: when the server last did not answer, by the monotonic clock.
+        core: botocore's session, which has the configuration files, profiles and environment variables.
+        files: the credentials with which pyarrow's file system was made, and the file system.
+        silent_since: the time of the last request without an answer, by the monotonic clock; -inf: the last request was
+            answered.
     """
 
     core: Any = None
@@ -153,7 +155,7 @@ class S3Client:
 
     @contextmanager
     def _explained(self, what: str, *, storing: bool = False) -> Iterator[None]:
-        """Explain errors of options, environment and files that boto3 raises before there is a connection."""
+        """Raise errors of this library for errors of boto3 before it connects (options, environment, files)."""
         try:
             yield
         except (*FAILURES, ValueError) as error:
@@ -230,8 +232,11 @@ class S3Client:
             return client
 
     def _check_profile(self, core: Any) -> None:
-        """Refuse an endpoint in boto3's configuration files. pyarrow and Spark ignore it: they would send data files to
-        a bucket of the same name at AWS, signed with the keys of the other server."""
+        """Refuse an endpoint in boto3's configuration files.
+
+        pyarrow and Spark ignore it: they would send data files to a bucket of the same name at AWS, signed with the
+        keys of the other server.
+        """
         if core.get_config_variable("ignore_configured_endpoint_urls"):
             return
         files = {"full_config": core.full_config, "scoped_config": core.get_scoped_config()}

@@ -1,4 +1,4 @@
-"""The test whether a server refuses a put whose condition does not hold, once for each bucket and process."""
+"""The test whether a server refuses a put whose condition is false. A process tests each bucket once."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ _lock = ProcessLock()
 
 
 def check_conditional_puts(client: S3Client, bucket: str, prefix: str, *, table: str) -> None:
-    """Raise ``StoreRefusedError`` if the bucket stores an object although the condition of the put does not hold.
+    """Check that the bucket refuses a put whose condition is false.
 
     Args:
-        prefix: of the table's keys; the test puts an object below it and deletes it.
+        prefix: the prefix of the table's keys; the test puts an object below it and deletes it.
         table: the table's location, for errors.
+
+    Raises:
+        StoreRefusedError: the bucket stores the object although the condition is false.
     """
     key = client.options.endpoint_url, bucket
     if key in _probed_buckets:

@@ -26,7 +26,7 @@ _TRANSIENT = {
     "ThrottlingException",
     "TooManyRequests",
 }
-#: Errors in the options, the environment or boto3's files that make any request fail, with their hints.
+#: Hints for errors in the options, the environment or boto3's files, by the class of the error. Every request fails.
 _SETTINGS: dict[type[Exception], str] = {
     botocore.PartialCredentialsError: f"The key id and the secret key belong together. {CREDENTIALS}",
     botocore.InvalidRegionError: f"{REGION}, such as eu-central-1; a profile may name one, too",
@@ -52,7 +52,7 @@ def status_of(error: BaseException) -> int:
 
 
 def is_absent(error: BaseException) -> bool:
-    """Whether the object does not exist. An answer without a body may also mean that the bucket does not exist."""
+    """Whether the answer says that an object does not exist. For a HEAD request, the bucket may also be missing."""
     if code_of(error) in ("NoSuchKey", "NotFound"):
         return True
     return isinstance(error, botocore.ClientError) and error.operation_name == "HeadObject" and status_of(error) == 404
@@ -71,17 +71,19 @@ def is_transient(error: Exception) -> bool:
 
 
 def leaves_doubt(error: Exception) -> bool:
-    """Whether the server may have carried out the failed request: no answer came, or one that a proxy may have sent."""
+    """Whether the server may have carried out the failed request: there was no answer, or a proxy may have answered."""
     return is_transient(error) or isinstance(error, botocore.SSLError)
 
 
 def explained(
     error: Exception, what: str, table: str, options: S3Options, *, refused: bool = False, asked_once: bool = False
 ) -> StoreError:
-    """The error of this library for an error of boto3's.
+    """The error of this library for an error of boto3.
 
     Args:
-        what: the path or the action.
+        what: the path or the action, for the message.
+        table: the table's location, for the message.
+        options: the options of the request; the message has none of their secrets.
         refused: the request was to store an object, and it is certain that nothing was stored.
         asked_once: the request was not retried, because the server had not answered an earlier request.
     """
@@ -96,6 +98,7 @@ def explained(
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """The text with ``***`` instead of each secret."""
     for secret in secrets:
         text = text.replace(secret, "***")
     return text

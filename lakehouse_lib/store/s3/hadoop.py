@@ -13,8 +13,8 @@ _DEFAULT_REGION = "us-east-1"
 def spark_access(location: str, options: S3Options) -> SparkAccess:
     """The access of Spark to ``s3://bucket/key``.
 
-    If the options have no credentials, the properties have none: Spark finds them itself, in the environment that it
-    was started with, or through ``spark.hadoop.fs.s3a.aws.credentials.provider``.
+    If the options have no credentials, the properties have none, either. Spark then finds credentials itself, in the
+    environment that it was started with, or through ``spark.hadoop.fs.s3a.aws.credentials.provider``.
     """
     place = location.removeprefix("s3://")
     bucket = place.partition("/")[0]

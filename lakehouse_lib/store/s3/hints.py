@@ -8,11 +8,12 @@ CREDENTIALS = (
     "Give access_key_id and secret_access_key (and session_token with temporary ones) as storage options, or set "
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 )
-REGION = "Set the storage option region (or AWS_REGION) to the bucket's own"
+REGION = "Set the storage option region (or AWS_REGION) to the bucket's region"
 #: Hints by S3's error code.
 HINTS = {
     "404": "Check endpoint_url: it is not the address of an S3 server",
-    "AccessDenied": "Let these credentials list, read, write and delete objects below the table, or use others",
+    "AccessDenied": "Let these credentials list, read, write and delete objects below the table, or use other "
+    "credentials",
     "AllAccessDisabled": "Ask the bucket's owner",
     "AuthorizationHeaderMalformed": REGION,
     "EntityTooLarge": "The server does not accept objects of this size: commit fewer files at once, and write smaller "
@@ -36,7 +37,7 @@ _SLOW = "The server asks for fewer requests: try again later, or with fewer task
 
 
 def hint_for_arrow(text: str) -> str | None:
-    """A hint for an error of pyarrow's, by its text; None if it is not a known error of S3.
+    """A hint for an error of pyarrow, by its text; None if it is not a known error of S3.
 
     The text has ``AWS Error ACCESS_DENIED`` for an error that pyarrow knows, and the server's code for any other error.
     """

@@ -1,7 +1,7 @@
-"""A faster parser for the objects of a listing. That of botocore takes most of the time of a long listing.
+"""A faster parser for the objects of a listing. botocore's parser takes most of the time of a long listing.
 
-boto3 calls ``parse_contents`` before it parses an answer. A version of botocore that does not have this event, and an
-answer that this parser does not understand, are left to botocore's parser.
+boto3 calls ``parse_contents`` before it parses an answer. If a version of botocore does not have this event, or if
+``parse_contents`` cannot parse an answer, botocore's parser parses the objects.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ def register(client: Any) -> None:
 
 
 def parse_contents(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
-    """Take the objects out of the answer, and add them as botocore would; keys are still percent-encoded.
+    """Move the objects from the answer to the result, in botocore's form; their keys are still percent-encoded.
 
     Args:
-        response_dict: has the body as bytes.
-        customized_response_dict: the members of the result that botocore need not parse.
+        response_dict: the answer, with its body as bytes.
+        customized_response_dict: the members of the result that botocore does not have to parse.
     """
     if response_dict["status_code"] != 200:
         return

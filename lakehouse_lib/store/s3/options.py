@@ -1,7 +1,8 @@
-"""Options of access to a bucket: storage options under their names in ``deltalake``, then environment variables.
+"""Options of access to a bucket. They are storage options, with the names of ``deltalake``, and environment variables.
 
-Names are case-insensitive, and the prefix ``AWS_`` is optional. Credentials of the environment are not copied: boto3
-finds them where they are needed, like all others in its chain (profiles, web identities, instance roles).
+A storage option has precedence over an environment variable. Names of options are case-insensitive, and the prefix
+``AWS_`` is optional. Credentials in the environment are not copied into the options, because boto3 finds them itself,
+like the other credentials of its chain (profiles, web identities, instance roles).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from urllib.parse import SplitResult
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.store.uris import parse, shown, split_or_none
 
-#: Schemes of locations that are accepted; this library writes the first one.
+#: Schemes of locations that are accepted; this library writes the first scheme.
 SCHEMES = ("s3", "s3a")
 #: Options with credentials.
 CREDENTIALS = frozenset({"access_key_id", "secret_access_key", "session_token"})
@@ -39,7 +40,7 @@ _NAMES = {
     "single_writer": "single_writer",
     "allowed_roots": "allowed_roots",
 }
-#: Environment variables for options that are not given; the first variable that is set counts.
+#: Environment variables for options that are not given; the first variable that is set is used.
 _ENVIRONMENT = {
     "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
     "endpoint_url": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
@@ -62,10 +63,14 @@ class S3Options:
     """Options of access to a bucket. Times are in seconds. Secrets are pickled, but ``repr`` leaves them out.
 
     Attributes:
-        access_key_id, secret_access_key, session_token: None: from boto3's own chain.
-        virtual_hosted_style: the bucket is part of the host name; default only for AWS itself.
-        skip_signature: anonymous requests, to a public bucket.
-        connect_timeout, timeout: of one attempt: until it is connected, and until the server answers.
+        access_key_id, secret_access_key, session_token: the credentials; None: boto3 finds them by its chain.
+        region: None: boto3's configuration, or us-east-1.
+        endpoint_url: the address of the server; None: AWS.
+        virtual_hosted_style: True: the bucket is part of the host name. False: with ``endpoint_url`` it is part of the
+            path; for AWS, boto3 chooses.
+        skip_signature: make anonymous requests, to a public bucket.
+        connect_timeout: how long one attempt may take to connect.
+        timeout: how long the answer to one attempt may take (``deadline``).
         retry_timeout: after this time a request is not retried.
         single_writer: the user guarantees that no other process writes to the table. A server without conditional puts
             needs this guarantee.
@@ -89,11 +94,12 @@ class S3Options:
     def of(
         cls, storage_options: Mapping[str, str], table: str, environment: Mapping[str, str] | None = None
     ) -> S3Options:
-        """The options as values.
+        """The options from storage options and environment variables, parsed and checked.
 
         Args:
-            storage_options: as the user gave them.
-            environment: default: the variables of this process.
+            storage_options: the storage options of the user.
+            table: the table's location, for errors.
+            environment: the environment variables; None: those of this process.
 
         Raises:
             InvalidArgumentError: an option is unknown, a value is not valid, or credentials are incomplete. Values are
@@ -139,7 +145,7 @@ class _Reader:
                 code="DELTA_INVALID_STORAGE_OPTION",
             )
         if key is not None and self._flag("skip_signature"):
-            raise self._bad("skip_signature", "Leave out either it or the keys: unsigned requests do not use keys")
+            raise self._bad("skip_signature", "Leave out this option or the keys: unsigned requests do not use keys")
         for name in ("access_key_id", "secret_access_key", "session_token"):
             check_key(self._texts.get(name), f"the storage option {self._named.get(name)}", self._table)
         return S3Options(
@@ -253,16 +259,18 @@ class _Reader:
 
 
 def option_of(name: str) -> str | None:
-    """The option for a name that a user gave: a field of ``S3Options``, ``allow_http`` or ``conditional_put``; None if
-    the name is unknown."""
+    """The option for a name that a user gave: a field of ``S3Options``, ``allow_http`` or ``conditional_put``.
+
+    None if the name is unknown.
+    """
     return _NAMES.get(name.lower().removeprefix("aws_"))
 
 
 def check_key(text: str | None, name: str, table: str) -> None:
-    """Check that a key or token can be sent in a header; a line break from a file would cause a misleading error.
+    """Check that a key or token can be sent in a header. A line break from a file would cause a misleading error.
 
     Raises:
-        InvalidArgumentError: it has characters that keys do not have. The message does not show it.
+        InvalidArgumentError: the text has characters that keys do not have. The message does not show the text.
     """
     if text is not None and not _KEY.fullmatch(text):
         raise InvalidArgumentError(
@@ -287,7 +295,7 @@ def location(uri: str, table: str | None = None) -> tuple[str, str]:
     Percent-encoding is decoded, once.
 
     Args:
-        table: the table concerned, for errors; None if ``uri`` is the table's location.
+        table: the table's location, for errors; None if ``uri`` is the table's location.
 
     Raises:
         InvalidArgumentError: the location is not valid. A location that may hold credentials is not shown.

@@ -1,4 +1,4 @@
-"""Requests to a bucket with a boto3 client. Error answers that a caller expects, such as 412, are results.
+"""Requests to a bucket with a boto3 client. An error answer that callers expect, such as 412, becomes a result.
 
 A *place* is the bucket and key of an object: ``{"Bucket": ..., "Key": ...}``.
 """
@@ -12,12 +12,12 @@ from botocore.exceptions import ClientError
 
 from lakehouse_lib.store.s3.errors import code_of, is_absent, status_of
 
-# Smaller objects are read completely with the first request, which also returns their size.
+# The first request reads the end of an object and returns its size. So it reads a smaller object completely.
 _WHOLE_BELOW = 512 << 10
 
 
 def put_if(client: Any, place: Mapping[str, str], data: bytes, **condition: str) -> bool:
-    """Put an object on a condition; False if the condition did not hold.
+    """Put an object on a condition; False if the condition is false.
 
     Args:
         condition: ``IfNoneMatch="*"``, or ``IfMatch`` with a tag.
@@ -25,7 +25,7 @@ def put_if(client: Any, place: Mapping[str, str], data: bytes, **condition: str)
     try:
         client.put_object(**place, Body=data, **condition)
     except ClientError as error:
-        # 404: the object that was to be replaced is gone.
+        # 404: the object to replace no longer exists.
         if status_of(error) == 412 or (is_absent(error) and "IfMatch" in condition):
             return False
         raise
@@ -39,7 +39,14 @@ def get(client: Any, place: Mapping[str, str]) -> tuple[str, bytes]:
 
 
 def get_range(client: Any, place: Mapping[str, str], start: int, length: int, tag: str) -> bytes | None:
-    """Bytes of an object; None if it has another tag. Not every server checks the condition, so this checks, too."""
+    """Bytes of an object; None if it has another tag.
+
+    The tag of the answer is checked here, too, because some servers ignore ``IfMatch``.
+
+    Args:
+        start: the position of the first byte.
+        length: the number of bytes; the result is shorter at the end of the object.
+    """
     try:
         answer = client.get_object(**place, Range=f"bytes={start}-{start + length - 1}", IfMatch=tag)
     except ClientError as error:
@@ -56,7 +63,7 @@ def get_range(client: Any, place: Mapping[str, str], start: int, length: int, ta
 
 
 def get_end(client: Any, place: Mapping[str, str]) -> tuple[bytes, int]:
-    """The end of an object, or all of it if it is small, and its size."""
+    """The last 512 KiB of an object, or the whole object if it is smaller, and the object's size."""
     try:
         answer = client.get_object(**place, Range=f"bytes=-{_WHOLE_BELOW}")
     except ClientError as error:

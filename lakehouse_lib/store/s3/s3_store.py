@@ -4,7 +4,7 @@ A commit is a conditional put (``If-None-Match: *``), which the server refuses i
 ignores the condition would let two writers commit the same version, so the server is tested before the first commit.
 
 A put that is retried may be refused because its first attempt was stored. Then the result is False, as for a lost race,
-and the caller reads the log to decide. pyarrow's puts are unconditional, so it reads and writes data files only.
+and the caller reads the log to decide. pyarrow's puts are unconditional, so pyarrow reads and writes only data files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from lakehouse_lib.threads import in_order
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: The largest object of a single put. More needs a multipart upload, which not every server completes conditionally.
+#: The largest object of a single put, in bytes. A larger object needs a multipart upload, and not every server supports
+#: a condition for its completion.
 MOST_BYTES_A_PUT = 5 << 30
 
 # Bytes of a key, and of a data file's name in it.
@@ -47,8 +48,8 @@ class S3Store:
     """An object store whose objects are the keys of a bucket below a prefix.
 
     Args:
-        bucket: its name.
-        prefix: of the table's keys, without slashes at its ends; "": the whole bucket.
+        bucket: the name of the bucket.
+        prefix: the prefix of the table's keys, without slashes at its ends; "": the whole bucket.
         options: how the bucket is reached.
     """
 
@@ -192,12 +193,12 @@ class S3Store:
         return ObjectMeta(path, int(answer["ContentLength"]), modified, answer.get("ETag", ""))
 
     def sync(self, paths: Iterable[str]) -> None:
-        """Does nothing: S3 answers a put only when the object is durable."""
+        """Do nothing, because S3 answers a put only when the object is durable."""
 
     def read_range(self, path: str, start: int, length: int, tag: str) -> bytes | None:
         place = self._readable_key(path)
         try:
-            # As for a put: an error that is certain to come again is a refusal.
+            # ``storing`` as for a put: an error that a retry does not fix becomes StoreRefusedError.
             return self._client.ask(
                 path, lambda client: requests.get_range(client, place, start, length, tag), storing=True
             )
@@ -230,7 +231,7 @@ class S3Store:
         return spark_access(location, self._options)
 
     def make_root(self) -> None:
-        """Does nothing: a bucket has no folders."""
+        """Do nothing, because a bucket has no folders."""
 
     @property
     def _identity(self) -> tuple[str | None, str]:
@@ -255,7 +256,7 @@ class S3Store:
         for page in self._pages(folder, more):
             for entry in page.get("Contents", ()):
                 key = entry["Key"]
-                if not key.endswith("/"):  # some programs put such an object for a folder
+                if not key.endswith("/"):  # some programs put an object with such a key for a folder
                     size, modified = int(entry["Size"]), _milliseconds(entry["LastModified"])
                     yield ObjectMeta(self._path_of(key), size, modified, entry.get("ETag", ""))
 
@@ -283,8 +284,7 @@ class S3Store:
     def _path_of(self, key: str) -> str:
         """The path of a listed key.
 
-        No path of the table can name a key such as "t//x" or "t/../x". Its path is its location, which all methods
-        refuse.
+        A key such as "t//x" or "t/../x" is not a valid path. Its path is its location, which all methods refuse.
         """
         path = key.removeprefix(self._prefix)
         return f"s3://{self._bucket}/{key}" if _leads_out(path) else path
@@ -325,7 +325,7 @@ def _leads_out(path: str) -> bool:
 
 
 def _just_before(start: str) -> str:
-    """A text shortly before ``start`` in sort order. A listing begins after it."""
+    """A text shortly before ``start`` in sort order. S3 lists the keys after this text (``StartAfter``)."""
     if not start:
         return ""
     before = chr(ord(start[-1]) - 1)

@@ -1,7 +1,7 @@
 """A store on a server without conditional puts, for a table that only one process writes (``single_writer=true``).
 
-A check followed by a put does not exclude other processes. The user guarantees that only this process writes.
-This module adds a check: if an object does not have the bytes that this process put, another writer is detected.
+A put after a check that the object is missing does not exclude other processes. The user guarantees that only this
+process writes. This module detects another writer if an object does not have the bytes that this process put.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST_REMEMBERED = 256
 
 @dataclass
 class _OwnWrites:
-    """Digests of the objects that this process has put into a table, the latest last."""
+    """The digests of the latest 256 objects that ``put_if_absent`` has created in a table, by path, the latest last."""
 
     lock: ProcessLock = field(default_factory=ProcessLock)
     digests: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
@@ -42,7 +42,7 @@ class SingleWriterS3Store(S3Store):
             self._check_latest()
             if self.head(path) is not None:
                 return False
-            # Keep the digest before the put: if its answer is lost, the object may be stored, and then be overwritten.
+            # Store the digest before the put: if its answer is lost, the object may be stored and then be overwritten.
             own_writes.digests[path] = _digest(data)
             own_writes.digests.move_to_end(path)
             while len(own_writes.digests) > _MOST_REMEMBERED:
@@ -71,7 +71,7 @@ class SingleWriterS3Store(S3Store):
         return _tables.setdefault(self, _OwnWrites())
 
     def _check_latest(self) -> None:
-        """Check that the latest commit of this process was not overwritten, before the next commit follows it."""
+        """Check that the latest commit of this process was not overwritten. Called before the next commit."""
         digests = self._own_writes.digests
         # Only a commit file matters, because the next commit follows it. The latest put may be a checksum file.
         path = next((written_path for written_path in reversed(digests) if written_path.endswith(".json")), None)
