@@ -1,8 +1,8 @@
 """A cache of log objects that this process has read, so that opening a table again reads only new objects.
 
-Log objects never change, but a table may be deleted and another one created in its place. So the key of an entry has
-the store, the path, the size, the modification time and the tag. An object without a tag is not cached while it is so
-young that a rewrite could have the same modification time.
+Log objects never change, but a table may be deleted and another table created at its location. So the key of an entry
+has the store, the path, the size, the modification time and the tag. An object without a tag is not cached while it is
+so young that a rewrite could have the same modification time.
 """
 
 from __future__ import annotations

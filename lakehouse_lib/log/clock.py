@@ -79,7 +79,7 @@ def check_by_probe(store: ObjectStore) -> int:
 def _check_by(store: ObjectStore, local_time: int, path: str, meta: ObjectMeta | None) -> None:
     if meta is None:
         raise StoreError(
-            f"{path}, which was just put to read the store's clock, is gone",
+            f"{path} was just put to read the store's clock, and does not exist",
             table=store.root,
             hint="Run it again",
         )

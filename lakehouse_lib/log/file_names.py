@@ -36,8 +36,8 @@ class LogName:
 
     Attributes:
         version: the version; of a log compaction, the first version that it covers.
-        part, parts: the number of a part of a multi-part checkpoint, from 1, and the number of its parts; 0 for others.
-        end: the last version that a log compaction covers; 0 for others.
+        part, parts: the number of the part, from 1, and the number of all parts of a multi-part checkpoint; else 0.
+        end: the last version that a log compaction covers; else 0.
     """
 
     version: int

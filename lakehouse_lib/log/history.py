@@ -180,9 +180,9 @@ def _newest_remaining_at(
     while True:
         try:
             return commits, newest_at(store, commits, moment, properties)
-        except VersionNotFoundError as gone:
+        except VersionNotFoundError as error:
             # A cleanup has deleted all older commits, too, so the list gets shorter each time.
-            commits = [] if gone.version is None else list_commits(store, gone.version + 1)
+            commits = [] if error.version is None else list_commits(store, error.version + 1)
             if not commits:
                 raise
 

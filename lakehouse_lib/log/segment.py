@@ -277,8 +277,8 @@ def _gap(store: ObjectStore, missing: int, later: int) -> LogCorruptedError:
 def _cleaned_up(store: ObjectStore, version: int, later: int) -> VersionNotFoundError:
     """The error for a version that was cleaned up.
 
-    A cleanup deletes the oldest commits, so all commits below the missing ones are gone, too. An older checkpoint
-    may exist, if another process wrote it during the cleanup.
+    A cleanup deletes the oldest commits, so no commit before the missing commits exists. An older checkpoint may exist,
+    if another process wrote it during the cleanup.
     """
     return VersionNotFoundError(
         f"version {version} was cleaned up; the next version that can be read is {later}",

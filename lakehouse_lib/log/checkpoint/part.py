@@ -79,7 +79,7 @@ def open_part(store: ObjectStore, meta: ObjectMeta, version: int) -> ParquetPart
     """Open a Parquet object and read its footer.
 
     Raises:
-        UnreadableCheckpointError: it is missing or cannot be read.
+        UnreadableCheckpointError: the object is missing or cannot be read.
     """
     with reading(store, meta.path, version), store.open_input(meta.path) as source:
         return ParquetPart(store, meta, version, pq.ParquetFile(source))
@@ -234,7 +234,7 @@ class ParquetPart:
         return self._statistics[block][index].null_count
 
     def _mask(self, action: str, block: int) -> pa.Array | None:
-        """A mask of the rows of the block that are this action; None: all rows are."""
+        """A mask of the rows of the block that are this action; None: all rows are this action."""
         if self._nulls(action, block) == 0:
             return None
         if (action, block) not in self._masks:

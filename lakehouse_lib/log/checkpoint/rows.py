@@ -139,7 +139,7 @@ class CheckpointRows:
         return np.concatenate([np.zeros(0, np.int64), *in_order(find_in_block, range(len(self._blocks)))])
 
     def find_paths(self, paths: pa.Array) -> NDArray[np.int64]:
-        """The positions, ascending, of the rows with one of these canonical paths, whatever their deletion vector."""
+        """The positions, ascending, of the rows with one of these canonical paths and any deletion vector."""
         hashes = self._hashes(paths)
 
         def find_in_block(number: int) -> NDArray[np.int64]:

@@ -166,8 +166,8 @@ def _json_schema(field_keys: _Fields) -> pa.Schema:
 def _read_json(lines: bytes, schema: pa.Schema) -> Mapping[str, pa.StructArray]:
     """The actions of each kind, in the order of the lines.
 
-    Arrow crashes on input between two objects that is not an object. So the lines become the items of one list, where
-    that is a syntax error. Only a line that ends the list could avoid the error, and such a line is refused.
+    Arrow crashes if the input between two objects is not an object. So the lines become the items of one list, in which
+    such input is a syntax error. Only a line that ends the list could avoid the error, and such a line is refused.
     """
     if b"]" in lines and _LIST_END.search(lines):
         raise _DoubtError
@@ -209,8 +209,9 @@ def _null_keys(rows: pa.StructArray) -> set[str]:
 
 
 def _with_texts_for_nulls(lines: bytes, keys: Collection[str]) -> bytes | None:
-    """The lines with ``_NULL_JSON`` for the nulls of these keys, so that each null left is a missing key; None if the
-    lines have no such null.
+    """The lines with ``_NULL_JSON`` for the nulls of these keys. Each remaining null is then a missing key.
+
+    None if the lines have no null of these keys.
 
     Raises:
         _DoubtError: a null has a space before it, its key may be spelled with escapes, or another field has that name.

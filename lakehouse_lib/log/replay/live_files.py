@@ -113,11 +113,11 @@ class FileSet:
         if self.base is not None:
             is_looked_up = "gone" in self.__dict__
             keys = pa.nulls(0, pa.string()) if is_looked_up else self._changed_keys
-            gone = [self._gone_positions]
+            positions_by_block = [self._gone_positions]
             for piece, positions in self.base.pieces(names, keys, self.gone if is_looked_up else self._gone_positions):
-                gone.append(positions)
+                positions_by_block.append(positions)
                 yield piece
-            self.__dict__["gone"] = distinct(np.concatenate(gone))
+            self.__dict__["gone"] = distinct(np.concatenate(positions_by_block))
             if "path" in names:
                 self.check_paths()
         yield self.added.select(list(names))
@@ -136,7 +136,7 @@ class FileSet:
         yield self.added.select(list(names))
 
     def changed_parts(self) -> list[Part]:
-        """The objects of the base with a changed row; rarely also an object without one (see ``parts_with``)."""
+        """The objects of the base with a changed row; rarely also other objects (see ``CheckpointRows.parts_with``)."""
         if self.base is None:
             return []
         if "gone" in self.__dict__:
@@ -159,7 +159,7 @@ class FileSet:
         return {path: Bounds.concat([base[path].filter(is_live), added[path]], kind) for path, kind in columns.items()}
 
     def _live(self, read: Callable[[CheckpointRows], pa.Table], added: pa.Table) -> pa.Table:
-        """The result of ``read`` on the base without the rows that are gone, followed by ``added``."""
+        """The result of ``read`` on the base without the rows that later commits changed, followed by ``added``."""
         if self.base is None:
             return added
         return pa.concat_tables([drop_rows(read(self.base), self.gone), added])
@@ -185,8 +185,10 @@ class FileSet:
         return rows
 
     def check_paths(self) -> None:
-        """Check that no path is live twice. A checkpoint's paths are read once, unless its writer noted that it has
-        compared them. Later versions on the same checkpoint compare only paths from commits.
+        """Check that no path is live twice.
+
+        A checkpoint's paths are read once, unless its writer noted that it has compared them. Later versions on the
+        same checkpoint compare only paths from commits.
 
         Raises:
             PathTwiceError: a path is live twice.
@@ -198,8 +200,10 @@ class FileSet:
         self._is_checked = True
 
     def paths_twice(self) -> list[str]:
-        """The paths, as in the log, that are live twice: both times in the checkpoint, or once in the checkpoint and
-        once in the commits after it."""
+        """The paths, as in the log, that are live twice.
+
+        A path is live twice in the checkpoint, or once in the checkpoint and once in the commits after it.
+        """
         base = self.base
         if base is None:
             return []
@@ -222,9 +226,9 @@ class FileSet:
         """The files after commits that change the files of ``keys`` and add ``added``."""
         remaining = self.added
         if len(remaining) and len(keys):
-            gone = pc.is_in(file_keys(remaining, self._store), value_set=keys)
-            if pc.any(gone).as_py():
-                remaining = remaining.filter(pc.invert(gone))
+            is_changed = pc.is_in(file_keys(remaining, self._store), value_set=keys)
+            if pc.any(is_changed).as_py():
+                remaining = remaining.filter(pc.invert(is_changed))
         added = pa.concat_tables([remaining, added])
         if added.column(0).num_chunks > max(_MOST_CHUNKS, len(added) // _ROWS_A_CHUNK):
             added = added.combine_chunks()

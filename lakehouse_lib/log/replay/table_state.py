@@ -48,9 +48,9 @@ def load_state(
 ) -> VersionState:
     """The state of ``version`` (None: the latest).
 
-    If a checkpoint or compaction cannot be read, or makes a path live twice, another one, an older one or the commits
-    are read instead. If a cleanup deletes a commit after it was listed, the log is listed again. File columns are read
-    later, and a checkpoint may turn out to be unreadable then.
+    If a checkpoint or compaction cannot be read, or makes a path live twice, the version is read from other checkpoints
+    and compactions, or from the commits. If a cleanup deletes a commit after it was listed, the log is listed again.
+    File columns are read later, and a checkpoint may turn out to be unreadable then.
 
     Args:
         without: objects of checkpoints and compactions that must not be used.

@@ -1,4 +1,4 @@
-"""When the transactions of applications expire: ``delta.setTransactionRetentionDuration``."""
+"""The expiry of the transactions of applications: ``delta.setTransactionRetentionDuration``."""
 
 from __future__ import annotations
 

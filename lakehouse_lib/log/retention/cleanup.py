@@ -221,7 +221,7 @@ def plan_cleanup(
     Args:
         listing: of ``_delta_log``.
         expired: the newest version that was committed at or before the cutoff; None: no version is that old.
-        pointed_to: the version in ``_last_checkpoint``. It is kept, because readers begin there.
+        pointed_to: the version in ``_last_checkpoint``. Its checkpoint is kept, because readers begin there.
         pinned: the oldest version that is pinned; it and all later versions are kept. None: no version is pinned.
         protected_below: versions below this are deleted together or not at all (the feature checkpointProtection).
         unreadable: versions whose checkpoints cannot be the base.
@@ -333,8 +333,10 @@ def _plan(
 
 
 def unreadable_because(store: ObjectStore, checkpoint: Checkpoint) -> str | None:
-    """Why a checkpoint cannot be the base: it cannot be read completely, or has a live path twice. None if it is sound.
-    Nothing of it is kept in memory."""
+    """The reason why a checkpoint cannot be the base; None if it can be.
+
+    It cannot be the base if it cannot be read completely, or has a live path twice. Its rows are not kept in memory.
+    """
     forget_checkpoint(store, checkpoint)  # the cached state may differ from the objects as they are now
     try:
         state = read_checkpoint(store, checkpoint)
@@ -373,7 +375,7 @@ def _unreferenced_sidecars(
 
 
 def _before(listing: Iterable[ObjectMeta], base: int) -> Iterable[tuple[str, int, str]]:
-    """The path, version and kind of each log file before the base; a compaction that starts at the base is included.
+    """The path, version and kind of each log file of a version before the base, and of compactions that start at it.
 
     The kind is "beside" for a version checksum and for a checksum file of Hadoop.
     """
