@@ -4,8 +4,8 @@ The correctness of commits depends only on ``put_if_absent``. ``put_if_match`` p
 ``_last_checkpoint`` by the hint of an older checkpoint.
 
 Every ``path`` is relative to the root, separated by ``/`` and decoded (no percent-encoding). Methods that only read an
-object (``read``, ``read_range``, ``head``, ``open_input``) also take an absolute path below ``allowed_roots``: ``/x`` on
-a disk, ``s3://bucket/x`` in a store whose locations have a scheme.
+object (``read``, ``read_range``, ``head``, ``open_input``) also take an absolute path below ``allowed_roots``: ``/x``
+on a disk, ``s3://bucket/x`` in a store whose locations have a scheme.
 """
 
 from __future__ import annotations

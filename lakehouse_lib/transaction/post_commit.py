@@ -60,7 +60,7 @@ def run_hooks(
         if makes_checkpoint:
             try:
                 checkpoint_snapshot(latest)
-            except VersionNotFoundError:  # a cleanup has deleted the version, after another writer's later checkpoint
+            except VersionNotFoundError:  # a cleanup has deleted the version, after a later checkpoint
                 return
             with _logged_failure("checksum", store, latest.version):
                 complete_checksum(latest)
