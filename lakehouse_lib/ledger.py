@@ -145,12 +145,12 @@ class Ledger:
 
         Lists the whole ledger.
         """
-        written = sorted(
+        dated_requests = sorted(
             (-meta.modified, parts[0])
             for meta in self._store.walk()
             if len(parts := meta.path.split("/")) == 2 and _REQUEST.fullmatch(parts[0]) and parts[1] == f"{name}.json"
         )
-        return [request for _, request in written[:most]]
+        return [request for _, request in dated_requests[:most]]
 
     def put_step(self, request: str, kind: str, document: Document) -> None:
         """Add a document about a step of a task of the request; earlier documents are kept.

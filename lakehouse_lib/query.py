@@ -88,11 +88,11 @@ def _register(connection: Any, name: str, rows: Any) -> None:
     if not columns:
         connection.register(name, rows)
         return
-    stored = f"{name} (stored)"
-    connection.register(stored, rows)
+    stored_name = f"{name} (stored)"
+    connection.register(stored_name, rows)
     values = ", ".join(f"coalesce({column}, {column}) AS {column}" for column in columns)
     connection.execute(
-        f"CREATE OR REPLACE TEMP VIEW {_quoted(name)} AS SELECT * REPLACE ({values}) FROM {_quoted(stored)}"  # noqa: S608 - names are quoted
+        f"CREATE OR REPLACE TEMP VIEW {_quoted(name)} AS SELECT * REPLACE ({values}) FROM {_quoted(stored_name)}"  # noqa: S608 - names are quoted
     )
 
 

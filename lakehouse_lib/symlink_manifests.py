@@ -39,8 +39,8 @@ def write_manifests(snapshot: Snapshot) -> None:
     store = snapshot.store
     for path, text in contents.items():
         store.put(path, text)
-    stored = [meta.path for meta in store.walk(FOLDER) if meta.path.rpartition("/")[2] == "manifest"]
-    store.delete_many([path for path in stored if path not in contents])
+    stored_paths = [meta.path for meta in store.walk(FOLDER) if meta.path.rpartition("/")[2] == "manifest"]
+    store.delete_many([path for path in stored_paths if path not in contents])
 
 
 def refresh_manifests(latest: Snapshot, commit: CommitActions) -> None:
@@ -114,9 +114,9 @@ def manifests(files: pa.Table, layout: TableLayout, store: ObjectStore) -> dict[
         lines = pc.binary_join(lists, literal("\n", pa.string()))[0].as_py()
         return {f"{FOLDER}/manifest": f"{lines}\n".encode() if lines else b""}
     sorted_files = pa.table({**columns, "path": paths}).sort_by("path")
-    grouped = sorted_files.group_by(list(columns), use_threads=False).aggregate([("path", "list")])
-    texts = pc.binary_join(whole(grouped["path_list"]), literal("\n", pa.string()))
-    values = zip(*(grouped[column].to_pylist() for column in columns), strict=True)
+    groups = sorted_files.group_by(list(columns), use_threads=False).aggregate([("path", "list")])
+    texts = pc.binary_join(whole(groups["path_list"]), literal("\n", pa.string()))
+    values = zip(*(groups[column].to_pylist() for column in columns), strict=True)
     folders = [partition_values.hive_path(dict(zip(keys, row, strict=True)), list(keys)) for row in values]
     return {
         f"{FOLDER}/{folder}/manifest": f"{text}\n".encode()

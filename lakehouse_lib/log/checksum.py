@@ -79,8 +79,8 @@ class Checksum:
         )
 
     def to_json(self) -> dict[str, Any]:
-        few = self.transactions is not None and len(self.transactions) <= _MOST_TRANSACTIONS
-        small = self.domains is not None and len(self.domains) <= _MOST_DOMAINS
+        lists_transactions = self.transactions is not None and len(self.transactions) <= _MOST_TRANSACTIONS
+        lists_domains = self.domains is not None and len(self.domains) <= _MOST_DOMAINS
         body = {
             "txnId": self.txn_id,
             "tableSizeBytes": self.size,
@@ -89,9 +89,9 @@ class Checksum:
             "numProtocol": 1,
             "inCommitTimestampOpt": self.in_commit_timestamp,
             "setTransactions": [transaction.to_json() for transaction in (self.transactions or {}).values()]
-            if few
+            if lists_transactions
             else None,
-            "domainMetadata": [domain.to_json() for domain in (self.domains or {}).values()] if small else None,
+            "domainMetadata": [domain.to_json() for domain in (self.domains or {}).values()] if lists_domains else None,
             "metadata": self.metadata.to_json(),
             "protocol": self.protocol.to_json(),
         }
@@ -139,10 +139,10 @@ def next_checksum(previous: Checksum, commit: CommitActions, *, newer_than: int)
             and the store agree, and that a commit which adds a live file again also removes it, as all verbs do.
     """
     adds, removes = commit.adds, commit.removes
-    replaced = pc.is_in(adds["path"], value_set=whole(removes["path"]))
-    later = pc.greater(adds["modificationTime"], literal(newer_than, pa.int64()))
-    new = pc.or_(replaced, pc.fill_null(later, literal(False, pa.bool_())))
-    if not pc.all(new, min_count=0).as_py() or adds["size"].null_count or removes["size"].null_count:
+    is_replaced = pc.is_in(adds["path"], value_set=whole(removes["path"]))
+    is_newer = pc.greater(adds["modificationTime"], literal(newer_than, pa.int64()))
+    is_new = pc.or_(is_replaced, pc.fill_null(is_newer, literal(False, pa.bool_())))
+    if not pc.all(is_new, min_count=0).as_py() or adds["size"].null_count or removes["size"].null_count:
         return None
     size = previous.size + _sum(adds["size"]) - _sum(removes["size"])
     files = previous.files + len(adds) - len(removes)
@@ -237,8 +237,8 @@ def contradictions(checksum: Checksum, state: TableState, *, counting: bool) -> 
 def warn_of_contradictions(store: ObjectStore, version: int, meta: ObjectMeta, state: TableState) -> None:
     """Log a warning if the checksum file ``meta`` differs from the state of its version in memory."""
     try:
-        recorded = CACHE.get(store, [meta], lambda: read_checksum(store, version), lambda _: meta.size)
-        phrases = contradictions(recorded, state, counting=False) if recorded is not None else []
+        checksum = CACHE.get(store, [meta], lambda: read_checksum(store, version), lambda _: meta.size)
+        phrases = contradictions(checksum, state, counting=False) if checksum is not None else []
     except DeltaError as error:
         phrases = [error.message]
     if phrases:

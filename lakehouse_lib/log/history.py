@@ -77,8 +77,8 @@ def commit_times(
             return None
 
     timed = zip(commits, _rising_times(commits), strict=True)
-    chosen = [(commit, modified) for commit, modified in timed if first <= commit.version <= last]
-    times = zip(chosen, at_once(store, time_of, chosen), strict=True)
+    commits_in_range = [(commit, modified) for commit, modified in timed if first <= commit.version <= last]
+    times = zip(commits_in_range, at_once(store, time_of, commits_in_range), strict=True)
     return {commit.version: time for (commit, _), time in times if time is not None}
 
 

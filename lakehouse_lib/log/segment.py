@@ -153,8 +153,8 @@ def list_commits(store: ObjectStore, start: int = 0) -> list[Commit]:
 
 def oldest_version(store: ObjectStore) -> int | None:
     """The oldest version that can still be read, or None if there is no log."""
-    listed = list(store.list_from(file_names.LOG, file_names.first_name(0)))
-    checkpoints, commits, _ = sort_listing(listed)
+    listing = list(store.list_from(file_names.LOG, file_names.first_name(0)))
+    checkpoints, commits, _ = sort_listing(listing)
     candidates = [c.version for c in checkpoints]
     if commits and commits[0].version == 0:
         candidates.append(0)
@@ -184,8 +184,8 @@ def sort_listing(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[C
             with_costs.append((_BY_COST.index(name.kind), Checkpoint(name.version, (meta,))))
     for (version, count), by_number in parts.items():
         if len(by_number) == count and set(by_number) == set(range(1, count + 1)):
-            ordered = tuple(by_number[part] for part in range(1, count + 1))
-            with_costs.append((_BY_COST.index("part"), Checkpoint(version, ordered)))
+            ordered_parts = tuple(by_number[part] for part in range(1, count + 1))
+            with_costs.append((_BY_COST.index("part"), Checkpoint(version, ordered_parts)))
     checkpoints = [checkpoint for _, checkpoint in sorted(with_costs, key=lambda ranking: ranking[0])]
     return checkpoints, commits, compactions
 

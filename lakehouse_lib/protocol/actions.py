@@ -148,15 +148,15 @@ class Protocol:
             raise LogCorruptedError(f"a protocol action of minReaderVersion {reader} and minWriterVersion {writer}")
         readers, writers = _names(body, "readerFeatures"), _names(body, "writerFeatures")
         # If a version needs a feature list and has none, or the reverse, the features of the table are unknown.
-        for number, since, listed, key in (
+        for number, since, features, key in (
             (reader, 3, readers, "readerFeatures"),
             (writer, 7, writers, "writerFeatures"),
         ):
-            if number == since and listed is None:
+            if number == since and features is None:
                 raise LogCorruptedError(f"a protocol action of the versions {reader} and {writer} without {key}")
-            if number < since and listed:
+            if number < since and features:
                 raise LogCorruptedError(
-                    f"a protocol action of the versions {reader} and {writer} with {key} {excerpt(sorted(listed))}"
+                    f"a protocol action of the versions {reader} and {writer} with {key} {excerpt(sorted(features))}"
                 )
         return cls(reader, writer, readers if reader >= 3 else None, writers if writer >= 7 else None)
 

@@ -120,11 +120,11 @@ def inline(deleted: BitMap64) -> dict[str, Any]:
 
 def all_but(shown: BitMap64, rows: int) -> dict[str, Any]:
     """The descriptor of an inline vector that deletes all ``rows`` rows of a file except the positions ``shown``."""
-    hidden = BitMap64()
-    hidden.add_range(0, rows)
-    hidden -= shown
-    hidden.run_optimize()
-    return inline(hidden)
+    deleted = BitMap64()
+    deleted.add_range(0, rows)
+    deleted -= shown
+    deleted.run_optimize()
+    return inline(deleted)
 
 
 def check_rows(deleted: BitMap64, path: str, rows: int, *, table: str) -> None:
@@ -267,18 +267,18 @@ def _stored_data(store: ObjectStore, path: str, offset: object, size: int) -> by
                 raise _DefectError(f"its file has {length} bytes, too few for {size} bytes at offset {start}")
             version = file.read(1)
             file.seek(start)
-            framed = file.read(size + 8)
+            frame = file.read(size + 8)
         except (pa.ArrowException, OSError) as error:
             raise _DefectError(str(error)) from error
-    if len(framed) != size + 8:
-        raise _DefectError(f"its file has {len(framed)} bytes at offset {start}; expected {size + 8}")
+    if len(frame) != size + 8:
+        raise _DefectError(f"its file has {len(frame)} bytes at offset {start}; expected {size + 8}")
     if version != bytes([_VERSION]):
         raise _DefectError(f"its file has the format version {version[0]}; expected {_VERSION}")
-    (written,) = struct.unpack_from(">i", framed, 0)
-    (checksum,) = struct.unpack_from(">I", framed, size + 4)
-    if written != size:
-        raise _DefectError(f"its size at offset {start} is {written}; expected sizeInBytes, {size}")
-    data = bytes(memoryview(framed)[4 : size + 4])
+    (stored_size,) = struct.unpack_from(">i", frame, 0)
+    (checksum,) = struct.unpack_from(">I", frame, size + 4)
+    if stored_size != size:
+        raise _DefectError(f"its size at offset {start} is {stored_size}; expected sizeInBytes, {size}")
+    data = bytes(memoryview(frame)[4 : size + 4])
     if zlib.crc32(data) != checksum:
         raise _DefectError(f"the checksum of its {size} bytes at offset {start} does not match")
     return data

@@ -271,10 +271,10 @@ def _read_float(spellings: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _read_timestamp(spellings: pa.Array, target: pa.DataType) -> pa.Array:
-    zoned = pc.fill_null(pc.match_substring_regex(spellings, _ZONE), literal(False, pa.bool_()))
+    has_zone = pc.fill_null(pc.match_substring_regex(spellings, _ZONE), literal(False, pa.bool_()))
     null_text = null(pa.string())
-    local = pc.if_else(zoned, null_text, spellings).cast(pa.timestamp("us"))
-    instants = pc.if_else(zoned, spellings, null_text).cast(pa.timestamp("us", tz="UTC"))
+    local = pc.if_else(has_zone, null_text, spellings).cast(pa.timestamp("us"))
+    instants = pc.if_else(has_zone, spellings, null_text).cast(pa.timestamp("us", tz="UTC"))
     return pc.coalesce(instants, local.cast(pa.timestamp("us", tz="UTC"))).cast(target)
 
 

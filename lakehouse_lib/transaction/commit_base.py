@@ -97,10 +97,10 @@ class Predecessor:
             return commit
         moment = in_commit_timestamp.next_timestamp(now, None if self.version < 0 else self._moment(store))
         if commit.metadata is not None:
-            before = self.metadata
-            if before is not None:
-                before = replace(before, configuration=effective_properties(before.configuration, self.protocol))
-            metadata = in_commit_timestamp.since_when(before, commit.metadata, commit.version, moment)
+            previous = self.metadata
+            if previous is not None:
+                previous = replace(previous, configuration=effective_properties(previous.configuration, self.protocol))
+            metadata = in_commit_timestamp.since_when(previous, commit.metadata, commit.version, moment)
             commit = replace(commit, metadata=metadata)
         return replace(commit, info={**commit.info, "inCommitTimestamp": moment})
 

@@ -167,8 +167,8 @@ class OptimisticTransaction:
         """
         properties = properties or CommitProperties()
         for transaction in properties.app_transactions or ():
-            dated = replace(transaction, last_updated=transaction.last_updated or clock.now())
-            add_transaction(self._transactions, dated, self._store.root)
+            dated_transaction = replace(transaction, last_updated=transaction.last_updated or clock.now())
+            add_transaction(self._transactions, dated_transaction, self._store.root)
         self._check_rules()
         transaction_conflict = duplicate_error(self._transactions.values(), self._snapshot, self._store.root)
         if transaction_conflict is not None:
@@ -254,9 +254,9 @@ class OptimisticTransaction:
         try:
             winners, landmark = read_winners(self._store, before.landmark)
         except VersionNotFoundError as error:
-            failed = cleaned_up_error(self._store, before.version + 1)
-            failed.__cause__ = error
-            return Conflict(failed)
+            cleanup_error = cleaned_up_error(self._store, before.version + 1)
+            cleanup_error.__cause__ = error
+            return Conflict(cleanup_error)
         conflict = find_conflict(self._attempt(snapshot), winners, self._store)
         if conflict is not None:
             return Conflict(conflict)

@@ -40,9 +40,9 @@ def check_read_version(snapshot: Snapshot, store: ObjectStore) -> CommitFailedEr
     try:
         snapshot.landmark.check(store, commit_file)
     except VersionNotFoundError as error:
-        failed = cleaned_up_error(store, snapshot.version + 1)
-        failed.__cause__ = error
-        return failed
+        cleanup_error = cleaned_up_error(store, snapshot.version + 1)
+        cleanup_error.__cause__ = error
+        return cleanup_error
     return None
 
 

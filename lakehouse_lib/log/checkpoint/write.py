@@ -56,9 +56,9 @@ def _write_classic(store: ObjectStore, version: int, state: TableState, since: i
     counts = {"add": 0, "remove": 0}
 
     def tables() -> Iterator[pa.Table]:
-        few = [actions_table(CLASSIC, name, actions) for name, actions in few_actions(state, CLASSIC)]
-        counts["few"] = sum(map(len, few))
-        yield pa.concat_tables(few)
+        other_actions = [actions_table(CLASSIC, name, actions) for name, actions in few_actions(state, CLASSIC)]
+        counts["few"] = sum(map(len, other_actions))
+        yield pa.concat_tables(other_actions)
         removes = (unexpired(piece, since) for piece in state.tombstones.stream(REMOVE.names))
         adds = state.files.stream(ADD.names)
         for name, pieces, kind in (("remove", removes, REMOVE), ("add", adds, ADD)):

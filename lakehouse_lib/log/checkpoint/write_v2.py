@@ -79,10 +79,10 @@ def _check_unchanged(store: ObjectStore, version: int, sidecars: Sequence[Object
     Raises:
         UnreadableCheckpointError: a sidecar was deleted or replaced.
     """
-    current = at_once(store, store.head, [sidecar.path for sidecar in sidecars])
-    for now, then in zip(current, sidecars, strict=True):
-        if now != then:
-            raise unreadable(store, then.path, version, "it was deleted or replaced after it was opened")
+    current_metas = at_once(store, store.head, [sidecar.path for sidecar in sidecars])
+    for current_meta, opened_meta in zip(current_metas, sidecars, strict=True):
+        if current_meta != opened_meta:
+            raise unreadable(store, opened_meta.path, version, "it was deleted or replaced after it was opened")
 
 
 def _on_newest(store: ObjectStore, version: int, state: TableState) -> TableState:
@@ -130,13 +130,13 @@ class _Base:
         if not parts:
             return cls(tops=tops)
         adds, removes = files.rows_by_part, tombstones.rows_by_part
-        changed = {part.path for part in (*state.files.changed_parts(), *state.tombstones.changed_parts())}
+        changed_paths = {part.path for part in (*state.files.changed_parts(), *state.tombstones.changed_parts())}
         sidecars = [
             Sidecar(
                 part.meta,
                 adds.get(path, 0),
                 removes.get(path, 0),
-                stale=path in changed,
+                stale=path in changed_paths,
                 expired=path in removes and _has_expired(part, since),
             )
             for path, part in parts.items()
@@ -168,18 +168,18 @@ def _write(
         *in_order(lambda piece: put_sidecar(store, "add", file_actions(piece, ADD)), cut(adds, FULL)),
     ]
     sidecars = [*plan.unchanged, *new]
-    few = [
+    other_actions = [
         ("checkpointMetadata", column([{"version": version}], CHECKPOINT_METADATA)),
         *few_actions(state, TOP),
         ("sidecar", column([sidecar_action(sidecar.meta) for sidecar in sidecars], SIDECAR)),
     ]
     sink = io.BytesIO()
-    rows = pa.concat_tables([actions_table(TOP, name, actions) for name, actions in few])
+    rows = pa.concat_tables([actions_table(TOP, name, actions) for name, actions in other_actions])
     write_parquet(sink, TOP, [rows], row_group=len(rows), notes=DISTINCT_PATHS)
     top = put_object(store, file_names.checkpoint_v2(version, uuid.uuid4()), sink.getvalue())
     return LastCheckpoint(
         version,
-        sum(len(actions) for _, actions in few) + sum(sidecar.adds + sidecar.removes for sidecar in sidecars),
+        sum(len(actions) for _, actions in other_actions) + sum(sidecar.adds + sidecar.removes for sidecar in sidecars),
         top.size + sum(sidecar.meta.size for sidecar in sidecars),
         sum(sidecar.adds for sidecar in sidecars),
         top,

@@ -218,7 +218,7 @@ def _with_texts_for_nulls(lines: bytes, keys: Collection[str]) -> bytes | None:
     """
     if b"\\u" in lines:
         raise _DoubtError
-    changed = lines
+    new_lines = lines
     for key in keys:
         # A quote inside a string has a backslash before it, so this is a key of an object.
         quoted = b'"' + key.encode() + b'"'
@@ -227,8 +227,8 @@ def _with_texts_for_nulls(lines: bytes, keys: Collection[str]) -> bytes | None:
         if quoted + b":null" in lines:
             if key in _NAMES:
                 raise _DoubtError
-            changed = changed.replace(quoted + b":null", quoted + b":" + _NULL_JSON)
-    return None if changed is lines else changed
+            new_lines = new_lines.replace(quoted + b":null", quoted + b":" + _NULL_JSON)
+    return None if new_lines is lines else new_lines
 
 
 def _table(kind: str, rows: pa.StructArray | None, *, has_texts: bool) -> pa.Table:

@@ -61,7 +61,7 @@ def read_actions(blocks: Iterable[bytes]) -> ActionLines:
     """
     parser = FileParser()
     parts: list[ActionLines] = []
-    before = 0
+    lines_before = 0
 
     def read(piece: bytes) -> tuple[int, ActionLines]:
         return piece.count(b"\n") + 1, _read_piece(piece, parser)
@@ -69,9 +69,9 @@ def read_actions(blocks: Iterable[bytes]) -> ActionLines:
     try:
         for count, actions in in_order(read, _pieces(blocks)):
             parts.append(actions)
-            before += count
+            lines_before += count
     except TornLineError as error:
-        raise TornLineError(before + error.number, error.what) from error
+        raise TornLineError(lines_before + error.number, error.what) from error
     return _join(parts)
 
 
@@ -111,8 +111,8 @@ def _read_columns(piece: bytes, parser: FileParser) -> ActionLines | None:
     files = parser.parse(piece[start:end])
     if files is None:
         return None
-    between = ActionLines(files["add"], files["remove"], files["cdc"])
-    return _join([_read_lines(piece[:start]), between, _read_lines(piece[end:])])
+    file_actions = ActionLines(files["add"], files["remove"], files["cdc"])
+    return _join([_read_lines(piece[:start]), file_actions, _read_lines(piece[end:])])
 
 
 def _join(parts: Sequence[ActionLines]) -> ActionLines:
@@ -249,12 +249,12 @@ def _table(kind: str, bodies: Sequence[Mapping[str, Any]], numbers: Sequence[int
 
 def _first_wrong(values: Sequence[Any], kind: pa.DataType, required: bool) -> int | None:
     """The index of the first value that is missing or has another JSON type than ``kind``; None if all are right."""
-    allowed = _json_types(kind) | (set() if required else {type(None)})
-    if set(map(type, values)) <= allowed:
+    allowed_types = _json_types(kind) | (set() if required else {type(None)})
+    if set(map(type, values)) <= allowed_types:
         if not pa.types.is_nested(kind):
             return None
         return next((index for index, value in enumerate(values) if not _holds(value, kind)), None)
-    return next(index for index, value in enumerate(values) if type(value) not in allowed)
+    return next(index for index, value in enumerate(values) if type(value) not in allowed_types)
 
 
 def _holds(value: Any, kind: pa.DataType) -> bool:

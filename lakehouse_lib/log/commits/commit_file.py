@@ -139,10 +139,10 @@ def _without_repeats(files: pa.Table, kind: str, version: int, table: str) -> pa
     if are_surely_distinct(files["path"]):
         return files
     counts = files["path"].value_counts()
-    repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    repeated_paths = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
     first_rows: dict[str, Any] = {}
     positions = []
-    for position in np.flatnonzero(pc.is_in(files["path"], value_set=repeated).to_numpy(zero_copy_only=False)):
+    for position in np.flatnonzero(pc.is_in(files["path"], value_set=repeated_paths).to_numpy(zero_copy_only=False)):
         row = files.slice(int(position), 1).to_pylist(maps_as_pydicts="strict")[0]
         if first_rows.setdefault(row["path"], row) is not row:
             if first_rows[row["path"]] != row:
@@ -159,11 +159,13 @@ def _check_disjoint(adds: pa.Table, removes: pa.Table, version: int, table: str)
     Raises:
         LogCorruptedError: a file is both added and removed.
     """
-    both = adds.filter(pc.is_in(adds["path"], value_set=removes["path"].combine_chunks())) if len(removes) else adds[:0]
-    if not len(both):
+    common_adds = (
+        adds.filter(pc.is_in(adds["path"], value_set=removes["path"].combine_chunks())) if len(removes) else adds[:0]
+    )
+    if not len(common_adds):
         return
     vectors = {path: _vector_id(vector) for path, vector in _paths_and_vectors(removes)}
-    for path, vector in _paths_and_vectors(both):
+    for path, vector in _paths_and_vectors(common_adds):
         if vectors[path] == _vector_id(vector):
             raise _corrupted(f"adds and removes {excerpt(path)} at once", version, table)
 

@@ -66,12 +66,12 @@ def check_values(kind: str, files: pa.Table, numbers: Sequence[int]) -> None:
     if "deletionVector" in files.column_names and files["deletionVector"].null_count < len(files):
         vectors = files["deletionVector"].combine_chunks()
         fields = {name: pc.struct_field(vectors, name) for name in vectors.type.names}
-        broken = pc.invert(pc.is_in(fields["storageType"], value_set=strings(["u", "i", "p"])))
+        is_broken = pc.invert(pc.is_in(fields["storageType"], value_set=strings(["u", "i", "p"])))
         for name in _REQUIRED_OF_VECTOR:
-            broken = pc.or_(broken, pc.is_null(fields[name]))
+            is_broken = pc.or_(is_broken, pc.is_null(fields[name]))
         for name in ("offset", "sizeInBytes", "cardinality"):
-            broken = pc.or_(broken, pc.fill_null(pc.less(fields[name], _ZERO), literal(False, pa.bool_())))
-        checks.append(("deletionVector", pc.and_(pc.is_valid(vectors), broken)))
+            is_broken = pc.or_(is_broken, pc.fill_null(pc.less(fields[name], _ZERO), literal(False, pa.bool_())))
+        checks.append(("deletionVector", pc.and_(pc.is_valid(vectors), is_broken)))
     for name, wrong in checks:
         if (flags := flags_of(wrong)).any():
             row = int(flags.argmax())

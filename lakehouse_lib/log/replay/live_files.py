@@ -257,9 +257,9 @@ class FileSet:
             return positions
         if "gone" in self.__dict__:
             return np.setdiff1d(positions, self.gone, assume_unique=True)
-        left = np.setdiff1d(positions, self._gone_positions, assume_unique=True)
-        keys = file_keys(self.base.take(left, KEY_COLUMNS), self._store)
-        return left[~flags_of(pc.is_in(keys, value_set=self._changed_keys))]
+        remaining = np.setdiff1d(positions, self._gone_positions, assume_unique=True)
+        keys = file_keys(self.base.take(remaining, KEY_COLUMNS), self._store)
+        return remaining[~flags_of(pc.is_in(keys, value_set=self._changed_keys))]
 
     def _check(self, paths: pa.ChunkedArray, version: int) -> None:
         for path in _find_repeats(paths, self._store)[:1]:
@@ -293,6 +293,8 @@ def _path_twice(store: ObjectStore, version: int, path: str) -> PathTwiceError:
 
 def _find_repeats(paths: pa.ChunkedArray, store: ObjectStore) -> list[str]:
     """The paths, as in the log, that name the same file as another path."""
-    alike = paths.take(int64s(find_repeated_numbers(fingerprints(canonical(chunk, store)) for chunk in paths.chunks)))
-    texts: list[str] = alike.take(int64s(find_repeats(canonical(alike, store)))).to_pylist()
+    candidates = paths.take(
+        int64s(find_repeated_numbers(fingerprints(canonical(chunk, store)) for chunk in paths.chunks))
+    )
+    texts: list[str] = candidates.take(int64s(find_repeats(canonical(candidates, store)))).to_pylist()
     return texts

@@ -15,8 +15,8 @@ _MOST_CUTS = 1_000
 
 def distinct(positions: NDArray[np.int64]) -> NDArray[np.int64]:
     """Distinct positions, ascending. ``np.unique`` would import numpy.ma, which takes a process 15 ms."""
-    ordered = np.sort(positions)
-    return ordered[np.diff(ordered, prepend=-1) > 0]  # no position is negative
+    sorted_positions = np.sort(positions)
+    return sorted_positions[np.diff(sorted_positions, prepend=-1) > 0]  # no position is negative
 
 
 def drop_rows(rows: pa.Table, positions: NDArray[np.int64], cuts: int = _MOST_CUTS) -> pa.Table:

@@ -154,21 +154,21 @@ def _build(store: ObjectStore, segment: LogSegment) -> VersionState:
         assert checkpoint is not None
         raise _UnreadableError(checkpoint.parts, error) from error
     compactions = [delta for delta in segment.deltas if isinstance(delta, Compaction)]
-    used = frozenset(compaction.object for compaction in compactions)
+    used_objects = frozenset(compaction.object for compaction in compactions)
     actions = at_once(store, partial(_delta, store), segment.deltas)
     try:
         state = replay(base, actions, store)
     except PathTwiceError as error:
         if not compactions:
             raise
-        raise _UnreadableError(tuple(used), error) from error
+        raise _UnreadableError(tuple(used_objects), error) from error
     doubtful = [compaction for compaction in compactions if may_lack_removes(compaction, state.metadata)]
     if doubtful:
         why = "it may lack removes that had expired when it was written"
         raise _UnreadableError([compaction.object for compaction in doubtful], unusable(store, doubtful[0], why))
     info = actions[-1].info if actions else {}  # a compaction has none
     return VersionState(
-        segment.version, segment.modified, checkpoint, state, segment.checksum, info, segment.commit, used
+        segment.version, segment.modified, checkpoint, state, segment.checksum, info, segment.commit, used_objects
     )
 
 

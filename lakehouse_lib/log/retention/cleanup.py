@@ -382,9 +382,9 @@ def _before(listing: Iterable[ObjectMeta], base: int) -> Iterable[tuple[str, int
     for meta in listing:
         name = _name(meta.path)
         companion = _COMPANION.fullmatch(name)
-        own = companion[1] if companion is not None else name
-        checksum = file_names.checksum_version(own)
-        parsed = file_names.parse(own)
+        log_name = companion[1] if companion is not None else name
+        checksum = file_names.checksum_version(log_name)
+        parsed = file_names.parse(log_name)
         version = checksum if parsed is None else parsed.version
         if version is None:
             continue

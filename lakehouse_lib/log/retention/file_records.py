@@ -118,8 +118,8 @@ def _each(
             ) from error
 
     folders = tuple(f"{_FOLDER}/{kind}/" for kind in kinds)
-    stored = [meta for meta in store.walk(_FOLDER) if meta.path.startswith(folders) and meta.path.endswith(_SUFFIX)]
-    return [answer for answer in at_once(store, read, stored) if answer is not None]
+    metas = [meta for meta in store.walk(_FOLDER) if meta.path.startswith(folders) and meta.path.endswith(_SUFFIX)]
+    return [answer for answer in at_once(store, read, metas) if answer is not None]
 
 
 def _kind_of(path: str) -> str:

@@ -130,11 +130,11 @@ def _message(error: Exception, options: S3Options, attempts: str) -> tuple[str, 
 def _answered(error: Any, attempts: str) -> tuple[str, str | None]:
     status, code = status_of(error), code_of(error)
     message = str(_answer(error).get("Message", ""))
-    named = code if not code.isdigit() else BY_STATUS.get(status, code)
-    answer = f"S3 answered {named}{f': {message}' if message and message != named else ''}"
+    name = code if not code.isdigit() else BY_STATUS.get(status, code)
+    answer = f"S3 answered {name}{f': {message}' if message and message != name else ''}"
     if is_transient(error):
         return f"{answer}, {attempts}", "Try again later; retry_timeout limits the time of retries"
-    hint = HINTS.get(named) or HINTS.get(BY_STATUS.get(status, ""))
+    hint = HINTS.get(name) or HINTS.get(BY_STATUS.get(status, ""))
     region = _answer(error).get("Region") or _headers(error).get("x-amz-bucket-region")
     if hint == REGION and region:
         hint = f"The bucket is in {region}: set the storage option region (or AWS_REGION) to it"

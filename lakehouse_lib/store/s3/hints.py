@@ -41,10 +41,10 @@ def hint_for_arrow(text: str) -> str | None:
 
     The text has ``AWS Error ACCESS_DENIED`` for an error that pyarrow knows, and the server's code for any other error.
     """
-    named = re.search(r"ExceptionName: (\w+)", text) or re.search(r"AWS Error (\w+)", text)
-    if named is None:
+    match = re.search(r"ExceptionName: (\w+)", text) or re.search(r"AWS Error (\w+)", text)
+    if match is None:
         return None
-    key = named[1].replace("_", "").lower()
+    key = match[1].replace("_", "").lower()
     if key in ("slowdown", "throttling", "serviceunavailable", "requestlimitexceeded"):
         return _SLOW
     status = re.search(r"HTTP status (\d+)", text)

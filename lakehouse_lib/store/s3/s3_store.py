@@ -244,8 +244,8 @@ class S3Store:
         return {"Bucket": self._bucket, "Key": self._prefix + path}
 
     def _readable_key(self, path: str) -> dict[str, str]:
-        allowed = any(path.startswith(f"{root}/") for root in self.allowed_roots)
-        if not allowed or ".." in path.split("/"):
+        is_allowed = any(path.startswith(f"{root}/") for root in self.allowed_roots)
+        if not is_allowed or ".." in path.split("/"):
             return self._own_key(path)
         bucket, _, key = path.removeprefix("s3://").partition("/")
         return {"Bucket": bucket, "Key": key}
@@ -292,19 +292,19 @@ class S3Store:
     def _delete(self, keys: list[str]) -> None:
         for tries in range(_TRIES_OF_A_KEY):
             what = f"the deletion of {len(keys)} objects"
-            failed = self._client.ask(what, partial(requests.delete, bucket=self._bucket, keys=keys))
-            if not failed:
+            failures = self._client.ask(what, partial(requests.delete, bucket=self._bucket, keys=keys))
+            if not failures:
                 return
-            lasting = [failure for failure in failed if not is_transient(_as_error(failure))]
-            if lasting or tries == _TRIES_OF_A_KEY - 1:
-                first = (lasting or failed)[0]
+            permanent_failures = [failure for failure in failures if not is_transient(_as_error(failure))]
+            if permanent_failures or tries == _TRIES_OF_A_KEY - 1:
+                first = (permanent_failures or failures)[0]
                 raise StoreError(
-                    f"{len(failed)} of {len(keys)} objects were not deleted, among them "
+                    f"{len(failures)} of {len(keys)} objects were not deleted, among them "
                     f"{str(first.get('Key')).removeprefix(self._prefix)}: S3 answered {first.get('Code')}",
                     table=self._root,
                     hint="Let these credentials delete objects below the table, and try again",
                 )
-            keys = [str(failure["Key"]) for failure in failed]
+            keys = [str(failure["Key"]) for failure in failures]
             time.sleep(random.uniform(0.1, 0.2) * 2**tries)  # noqa: S311
 
     def _check_size(self, path: str, data: bytes) -> None:

@@ -119,12 +119,12 @@ def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: Obj
                 f"has version {rival.version} of the application {excerpt(rival.app_id)}, "
                 f"and this transaction writes version {version}"
             )
-            again = (
+            next_step = (
                 "this version is already committed: go on with its next version"
                 if rival.version >= version
                 else "open the table again, check what the other writer committed, and run it again"
             )
-            return conflict(ConcurrentTransactionError, what, f"{_NOTHING}; {again}")
+            return conflict(ConcurrentTransactionError, what, f"{_NOTHING}; {next_step}")
         if number in append_conflicts:
             what = f"added rows that may match {read_in_words(append_conflicts[number])}"
             return conflict(ConcurrentAppendError, what)
@@ -178,8 +178,8 @@ def _append_conflicts(attempt: Attempt, winners: Sequence[CommitActions]) -> dic
     # One table of all winners, so that each predicate is evaluated once and not once for each winner.
     files = pa.concat_tables([adds for _, adds in added_files]).combine_chunks()
     owners = np.repeat([number for number, _ in added_files], [len(adds) for _, adds in added_files])
-    changed = may_be_true(files["dataChange"])
-    files, owners = files.filter(changed), owners[changed.to_numpy()]
+    has_new_rows = may_be_true(files["dataChange"])
+    files, owners = files.filter(has_new_rows), owners[has_new_rows.to_numpy()]
     reads_by_winner: dict[int, Predicate | None] = {}
     for read in attempt.reads:
         for number in np.unique(owners[_may_hold(attempt, read, files)]).tolist():
