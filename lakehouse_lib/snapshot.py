@@ -115,8 +115,7 @@ class Snapshot:
     def statistics(self, selection: WrittenStatistics, columns: Sequence[str]) -> tuple[pa.Table, pa.Table]:
         """Statistics of the live files (``selection.schema``), and some columns of the same files in the same order.
 
-        The statistics are read from the structs if the checkpoint has all of them as structs, else from the JSON. They
-        are not cached.
+        The statistics are read from the structs if the checkpoint has all of them, else from the JSON; nothing is kept.
         """
         return self.ask(lambda state: (state.files.statistics(selection), state.files.columns(columns)))
 
@@ -226,8 +225,7 @@ class Snapshot:
     def prune(self, predicate: Predicate | None, columns: Sequence[str] | None = None) -> pa.Table:
         """The files that may hold a row for which ``predicate`` is true; all files for None. No data file is read.
 
-        The columns of a checkpoint that the predicate needs are read and cached. Other columns are read only from row
-        groups with a file that may match.
+        Columns that the predicate needs are read and cached, other columns only from row groups that may match.
 
         Args:
             columns: the columns of ``FILE_SCHEMA`` to return; None: all of them.
@@ -250,8 +248,7 @@ class Snapshot:
     def update(self) -> Snapshot:
         """The latest version, from the commits after this version; this snapshot itself if there are none.
 
-        If some of these commits were cleaned up, or if a checkpoint is more than 100 versions newer than this version,
-        the latest version is loaded from scratch.
+        It is loaded from scratch if some commits were cleaned up, or if a checkpoint is more than 100 versions newer.
 
         Raises:
             TableNotFoundError: the table was deleted, or deleted and created again.
@@ -273,11 +270,7 @@ class Snapshot:
         return latest if latest.version > self.version else self
 
     def after_commit(self, version: int | None) -> Snapshot:
-        """The latest version after this process committed ``version`` (None: it committed nothing).
-
-        Takes one HEAD request if the commit is the next version and was given to ``remember``, else works as
-        ``update``.
-        """
+        """``update`` after this process committed ``version``; one HEAD request if the commit was remembered."""
         own: OwnCommit | None = self.__dict__.get("_own")
         if own is not None and own.actions.version == version == self.version + 1:
             commit_file = self.store.head(names.commit(version))
@@ -300,10 +293,7 @@ class Snapshot:
         self.update()
 
     def remember(self, own: OwnCommit) -> None:
-        """Keep a later commit of this process, so that ``update`` does not read it.
-
-        A commit with more than 1000 file actions is not kept.
-        """
+        """Keep a later commit of this process that has at most 1000 file actions, so that it is not read again."""
         if len(own.actions.adds) + len(own.actions.removes) <= _REMEMBERED_FILES:
             self.__dict__["_own"] = own
 
