@@ -15,11 +15,11 @@ from lakehouse_lib.store import ObjectStore
 
 
 def with_vectors(files: pa.Table, vectors: Sequence[BitMap64], rows: Sequence[int], store: ObjectStore) -> pa.Table:
-    """Write deletion vectors; returns the files with them. A file without a remaining row is left out.
+    """Write deletion vectors, and return the files with these vectors. Files without a remaining row are left out.
 
     Args:
         files: a files table.
-        vectors: the deletion vector of each file; an empty vector leaves the file unchanged.
+        vectors: the new deletion vector of each file; an empty vector leaves the file unchanged.
         rows: the number of rows in each file, hidden rows included.
     """
     hidden = (vector for vector, count in zip(vectors, rows, strict=True) if 0 < len(vector) < count)
@@ -33,7 +33,7 @@ def with_vectors(files: pa.Table, vectors: Sequence[BitMap64], rows: Sequence[in
         stats.append(with_loose_bounds(text, count) if vector else text)
         descriptors.append(next(saved) if vector else descriptor)
     columns = {"stats": strings(stats), "deletionVector": column(descriptors, DELETION_VECTOR)}
-    left = files.take(int64s(remaining))
+    remaining_files = files.take(int64s(remaining))
     return pa.Table.from_arrays(
-        [columns.get(field.name, left[field.name]) for field in files.schema], schema=files.schema
+        [columns.get(field.name, remaining_files[field.name]) for field in files.schema], schema=files.schema
     )

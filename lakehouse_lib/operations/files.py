@@ -26,9 +26,8 @@ MOST_DELETED = 0.05
 def live_records(files: pa.Table) -> pa.Array:
     """The number of live rows of each file: ``numRecords`` minus the deletion vector's cardinality.
 
-    The result is null for a file without ``numRecords``.
-
-    ``numRecords`` counts deleted rows too (PROTOCOL.md, Writer Requirement for Deletion Vectors).
+    ``numRecords`` counts deleted rows too (PROTOCOL.md, Writer Requirement for Deletion Vectors). The result is null
+    for a file without ``numRecords``.
     """
     deleted = pc.struct_field(files["deletionVector"], "cardinality")
     counts = pc.subtract(num_records(files), pc.fill_null(deleted, literal(0, pa.int64())))
@@ -38,7 +37,7 @@ def live_records(files: pa.Table) -> pa.Array:
 def has_many_deleted_rows(files: pa.Table) -> NDArray[np.bool_]:
     """Which files have more than 5% deleted rows. Compaction and Z-order rewrite these files without the deleted rows.
 
-    A file with a deletion vector and without ``numRecords`` counts as such a file.
+    The result is also true for a file with a deletion vector and without ``numRecords``.
     """
     many = np.zeros(len(files), np.bool_)
     marked = np.flatnonzero(flags_of(files["deletionVector"].is_valid()))
@@ -65,10 +64,10 @@ def live_share(files: pa.Table) -> NDArray[np.float64]:
 def count_rows(snapshot: Snapshot) -> int:
     """The number of live rows of a version, from the statistics in the log.
 
-    The footer is read only of files without ``numRecords``.
+    For files without ``numRecords``, the footers are read.
 
     Raises:
-        ObjectNotFoundError, StoreError, LogCorruptedError: a footer that is needed is missing or cannot be read.
+        ObjectNotFoundError, StoreError, LogCorruptedError: a file whose footer is needed is missing or cannot be read.
     """
     files = snapshot.files
     counts = live_records(files)
@@ -93,7 +92,7 @@ def total_size(files: pa.Table) -> int:
 def size_summary(files: pa.Table) -> dict[str, float | int]:
     """The mean, largest, smallest and total size in bytes and the number of files, under delta-rs' names.
 
-    All are 0 without files.
+    Without files, all values are 0.
     """
     sizes = numbers_of(files["size"], np.int64)
     count = len(sizes)
@@ -128,7 +127,7 @@ def discard_paths(store: ObjectStore, paths: pa.Array) -> None:
 
 
 def partition_codes(files: pa.Table, layout: TableLayout) -> NDArray[np.int64]:
-    """A small whole number for each file, equal for the files of a partition.
+    """A small whole number for each file. Files of the same partition have the same number.
 
     Partitions are compared by typed values, because a value may have several spellings in the log.
     """

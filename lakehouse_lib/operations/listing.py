@@ -15,8 +15,8 @@ from lakehouse_lib.errors import StoreError
 from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 
-#: Stored objects: one row per object, with its store path, its size in bytes and
-#: its modification time in ms since the epoch.
+#: Stored objects: one row per object, with its store path, its size in bytes and its modification time in ms since the
+#: epoch.
 OBJECT_SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
@@ -30,7 +30,7 @@ OBJECT_SCHEMA = pa.schema(
 class SymbolicLinks:
     """The symbolic links below a table's root; only file systems have links.
 
-    Reads and writes follow them; no verb deletes files behind a link.
+    Reads and writes follow links. No verb deletes files behind a link.
 
     Attributes:
         root: the real path of the table's folder, without links.
@@ -42,10 +42,10 @@ class SymbolicLinks:
 
     @staticmethod
     def of(store: ObjectStore, links: Mapping[str, str]) -> SymbolicLinks:
-        """The links that a listing of the store has shown.
+        """The links that a listing of the store contains.
 
         Raises:
-            StoreError: a name is not UTF-8; a log cannot refer to it.
+            StoreError: a name is not UTF-8, so a log cannot refer to it.
         """
         _as_text([*links, *links.values()], store.root)
         return SymbolicLinks(os.path.realpath(store.root), links) if links else SymbolicLinks()
@@ -54,30 +54,30 @@ class SymbolicLinks:
         return bool(self.ends)
 
     def are_behind(self, paths: pa.Array | pa.ChunkedArray) -> pa.Array:
-        """Which store paths are a link or lead through a link."""
+        """For each store path, whether it is a link or leads through a link."""
         return pc.is_in(paths, value_set=self._behind(paths)[0])
 
     def targets(self, paths: pa.Array | pa.ChunkedArray) -> pa.Array:
-        """The store paths, without links, of files below the root that these paths reach through a link."""
+        """The files below the root that these paths reach through a link, as store paths without links."""
         return self._behind(paths)[1]
 
     def _behind(self, paths: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
         """The ``paths`` that are a link or lead through a link, and the files below the root that they reach."""
-        nothing = strings([])
+        no_paths = strings([])
         if not self.ends:
-            return nothing, nothing
+            return no_paths, no_paths
         paths = whole(paths)
         # Resolve the folders and not the files, because a table has few folders.
         folders = pc.replace_substring_regex(paths, "/?[^/]*$", "").dictionary_encode()
         linked = pa.array([self._resolved(folder) != folder for folder in folders.dictionary.to_pylist()], pa.bool_())
-        may_be = pc.or_(linked.take(folders.indices), pc.is_in(paths, value_set=strings(list(self.ends))))
-        behind = paths.filter(may_be)
+        is_behind = pc.or_(linked.take(folders.indices), pc.is_in(paths, value_set=strings(list(self.ends))))
+        behind = paths.filter(is_behind)
         real = [self._resolved(path) for path in behind.to_pylist()]
         return behind, strings([path for path in real if not path.startswith("/")])
 
     def _resolved(self, path: str) -> str:
         """A store path without links; absolute if it leads out of the root."""
-        for _ in range(len(self.ends or ()) + 1):  # links may form a circle
+        for _ in range(len(self.ends or ()) + 1):  # links may form a cycle
             steps = path.split("/")
             for count in range(1, len(steps) + 1):
                 end = (self.ends or {}).get("/".join(steps[:count]))
@@ -108,13 +108,13 @@ def list_objects(store: ObjectStore) -> Listing:
     """Every object below the table's root.
 
     Raises:
-        StoreError: a name is not UTF-8; a log cannot refer to it.
+        StoreError: a name is not UTF-8, so a log cannot refer to it.
     """
     links: dict[str, str] = {}
-    every = pa.Table.from_batches(object_batches(store.walk(), store.root, links), OBJECT_SCHEMA)
+    stored = pa.Table.from_batches(object_batches(store.walk(), store.root, links), OBJECT_SCHEMA)
     symbolic_links = SymbolicLinks.of(store, links)
-    own = pc.starts_with(every["path"], f"{LOG}/")
-    return Listing(every.filter(pc.invert(own)), every.filter(own), symbolic_links)
+    is_log = pc.starts_with(stored["path"], f"{LOG}/")
+    return Listing(stored.filter(pc.invert(is_log)), stored.filter(is_log), symbolic_links)
 
 
 def _is_link(meta: ObjectMeta, links: dict[str, str]) -> bool:
@@ -135,10 +135,10 @@ def object_batches(
         rows: the largest number of rows of a batch.
 
     Raises:
-        StoreError: a name is not UTF-8; a log cannot refer to it.
+        StoreError: a name is not UTF-8, so a log cannot refer to it.
     """
-    listed = (meta for meta in metas if not _is_link(meta, links))
-    while chunk := list(islice(listed, rows)):
+    objects = (meta for meta in metas if not _is_link(meta, links))
+    while chunk := list(islice(objects, rows)):
         paths = _as_text([meta.path for meta in chunk], table)
         yield pa.record_batch(
             [

@@ -19,46 +19,52 @@ from lakehouse_lib.store.concurrent import at_once
 
 #: Matches a path in another store.
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-#: The existence of more files than this is checked by listing the table's folder, of fewer by a request for each.
+#: The existence of up to this many files is checked by one request per file, of more files by a listing of the table.
 _MOST_REQUESTS = 1000
+#: The largest number of paths in an error.
 _NAMED_IN_ERROR = 10
 
 
 def missing_files(files: pa.Table, stored_paths: pa.ChunkedArray, store: ObjectStore) -> pa.Table:
-    """The rows of ``files`` (with ``path``) whose file is not in ``stored_paths``. Reads nothing."""
+    """The rows of ``files`` whose ``path`` is not in ``stored_paths`` (store paths). Reads nothing."""
     paths = file_paths.canonical(files["path"], store)
     return files.filter(pc.invert(pc.is_in(paths, value_set=pc.unique(stored_paths))))
 
 
 def without_object(files: pa.Table, store: ObjectStore) -> pa.Table:
-    """The rows of ``files`` for which the store has no object. Asks the store for each path."""
+    """The rows of ``files`` for which the store has no object; sends one request per path."""
     if not len(files):
         return files
-    present = _exist(file_paths.canonical(files["path"], store).to_pylist(), store)
-    return files.filter(bools([not is_there for is_there in present]))
+    exist = _exist(file_paths.canonical(files["path"], store).to_pylist(), store)
+    return files.filter(bools([not is_there for is_there in exist]))
 
 
 def without_vector(files: pa.Table, missing: pa.Table, store: ObjectStore) -> list[str]:
-    """Log paths of existing files whose deletion vector file does not exist."""
+    """Log paths of existing files whose deletion vector file does not exist.
+
+    Args:
+        files: a files table.
+        missing: the rows of ``files`` whose data files do not exist.
+    """
     marked = files.filter(files["deletionVector"].is_valid())
     marked = marked.filter(pc.invert(pc.is_in(marked["path"], value_set=whole(missing["path"]))))
     if not len(marked):
         return []
     vectors = deletion_vector.paths_of(store, marked["deletionVector"]).to_pylist()
-    present = _exist(vectors, store)
-    if all(present):
+    exist = _exist(vectors, store)
+    if all(exist):
         return []
-    gone = strings([path for path, is_there in zip(vectors, present, strict=True) if not is_there])
+    missing_vectors = strings([path for path, is_there in zip(vectors, exist, strict=True) if not is_there])
     paths = []
     for row in range(len(marked)):
         vector = deletion_vector.paths_of(store, marked["deletionVector"].slice(row, 1))
-        if pc.any(pc.is_in(vector, value_set=gone)).as_py():
+        if pc.any(pc.is_in(vector, value_set=missing_vectors)).as_py():
             paths.append(str(marked["path"][row].as_py()))
     return paths
 
 
 def _exist(paths: Sequence[str], store: ObjectStore) -> list[bool]:
-    """Whether each object exists; True for objects outside the table, which this library must not read."""
+    """For each path, whether its object exists; True outside the table, where this library must not read."""
 
     def look(path: str) -> bool:
         if "\0" in unquote(path):
@@ -79,16 +85,16 @@ def unavailable(files: pa.Table, store: ObjectStore) -> pa.Array:
     Args:
         files: a files table.
     """
-    doubtful = files
+    unlisted = files
     if len(files) > _MOST_REQUESTS:
-        # The listing does not show files behind a symbolic link or outside the table; those are requested.
-        doubtful = missing_files(files, list_objects(store).objects["path"], store)
-    missing = without_object(doubtful, store)
+        # The listing has no files behind a symbolic link or outside the table, so these are checked by requests.
+        unlisted = missing_files(files, list_objects(store).objects["path"], store)
+    missing = without_object(unlisted, store)
     return pa.concat_arrays([whole(missing["path"]), strings(without_vector(files, missing, store))])
 
 
 def missing_files_error(missing: pa.Array, version: Snapshot, hint: str) -> ObjectNotFoundError:
-    """The error for a version that cannot be used because of these missing files; it names up to ten of them."""
+    """The error for a version that cannot be used because of these missing files; the message names up to ten."""
     named = ", ".join(missing.slice(0, _NAMED_IN_ERROR).to_pylist())
     more = f" and {len(missing) - _NAMED_IN_ERROR} more" if len(missing) > _NAMED_IN_ERROR else ""
     return ObjectNotFoundError(

@@ -38,7 +38,7 @@ class Change(Protocol):
 
 
 class CommittedChange(NamedTuple):
-    """The version on which a change was last planned, and the version that it created; None: nothing to change."""
+    """The version on which a change was last planned, and the version that it created; None: it committed nothing."""
 
     read_version: int
     version: int | None
@@ -48,7 +48,7 @@ def commit_change(snapshot: Snapshot, change: Change, properties: CommitProperti
     """Commit a change; plan it again after each conflict in ``Change.replans``.
 
     If nothing is committed, the files that the change wrote are deleted. If it is unknown whether the commit happened,
-    they are kept, because a version may refer to them.
+    these files stay, because a version may refer to them.
 
     Raises:
         ConcurrentTransactionError: the table has an application transaction of the properties.
@@ -81,12 +81,12 @@ def _latest(snapshot: Snapshot, lost: CommitFailedError, replans: tuple[type[Com
     """The latest version, on which a change is planned again after a conflict on ``snapshot``.
 
     Raises:
-        CommitFailedError: metadata or protocol have changed incompatibly, or the conflict is none of ``replans``.
+        CommitFailedError: metadata or protocol have changed incompatibly, or the conflict is not in ``replans``.
     """
     latest = snapshot.update()
     before, after = ((side.protocol, side.metadata) for side in (snapshot, latest))
-    # ``lost`` is only the first conflict. A later commit may have changed metadata or protocol incompatibly. Then the
-    # change must not be planned again.
+    # ``lost`` is only the first conflict. If a later commit changed metadata or protocol incompatibly, the change must
+    # not be planned again.
     breaking = find_change(before, after, range(snapshot.version + 1, latest.version + 1), latest.store)
     if breaking is not None:
         raise breaking from lost

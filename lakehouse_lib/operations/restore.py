@@ -1,9 +1,9 @@
 """Restore the files, the schema, the properties and the partition columns of an earlier version, in a new commit.
 
-The plan is an anti-join of the files of two versions by path and deletion vector. A dry run only plans. Files that
-both versions have stay, and no data file is read or written. As in delta-spark, the protocol keeps the features of both
-versions. No row id or column id is assigned twice. The clustering columns are those of the earlier version. Other
-domains and application transactions stay those of the latest version.
+The plan is an anti-join of the files of two versions by path and deletion vector. A dry run only plans. Files that are
+live in both versions stay live, and no data file is read or written. As in delta-spark, the protocol keeps the features
+of both versions. No row id or column id is assigned twice. The clustering columns become those of the earlier version.
+Other domains and the application transactions do not change.
 """
 
 from __future__ import annotations
@@ -57,14 +57,15 @@ def restore(
     dry_run: bool = False,
     commit_properties: CommitProperties | None = None,
 ) -> RestoreResult:
-    """Make the table equal to an earlier version. If it is equal already, nothing is committed.
+    """Make the table equal to an earlier version. If the table is equal already, nothing is committed.
 
     Args:
         snapshot: any version of the table.
         target: the version; or the version at a time: a datetime or ISO 8601 text, without a zone: UTC.
-        ignore_missing_files: leave out files of the version that do not exist any more, instead of refusing. A file is
-            also left out if its deletion vector does not exist, because its deleted rows are not known.
-        dry_run: only return the metrics and the missing files.
+        ignore_missing_files: leave out files of the version that do not exist any more, instead of raising
+            ObjectNotFoundError. A file is also left out if its deletion vector does not exist, because its deleted rows
+            are not known.
+        dry_run: only return the metrics and the missing files; missing files raise no error.
 
     Returns:
         Metrics: numRestoredFiles, restoredFilesSize, numRemovedFiles, removedFilesSize, numOfFilesAfterRestore,
@@ -74,9 +75,11 @@ def restore(
         VersionNotFoundError: the version or time does not exist, or was cleaned up.
         InvalidArgumentError: the target is not a version or a time.
         ObjectNotFoundError: files of the version do not exist, for example because vacuum has deleted them.
-        UnsupportedFeatureError: one of the versions, or both together, use a feature that this library cannot write.
+        UnsupportedFeatureError: this library cannot write one of the versions, or the features of both together; or the
+            earlier version has row tracking, which was dropped since then.
         DeltaProtocolError: the restore removes files, and the table is append-only.
         CommitFailedError: another writer committed first.
+        CommitUnknownError: the store gave no answer to the commit.
     """
     latest = newest(snapshot)
     store = latest.store
@@ -119,9 +122,9 @@ def restore(
 
 
 def files_to_restore(current: pa.Table, target: pa.Table, store: ObjectStore) -> RestoredFiles:
-    """The files that only one of two versions has, as the adds and removes of a restore. Reads nothing.
+    """The files that are live in only one of two versions, as the adds and removes of a restore. Reads nothing.
 
-    A file with another deletion vector is another file: it is removed with one vector and added with the other.
+    A file whose deletion vector differs is removed with the latest vector and added with the earlier vector.
 
     Args:
         current, target: the files (FILE_SCHEMA) of the latest version and of the version to restore.
@@ -136,8 +139,8 @@ def files_to_restore(current: pa.Table, target: pa.Table, store: ObjectStore) ->
 def restored_metadata(current: Metadata, target: Metadata) -> Metadata:
     """The metadata of an earlier version, for a commit after the latest version.
 
-    The table keeps its id. The highest column id does not go back, so that no later column gets the id of a column that
-    files of other versions have. In the same way, identity columns do not assign numbers again.
+    The table keeps its id. The highest column id does not decrease. Otherwise a later column could get the id of a
+    column in files of other versions. High water marks of identity columns do not move back either.
     """
     configuration = dict(target.configuration)
     column_ids = [MAX_COLUMN_ID.of(metadata.configuration) for metadata in (current, target)]
@@ -171,7 +174,7 @@ def _version_to_restore(latest: Snapshot, target: object) -> tuple[Snapshot, dic
 
 
 def _check_row_tracking(latest: Snapshot, restored: Snapshot) -> None:
-    """Refuse to add the row tracking feature again: ids that were assigned before it was dropped are not known."""
+    """Refuse to add row tracking again: row ids that were assigned before the feature was dropped are not known."""
     feature = row_tracking.FEATURE
     if feature.is_supported(restored.protocol) and not feature.is_supported(latest.protocol):
         raise UnsupportedFeatureError(

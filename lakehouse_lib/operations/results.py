@@ -49,12 +49,12 @@ class ChangeResult(OperationResult):
 
 @dataclass(frozen=True)
 class EarlierChangeResult(ChangeResult):
-    """The result of a verb that changed nothing, because an earlier try has committed its application transaction.
+    """The result of a verb that changed nothing, because an earlier try committed the same application transaction.
 
     Attributes:
-        read_version, version, metrics: those of the earlier try's commit. If it is no longer in the log, ``version`` is
-            None and all counts are 0.
-        done_before: true.
+        read_version, version, metrics: the values of the earlier try's commit. If this commit is no longer in the log,
+            ``read_version`` is the latest version, ``version`` is None and all counts are 0.
+        done_before: always True.
     """
 
     done_before: bool = True
@@ -65,10 +65,10 @@ class RestoreResult(ChangeResult):
     """The result of a restore.
 
     Attributes:
-        dry_run: nothing was committed.
+        dry_run: whether the restore was only planned, and nothing was committed.
         target_version: the version that was restored.
         missing_files: the log paths of the version's data files that do not exist, or whose deletion vector does not
-            exist. The restore left them out.
+            exist. The restore left these files out.
     """
 
     dry_run: bool
@@ -81,10 +81,10 @@ class VacuumResult(ChangeResult):
     """The result of a vacuum.
 
     Attributes:
-        dry_run: nothing was deleted.
+        dry_run: whether the vacuum only listed the files, and deleted nothing.
         retention_hours: the requested hours; None: the table's own retention.
         files: deleted paths, or in a dry run the paths to be deleted, at most the first 100,000: relative to the table,
-            decoded and sorted. The metrics count all.
+            decoded and sorted. The metrics count all files.
     """
 
     dry_run: bool
@@ -102,7 +102,7 @@ class CleanupResult(OperationResult):
     """The result of a cleanup of the log.
 
     Attributes:
-        dry_run: nothing was deleted.
+        dry_run: whether the cleanup only listed the files, and deleted nothing.
         files: deleted paths, or in a dry run the paths to be deleted: relative to the table, in order of deletion.
     """
 
@@ -121,7 +121,7 @@ class PinResult(OperationResult):
 
     Attributes:
         name: the name of the pin.
-        pinned_version: the version that it keeps, or kept.
+        pinned_version: the version that the pin keeps, or kept until its release.
     """
 
     name: str
@@ -133,9 +133,9 @@ class RepairResult(OperationResult):
     """The findings of a repair. With ``dry_run`` nothing was repaired.
 
     Attributes:
-        version: the commit that removes files.
-        files_removed: the log paths of missing data files to which the log refers. Repaired: ``version`` removes them
-            from the log.
+        version: the version of the commit that removes missing files; None: nothing was committed.
+        files_removed: the log paths of missing data files to which the log refers. Repaired: the commit ``version``
+            removes these files.
         vectors_missing: existing data files whose deletion vector is missing. Not repaired: without the vector it is
             unknown which rows are deleted. Restore the vector's file, or delete the rows again by a condition.
         sizes_wrong: path -> both sizes, for data files whose size differs from the log; they are truncated or
@@ -145,8 +145,8 @@ class RepairResult(OperationResult):
             interrupted cleanup of the log leaves such gaps too, among expired versions.
         commits_torn: path -> reason, for commit files that cannot be read. Not repaired: restore them from a backup.
             These versions, and the later ones up to the next checkpoint, cannot be read.
-        checkpoints_unreadable: path -> reason, for checkpoints whose versions the rest of the log can restore.
-            Repaired: deleted.
+        checkpoints_unreadable: path -> reason, for unreadable checkpoints whose versions can be read from other
+            files of the log. Repaired: deleted.
         checkpoints_needed: path -> reason, for unreadable checkpoints that a version needs. Not repaired: restore them
             from a backup.
         compactions_wrong: path -> reason, for log compactions that differ from their commits. Repaired: deleted.
@@ -186,8 +186,8 @@ class RepairResult(OperationResult):
     @classmethod
     def kinds(cls) -> list[str]:
         """The names of all kinds of findings."""
-        others = {*OperationResult.__dataclass_fields__, "dry_run"}
-        return [item.name for item in fields(cls) if item.name not in others]
+        other_fields = {*OperationResult.__dataclass_fields__, "dry_run"}
+        return [item.name for item in fields(cls) if item.name not in other_fields]
 
     @property
     def findings(self) -> dict[str, Any]:

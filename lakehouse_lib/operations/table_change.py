@@ -27,13 +27,14 @@ class TableChange:
         parameters: commitInfo's operationParameters.
         added, removed: files tables; the removed files are live in the snapshot.
         change_files: files of the change data feed (CHANGE_FILE_SCHEMA).
-        metadata: the table's new metadata, with the protocol that it requires; None: unchanged.
-        features: names of further features that the protocol gets with the metadata.
+        metadata: the table's new metadata; None: unchanged. With new metadata, and without ``protocol``, the protocol
+            gets the features that the metadata requires.
+        features: names of more features that the protocol gets with the metadata.
         versions: the least reader version and writer version that the protocol gets with the metadata.
-        protocol: the table's new protocol; None: unchanged, or the one that the metadata requires.
+        protocol: the table's new protocol; None: unchanged, or the protocol that ``metadata`` requires.
         domains: domains that the change writes.
         reads: the predicates that the change read; None among them means the whole table. Empty: a blind write.
-        moves_rows: ``added`` has the rows of ``removed``, so no row changes (``dataChange`` is false).
+        moves_rows: ``added`` has the same rows as ``removed``, so no row changes (``dataChange`` is false).
         keeps_row_ids: copied rows have their row ids in a column of the new files, if the table has row tracking.
         is_exclusive: any concurrent commit is a conflict, even one that changes no file.
         is_serializable: a concurrent append of rows that match ``reads`` is a conflict, whatever the isolation level of
@@ -59,7 +60,7 @@ class TableChange:
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
     def on(self, snapshot: Snapshot | None, store: ObjectStore) -> OptimisticTransaction:
-        """The transaction that makes this change to a snapshot; None creates the table."""
+        """The transaction that makes this change to ``snapshot``; if ``snapshot`` is None, it creates the table."""
         transaction = OptimisticTransaction(snapshot, store, self.operation, self.parameters)
         if self.metadata is not None:
             before = None if snapshot is None else snapshot.protocol

@@ -15,7 +15,7 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 
 def plan_cluster_by(snapshot: Snapshot, columns: Sequence[str]) -> DomainMetadata:
-    """The domain with these clustering columns.
+    """The domain metadata with these clustering columns. Reads no data file.
 
     Raises:
         InvalidArgumentError: a column cannot be a clustering column, or files have no statistics of it; there are more
@@ -31,11 +31,11 @@ def plan_cluster_by(snapshot: Snapshot, columns: Sequence[str]) -> DomainMetadat
     missing = int(counts.without_counts(snapshot.statistics(counts, ())[0]).sum())
     if missing:
         raise InvalidArgumentError(
-            f"{missing} of {snapshot.file_count} files have no statistics of {', '.join(columns)}; expected them in "
-            "each file of a clustered table",
+            f"{missing} of {snapshot.file_count} files have no statistics of {', '.join(columns)}; expected "
+            "statistics in each file of a clustered table",
             table=table,
             version=snapshot.version,
-            hint="First call optimize.statistics(), which reads only footers",
+            hint="First call optimize.statistics(), which computes them",
             code="DELTA_CLUSTERING_COLUMN_MISSING_STATS",
         )
     return domain
@@ -46,11 +46,11 @@ def cluster_by(
 ) -> OperationResult:
     """Set the columns by which ``z_order`` clusters the table. Existing files stay until the next ``z_order``.
 
-    The protocol gets the writer features clustering and domainMetadata. If the table has these columns already, nothing
-    is committed.
+    The protocol gets the writer features clustering and domainMetadata. If the table is already clustered by these
+    columns, nothing is committed.
 
     Args:
-        columns: at most four; None or []: the table is not clustered any more. The features stay.
+        columns: at most four columns; None or []: the table is not clustered any more. The features stay.
 
     Raises:
         InvalidArgumentError: as ``plan_cluster_by``.

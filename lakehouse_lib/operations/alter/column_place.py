@@ -1,4 +1,4 @@
-"""The place of a column or a member of a struct, which a caller of ``alter`` names."""
+"""The column or the member of a struct that a caller of ``alter`` names, with its place in the schema."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class ColumnPlace:
 
     @property
     def siblings(self) -> list[Field]:
-        """The fields of the same struct, with this field. For a column, these are all columns."""
+        """All fields of the struct that contains this field. For a column, these are all columns."""
         return fields_of(self.schema, self.path[:-1])
 
     def with_siblings(self, fields: Sequence[Field]) -> Schema:
-        """The schema with these fields in the struct of this field.
+        """The schema in which ``fields`` are the fields of the struct that contains this field.
 
         Raises:
             DuplicateColumnError: two fields have the same name, regardless of case.
@@ -51,11 +51,11 @@ class ColumnPlace:
 
 
 def place_of(snapshot: Snapshot, name: str) -> ColumnPlace:
-    """The column or member of this name.
+    """The column or member with this name.
 
     Args:
         name: the name of a column, or the dotted path of a member, such as ``address.city``,
-            ``items.element.price`` or ```a.b`.c``. If a column has exactly this name, it is the column.
+            ``items.element.price`` or ```a.b`.c``. If a column has exactly this name, the result is this column.
 
     Raises:
         InvalidArgumentError: the column or member does not exist.
@@ -81,5 +81,5 @@ def place_of(snapshot: Snapshot, name: str) -> ColumnPlace:
 
 
 def dotted(path: Sequence[str]) -> str:
-    """A path as text. Names are in backticks if they contain more than letters, digits and underscores."""
+    """A path as text. A name is in backticks unless it has only letters, digits and underscores, and no digit first."""
     return ".".join(name if name.isidentifier() else quoted(name) for name in path)

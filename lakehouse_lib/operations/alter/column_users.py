@@ -16,14 +16,15 @@ def check_unused(snapshot: Snapshot, place: ColumnPlace, verb: str) -> None:
     A condition that names any member of a column uses all members of this column.
 
     Args:
-        verb: what happens to the column, for the error.
+        verb: the participle for the error, such as "renamed".
 
     Raises:
-        InvalidArgumentError: lists what uses the column.
+        InvalidArgumentError: the column is in use; the message lists its users.
     """
     column, path = place.path[0], tuple(name.lower() for name in place.path)
     rules = feature_rules(snapshot.metadata, snapshot.store.root)
-    # The columns of a generated column's rule include itself, which may change. Its expression reads other columns.
+    # The rule of a generated column also names the generated column itself, which may change. Only the columns that its
+    # expression reads may not change.
     users = [
         rule.name for rule in rules if column in (rule.value.columns if isinstance(rule, ValueRule) else rule.columns)
     ]

@@ -35,10 +35,10 @@ _NEW_TABLE = "Create a table with this column (DeltaTable.create), and write the
 
 
 def plan_columns(snapshot: Snapshot, fields: Sequence[Field]) -> Metadata:
-    """The metadata with new columns, and new members of structs.
+    """The metadata with new columns, or with new members of structs.
 
     Args:
-        fields: new columns; for a new member, a struct column of the table with this member.
+        fields: the new columns. For a new member of a struct: the struct column with this member.
 
     Raises:
         InvalidArgumentError: ``fields`` are not fields, or their metadata has a key that engines set, such as the
@@ -68,7 +68,7 @@ def add_columns(
 ) -> OperationResult:
     """Add columns at the end of the schema, and members at the end of structs. No data file is read or written.
 
-    Existing rows have null in new columns. A field that the table has already, with the same type, changes nothing.
+    Existing rows have null in new columns. A field that the table already has with the same type changes nothing.
 
     Raises:
         DeltaError: as ``plan_columns``.
@@ -92,7 +92,7 @@ def set_column_metadata(
     """Set entries in the metadata of a column, such as its comment. Other entries stay.
 
     Raises:
-        InvalidArgumentError: the column does not exist, or a key is not text or is set by engines.
+        InvalidArgumentError: the column does not exist, a key is not text, or only engines set the key.
     """
     table = snapshot.store.root
     place = place_of(snapshot, column)
@@ -131,7 +131,7 @@ def drop_column_not_null(
 def set_column_default(
     snapshot: Snapshot, column: str, default: str, *, commit_properties: CommitProperties | None = None
 ) -> OperationResult:
-    """Set the value of a column in rows that are written without it. Existing rows stay as they are.
+    """Set the value that new rows get if they are written without the column. Existing rows stay as they are.
 
     Args:
         default: a SQL expression without columns.
@@ -152,7 +152,7 @@ def set_column_default(
 def drop_column_default(
     snapshot: Snapshot, column: str, *, commit_properties: CommitProperties | None = None
 ) -> OperationResult:
-    """Remove the default of a column: it is null in rows that are written without it.
+    """Remove the default of a column: new rows that are written without the column get null.
 
     Raises:
         InvalidArgumentError: the column does not exist, or has no default.
@@ -167,8 +167,8 @@ def drop_column_default(
             version=snapshot.version,
             hint="Nothing has to be changed",
         )
-    others = {key: value for key, value in field.metadata.items() if key != CURRENT_DEFAULT}
-    changed = Field(field.name, field.type, field.nullable, others)
+    metadata = {key: value for key, value in field.metadata.items() if key != CURRENT_DEFAULT}
+    changed = Field(field.name, field.type, field.nullable, metadata)
     return change_column(snapshot, place, changed, commit_properties)
 
 
@@ -180,7 +180,7 @@ def set_column_not_null(
     Raises:
         InvalidArgumentError: the column does not exist, or is NOT NULL already.
         ConstraintViolatedError: rows have null in the column; nothing is committed.
-        CommitFailedError: a concurrent commit conflicts with this one, such as one that may have added null.
+        CommitFailedError: a concurrent commit conflicts with this one, for example because it may have added null.
     """
     field = snapshot.field(column)
     if not field.nullable:
@@ -210,7 +210,7 @@ def change_column_type(
     """Change the type of a column to a wider type. Files keep the narrow type, and reads convert their values.
 
     Args:
-        kind: a type that holds every value of the old type, by the rules of the protocol.
+        kind: the new type, to which the protocol allows the old type to be widened.
 
     Raises:
         InvalidArgumentError: the column does not exist, partitions the table, or a constraint or a property names it.
@@ -247,26 +247,27 @@ def move_column(
     """Change the place of a column among the columns, or of a member in its struct. No file is read or written.
 
     Args:
-        after: the column, or the name of the member, that will be before it; None: it becomes the first.
+        after: the column, or the name of the member, that will come directly before; None: the column becomes the
+            first.
 
     Raises:
-        InvalidArgumentError: a column does not exist, or would follow itself.
+        InvalidArgumentError: a column does not exist, or ``after`` is ``column``.
         MetadataChangedError: another writer changed the metadata first.
     """
     place = place_of(snapshot, column)
-    others = [field for field in place.siblings if field is not place.field]
-    names = [field.name.lower() for field in others]
+    other_fields = [field for field in place.siblings if field is not place.field]
+    names = [field.name.lower() for field in other_fields]
     if after is not None and (not isinstance(after, str) or after.lower() not in names):
         raise InvalidArgumentError(
-            f"after is {excerpt(after)}; expected one of {', '.join(field.name for field in others)}",
+            f"after is {excerpt(after)}; expected one of {', '.join(field.name for field in other_fields)}",
             table=snapshot.store.root,
             version=snapshot.version,
             hint="Name a column beside it; for a member, another member of the same struct, without its path",
             code="DELTA_COLUMN_NOT_FOUND",
         )
     index = 0 if after is None else names.index(after.lower()) + 1
-    schema = place.with_siblings([*others[:index], place.field, *others[index:]])
-    position = "FIRST" if after is None else f"AFTER {others[index - 1].name}"
+    schema = place.with_siblings([*other_fields[:index], place.field, *other_fields[index:]])
+    position = "FIRST" if after is None else f"AFTER {other_fields[index - 1].name}"
     snapshot.check_writable()
     return commit_change(
         snapshot,
@@ -285,10 +286,11 @@ def change_column(
     *,
     reads: tuple[Predicate | None, ...] = (),
 ) -> OperationResult:
-    """Commit a changed column or member in place of the one at ``place``.
+    """Commit a new definition of the column or member at ``place``.
 
     Args:
-        reads: the rows that the change depends on; None: all rows.
+        changed: the new definition.
+        reads: the predicates of the rows that the change depends on; None among them: all rows.
     """
     return commit_change(
         snapshot,
@@ -301,7 +303,7 @@ def change_column(
     )
 
 
-#: The keys of computed columns -> the kind of column, and how to get one in a table that exists.
+#: The metadata key of each kind of computed column -> the kind, and the way to get such a column in an existing table.
 _COMPUTED = {
     GENERATION_EXPRESSION: ("a generated column", _NEW_TABLE),
     IDENTITY_START: ("an identity column", _NEW_TABLE),
@@ -347,7 +349,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _description(field: Field, name: str) -> dict[str, Any]:
-    """A column or member as delta-spark describes it in commitInfo, with its dotted path as its name."""
+    """The description of a column or member in commitInfo, as in delta-spark; ``name`` is its dotted path."""
     return {
         "name": name,
         "type": field.type.type,

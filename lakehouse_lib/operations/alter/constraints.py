@@ -26,7 +26,7 @@ class ConstraintPlan:
     """New constraints of a table.
 
     Attributes:
-        metadata: the table's metadata with them.
+        metadata: the table's metadata with the new constraints.
         rules: the rules of the new constraints.
     """
 
@@ -41,6 +41,8 @@ class ConstraintPlan:
 
 def plan_constraints(snapshot: Snapshot, constraints: Mapping[str, str]) -> ConstraintPlan:
     """The plan of new constraints. Reads no data.
+
+    A constraint that the table already has with the same condition is left out.
 
     Raises:
         InvalidArgumentError: ``constraints`` is empty, a name or a condition is not text, or the table has a
@@ -73,7 +75,7 @@ def plan_constraints(snapshot: Snapshot, constraints: Mapping[str, str]) -> Cons
                 f"the constraint {name!r} exists already, with the condition {excerpt(earlier_condition)}",
                 table=table,
                 version=version,
-                hint=f"Use another name, or drop it first with alter.drop_constraint({name!r})",
+                hint=f"Use another name, or first drop the constraint with alter.drop_constraint({name!r})",
                 code="DELTA_CONSTRAINT_ALREADY_EXISTS",
             )
         if earlier_condition is None:
@@ -93,8 +95,8 @@ def add_constraints(
 ) -> OperationResult:
     """Add CHECK constraints in one commit, if every row of the table satisfies them.
 
-    Files whose statistics show that no row violates a constraint are not read. A concurrent commit that adds rows which
-    may violate a constraint conflicts with this one.
+    Files whose statistics show that no row violates a constraint are not read. If a concurrent commit adds rows that
+    may violate a constraint, this commit conflicts with it.
 
     Args:
         constraints: SQL conditions by name. Names are stored in lower case, as delta-spark does.
@@ -129,11 +131,11 @@ def drop_constraint(
     raise_if_not_exists: bool = True,
     commit_properties: CommitProperties | None = None,
 ) -> OperationResult:
-    """Drop a CHECK constraint. Nothing is committed if the table does not have it.
+    """Drop a CHECK constraint.
 
     Args:
-        name: its name, in any case.
-        raise_if_not_exists: raise an error if the table does not have it.
+        name: the name of the constraint, in any case.
+        raise_if_not_exists: raise an error if the table does not have the constraint; False: commit nothing then.
 
     Raises:
         InvalidArgumentError: the table does not have the constraint.
@@ -162,7 +164,7 @@ def drop_constraint(
 
 
 def _check_evaluated(snapshot: Snapshot, rule: PredicateRule, violation: Predicate, engine: Engine) -> None:
-    """Refuse a condition that the engine cannot evaluate, also if the table has no rows."""
+    """Refuse a condition that the engine cannot evaluate, even if the table has no rows."""
     if engine.name == "spark":
         engine.read(snapshot, None, violation)  # Spark analyses the condition, and reads nothing yet
     else:

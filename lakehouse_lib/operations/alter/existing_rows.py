@@ -16,13 +16,13 @@ from lakehouse_lib.snapshot import Snapshot
 
 
 def check_existing_rows(snapshot: Snapshot, rule: RowRule, violation: Predicate, engine: Engine) -> None:
-    """Refuse a rule that rows of the table violate. Files whose statistics show that no row violates it are not read.
+    """Refuse a rule that rows of the table violate. Files that satisfy the rule by their statistics are not read.
 
     Args:
-        violation: true for rows that violate the rule.
+        violation: the predicate that is true for rows that violate the rule.
 
     Raises:
-        ConstraintViolatedError: names the rule and the number of rows, and shows up to ten of them.
+        ConstraintViolatedError: rows violate the rule; the message has their number, and up to ten of these rows.
     """
     files = snapshot.prune(violation)
     if not len(files):
@@ -35,14 +35,14 @@ def check_existing_rows(snapshot: Snapshot, rule: RowRule, violation: Predicate,
 
 
 def _first_rows(snapshot: Snapshot, files: pa.Table, matches: pa.Table) -> pa.Table:
-    """The first matching rows."""
+    """The first matching rows, at most SHOWN_ROWS."""
     reader = TableReader(snapshot.store, snapshot.layout, snapshot.schema)
     sources = files.take(pc.index_in(matches["source"].combine_chunks(), files["path"].combine_chunks()))
     rows: list[pa.Table] = []
     for index, positions in enumerate(positions_of(matches)):
-        missing = SHOWN_ROWS - sum(map(len, rows))
-        if missing <= 0:
+        count = SHOWN_ROWS - sum(map(len, rows))
+        if count <= 0:
             break
-        first = BitMap64(positions[:missing])
+        first = BitMap64(positions[:count])
         rows += rows_at(reader, sources.select([*COPIED_COLUMNS]).slice(index, 1), [first.serialize()])
     return pa.concat_tables(rows)

@@ -1,4 +1,4 @@
-"""Move the high water mark of an identity column to the numbers that rows have (SYNC IDENTITY)."""
+"""Move the high water mark of an identity column to the last number in the table (SYNC IDENTITY)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def sync_identity(
     """Move the high water mark of an identity column to the last number in the table.
 
     So no write assigns that number again. The mark never moves back. The last number comes from the statistics in the
-    log; it may be that of a deleted row. Only files without statistics of the column are read: their footers, or else
-    the column. If the mark is late enough, nothing is committed.
+    log, and may be the number of a deleted row. Only files without statistics of the column are read: their footers, or
+    the column if a footer has no statistics. If the mark is already at or after the last number, nothing is committed.
 
     Raises:
         InvalidArgumentError: the column does not exist, or is not an identity column.
@@ -52,12 +52,12 @@ def sync_identity(
 
 
 def _last_number(snapshot: Snapshot, field: Field, engine: Engine) -> int | None:
-    """The greatest number of a column with a positive step, or the least one; None: no row has a number."""
+    """The last number in a column: the greatest, or with a negative step the least; None: no row has a number."""
     path = snapshot.layout.physical_path((field.name,))
     is_ascending = step_of(field) > 0
 
     def ends_of(files: pa.Table) -> tuple[pa.Array, pa.Array]:
-        """For each file its last number, or null, and whether it may have numbers that the statistics lack."""
+        """For each file, the last number (null: none or unknown), and whether it is unknown."""
         bounds = bounds_of(files, {path: _LONG})[path]
         ends = bounds.max if is_ascending else bounds.min
         may_have_numbers = pc.fill_null(pc.less(bounds.null_count, bounds.num_records), True)
@@ -67,7 +67,7 @@ def _last_number(snapshot: Snapshot, field: Field, engine: Engine) -> int | None
     ends, are_unknown = ends_of(files)
     unknown = files.filter(are_unknown)
     if len(unknown):
-        read, _ = ends_of(statistics_of(snapshot, unknown, StatisticsColumns(frozenset({path})), engine))
-        ends = pa.concat_arrays([ends, read])
+        computed_ends, _ = ends_of(statistics_of(snapshot, unknown, StatisticsColumns(frozenset({path})), engine))
+        ends = pa.concat_arrays([ends, computed_ends])
     number: int | None = (pc.max(ends) if is_ascending else pc.min(ends)).as_py()
     return number

@@ -1,4 +1,4 @@
-"""Rename and drop columns of a table with column mapping: files keep their physical names, so no file changes."""
+"""Rename and drop columns of a table with column mapping. Data files have physical names, so no file changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 
 def plan_rename(snapshot: Snapshot, column: str, name: str) -> Metadata:
-    """The metadata with another name for a column, or for a member of a struct.
+    """The metadata in which a column, or a member of a struct, has a new name.
 
     Args:
         name: the new name, without the path of a member.
@@ -32,7 +32,7 @@ def plan_rename(snapshot: Snapshot, column: str, name: str) -> Metadata:
     Raises:
         UnsupportedFeatureError: the table has no column mapping.
         InvalidArgumentError: the column does not exist, is a partition column, or a constraint or a property names it.
-        InvalidSchemaError: the new name is empty or taken.
+        InvalidSchemaError: the new name is empty, not valid, or the name of another column.
     """
     table = snapshot.store.root
     place = place_of(snapshot, column)
@@ -68,7 +68,7 @@ def plan_drop(snapshot: Snapshot, columns: Sequence[str]) -> Metadata:
     Raises:
         UnsupportedFeatureError: the table has no column mapping.
         InvalidArgumentError: a column does not exist, is a partition column or a clustering column, or a constraint or
-            a property names it; a struct would have no member left, or the table no column that files can store.
+            a property names it; a struct would have no member left, or the table no column that data files can store.
     """
     table = snapshot.store.root
     if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
@@ -99,15 +99,15 @@ def plan_drop(snapshot: Snapshot, columns: Sequence[str]) -> Metadata:
                 hint="Change the clustering columns first with alter.cluster_by",
                 code="DELTA_COLUMN_IN_USE",
             )
-        rest = [field for field in fields_of(schema, place.path[:-1]) if field.name != place.field.name]
-        if not rest and len(place.path) > 1:
+        remaining_fields = [field for field in fields_of(schema, place.path[:-1]) if field.name != place.field.name]
+        if not remaining_fields and len(place.path) > 1:
             raise InvalidArgumentError(
                 f"without {place.name}, its struct has no member left; expected at least 1",
                 table=table,
                 version=snapshot.version,
                 hint="Drop the whole column",
             )
-        schema = with_fields_of(schema, place.path[:-1], rest)
+        schema = with_fields_of(schema, place.path[:-1], remaining_fields)
     if not column_names(replace(snapshot.layout, schema=schema)):
         raise InvalidArgumentError(
             f"without {', '.join(place.name for place in places)} the table has no column that data files can store; "
@@ -138,7 +138,7 @@ def rename_column(
 def drop_columns(
     snapshot: Snapshot, columns: Sequence[str], *, commit_properties: CommitProperties | None = None
 ) -> OperationResult:
-    """Drop columns and members. Existing files keep the values until they are rewritten.
+    """Drop columns and members. Existing files keep the values until the files are rewritten.
 
     Raises:
         DeltaError: as ``plan_drop``.

@@ -27,18 +27,19 @@ def commit_change(
     reads: Iterable[Predicate | None] = (),
     commit_properties: CommitProperties | None = None,
 ) -> OperationResult:
-    """Commit new metadata with the protocol that it requires, a new protocol, or domains.
+    """Commit new metadata, a new protocol or domains. No data file changes.
 
     Args:
         operation, parameters: as in commitInfo.
-        features: further features that the protocol gets with the metadata.
-        versions: the least reader version and writer version that it gets.
+        metadata: the new metadata. Without ``protocol``, the protocol gets the features that the metadata requires.
+        features: more features that the protocol gets with the metadata.
+        versions: the least reader version and writer version that the protocol gets with the metadata.
         domains: domains that the commit writes.
-        reads: the rows that the change depends on; None: all rows.
+        reads: the predicates of the rows that the change depends on; None among them: all rows.
 
     Raises:
         UnsupportedFeatureError: this library cannot write the table, before or after the change.
-        MetadataChangedError: another writer changed the metadata first.
+        CommitFailedError: a concurrent commit conflicts with this one; MetadataChangedError if it changed the metadata.
         CommitUnknownError: the store gave no answer to the commit.
     """
     change = TableChange(

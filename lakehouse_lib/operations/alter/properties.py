@@ -34,10 +34,12 @@ _LONGEST_NAME, _LONGEST_DESCRIPTION = 255, 4_000
 
 
 def plan_properties(snapshot: Snapshot, change: Mapping[str, str | None]) -> Metadata:
-    """The metadata with changed properties. If the change enables column mapping, columns get ids and keep their names.
+    """The metadata with changed properties.
+
+    If the change enables column mapping, columns get ids, and their names become their physical names.
 
     Args:
-        change: new values; None removes a property.
+        change: property -> new value; None removes the property.
 
     Raises:
         InvalidArgumentError: a property or a value is not valid, or defines a constraint.
@@ -71,12 +73,12 @@ def set_table_properties(
 ) -> OperationResult:
     """Set table properties. A property that enables a feature adds the feature to the protocol.
 
-    If row tracking is enabled for a table with rows, commits before this one give row ids to its files. If column
-    mapping is disabled, all files are rewritten.
+    If the change enables row tracking for a table with files, earlier commits of this call give row ids to these files.
+    If the change disables column mapping, the call rewrites all files.
 
     Args:
-        properties: ``delta.feature.NAME = supported`` adds a feature without a property. ``delta.minReaderVersion`` and
-            ``delta.minWriterVersion`` raise the versions of the protocol.
+        properties: property -> value. ``delta.feature.NAME`` = "supported" adds a feature without a property.
+            ``delta.minReaderVersion`` and ``delta.minWriterVersion`` raise the versions of the protocol.
         raise_if_not_exists: refuse names that do not begin with ``delta.``, as ``deltalake`` does. Unknown names that
             begin with ``delta.`` are always refused.
 
@@ -137,9 +139,9 @@ def unset_table_properties(
     raise_if_not_exists: bool = True,
     commit_properties: CommitProperties | None = None,
 ) -> OperationResult:
-    """Remove table properties, so that they have their defaults. Features stay in the protocol.
+    """Remove table properties, so that their defaults apply. Features stay in the protocol.
 
-    If column mapping is disabled, all files are rewritten.
+    If the change disables column mapping, the call rewrites all files.
 
     Args:
         raise_if_not_exists: refuse a property that the table does not have.
@@ -162,11 +164,11 @@ def unset_table_properties(
             hint=f"The properties are {', '.join(sorted(snapshot.configuration)) or 'none'}",
             code="DELTA_INVALID_TABLE_PROPERTY",
         )
-    present = [name for name in names if name in snapshot.configuration]
+    properties = [name for name in names if name in snapshot.configuration]
     snapshot.check_writable()
-    after = plan_properties(snapshot, dict.fromkeys(present))
+    after = plan_properties(snapshot, dict.fromkeys(properties))
     if _removes_mapping(snapshot, after):
-        return _remove_mapping(snapshot, present, engine, commit_properties)
+        return _remove_mapping(snapshot, properties, engine, commit_properties)
     return commit_change(
         snapshot,
         "UNSET TBLPROPERTIES",
@@ -182,13 +184,13 @@ def set_table_name(
     """Set the name of the table in its metadata.
 
     Raises:
-        InvalidArgumentError: it is not text of 1 to 255 characters.
+        InvalidArgumentError: ``name`` is not text of 1 to 255 characters.
     """
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
         raise InvalidArgumentError(
             f"name is {excerpt(name)}; expected text of 1 to {_LONGEST_NAME} characters",
             table=snapshot.store.root,
-            hint="Give a shorter name",
+            hint=f"Pass text of 1 to {_LONGEST_NAME} characters",
         )
     return _rename(snapshot, replace(snapshot.metadata, name=name), {"name": name}, commit_properties)
 
@@ -199,13 +201,13 @@ def set_table_description(
     """Set the description of the table in its metadata.
 
     Raises:
-        InvalidArgumentError: it is not text of at most 4000 characters.
+        InvalidArgumentError: ``description`` is not text of at most 4000 characters.
     """
     if not isinstance(description, str) or len(description) > _LONGEST_DESCRIPTION:
         raise InvalidArgumentError(
             f"description is {excerpt(description)}; expected text of at most {_LONGEST_DESCRIPTION} characters",
             table=snapshot.store.root,
-            hint="Give a shorter description",
+            hint=f"Pass text of at most {_LONGEST_DESCRIPTION} characters",
         )
     after = replace(snapshot.metadata, description=description)
     return _rename(snapshot, after, {"description": description}, commit_properties)
@@ -232,8 +234,8 @@ def _remove_mapping(
 ) -> OperationResult:
     if list(names) != [COLUMN_MAPPING_MODE.key]:
         raise InvalidArgumentError(
-            f"the properties are {excerpt(names)}; expected only {COLUMN_MAPPING_MODE.key}, because its change to none "
-            "rewrites all files",
+            f"the properties are {excerpt(names)}; expected only {COLUMN_MAPPING_MODE.key}, because removing "
+            "column mapping rewrites all files",
             table=snapshot.store.root,
             version=snapshot.version,
             hint="Change the other properties in another call",
@@ -242,7 +244,7 @@ def _remove_mapping(
 
 
 def _with_mapping_mode(snapshot: Snapshot, after: Metadata) -> Metadata:
-    """The metadata with a new column mapping mode. As in delta-spark, it can change from none to name, and to none."""
+    """The metadata with a new column mapping mode. As in delta-spark, it can change from none to name, or to none."""
     table = snapshot.store.root
     before_mode = COLUMN_MAPPING_MODE.of(snapshot.metadata.configuration, table)
     mode = COLUMN_MAPPING_MODE.of(after.configuration, table)

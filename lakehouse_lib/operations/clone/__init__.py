@@ -1,1 +1,1 @@
-"""Shallow and deep clones of tables, and the records by which vacuum keeps the files of shallow clones."""
+"""Shallow and deep clones of tables, and the records of the files that vacuum keeps for shallow clones."""

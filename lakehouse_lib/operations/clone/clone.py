@@ -39,8 +39,9 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 logger = logging.getLogger(__name__)
 
-_COPIED_AT_ONCE = 8 << 20
-_FILES_A_TASK = 16
+#: The number of bytes that one read copies.
+_READ_BYTES = 8 << 20
+_FILES_PER_TASK = 16
 #: Matches a path in another store, and an absolute path of a log.
 _OTHER_STORE, _ABSOLUTE = r"^[A-Za-z][A-Za-z0-9+.-]*://", r"^/|^[A-Za-z][A-Za-z0-9+.-]*:"
 
@@ -50,6 +51,7 @@ class CopyTask:
     """A task that copies objects.
 
     Attributes:
+        source, target: the stores of the two tables.
         paths: pairs of a store path in the source and a store path in the target.
     """
 
@@ -70,15 +72,17 @@ def clone(
 
     Args:
         snapshot: the version of the source.
-        target: an empty location. For a shallow clone, its ``allowed_roots`` have the root of the source.
+        target: the store of an empty location. A folder ``_jobs`` may exist. For a shallow clone, ``allowed_roots`` of
+            this store contains the root of the source.
         engine: copies the files of a deep clone.
+        is_shallow: refer to the files of the source instead of copying them.
 
     Returns:
         Metrics: sourceTableSize, sourceNumOfFiles, numCopiedFiles, copiedFilesSize, numRemovedFiles, removedFilesSize.
 
     Raises:
-        InvalidArgumentError: the target has a table or other files, the source has files of another folder (it is
-            itself a shallow clone), or a shallow clone would be in another kind of store.
+        InvalidArgumentError: the target has a table or other files, the source is itself a shallow clone (it has files
+            of another folder), or a shallow clone would be in another kind of store.
         ObjectNotFoundError: files of the version do not exist, for example because vacuum has deleted them.
         UnsupportedFeatureError: the source uses a feature that this library cannot write, or files lack row ids.
         CommitUnknownError: the store gave no answer to the commit.
@@ -139,7 +143,7 @@ def copy_objects(task: CopyTask) -> pa.Table:
             try:
                 with task.target.open_output(new_path) as sink:
                     while position < size:
-                        data = opened.read_at(min(_COPIED_AT_ONCE, size - position), position)
+                        data = opened.read_at(min(_READ_BYTES, size - position), position)
                         sink.write(data)
                         position += len(data)
             except OSError as error:
@@ -153,7 +157,7 @@ def copy_objects(task: CopyTask) -> pa.Table:
 
 @contextmanager
 def _deleted_on_error() -> Iterator[list[tuple[ObjectStore, list[str]]]]:
-    """A list of objects, which are deleted if the block raises an error."""
+    """Yield a list of stores with paths. If the block raises an error, the objects at these paths are deleted."""
     written: list[tuple[ObjectStore, list[str]]] = []
     try:
         yield written
@@ -165,19 +169,24 @@ def _deleted_on_error() -> Iterator[list[tuple[ObjectStore, list[str]]]]:
 
 
 def _put_record(snapshot: Snapshot, files: pa.Table, target: ObjectStore) -> list[str]:
-    """Write the record of a shallow clone, if the source can be written. Returns its path."""
+    """Write the record of a shallow clone. Returns a list with its path; empty if the record cannot be written."""
     source = snapshot.store
     try:
         return [put_record(source, files, target.root, snapshot.version)]
     except StoreError as error:
-        logger.warning("vacuum of %s does not keep the files of the clone %s: %s", source.root, target.root, error)
+        logger.warning(
+            "vacuum of %s may delete files of the clone %s: the record of the clone cannot be written: %s",
+            source.root,
+            target.root,
+            error,
+        )
         return []
 
 
 def _check_target(target: ObjectStore) -> None:
     if latest_version(target) is not None:
         raise _exists(target)
-    # The job of a clone has its own objects there already.
+    # If a job makes the clone, the objects of the job are already in the target.
     stored = next((meta for meta in target.walk() if not meta.path.startswith(f"{JOBS_FOLDER}/")), None)
     if stored is not None:
         raise _refusal(f"the target has the file {stored.path}; expected an empty folder", target, "Use another folder")
@@ -215,12 +224,12 @@ def _relative(files: pa.Table, source: ObjectStore) -> pa.Array:
     """The paths in the log, relative to the source. Some writers log absolute paths of the table's own files."""
     paths = whole(files["path"])
     is_absolute = pc.match_substring_regex(paths, _ABSOLUTE)
-    own = file_paths.canonical(paths.filter(is_absolute), source)
-    return pc.replace_with_mask(paths, is_absolute, strings([file_paths.encode(path) for path in own.to_pylist()]))
+    relative = file_paths.canonical(paths.filter(is_absolute), source).to_pylist()
+    return pc.replace_with_mask(paths, is_absolute, strings([file_paths.encode(path) for path in relative]))
 
 
 def _absolute_files(files: pa.Table, source: ObjectStore) -> pa.Table:
-    """The files with absolute paths of data files and deletion vectors."""
+    """The files table, with absolute paths of the data files and the deletion vectors."""
     prefix = scheme_prefix(source.root)
     root = prefix + quote(source.root.removeprefix(prefix).rstrip("/")) if prefix else f"file://{quote(source.root)}"
     relative = pc.replace_substring_regex(_relative(files, source), r"^(\./)+", "")
@@ -238,9 +247,12 @@ def _copy_files(
     engine: Engine,
     written: list[tuple[ObjectStore, list[str]]],
 ) -> pa.Table:
-    """Copy the files and their deletion vectors. Returns the files with their new names.
+    """Copy data files and their deletion vectors. Returns the files table with the new names.
 
-    The names are new, so that another clone into the same folder does not write to the same files.
+    The names contain an id of this run, so that a concurrent clone into the same folder does not write the same files.
+
+    Args:
+        written: the list of ``_deleted_on_error``, to which the new files are added.
     """
     run = uuid.uuid4().hex
     paths = pc.replace_substring_regex(_relative(files, source), r"([^/]*)$", rf"{run}-\1")
@@ -258,8 +270,8 @@ def _copy_files(
 
     vectors = deletion_vector.moved(files["deletionVector"], "u", new_name)
     tasks = [
-        CopyTask(source, target, tuple(pairs[start : start + _FILES_A_TASK]))
-        for start in range(0, len(pairs), _FILES_A_TASK)
+        CopyTask(source, target, tuple(pairs[start : start + _FILES_PER_TASK]))
+        for start in range(0, len(pairs), _FILES_PER_TASK)
     ]
     target.make_root()
     written.append((target, [new_path for _, new_path in pairs]))

@@ -1,7 +1,7 @@
-"""Records of shallow clones: the files of a table that a clone refers to, so that vacuum keeps them.
+"""Records of shallow clones: the files of a table that a clone refers to. Vacuum keeps the files in a record.
 
-A record is written before the clone. It has all files of the source that the clone can ever refer to, because later
-commits of the clone add only files of its own.
+A record is written before the clone. Later commits of the clone add only files in the folder of the clone. So the
+record has all files of the source that the clone can ever refer to.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import pyarrow as pa
 from lakehouse_lib.log.retention import file_records
 from lakehouse_lib.store import ObjectStore
 
-#: The kind of the records of clones, and the key of their descriptions.
+#: The kind of these records, and the key of their descriptions (``file_records``).
 KIND, KEY = "clones", b"clone"
 
 
 def put_record(source: ObjectStore, files: pa.Table, target: str, version: int) -> str:
-    """Write the record of a clone. Returns its path.
+    """Write the record of a clone. Returns the store path of the record.
 
     Args:
         files: a files table of the source.

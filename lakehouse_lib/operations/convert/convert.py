@@ -39,7 +39,7 @@ from lakehouse_lib.transaction import Conflict, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 _MODES = ("error", "ignore")
-_EXISTS = 'Use mode "ignore" to leave it as it is'
+_EXISTS = 'Use mode "ignore" to leave the table as it is'
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Conversion:
     Attributes:
         partition_by: the partition columns, in the order of the folders; empty: the table is not partitioned.
         partition_strategy: "hive" for folders such as ``year=2026``, "directory" for ``2026``.
-        name, description, configuration: of the new table.
+        name, description, configuration: the values of the new table.
         collect_stats: whether files get statistics from their footers.
     """
 
@@ -71,7 +71,7 @@ def convert(
     """Convert the Parquet files below the root of a store to a table.
 
     Args:
-        mode: if the location has a table, "error" raises and "ignore" does nothing.
+        mode: if the location has a table, "error" (default) raises and "ignore" does nothing.
 
     Returns:
         Metrics: numConvertedFiles.
@@ -84,6 +84,7 @@ def convert(
         InvalidSchemaError: a table cannot have the columns of the files.
         StoreError: a file is not readable as Parquet.
         UnsupportedFeatureError: a property enables a feature that this library cannot write.
+        CommitUnknownError: the store gave no answer to the commit.
     """
     table = store.root
     if mode not in _MODES:
@@ -131,7 +132,8 @@ def _existing_table(store: ObjectStore, mode: str) -> ChangeResult:
 def _schema(store: ObjectStore, paths: Sequence[str], partition_by: Schema) -> Schema:
     """The columns of all files, nullable, and then the partition columns.
 
-    A column of a file with the name of a partition column is left out. The table has the values in the folder names.
+    If a column of a file has the name of a partition column, the column is left out. The table takes the values from
+    the folder names.
     """
     names = {name.lower() for name in partition_by.names}
 
@@ -176,7 +178,7 @@ def _merge_columns(schema: Schema, incoming: Schema, first: str) -> Schema:
 
 
 def _differences(table: DataType, data: DataType, name: str) -> Iterator[str]:
-    """Texts for the columns of ``data`` whose name in ``table`` differs in case, or whose type differs."""
+    """One text for each column of ``data`` whose name in ``table`` differs in case, or whose type differs."""
     if isinstance(table, StructType) and isinstance(data, StructType):
         for member in data.fields:
             field = table.get(member.name)

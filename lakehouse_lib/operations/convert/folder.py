@@ -25,9 +25,10 @@ class ConversionFolder(NamedTuple):
     """The Parquet files of a folder, sorted by path.
 
     Attributes:
-        paths, sizes, times: of each file: its store path, its bytes, and its modification time in ms since the epoch.
-        folder_numbers: for each file the index of its folder in ``folder_values``.
-        folder_values: for each folder the text of each partition value by column.
+        paths, sizes, times: for each file, the store path, the size in bytes, and the modification time in ms since
+            the epoch.
+        folder_numbers: for each file, the index of its folder in ``folder_values``.
+        folder_values: for each folder, the text of each partition value by column; None: null.
     """
 
     paths: list[str]
@@ -44,16 +45,16 @@ def open_folder(store: ObjectStore, columns: Sequence[str], strategy: PartitionS
         columns: the partition columns.
 
     Raises:
-        InvalidArgumentError: the folder has no Parquet files; or a folder does not fit the partition columns; or the
-            new table's vacuum would delete files, or rows would be read twice, because a file is not named
-            ``*.parquet`` or is a symbolic link, or a folder has a log of its own.
+        InvalidArgumentError: the folder has no Parquet files; or the name of a subfolder does not fit the partition
+            columns; or the folder has a file that is not named ``*.parquet``, a symbolic link, or a subfolder with a
+            log. With these, a vacuum of the new table could delete files, or rows could be read twice.
     """
     table = store.root
     listing = list_objects(store)
     logs = pc.match_substring(listing.objects["path"], f"/{LOG}/")
     objects = listing.objects.filter(pc.invert(are_hidden(listing.objects["path"], columns))).sort_by("path")
     is_parquet = pc.match_substring_regex(objects["path"], r"(?i)\.parquet$")
-    for what, paths, hint in (
+    for problem, paths, hint in (
         ("tables in subfolders", listing.objects["path"].filter(logs), "Convert each folder by itself"),
         ("symbolic links", pa.array(sorted(listing.links.ends or ()), pa.string()), "Put the files into the folder"),
         (
@@ -66,7 +67,7 @@ def open_folder(store: ObjectStore, columns: Sequence[str], strategy: PartitionS
             named = ", ".join(paths.slice(0, _SHOWN).to_pylist())
             more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
             raise InvalidArgumentError(
-                f"the folder has {what}: {named}{more}", table=table, hint=hint, code="DELTA_CANNOT_CONVERT"
+                f"the folder has {problem}: {named}{more}", table=table, hint=hint, code="DELTA_CANNOT_CONVERT"
             )
     if not len(objects):
         raise InvalidArgumentError(
@@ -98,9 +99,8 @@ def _values(folder: str, columns: Sequence[str], strategy: PartitionStrategy, ta
             for name, part in zip(columns, parts, strict=False)
         }
     if not fits:
-        expected = ", ".join(columns) or "no partition column"
         raise InvalidArgumentError(
-            f"the folder {folder!r} does not have a value for each partition column; expected {expected}"
+            f"the folder {folder!r} does not have one value for each partition column; expected {', '.join(columns)}"
             if columns
             else f"the folder {folder!r} has partition values; expected no partition column",
             table=table,

@@ -1,4 +1,4 @@
-"""Remove rows from files, by deletion vectors or by copies of the other rows."""
+"""Remove rows from files: hide them by deletion vectors, or copy the remaining rows to new files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.threads import in_order
 
 _THREADS = 8
-#: Approximate bytes of an open bitmap without its positions, and of the other Python objects of a file.
+#: Approximate bytes of memory that a file needs besides the positions: an empty bitmap and other Python objects.
 _BITMAP_BYTES = 16 << 10
 
 #: One row per changed file: its log path, the number of rows that were deleted now, the number of remaining rows, and
@@ -48,7 +48,7 @@ APPLIED_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class CopyTask:
-    """A task that copies files without their matching rows.
+    """A task that copies files and leaves out their matching rows.
 
     Attributes:
         target: the table.
@@ -69,7 +69,7 @@ def copy_files(
     *,
     writer_properties: WriterProperties | None = None,
 ) -> pa.Table:
-    """Copy files without matching rows and without rows that deletion vectors hide. Returns APPLIED_SCHEMA.
+    """Copy files, and leave out matching rows and rows that deletion vectors hide. Returns APPLIED_SCHEMA.
 
     Args:
         files: files table of the snapshot.
@@ -126,7 +126,7 @@ def _copies(applied: pa.Table) -> pa.Table:
 
 
 def live_matches(files: pa.Table, matches: pa.Table, snapshot: Snapshot) -> tuple[pa.Table, int]:
-    """The matches without rows that deletion vectors hide, as MATCHES_SCHEMA, and their number.
+    """The matches without rows that deletion vectors hide, as MATCHES_SCHEMA, and the number of these rows.
 
     Args:
         files: a files table that contains the files of ``matches``.
@@ -139,8 +139,10 @@ def live_matches(files: pa.Table, matches: pa.Table, snapshot: Snapshot) -> tupl
         part, hidden = matches.slice(start, rows), vectors.slice(start, rows)
         live = positions_of(part)
         if hidden.null_count < len(hidden):
-            gone = in_order(lambda vector: deletion_vector.load(snapshot.store, vector), hidden.to_pylist(), _THREADS)
-            live = [positions - deleted for positions, deleted in zip(live, gone, strict=True)]
+            hidden_rows = in_order(
+                lambda vector: deletion_vector.load(snapshot.store, vector), hidden.to_pylist(), _THREADS
+            )
+            live = [positions - deleted for positions, deleted in zip(live, hidden_rows, strict=True)]
             part = part.set_column(2, MATCHES_SCHEMA.field(2), binaries([each.serialize() for each in live]))
             part = part.filter(bools([bool(each) for each in live]))
         count += sum(map(len, live))
@@ -151,7 +153,8 @@ def live_matches(files: pa.Table, matches: pa.Table, snapshot: Snapshot) -> tupl
 def mark_rows(files: pa.Table, matches: pa.Table, store: ObjectStore) -> pa.Table:
     """Hide the matching rows by deletion vectors. Returns APPLIED_SCHEMA for the files with newly hidden rows.
 
-    The bitmaps of some thousand files are in memory at a time. After an error, the vectors are deleted.
+    The files are changed in portions, so that about 64 MiB of bitmaps are in memory at a time. After an error, the new
+    vectors are deleted.
 
     Args:
         files: a files table.
@@ -168,7 +171,7 @@ def mark_rows(files: pa.Table, matches: pa.Table, store: ObjectStore) -> pa.Tabl
 
 
 def _portions(matches: pa.Table) -> Iterator[tuple[int, int]]:
-    """The offset and the number of matches of each portion, with about 64 MiB of bitmaps."""
+    """The offset and the number of rows of ``matches`` of each portion, which has about 64 MiB of bitmaps."""
     sizes = numbers_of(pc.binary_length(matches["positions"]), np.int32).astype(np.int64) + _BITMAP_BYTES
     for part in portions(sizes):
         yield part.start, part.stop - part.start

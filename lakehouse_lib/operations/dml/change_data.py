@@ -1,6 +1,7 @@
-"""The change files of a delete, an update or a merge. They are written after its data files.
+"""The change files of a row change: a delete, an update, a merge or an overwrite by a predicate.
 
-If the verb is planned again after a conflict, they are written again only if the changed rows differ.
+Change files are written after the new data files. If the row change is planned again after a conflict, its change files
+are written again only if the changed rows differ.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 
-#: Changes of rows in files of the read version. Rows with the other changes are in new files.
-_OF_READ_VERSION = strings(["delete", "update_preimage"])
-_OF_UPDATES = strings(["update_preimage", "update_postimage"])
+#: The kinds of changes whose rows are in files of the read version. Rows of the other kinds are in new files.
+_READ_VERSION_CHANGES = strings(["delete", "update_preimage"])
+_UPDATE_CHANGES = strings(["update_preimage", "update_postimage"])
 _NO_CHANGES = pa.Table.from_batches([], CHANGED_ROWS_SCHEMA)
 _NO_FILES = pa.Table.from_batches([], CHANGE_FILE_SCHEMA)
 
@@ -60,25 +61,25 @@ class ChangeData:
         """Write the change files of a plan, if the table has a change data feed and the commit needs them.
 
         A commit needs change files if rows get new values, or if files are copied without some of their rows. Then
-        readers use only the change files, so these contain all changes of the commit. Other commits need none, because
-        readers derive the changes: rows of new files are inserted, and rows of removed files are deleted. So are the
-        rows in which the old and the new deletion vector of a file differ.
+        readers use only the change files, so these contain all changes of the commit. Other commits need no change
+        files, because readers derive the changes: rows of new files are inserted; rows of removed files, and rows that
+        only the new deletion vector of a file hides, are deleted.
 
         Args:
             metadata: the table's metadata after the change; None: unchanged.
             whole: files table of the files that are removed with all rows.
-            changed: the ``file_keys`` of the files from which rows are deleted or updated.
-            copies_rows: whether files are copied without these rows.
+            changed: the ``file_keys`` of the files in which rows are deleted or updated.
+            copies_rows: whether the remaining rows of these files are copied to new files.
         """
         after = metadata or snapshot.metadata
         if not has_change_data_feed(after):
             self.files, self._copied, self.moves_rows, self.metrics = _NO_FILES, _NO_CHANGES, False, {}
             return
         rows = self._changed
-        is_of_new_files = pc.invert(pc.is_in(rows["change"], value_set=_OF_READ_VERSION))
+        is_of_new_files = pc.invert(pc.is_in(rows["change"], value_set=_READ_VERSION_CHANGES))
         keys = file_keys(rows.select(KEY_COLUMNS), snapshot.store)
         rows = rows.filter(pc.or_(is_of_new_files, pc.is_in(keys, value_set=changed)))
-        is_update = pc.is_in(rows["change"], value_set=_OF_UPDATES)
+        is_update = pc.is_in(rows["change"], value_set=_UPDATE_CHANGES)
         is_needed = copies_rows or pc.any(is_update, min_count=0).as_py()
         rows = pa.concat_tables([rows, changed_rows("delete", whole)]) if is_needed else _NO_CHANGES
         if not rows.equals(self._copied):
@@ -88,7 +89,7 @@ class ChangeData:
             self.files = write_change_files(self._engine, rows, target)
             self._written = pa.concat_tables([self._written, self.files])
             self._copied = rows
-        # No live row changes if deletion vectors already hide all rows that the copies lack.
+        # If deletion vectors already hid all rows that the copies lack, no live row changes.
         self.moves_rows = copies_rows and not len(self.files)
         self.metrics = {"numAddedChangeFiles": len(self.files)}
 

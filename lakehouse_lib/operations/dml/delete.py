@@ -1,9 +1,9 @@
 """Delete the rows for which a predicate is true. Rows for which it is NULL stay.
 
 If the table enables deletion vectors, the delete hides the rows by deletion vectors and writes no data file. Otherwise,
-and for an erasure, it copies files without the rows. After such a copy, no file of the new version contains a matching
-row, not even a row that a deletion vector hid before. Statistics may leave out hidden rows, so files with a deletion
-vector are read regardless of their statistics.
+and with ``rewrite`` (for an erasure), it copies the remaining rows of the files to new files. After such a copy, no
+file of the new version contains a matching row, not even a row that a deletion vector hid before. Statistics may leave
+out hidden rows, so files with a deletion vector are read regardless of their statistics.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 
 def plan_delete(snapshot: Snapshot, predicate: Predicate | None, *, rewrite: bool = True) -> RowChangePlan:
-    """The files to remove whole and the files to read. Reads no data.
+    """The files to remove with all rows, and the files to read. Reads no data.
 
     Args:
         predicate: None: every row.
         rewrite: also remove matching rows that deletion vectors hide. Statistics may leave out hidden rows, so a file
             with a deletion vector is skipped by its partition values only.
     """
-    nothing = snapshot.files.slice(0, 0)
+    no_files = snapshot.files.slice(0, 0)
     if predicate is None:
-        return RowChangePlan(snapshot.files, nothing)
+        return RowChangePlan(snapshot.files, no_files)
     candidates = snapshot.prune(predicate)
     if predicate.partition_only(snapshot.partition_columns):
-        true = evaluate_partitions(predicate, candidates, snapshot.layout)
-        return RowChangePlan(candidates.filter(true), nothing)
-    return RowChangePlan(nothing, _with_hidden_rows(snapshot, predicate, candidates) if rewrite else candidates)
+        matches = evaluate_partitions(predicate, candidates, snapshot.layout)
+        return RowChangePlan(candidates.filter(matches), no_files)
+    return RowChangePlan(no_files, _with_hidden_rows(snapshot, predicate, candidates) if rewrite else candidates)
 
 
 def _with_hidden_rows(snapshot: Snapshot, predicate: Predicate, candidates: pa.Table) -> pa.Table:
-    """``candidates`` and the other files in which a deletion vector may hide matching rows."""
+    """``candidates``, and all other files in which a deletion vector may hide matching rows."""
     if not pc.any(snapshot.file_columns(["deletionVector"])["deletionVector"].is_valid()).as_py():
         return candidates
     files = snapshot.files
@@ -70,9 +70,10 @@ def delete(
     """Delete matching rows in one commit. Files without a matching row are not changed.
 
     If winning commits added, rewrote or removed files that may match, the delete is planned again, and reads only files
-    that it has not read before. So an append or a compaction does not make it fail.
+    that it has not read before. So a concurrent append or compaction does not make the delete fail.
 
     Args:
+        predicate: None: every row.
         rewrite: copy the remaining rows even if ``delta.enableDeletionVectors`` is true, so that no file of the new
             version has a deleted row.
 

@@ -19,7 +19,8 @@ def files_with_keys(
 ) -> pa.Table:
     """The files (a files table) that may hold a row with a key of the source; no data file is read.
 
-    A file is left out if no value of a key column of the source is between the file's min and max, or is its partition
+    A file is left out if, for a pair of key columns, no value of the source is between the file's min and max of the
+    target's column. For a partition column, a file is left out if no value of the source equals the file's partition
     value. The source's values are sorted once, so that many keys and many files are compared fast. A key column is
     ignored if its type differs from the target's, or is not an integer, text, date, timestamp or floating-point number.
 
@@ -32,8 +33,8 @@ def files_with_keys(
         if values is None:
             continue
         if field.name in layout.partition_keys:
-            own = partition_column(files, layout.partition_keys[field.name], field.type)
-            files = files.filter(pc.is_in(own, value_set=values))
+            file_values = partition_column(files, layout.partition_keys[field.name], field.type)
+            files = files.filter(pc.is_in(file_values, value_set=values))
             continue
         path = (layout.physical_name(field),)
         bounds = bounds_of(files, {path: field.type})[path]
@@ -42,7 +43,7 @@ def files_with_keys(
 
 
 def _may_hold(values: pa.Array, low: pa.Array, high: pa.Array) -> pa.Array:
-    """Where a range holds one of the sorted values, or is unknown."""
+    """For each range, whether it holds one of the sorted values; true for an unknown range."""
     is_unknown = pc.or_(pc.is_null(low), pc.is_null(high))
     if not len(values):
         return is_unknown
@@ -52,7 +53,7 @@ def _may_hold(values: pa.Array, low: pa.Array, high: pa.Array) -> pa.Array:
 
 
 def _sorted_values(keys: pa.ChunkedArray, kind: pa.DataType) -> pa.Array | None:
-    """The distinct keys as values of the target's type, sorted; None if they are not compared as such values."""
+    """The distinct keys as values of the target's type, sorted; None if they cannot be compared in this type."""
     if pa.types.is_integer(keys.type) and pa.types.is_integer(kind):
         try:
             keys = keys.cast(kind)

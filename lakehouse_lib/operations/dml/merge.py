@@ -75,15 +75,17 @@ def merge(
 ) -> ChangeResult:
     """Merge a source in one commit. Files without a changed row are not changed.
 
-    A row of the target and a row of the source match if the condition is true. Changed rows leave their files as by
-    ``delete``; updated rows keep their row ids. If a winning commit changed rows or files that may match, all rows are
-    matched again on the latest version.
+    A row of the target and a row of the source match if the condition is true. Updated and deleted rows are removed
+    from their files as by ``delete``. Updated rows keep their row ids. If a winning commit changed rows or files that
+    may match, all rows are matched again on the latest version.
 
     Args:
         source: all rows of the source.
         condition: on the columns of a ``MergeNamespace`` of the table and the source.
-        clauses: in order; of each case, the first clause whose condition is true decides about a row.
-        merges_schema: the table gets the columns and nested fields that a clause assigns and only the source has.
+        clauses: the clauses in order. A row belongs to one case (matched, not matched, not matched by source). The
+            first clause of this case whose condition is true is applied to the row.
+        merges_schema: the table gets the columns and nested fields that only the source has, if a clause assigns a
+            value to them.
 
     Returns:
         Metrics under delta-spark's names: numSourceRows, numOutputRows, numTargetRowsInserted, numTargetRowsUpdated,
@@ -126,7 +128,8 @@ class _Merge:
     """The ``RowOperation`` of a MERGE.
 
     Attributes:
-        new_columns: columns of the source that the table gets, or whose nested fields it gets; None: no such columns.
+        new_columns: columns of the source that are new in the table, or have nested fields that are new; None: the
+            merge does not change the schema.
     """
 
     source: pa.Table
@@ -141,7 +144,8 @@ class _Merge:
 
     @property
     def replans(self) -> tuple[type[CommitFailedError], ...]:
-        # Another writer may have moved marks of identity columns. New columns need the metadata of the read version.
+        # MetadataChangedError: a winning commit may only have moved high water marks of identity columns, and then the
+        # merge is planned again. But new columns need the metadata of the read version.
         return FILE_CONFLICTS if self.new_columns is not None else (*FILE_CONFLICTS, MetadataChangedError)
 
     @property
@@ -195,7 +199,7 @@ class _Merge:
 def new_source_columns(
     target: Schema, source: pa.Schema, *, assigned: Sequence[MergeClause] | None = None
 ) -> pa.Schema:
-    """The columns of a source that the target does not have, or that may have nested fields it does not have.
+    """The columns of a source that are new in the target, or that may have nested fields that are new in the target.
 
     Args:
         assigned: only columns to which one of these clauses assigns a value; None: all.
@@ -203,8 +207,8 @@ def new_source_columns(
     names = None if assigned is None else {name.lower() for clause in assigned for name in clause.values or {}}
 
     def is_new(column: pa.Field) -> bool:
-        own = target.get(column.name)
-        return own is None or (not isinstance(own.type, PrimitiveType) and pa.types.is_nested(column.type))
+        field = target.get(column.name)
+        return field is None or (not isinstance(field.type, PrimitiveType) and pa.types.is_nested(column.type))
 
     return pa.schema(
         [column for column in source if (names is None or column.name.lower() in names) and is_new(column)]
@@ -214,7 +218,7 @@ def new_source_columns(
 def _refuse_opaque(condition: Predicate, clauses: tuple[MergeClause, ...], table: str) -> None:
     """Refuse a condition or a value that Arrow cannot evaluate, because Arrow evaluates a merge on both engines.
 
-    What Spark computes from the source alone is a column of the source by now.
+    SQL on the source alone, which only Spark can evaluate, was already replaced by columns of the source.
     """
     texts: list[Predicate | Value] = [condition]
     for clause in clauses:
@@ -257,19 +261,19 @@ def _keys(condition: Predicate, target: Schema, source: pa.Schema) -> tuple[tupl
 def _target_predicate(plan: MergePlan, source: pa.Table, snapshot: Snapshot) -> Predicate | None:
     """A predicate on the target that is true for every row that a clause may change; None: every row.
 
-    It is the conjunction of the part of the condition that names only the target, and of the values or the range of the
-    source's keys.
+    It requires the parts of the condition that name only the target, and key values that are among the source's keys,
+    or in their range.
     """
     if plan.of("not matched by source"):
         return None
-    own = [
+    target_parts = [
         part
         for part in _conjuncts(plan.condition.root)
         if {node.path[0] for node in walk(part) if isinstance(node, Column)} == {TARGET}
     ]
     predicate: Predicate | None = None
-    if own:
-        root = _without_side(conjunction(own))
+    if target_parts:
+        root = _without_side(conjunction(target_parts))
         predicate = Predicate(render(root), root, snapshot.store.root)
     for target_name, source_name in plan.keys:
         filters = key_filters(snapshot.field(target_name), source[source_name])
@@ -289,7 +293,7 @@ def key_filters(column: Field, keys: pa.ChunkedArray) -> list[tuple[str, str, An
         if len(values) <= _MOST_LISTED:
             return [(column.name, "in", values.to_pylist())]
         bounds = pc.min_max(values).as_py()
-    except (OverflowError, ValueError):  # a time that Python cannot hold
+    except (OverflowError, ValueError):  # a time that Python cannot represent
         return []
     return [(column.name, ">=", bounds["min"]), (column.name, "<=", bounds["max"])]
 

@@ -41,8 +41,8 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import OptimisticTransaction
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
-#: How often a change is planned at most: the first time, and again after each conflict. Among many writers of one
-#: small table, a change may lose every second race, so ten rounds are too few.
+#: The maximum number of plans of a change: the first one, and one after each conflict. Among many writers of one small
+#: table, a change may lose every second race, so ten plans are too few.
 _ROUNDS = 100
 #: The conflicts about files, after which a change can be planned again.
 FILE_CONFLICTS: tuple[type[CommitFailedError], ...] = (
@@ -59,7 +59,7 @@ class RowChangePlan:
     Attributes:
         whole: files table of the files that are removed with all rows.
         candidates: files table of the files that may have matching rows.
-        metadata: the table's metadata after the change; None: it keeps its own.
+        metadata: the table's metadata after the change; None: unchanged.
     """
 
     whole: pa.Table
@@ -76,7 +76,7 @@ class MatchedRows:
         changed: all rows that the change inserts, updates or deletes, as CHANGED_ROWS_SCHEMA.
         new_files: files table of the files with new rows.
         counts: operationMetrics that only the operation knows, such as numUpdatedRows.
-        metadata: the table's metadata after the change, if the new rows change it; None: that of the plan.
+        metadata: the table's metadata after the change, if the new rows change it; None: the metadata of the plan.
     """
 
     matches: pa.Table
@@ -92,12 +92,12 @@ class RowOperation(Protocol):
     Attributes:
         name: commitInfo's operation.
         parameters: commitInfo's operationParameters.
-        reads: the predicates of the rows that it reads; None among them: the whole table.
-        writes_rows: whether it writes rows. If so, all rows are matched again after a conflict, because a row may have
-            moved to another file or changed; if not, only files that were not read before.
+        reads: the predicates of the rows that the operation reads; None among them: the whole table.
+        writes_rows: whether the operation writes rows. If so, all rows are matched again after a conflict, because a
+            row may have changed, or moved to another file. If not, only files that were not read before are matched.
         writer_properties: how the Parquet files are written.
-        replans: the conflicts after which it is planned again on the latest version.
-        commits_always: whether it makes a commit even if no row changes.
+        replans: the conflicts after which the operation is planned again on the latest version.
+        commits_always: whether the operation makes a commit even if no row changes.
     """
 
     @property
@@ -122,10 +122,10 @@ class RowOperation(Protocol):
     def commits_always(self) -> bool: ...
 
     def plan(self, snapshot: Snapshot, *, marks: bool) -> RowChangePlan:
-        """The files to remove whole and the files to read. Reads no data.
+        """The files to remove with all rows, and the files to read. Reads no data.
 
         Args:
-            marks: the change hides rows by deletion vectors.
+            marks: whether the change hides rows by deletion vectors.
         """
 
     def match(self, snapshot: Snapshot, files: pa.Table, metadata: Metadata | None) -> MatchedRows:
@@ -133,7 +133,7 @@ class RowOperation(Protocol):
 
         Args:
             files: some of the plan's candidates, possibly none.
-            metadata: that of the plan.
+            metadata: the metadata of the plan.
         """
 
     def spark_metrics(self, metrics: dict[str, Any]) -> dict[str, Any]:
@@ -142,7 +142,11 @@ class RowOperation(Protocol):
 
 @dataclass(frozen=True)
 class PredicateOperation:
-    """The part of a ``RowOperation`` that changes the rows for which a predicate is true; None: every row."""
+    """The base class of a ``RowOperation`` that changes the rows for which a predicate is true.
+
+    Attributes:
+        predicate: None: every row.
+    """
 
     predicate: Predicate | None
     engine: Engine
@@ -174,7 +178,7 @@ def change_rows(
 ) -> ChangeResult:
     """Change rows in one commit. Files without a matching row are not changed.
 
-    After a conflict of the operation's ``replans``, the change is planned again.
+    After a conflict in the operation's ``replans``, the change is planned again.
 
     Args:
         rewrite: copy the remaining rows even if ``delta.enableDeletionVectors`` is true.
@@ -241,18 +245,18 @@ class RowChange:
         if lost is not None and self._operation.writes_rows:
             self._forget()
         self._store = snapshot.store
-        begun = time.monotonic()
+        start = time.monotonic()
         marks = not self._rewrite and deletion_vectors.are_written(snapshot.protocol, snapshot.metadata)
         plan = self._operation.plan(snapshot, marks=marks)
         keys = file_keys(plan.candidates.select(KEY_COLUMNS), snapshot.store)
         self._look(snapshot, plan, keys)
-        matched = time.monotonic()
+        end_of_scan = time.monotonic()
         self._apply(snapshot, plan.candidates, keys, marks)
         results = self._results(keys)
         changed_keys, copies = results[_KEY].combine_chunks(), self._copied_rows(results)
         self._change_data.write(snapshot, plan.metadata, plan.whole, changed_keys, copies_rows=copies > 0)
-        self._scanning += matched - begun
-        self._rewriting += time.monotonic() - matched
+        self._scanning += end_of_scan - start
+        self._rewriting += time.monotonic() - end_of_scan
         changed = plan.candidates.filter(pc.is_in(keys, value_set=changed_keys))
         is_change = pa.repeat(literal(not self._change_data.moves_rows, pa.bool_()), len(results))
         replaced = results.set_column(results.column_names.index("dataChange"), "dataChange", is_change)
@@ -264,16 +268,16 @@ class RowChange:
         return self._change(removed, metadata).on(snapshot, snapshot.store) if has_change else None
 
     def zero_metrics(self) -> dict[str, Any]:
-        """The metrics of a change of no rows, before the first plan."""
+        """The metrics of a change that changes no row; call this only before the first plan."""
         return self._metrics(self.added, self.added, self._applied)
 
     def discard(self, *, committed: bool) -> None:
         if self._store is None:
             return
-        # A file with a new vector existed before; only the vector was written.
+        # The data file of a new vector existed before; only the vector was written.
         written = _stored(self._written, self._sources, self._store)
-        named = _stored(self.added, self._sources, self._store) if committed else written.slice(0, 0)
-        discard_paths(self._store, written.filter(pc.invert(pc.is_in(written, value_set=named))))
+        committed_paths = _stored(self.added, self._sources, self._store) if committed else written.slice(0, 0)
+        discard_paths(self._store, written.filter(pc.invert(pc.is_in(written, value_set=committed_paths))))
         self._change_data.discard(self._store, committed=committed)
 
     def _look(self, snapshot: Snapshot, plan: RowChangePlan, keys: pa.Array) -> None:
@@ -328,7 +332,7 @@ class RowChange:
         return int(pc.sum(copied["remaining"]).as_py() or 0)
 
     def _metrics(self, whole: pa.Table, removed: pa.Table, results: pa.Table) -> dict[str, Any]:
-        gone = record_count(whole)
+        whole_rows = record_count(whole)
         is_marked = _is_marked(results)
         marked = pc.sum(is_marked).as_py() or 0
         marked_bytes = total_size(self.added.filter(self.added["deletionVector"].is_valid()))
@@ -337,7 +341,7 @@ class RowChange:
             "numRemovedFiles": len(removed) - marked,
             "numAddedBytes": total_size(self.added) - marked_bytes,
             "numRemovedBytes": total_size(removed) - marked_bytes,
-            "numDeletedRows": None if gone is None else gone + (pc.sum(results["deleted"]).as_py() or 0),
+            "numDeletedRows": None if whole_rows is None else whole_rows + (pc.sum(results["deleted"]).as_py() or 0),
             "numCopiedRows": self._copied_rows(results),
             "numDeletionVectorsAdded": marked,
             "numDeletionVectorsUpdated": _with_vectors(removed, among=results.filter(is_marked)["source"]),
@@ -379,14 +383,14 @@ def _files(applied: pa.Table) -> pa.Table:
 
 
 def _with_vectors(files: pa.Table, *, among: pa.ChunkedArray | None = None) -> int:
-    """The number of files with a deletion vector; only files with these paths."""
+    """The number of files with a deletion vector; ``among``: only files with these paths are counted."""
     vectors = files["deletionVector"].is_valid()
     flags = vectors if among is None else pc.and_(vectors, pc.is_in(files["path"], value_set=whole(among)))
     return pc.sum(flags).as_py() or 0
 
 
 def _is_marked(applied: pa.Table) -> pa.ChunkedArray:
-    """Which changed files keep their data file and get a new deletion vector."""
+    """For each changed file, whether its data file stays and gets a new deletion vector."""
     return is_true(pc.equal(applied["path"], applied["source"]))
 
 

@@ -1,4 +1,4 @@
-"""Change rows at most once, however often the change is tried: the commit has application transactions.
+"""Change rows at most once, even if the change is tried again. Application transactions in the commit identify it.
 
 A try may end without an answer (a killed job, a store that stopped answering) after its commit exists. The next try
 finds the application transactions of the commit in the table, and changes nothing.
@@ -25,7 +25,7 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 logger = logging.getLogger(__name__)
 
-#: A commit file may be this much older (ms) than its txn: the clocks of the store and of the writer differ.
+#: A commit file may be this many ms older than its txn, because the clocks of the store and of the writer differ.
 _CLOCK_SKEW = 3_600_000
 
 
@@ -37,9 +37,9 @@ def change_once(
     rewrite: bool = False,
     commit_properties: CommitProperties | None = None,
 ) -> ChangeResult:
-    """``change_rows``, unless the table already has all application transactions of the properties.
+    """Change rows by ``change_rows``, unless the table already has all application transactions of the properties.
 
-    They may be in the table before, or a winning commit may add them.
+    The read version may have these transactions, or a winning commit may have added them.
 
     Returns:
         The result of this change; an ``EarlierChangeResult`` if the table has its application transactions.
@@ -52,7 +52,7 @@ def change_once(
     try:
         return change_rows(snapshot, operation, engine, rewrite=rewrite, commit_properties=commit_properties)
     except CommitFailedError:
-        # A conflict about files or metadata may also be with the commit of the earlier try.
+        # The conflict may be about files or metadata, and with the commit of the earlier try.
         latest = snapshot.update() if transactions else snapshot
         if not transactions or not all(_has(latest, transaction) for transaction in transactions):
             raise
@@ -93,7 +93,8 @@ def _commit_of(store: ObjectStore, transaction: Transaction, latest: Transaction
     """The commit with this application transaction; None if the log does not have it.
 
     Args:
-        latest: the application's transaction in the latest version. If it is this one, older commits are not read.
+        latest: the application's transaction in the latest version. If it has the same version as ``transaction``,
+            commits that are older than its ``lastUpdated`` are not read.
     """
     oldest = (latest.last_updated or 0) - _CLOCK_SKEW if latest.version == transaction.version else 0
     for listed in reversed(list_commits(store)):
@@ -107,7 +108,7 @@ def _commit_of(store: ObjectStore, transaction: Transaction, latest: Transaction
 
 
 def _numbers(metrics: object) -> dict[str, Any]:
-    """The operationMetrics of a commitInfo, whose values are texts of numbers."""
+    """The operationMetrics of a commitInfo as numbers. In the log, each value is the text of a number."""
     numbers = {}
     for name, text in metrics.items() if isinstance(metrics, Mapping) else ():
         with contextlib.suppress(TypeError, ValueError):

@@ -47,7 +47,7 @@ def update(
     rows or files that may match, all rows are matched again on the latest version.
 
     Args:
-        values: the new values by column, as the schema spells it; each may use the old values of all columns.
+        values: the new values by column name, as the schema spells it; a value may use the old values of all columns.
         predicate: None: every row.
 
     Returns:
@@ -113,13 +113,14 @@ class _Update(PredicateOperation):
         roots = [predicate.root, *(value.root for value in self.values.values())]
         by_arrow = all(map(is_renderable, roots)) and not any(rule.needs_spark for rule in target.rules)
         if by_arrow and self.engine.for_bytes(bytes_to_match(snapshot, files, predicate)) is self.engine:
-            # On Spark, one job does both. If the driver finds the rows, it may write them, too.
+            # One run of tasks matches and writes the rows. For few bytes (``for_bytes``), the Spark engine instead
+            # matches the rows in the driver, where ``Engine.update`` may also write them.
             return update_matching(self.engine, target, files, predicate, self.values)
         matches, count = live_matches(files, self.matches(snapshot, files), snapshot)
         if not count:
             return matches, files.slice(0, 0)
-        read = files.take(pc.index_in(matches["source"].combine_chunks(), files["path"].combine_chunks()))
-        return matches, self.engine.update(snapshot, read, matches, self.values, target)
+        matched_files = files.take(pc.index_in(matches["source"].combine_chunks(), files["path"].combine_chunks()))
+        return matches, self.engine.update(snapshot, matched_files, matches, self.values, target)
 
     def spark_metrics(self, metrics: dict[str, Any]) -> dict[str, Any]:
         # The rows that leave their files are not deleted: they are in new files.
@@ -129,10 +130,10 @@ class _Update(PredicateOperation):
 def update_target(
     snapshot: Snapshot, metadata: Metadata | None = None, writer_properties: WriterProperties | None = None
 ) -> WriteTarget:
-    """The write target of changed rows: the table's own layout, with its rules and its file size.
+    """The write target of changed rows: the table's layout, rules and file size.
 
     Args:
-        metadata: the table's new metadata; None: it keeps its own.
+        metadata: the table's metadata after the change; None: unchanged.
 
     Raises:
         DeltaProtocolError: the table has row tracking, but row ids cannot be stored.

@@ -1,4 +1,4 @@
-"""Files that another program has written, as add actions of a new table: checks before the commit."""
+"""Add actions for files that another program has written: the checks before the commit, and the files table."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _INT64 = range(2**63)
 
 @dataclass
 class AddAction:
-    """A data file.
+    """A data file that a table gets.
 
     Attributes:
         path: relative to the table's folder, without percent-encoding.
         size: in bytes.
-        partition_values: the text of each value by partition column; None: null.
+        partition_values: partition column -> the text of the value; None: null.
         modification_time: ms since the epoch.
         data_change: whether the file has new rows.
         stats: statistics as JSON; an empty text: none.
@@ -82,7 +82,9 @@ def added_files(actions: Sequence[AddAction], target: WriteTarget) -> pa.Table:
 
 
 def values_of_existing(parsed: Sequence[Mapping[str, str | None]], target: WriteTarget) -> list[dict[str, str | None]]:
-    """``logged_values`` of files that another program has written, whose rows no rule has checked.
+    """The partition values (``logged_values``) of files that another program has written.
+
+    NOT NULL is checked here, because no rule has checked the rows of these files.
 
     Raises:
         InvalidArgumentError: a text is not a valid value of its column.
@@ -100,7 +102,7 @@ def values_of_existing(parsed: Sequence[Mapping[str, str | None]], target: Write
 
 
 def _problem(action: AddAction, target: WriteTarget) -> str | None:
-    """The reason why an action is not valid; None if it is."""
+    """The reason why an action is not valid; None: the action is valid."""
     columns = set(target.layout.partition_columns)
     if not isinstance(action.path, str) or not action.path:
         return f"path is {excerpt(action.path)}; expected text"

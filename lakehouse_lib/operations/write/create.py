@@ -62,14 +62,15 @@ def new_metadata(
     before: Metadata | None = None,
     table: str | None = None,
 ) -> Metadata:
-    """The metadata of a new table, or of a table that replaces another.
+    """The metadata of a new table, or of a table that replaces another table.
 
     Args:
         schema: all columns, the partition columns included.
         partition_by: column names in any case, in the order of the folders.
         configuration: table properties (``delta.*``); None values are left out.
         known_only: refuse unknown properties that begin with ``delta.``.
-        before: the metadata to replace; its id, created time and column ids are kept.
+        before: the metadata to replace, whose id, created time and column ids stay; None: the table is new.
+        table: the table's location, for errors.
 
     Raises:
         InvalidSchemaError: the schema has no column, or a name or type that no table can have.
@@ -129,15 +130,18 @@ def create_table(
     """Create a table without rows, or with the rows of existing files.
 
     Args:
-        add_actions: the files.
-        mode: if the table exists, "error" and "append" raise, "ignore" does nothing, and "overwrite" removes its rows
-            and replaces its schema, partitioning and properties.
+        add_actions: the existing files; empty: the table has no rows.
+        mode: if the table exists, "error" (default) and "append" raise, "ignore" does nothing, and "overwrite" removes
+            its rows and replaces its schema, partitioning and properties.
+        partition_by, name, description, configuration, known_only: as in ``new_metadata``.
         cluster_by: the columns by which ``z_order`` clusters the table (``features.file_layout.clustering``).
-        known_only: as in ``new_metadata``.
 
     Raises:
-        InvalidArgumentError: the table exists, or the mode or an action is not valid.
+        InvalidArgumentError: the table exists, or the mode, an action or another argument is not valid.
+        DeltaError: as ``new_metadata`` and ``added_files``.
+        DeltaProtocolError: the table that is overwritten is append-only.
         CommitFailedError: (mode "overwrite") a concurrent commit conflicts with this one.
+        CommitUnknownError: the store gave no answer to the commit.
     """
     if mode not in MODE_NAMES:
         raise unknown_mode(mode, store)
@@ -188,7 +192,7 @@ def create_table(
 def _clustering(
     metadata: Metadata, columns: Sequence[str] | None, snapshot: Snapshot | None, table: str
 ) -> tuple[DomainMetadata, ...]:
-    """The domains of a new table with these clustering columns."""
+    """The domain of the clustering columns, if the commit of a new or replaced table changes it; else nothing."""
     if not columns:
         return clustering.domain_after({} if snapshot is None else snapshot.domains)
     mapping = COLUMN_MAPPING_MODE.of(metadata.configuration, table)
@@ -204,10 +208,10 @@ def _added_files(actions: Sequence[AddAction], metadata: Metadata, store: Object
     computed = next(iter((*generated_values(layout.schema), *identities(layout.schema))), None)
     if computed is not None:
         raise InvalidArgumentError(
-            f"the column {computed!r} is computed; expected other columns, because the rows of existing files are "
-            "not checked",
+            f"the column {computed!r} is a generated or identity column; expected no such column, because the rows of "
+            "existing files are not checked",
             table=store.root,
-            hint="Leave its metadata out, or write the rows to a new table instead",
+            hint="Leave the column's metadata out, or write the rows to a new table instead",
             code="DELTA_INVALID_GENERATED_COLUMN",
         )
     return added_files(actions, WriteTarget(store, layout, metadata.configuration))
@@ -231,9 +235,10 @@ def check_for_existing_files(configuration: Mapping[str, str | None], table: str
     constraint = next((key for key in configuration if key.startswith(CONSTRAINT_PREFIX)), None)
     if constraint is not None:
         raise InvalidArgumentError(
-            f"{constraint} is given; expected no constraint, because the rows of existing files are not checked",
+            f"the property {constraint} is given; expected no constraint, because the rows of existing files are not "
+            "checked",
             table=table,
-            hint="Add it to the new table by alter.add_constraint, which checks them",
+            hint="Add the constraint to the new table by alter.add_constraint, which checks the rows",
             code="DELTA_INVALID_TABLE_PROPERTY",
         )
 
@@ -267,7 +272,7 @@ def check_kinds(
     def is_names(value: object) -> bool:
         return isinstance(value, Sequence) and all(isinstance(item, str) for item in value)
 
-    for what, value, fits, way_out in (
+    for argument, value, fits, kind in (
         ("partition_by", partition_by, is_names(partition_by), "a list of column names"),
         ("name", name, isinstance(name, str), "text"),
         ("description", description, isinstance(description, str), "text"),
@@ -280,12 +285,12 @@ def check_kinds(
     ):
         if value is not None and not fits:
             raise InvalidArgumentError(
-                f"{what} is {excerpt(value)}; expected {way_out} or None", table=table, hint=f"Pass {way_out}, or None"
+                f"{argument} is {excerpt(value)}; expected {kind} or None", table=table, hint=f"Pass {kind}, or None"
             )
 
 
 def describe(metadata: Metadata) -> dict[str, object]:
-    """commitInfo's operationParameters of a new table."""
+    """The entries of a new table in commitInfo's operationParameters."""
     return {
         "partitionBy": list(metadata.partition_columns),
         "description": metadata.description,
@@ -294,6 +299,12 @@ def describe(metadata: Metadata) -> dict[str, object]:
 
 
 def partition_columns(schema: Schema, names: Sequence[str], table: str | None) -> tuple[str, ...]:
+    """The names of the partition columns, as the schema spells them.
+
+    Raises:
+        InvalidArgumentError: a name is not a column of the schema or occurs twice, a type is not primitive, or no other
+            column is left.
+    """
     columns = []
     for name in names:
         field = schema.get(name)

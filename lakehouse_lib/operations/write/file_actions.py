@@ -70,10 +70,10 @@ def commit_actions(
     """Commit file actions in one commit. No data file is read.
 
     Args:
-        mode: "append" adds and removes the files of the actions; "overwrite" adds files and removes all others, or
-            those of the partitions of ``predicate``.
+        mode: "append" adds and removes the files of the actions; "overwrite" adds files and removes all other files,
+            or with ``predicate`` the files of the partitions for which it is true.
         schema: the schema of the added files. Its columns are columns of the table with the same types, and include all
-            NOT NULL columns. In an overwrite of the whole table, the schema may differ; the table then gets it.
+            NOT NULL columns. In an overwrite of the whole table, this schema may differ, and becomes the table's.
         partition_by: None, or the partition columns of the table.
         predicate: a predicate on partition columns, only with mode "overwrite". It is true for all added files.
 
@@ -86,6 +86,7 @@ def commit_actions(
         UnsupportedFeatureError: the table uses a feature that this library cannot write.
         DeltaProtocolError: the table is append-only, and rows would be removed.
         CommitFailedError: a concurrent commit conflicts with this one.
+        CommitUnknownError: the store gave no answer to the commit.
     """
     store, table = snapshot.store, snapshot.store.root
     if mode not in _MODES:
@@ -93,7 +94,7 @@ def commit_actions(
     snapshot.check_writable()
     adds, removes = _by_kind(actions, table)
     if removes and mode != "append":
-        raise _refused("mode is 'overwrite', which removes files by itself; expected no RemoveAction", table)
+        raise _refused("mode is 'overwrite', which removes all other files; expected no RemoveAction", table)
     if predicate is not None and mode != "overwrite":
         raise _refused(f"partition_filters are given and mode is {mode!r}; expected mode 'overwrite'", table)
     check_partition_predicate(snapshot, predicate)
@@ -124,7 +125,7 @@ def commit_actions(
 def _by_kind(actions: Sequence[AddAction | RemoveAction], table: str) -> tuple[list[AddAction], list[RemoveAction]]:
     adds: list[Any] = []
     removes: list[Any] = []
-    for action in actions:  # classes of the deltalake package have the same attributes
+    for action in actions:  # the action classes of the deltalake package have the same attributes
         if hasattr(action, "deletion_timestamp"):
             removes.append(action)
         elif hasattr(action, "modification_time"):
@@ -135,20 +136,20 @@ def _by_kind(actions: Sequence[AddAction | RemoveAction], table: str) -> tuple[l
         if not isinstance(action.path, str) or not isinstance(action.data_change, bool):
             raise _refused(f"its path is {excerpt(action.path)}; expected text, and data_change True or False", table)
     if len({action.data_change for action in removes}) > 1:
-        raise _refused("data_change of the removes is True and False; expected the same of all", table)
+        raise _refused("data_change is True and False in different RemoveActions; expected one value for all", table)
     return adds, removes
 
 
 def _metadata(snapshot: Snapshot, schema: Schema, partition_by: Sequence[str] | None, *, may_change: bool) -> Metadata:
-    """The metadata after the commit: with the new schema if it ``may_change`` and differs from that of the table."""
+    """The metadata after the commit; if ``may_change``, with ``schema`` as the new schema."""
     metadata = metadata_after(snapshot, pa.schema([]), Write("append", "merge", partition_by))
     columns, data = (_types(side) for side in (snapshot.schema, schema))
     if may_change and columns != data:
         return metadata_after(snapshot, schema.to_arrow(), Write("overwrite", "overwrite"))
-    wrong = sorted(name for name, kind in data.items() if columns.get(name) != kind)
-    if wrong:
+    mismatches = sorted(name for name, kind in data.items() if columns.get(name) != kind)
+    if mismatches:
         raise SchemaMismatchError(
-            f"the schema of the files has {', '.join(f'{name}: {data[name]}' for name in wrong)}; "
+            f"the schema of the files has {', '.join(f'{name}: {data[name]}' for name in mismatches)}; "
             f"expected columns of the table in their types: {columns}",
             table=snapshot.store.root,
             version=snapshot.version,
@@ -158,7 +159,7 @@ def _metadata(snapshot: Snapshot, schema: Schema, partition_by: Sequence[str] | 
 
 
 def _check_required(snapshot: Snapshot, schema: Schema, metadata: Metadata) -> None:
-    """Refuse files without a NOT NULL column, which their rows would lack."""
+    """Refuse files that lack a NOT NULL column of the table."""
     required = {field.name for field in Schema.from_json(metadata.schema_string).fields if not field.nullable}
     missing = sorted(required.difference(schema.names, metadata.partition_columns))
     if missing:
@@ -171,14 +172,14 @@ def _check_required(snapshot: Snapshot, schema: Schema, metadata: Metadata) -> N
 
 
 def _types(schema: Schema) -> dict[str, str]:
-    """The types of the columns without NOT NULL, by their names."""
+    """The text of each column's type by column name; NOT NULL is ignored at every depth."""
     return {field.name: str(field.type) for field in nullable(schema.to_arrow())}
 
 
 def _added(
     snapshot: Snapshot, actions: Sequence[AddAction], metadata: Metadata, predicate: Predicate | None
 ) -> pa.Table:
-    """The files table of the added files, which satisfy the predicate."""
+    """The files table of the added files, after the check that they satisfy the predicate."""
     store, table = snapshot.store, snapshot.store.root
     rules = [rule.name for rule in row_rules(metadata, table) if not rule.name.startswith("NOT NULL")]
     rules += [f"the identity column {name!r}" for name in identities(snapshot.schema, table)]
@@ -193,9 +194,9 @@ def _added(
     layout = TableLayout(Schema.from_json(metadata.schema_string), metadata.partition_columns)
     added = added_files(actions, WriteTarget(store, layout, metadata.configuration))
     live = file_paths.canonical(snapshot.file_columns(["path"])["path"], store)
-    present = added.filter(pc.is_in(file_paths.canonical(added["path"], store), value_set=pc.unique(live)))
-    if len(present):
-        raise _refused(f"the file {present['path'][0]} is in the table", table)
+    duplicates = added.filter(pc.is_in(file_paths.canonical(added["path"], store), value_set=pc.unique(live)))
+    if len(duplicates):
+        raise _refused(f"the file {duplicates['path'][0]} is in the table", table)
     if predicate is not None:
         matches = pc.fill_null(evaluate_partitions(predicate, added, layout), False)
         if not pc.all(matches, min_count=0).as_py():

@@ -1,4 +1,4 @@
-"""Commit new files with numbers of identity columns; write them again if another writer has used these numbers."""
+"""Commit new files with numbers of identity columns; write the rows again if another writer has used these numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import num_records
 from lakehouse_lib.transaction.conflicts.checker import find_change
 
-#: The most attempts to commit: a first one, and one after each lost race.
+#: The maximum number of attempts to commit: the first one, and one after each lost race.
 _ROUNDS = 100
 _LONG = PrimitiveType("long")
 
@@ -42,14 +42,15 @@ def commit_numbers(
     marks. If nothing is committed, the files are deleted.
 
     Args:
-        files: the files table of the new files, with numbers after the marks of the snapshot.
+        files: the files table of the new files, with numbers after the high water marks of the snapshot.
         names: the identity columns whose numbers were assigned.
-        commit: a function that commits a files table on a version, and moves the marks.
+        target: the write target of the files.
+        commit: a function that commits a files table on a version, and moves the high water marks.
         may_repeat: whether ``commit`` may be called again, on a later version.
 
     Raises:
-        CommitFailedError: a winning commit changed more than marks and harmless properties, or the last attempt also
-            conflicted.
+        CommitFailedError: a winning commit changed more of the metadata than high water marks and harmless properties
+            (``is_harmless``), there was another conflict, or the last attempt also conflicted.
         CommitUnknownError: the store gave no answer to the commit.
     """
     rounds = _ROUNDS if may_repeat else 1
@@ -84,7 +85,7 @@ def _check_only_marks_moved(before: Snapshot, after: Snapshot, conflict: CommitF
 def _with_later_numbers(
     files: pa.Table, names: Sequence[str], before: Snapshot, after: Snapshot, target: WriteTarget, engine: Engine
 ) -> pa.Table:
-    """New files with the same rows, with numbers after the marks of a later version; ``files`` if no mark has moved.
+    """New files with the same rows, with numbers after the high water marks of ``after``; ``files`` if no mark moved.
 
     Args:
         files: the files table of files that are not committed, with numbers after the marks of ``before``.

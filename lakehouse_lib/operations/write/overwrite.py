@@ -36,10 +36,11 @@ PartitionOverwriteMode = Literal["static", "dynamic"]
 class ReplaceWhere(PredicateOperation):
     """The overwrite of the rows for which a predicate is true; a ``RowOperation``.
 
-    It is never planned again, because a second plan would remove rows that another writer has added since the first.
+    The overwrite is never planned again, because a second plan would remove rows that another writer has added since
+    the first plan.
 
     Attributes:
-        write: writes the new rows, and returns their files table; called once.
+        write: a function that writes the new rows, and returns the files table of their files; called once.
         metadata: the table's metadata after the overwrite, before marks of identity columns move.
         numbered: the identity columns whose numbers the write assigns.
     """
@@ -82,9 +83,10 @@ class ReplaceWhere(PredicateOperation):
 
 
 def files_of_partitions(snapshot: Snapshot, written: pa.Table) -> tuple[pa.Table, tuple[Predicate | None, ...]]:
-    """The live files in the partitions of written files, and the predicates of the rows in these partitions.
+    """The live files in the partitions of ``written``, and the predicates of the rows in these partitions.
 
-    The predicate lists the values of each partition column, so it may also be true for other combinations of them.
+    The predicate lists the values of each partition column, so it may also be true for other combinations of these
+    values.
 
     Args:
         written: a files table for this table.
@@ -124,9 +126,9 @@ def check_partial_overwrite(
     """Refuse arguments of a partial overwrite that are not valid, or cannot be combined.
 
     Raises:
-        InvalidArgumentError: ``predicate`` is not text; ``partition_overwrite_mode`` is not valid; or one of them is
-            given without mode "overwrite" or together with the other; or partitions are overwritten with
-            ``schema_mode`` "overwrite".
+        InvalidArgumentError: ``predicate`` is not text; ``partition_overwrite_mode`` is not valid; ``predicate`` or
+            "dynamic" is given without mode "overwrite", or both are given; or "dynamic" is given with ``schema_mode``
+            "overwrite".
     """
     if predicate is not None and not isinstance(predicate, str):
         raise InvalidArgumentError(
@@ -147,12 +149,14 @@ def check_partial_overwrite(
     if predicate is not None and is_dynamic:
         raise _refusal(
             "predicate is given and partition_overwrite_mode is 'dynamic'; expected one of them",
-            "Both say which rows are replaced: leave one of them out",
+            "Both select the rows to replace: leave one of them out",
             store,
         )
     if mode != "overwrite":
         raise _refusal(
-            f"{option} and mode is {mode!r}; expected mode 'overwrite'", 'Use mode "overwrite", or leave it out', store
+            f"{option} and mode is {mode!r}; expected mode 'overwrite'",
+            'Use mode "overwrite", or leave the option out',
+            store,
         )
     if schema_mode == "overwrite" and is_dynamic:
         raise _refusal(
@@ -168,8 +172,8 @@ def check_columns_are_kept(snapshot: Snapshot, incoming: pa.Schema) -> None:
     The remaining rows are in files with the old columns, and other engines read a file only if the types agree.
 
     Raises:
-        InvalidArgumentError: the data lacks a column of the table, or has another type.
-        SchemaMismatchError: the data has a type that does not fit.
+        InvalidArgumentError: the data lacks a column of the table, or has the column in another type.
+        SchemaMismatchError: the type of a column in the data does not fit the table.
     """
     data = Schema.from_arrow(incoming)
     for field in merge(snapshot.schema, incoming, table=snapshot.store.root).fields:

@@ -1,4 +1,4 @@
-"""Plan a write: the metadata and the data files that it makes, and the rules of its rows. A plan reads no rows."""
+"""Plan a write: the metadata of the table, the target of the data files, and the rules of the rows. Reads no rows."""
 
 from __future__ import annotations
 
@@ -54,14 +54,16 @@ class Write:
     """The options of a write.
 
     Attributes:
-        mode: for a table that exists: "error", "append", "overwrite", "ignore".
+        mode: if the table exists: "error" raises, "append" adds the rows, "overwrite" replaces rows, "ignore" does
+            nothing.
         schema_mode: None: the data must fit the table; "merge": new columns and fields are added; "overwrite" (with
-            mode "overwrite"): the table gets the data's schema; with a predicate, the data must have all columns of the
-            table in their types.
+            mode "overwrite"): the table gets the data's schema. With a predicate, "overwrite" requires that the data
+            has all columns of the table in their types.
         partition_by: partition columns of a new table, or of a table whose schema is overwritten. In other cases it is
             None or names the table's partition columns.
         name, description, configuration: the values of a new table; an existing table keeps its own values.
-        target_file_size: size in bytes at which a file is closed. Spark's own Parquet writer ignores it.
+        target_file_size: the size in bytes at which a file is closed; None: ``delta.targetFileSize``, else 100 MiB.
+            Spark's own Parquet writer ignores this option.
         writer_properties: how the Parquet files are written.
         predicate: SQL (with mode "overwrite"): only rows for which it is true are replaced, and it must be true for all
             rows of the data. Rows for which it is NULL stay.
@@ -83,7 +85,7 @@ class Write:
 
 @dataclass(frozen=True)
 class PlannedWrite:
-    """A write before any row is written.
+    """The plan of a write.
 
     Attributes:
         what: the options of the write.
@@ -141,7 +143,8 @@ def plan_write(store: ObjectStore, schema: pa.Schema, what: Write, snapshot: Sna
         InvalidArgumentError: the table exists (mode "error"), or its partitioning differs.
         InvalidSchemaError: data files cannot store the rows; see ``check_rows_are_kept``.
         InvalidPredicateError: the predicate is not valid.
-        SchemaMismatchError: lists the columns that do not fit.
+        SchemaMismatchError: columns do not fit; the message lists all of them.
+        DeltaProtocolError: (mode "overwrite") the table is append-only.
         UnsupportedFeatureError: the table has a writer feature that this library does not support.
     """
     if snapshot is None:
@@ -169,7 +172,7 @@ def plan_write(store: ObjectStore, schema: pa.Schema, what: Write, snapshot: Sna
 def _predicate(store: ObjectStore, snapshot: Snapshot | None, metadata: Metadata, what: Write) -> Predicate | None:
     if what.predicate is None:
         return None
-    # A predicate on an existing table cannot name a column that this write adds, because the stored rows lack it.
+    # A predicate on an existing table cannot name a column that this write adds, because the rows of the table lack it.
     schema = Schema.from_json(metadata.schema_string) if snapshot is None else snapshot.schema
     return parse(what.predicate, schema, table=store.root)
 

@@ -14,8 +14,8 @@ def with_new_columns(snapshot: Snapshot, incoming: pa.Schema) -> Metadata:
     """The table's metadata with the new columns and nested fields of ``incoming``.
 
     Raises:
-        SchemaMismatchError: lists every column whose type does not fit.
-        InvalidSchemaError: a new name is not valid in a new table.
+        SchemaMismatchError: the types of columns do not fit; the message lists all of them.
+        InvalidSchemaError: the name of a new column or field is not valid.
     """
     return with_wider_schema(snapshot, merge(snapshot.schema, incoming, table=snapshot.store.root))
 
@@ -24,7 +24,7 @@ def with_wider_schema(snapshot: Snapshot, schema: Schema) -> Metadata:
     """The table's metadata with a schema that has more columns and nested fields.
 
     Raises:
-        InvalidSchemaError: a new name is not valid in a new table.
+        InvalidSchemaError: the name of a new column or field is not valid.
     """
     table, before = snapshot.store.root, snapshot.metadata
     if schema == snapshot.schema:

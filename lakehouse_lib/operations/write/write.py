@@ -49,9 +49,9 @@ def write(
 ) -> ChangeResult:
     """Write rows in one commit. Mode "ignore" commits nothing if the table exists.
 
-    A write without rows also makes a commit, as in delta-rs, because its commit may have application transactions. If
-    another writer creates the table first, a write with mode "append" or "overwrite" is committed to that table if the
-    written files fit the schema and the partitioning of that table.
+    A write without rows also makes a commit, as in delta-rs, because the commit may have application transactions. If
+    another writer creates the table first, a write with mode "append" or "overwrite" is committed to that table,
+    provided that the new files fit its schema and partitioning.
 
     Args:
         snapshot: the latest version, if the caller has loaded it.
@@ -60,8 +60,10 @@ def write(
         InvalidArgumentError: the mode is not valid, the table exists (mode "error"), or its partitioning differs.
         InvalidSchemaError: data files cannot store the rows; see ``check_rows_are_kept``.
         InvalidPredicateError: the predicate is not valid, or the engine cannot evaluate it.
-        SchemaMismatchError: lists the columns that do not fit.
+        SchemaMismatchError: columns do not fit; the message lists all of them.
         ConstraintViolatedError: rows violate a rule of the table, or the predicate is not true for them.
+        UnsupportedFeatureError: the table uses a feature that this library cannot write.
+        DeltaProtocolError: (mode "overwrite") the table is append-only.
         CommitFailedError: a concurrent commit conflicts with this one; nothing is committed.
         CommitUnknownError: the store gave no answer to the commit.
     """
@@ -118,7 +120,8 @@ def commit_files(
             discard(store, files)
             raise
     if snapshot is not None and numbered:
-        # Files with new columns have the physical names of this metadata, so they cannot be committed with another.
+        # Files with new columns have the physical names of this metadata, so they cannot be committed with other
+        # metadata.
         may_repeat = what.mode == "append" and metadata == snapshot.metadata
 
         def commit(latest: Snapshot, added: pa.Table) -> ChangeResult:
@@ -210,7 +213,7 @@ def _files_to_remove(snapshot: Snapshot, files: pa.Table, what: Write) -> tuple[
 
 
 def _check_fits(snapshot: Snapshot, metadata: Metadata) -> None:
-    """Check that files fit a table that another writer created after the files were written.
+    """Check that files fit a table that another writer created before these files were committed.
 
     Args:
         snapshot: the table of the other writer.
@@ -225,7 +228,7 @@ def _check_fits(snapshot: Snapshot, metadata: Metadata) -> None:
     same_types = all(winner_types.get(field.name) == field.type for field in schema.fields)
     is_mapped = {snapshot.layout.mapping, COLUMN_MAPPING_MODE.of(metadata.configuration)} != {"none"}
     has_checked = set(row_rules(metadata)) >= set(row_rules(snapshot.metadata))
-    # Columns that the winner computes would be null in the files, or would not be unique.
+    # Columns that only the other table computes would be null in the files, or their numbers would not be unique.
     computes_same = ComputedColumns.of(schema) == ComputedColumns.of(snapshot.schema)
     if (
         not is_mapped
@@ -241,5 +244,5 @@ def _check_fits(snapshot: Snapshot, metadata: Metadata) -> None:
         "another writer created the table first, with another schema, partitioning or physical names of columns",
         table=snapshot.store.root,
         version=snapshot.version,
-        hint="Repeat the write; it will append to that table",
+        hint="Repeat the write on that table",
     )

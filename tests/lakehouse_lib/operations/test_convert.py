@@ -231,7 +231,7 @@ def test_partition_values_that_do_not_fit(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1]}), tmp_path / "p=x" / "2.parquet")
     with pytest.raises(InvalidArgumentError, match="column p: a partition value is not a valid integer"):
         convert_to_deltalake(tmp_path, partition_by=pa.schema([("p", pa.int32())]), partition_strategy="hive")
-    with pytest.raises(InvalidArgumentError, match="does not have a value for each partition column; expected p, q"):
+    with pytest.raises(InvalidArgumentError, match="does not have one value for each partition column; expected p, q"):
         convert_to_deltalake(
             tmp_path, partition_by=pa.schema([("p", pa.int32()), ("q", pa.int32())]), partition_strategy="hive"
         )

@@ -1,1 +1,1 @@
-"""Add table features, drop them, and make what they require: row ids, files without column mapping, no old versions."""
+"""Add and drop table features, and prepare a table for it: row ids, files without column mapping, no old versions."""

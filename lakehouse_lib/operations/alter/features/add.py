@@ -14,11 +14,12 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 
 def plan_features(snapshot: Snapshot, names: Sequence[str], *, allow_protocol_versions_increase: bool) -> Protocol:
-    """The protocol that lists more features.
+    """The protocol with more features in its lists.
 
     Raises:
         UnsupportedFeatureError: this library does not know a feature.
-        InvalidArgumentError: the protocol needs higher versions to list the features, and they may not increase.
+        InvalidArgumentError: the protocol needs higher versions to list the features, but
+            ``allow_protocol_versions_increase`` is False.
     """
     table, current = snapshot.store.root, snapshot.protocol
     unknown = [name for name in names if name not in FEATURES]
@@ -51,15 +52,16 @@ def add_features(
     allow_protocol_versions_increase: bool = False,
     commit_properties: CommitProperties | None = None,
 ) -> OperationResult:
-    """List features in the protocol, with the features that they require. Properties that enable them are not set.
+    """Add features, and the features that they require, to the protocol. Properties that enable them are not set.
 
     Args:
-        names: as in the protocol, such as ``deletionVectors``.
-        allow_protocol_versions_increase: raise the versions of the protocol to 3 and 7, if the list needs them.
+        names: names as in the protocol, such as ``deletionVectors``.
+        allow_protocol_versions_increase: raise the reader version to 3 and the writer version to 7, if the protocol
+            needs them to list the features.
 
     Raises:
-        UnsupportedFeatureError: this library could not write the table with a feature.
-        InvalidArgumentError: the versions of the protocol are too low, and may not increase.
+        UnsupportedFeatureError: this library does not know a feature, or could not write the table with it.
+        InvalidArgumentError: as ``plan_features``.
         ProtocolChangedError: another writer changed the protocol first.
     """
     snapshot.check_writable()

@@ -1,7 +1,8 @@
 """Drop a table feature: remove its traces from the latest version, and then the feature from the protocol.
 
-Older versions may still need a reader feature. As in delta-spark, checkpoints after the last trace keep readers away
-from these versions, and the feature checkpointProtection keeps the checkpoints. Or these versions are deleted first.
+Older versions may still need a reader feature. As in delta-spark, there are two ways. Either the drop writes
+checkpoints after the last trace, so that readers do not need the older versions, and adds the feature
+checkpointProtection, which protects the checkpoints. Or it deletes the older versions first (``truncate_history``).
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ logger = logging.getLogger(__name__)
 
 #: The features whose drop may rewrite data files.
 REWRITING_FEATURES = tuple(name for name, traces in TRACES.items() if traces.rewrite or traces.disable)
-#: delta-spark tries up to three older checkpoints if it cannot read the newest one, and then older commits.
+#: The number of checkpoints before a drop. If delta-spark cannot read the newest checkpoint, it tries up to three older
+#: checkpoints, and then older commits.
 _BARRIERS = 3
 
 
@@ -44,18 +46,18 @@ def check_drop(snapshot: Snapshot, name: str, *, truncate_history: bool = False)
     """Refuse to drop a feature that the table does not have, that cannot be dropped, or that the table uses.
 
     Raises:
-        InvalidArgumentError: the table does not have the feature, or uses it; or it cannot be dropped with, or only
-            with ``truncate_history``.
+        InvalidArgumentError: the table does not have the feature, or uses it; or ``truncate_history`` is not allowed
+            for the feature, or is required.
         UnsupportedFeatureError: the log or the files may have traces of the feature, which this library cannot remove.
     """
     table, version = snapshot.store.root, snapshot.version
-    present = writer_features(snapshot.protocol)
-    if name not in present:
+    features = writer_features(snapshot.protocol)
+    if name not in features:
         raise InvalidArgumentError(
             f"the table does not have the feature {name!r}",
             table=table,
             version=version,
-            hint=f"Its features are {', '.join(sorted(present)) or 'none'}",
+            hint=f"Its features are {', '.join(sorted(features)) or 'none'}",
             code="DELTA_FEATURE_NOT_FOUND",
         )
     feature = FEATURES[name]
@@ -112,9 +114,9 @@ def drop_feature(
 ) -> OperationResult:
     """Drop a feature from the protocol of a table.
 
-    A writer feature takes one commit. For a reader feature, earlier commits remove the property that enables it, and
-    rewrite the files that need it. Three commits without actions get a checkpoint each. The last commit drops the
-    feature, and adds checkpointProtection. If the drop is interrupted or loses a race, call it again.
+    A writer feature takes one commit. For a reader feature, the first commits remove the property that enables it, and
+    rewrite the files that need it. Then follow three commits without actions, each with a checkpoint. The last commit
+    drops the feature, and adds checkpointProtection. If the drop is interrupted or loses a race, call it again.
 
     Args:
         truncate_history: delete the older versions that need the feature, instead of adding checkpointProtection.
@@ -123,7 +125,8 @@ def drop_feature(
         DeltaError: as ``check_drop``.
         RetentionError: with ``truncate_history``: an older version needs the feature and cannot be deleted yet. The
             latest version does not need it any more.
-        CommitFailedError: a concurrent commit. While the last commit is made, any concurrent commit is a conflict.
+        CommitFailedError: a concurrent commit conflicts with this one. For the last commit, any concurrent commit is a
+            conflict.
     """
     snapshot.check_writable()
     check_drop(snapshot, name, truncate_history=truncate_history)
@@ -131,11 +134,11 @@ def drop_feature(
     if name == checkpoint_protection.FEATURE.name:
         latest = truncate(snapshot, name, _without_transactions(commit_properties))
         unprotected = checkpoint_protection.without_protection(latest.metadata)
-        return _dropped(snapshot, latest, name, parameters, commit_properties, metadata=unprotected)
+        return _commit_drop(snapshot, latest, name, parameters, commit_properties, metadata=unprotected)
     if not FEATURES[name].reader:
-        own = TRACES.get(name, Traces())
-        enabled = _enabled(snapshot, own)
-        domains = [snapshot.domains[domain] for domain in own.domains if domain in snapshot.domains]
+        traces = TRACES.get(name, Traces())
+        enabled = _enabling_properties(snapshot, traces)
+        domains = [snapshot.domains[domain] for domain in traces.domains if domain in snapshot.domains]
         return commit_change(
             snapshot,
             "DROP FEATURE",
@@ -146,17 +149,17 @@ def drop_feature(
             commit_properties=commit_properties,
         )
     traces, properties = TRACES[name], _without_transactions(commit_properties)
-    clean = latest = _disabled(snapshot, traces, engine, properties)
+    clean = latest = _disable(snapshot, traces, engine, properties)
     rewritten = pa.chunked_array([], pa.string())
     if traces.rewrite is not None:
         rewritten = traces.rewrite(clean, engine, properties)
         latest = clean.update()
     if truncate_history:
         _check_clean(clean, latest, name, rewritten)
-        clean = latest = _cleaned(latest, name, traces, properties)
+        clean = latest = _remove_metadata_traces(latest, name, traces, properties)
         latest = truncate(latest, name, properties)
         _check_clean(clean, latest, name, rewritten)
-        return _dropped(snapshot, latest, name, parameters, commit_properties)
+        return _commit_drop(snapshot, latest, name, parameters, commit_properties)
     for _ in range(_BARRIERS):
         commit_change(latest, "Empty Commit", {}, commit_properties=properties)
         latest = latest.update()
@@ -164,15 +167,15 @@ def drop_feature(
     _check_clean(clean, latest, name, rewritten)
     protected = checkpoint_protection.with_protection(traces.without_traces(latest.metadata), latest.version + 1)
     features = [checkpoint_protection.FEATURE.name]
-    result = _dropped(snapshot, latest, name, parameters, commit_properties, metadata=protected, features=features)
+    result = _commit_drop(snapshot, latest, name, parameters, commit_properties, metadata=protected, features=features)
     try:
         checkpoint(latest.update())
-    except DeltaError:  # only readers that check the protocol of every commit need it
+    except DeltaError:  # only readers that check the protocol of every commit need this checkpoint
         logger.warning("no checkpoint was written after the feature %s was dropped", name, exc_info=True)
     return result
 
 
-def _dropped(
+def _commit_drop(
     snapshot: Snapshot,
     latest: Snapshot,
     name: str,
@@ -196,12 +199,14 @@ def _dropped(
 
 
 def _without_transactions(properties: CommitProperties | None) -> CommitProperties | None:
-    """The properties for the commits before the last one, which has the application transactions."""
+    """The properties without application transactions, for all commits except the last."""
     return None if properties is None else replace(properties, app_transactions=None)
 
 
-def _cleaned(snapshot: Snapshot, name: str, traces: Traces, properties: CommitProperties | None) -> Snapshot:
-    """The version whose metadata has no traces of the feature."""
+def _remove_metadata_traces(
+    snapshot: Snapshot, name: str, traces: Traces, properties: CommitProperties | None
+) -> Snapshot:
+    """Remove the traces of the feature from the metadata, and return the new version."""
     metadata = traces.without_traces(snapshot.metadata)
     if metadata == snapshot.metadata:
         return snapshot
@@ -210,12 +215,12 @@ def _cleaned(snapshot: Snapshot, name: str, traces: Traces, properties: CommitPr
     return snapshot.update()
 
 
-def _disabled(snapshot: Snapshot, traces: Traces, engine: Engine, properties: CommitProperties | None) -> Snapshot:
-    """A version whose properties do not enable the feature, so that later writers do not use it."""
+def _disable(snapshot: Snapshot, traces: Traces, engine: Engine, properties: CommitProperties | None) -> Snapshot:
+    """Disable the feature, so that later writers do not use it, and return the new version."""
     if traces.disable is not None:
         traces.disable(snapshot, engine, properties)
         return snapshot.update()
-    enabled = _enabled(snapshot, traces)
+    enabled = _enabling_properties(snapshot, traces)
     if not enabled:
         return snapshot
     commit_change(
@@ -228,7 +233,7 @@ def _disabled(snapshot: Snapshot, traces: Traces, engine: Engine, properties: Co
     return snapshot.update()
 
 
-def _enabled(snapshot: Snapshot, traces: Traces) -> list[str]:
+def _enabling_properties(snapshot: Snapshot, traces: Traces) -> list[str]:
     return [key for key in traces.properties if key in snapshot.configuration]
 
 

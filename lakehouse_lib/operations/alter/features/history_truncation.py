@@ -1,7 +1,8 @@
 """Delete the older versions that need a feature, before the feature is dropped (DROP FEATURE ... TRUNCATE HISTORY).
 
-Only versions that are older than ``delta.dropFeatureTruncateHistory.retentionDuration`` are deleted. A checkpoint after
-the last version that needs the feature must be that old, because a cleanup of the log deletes up to a checkpoint.
+Only versions that are older than ``delta.dropFeatureTruncateHistory.retentionDuration`` are deleted. A cleanup of the
+log deletes only versions before a checkpoint. So a checkpoint after the last version that needs the feature must also
+be older than this duration.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def truncate_history(snapshot: Snapshot, name: str, properties: CommitProperties
         snapshot: the latest version, which does not need the feature.
 
     Raises:
-        RetentionError: a version inside the retention, or a pinned one, needs the feature. The text has the time
+        RetentionError: a version within the retention, or a pinned version, needs the feature. The hint has the time
             after which the feature can be dropped.
     """
     version_with_feature = newest_version_with(snapshot, name)
@@ -66,7 +67,7 @@ def truncate_history(snapshot: Snapshot, name: str, properties: CommitProperties
 
 
 def newest_version_with(snapshot: Snapshot, name: str) -> int | None:
-    """The newest version in the log that needs a feature; None if no version does.
+    """The newest version in the log that needs a feature; None: no version needs it.
 
     Reads all commits that are still in the log.
 
@@ -84,8 +85,8 @@ def newest_version_with(snapshot: Snapshot, name: str) -> int | None:
     base = load_snapshot(store, oldest)
     newest = oldest if TRACES[name].are_in_files(base) else None
     metadata = base.metadata
-    read = [commit for commit in commits if commit.version <= snapshot.version]
-    for actions in in_turn(store, lambda commit: read_commit(store, commit.version, size=commit.size), read):
+    commits = [commit for commit in commits if commit.version <= snapshot.version]
+    for actions in in_turn(store, lambda commit: read_commit(store, commit.version, size=commit.size), commits):
         metadata = actions.metadata or metadata
         is_used = FEATURES[name].is_used(metadata, Schema.from_json(metadata.schema_string))
         if is_used or TRACES[name].are_in_commit(actions):
@@ -97,7 +98,7 @@ def newest_version_with(snapshot: Snapshot, name: str) -> int | None:
 
 
 def _is_v2(store: ObjectStore, checkpoint: Checkpoint) -> bool:
-    """Whether a checkpoint has the form of the V2 spec, also under a classic name."""
+    """Whether a checkpoint follows the V2 spec; it may have a classic name."""
     top = checkpoint.parts[0]
     name = file_names.parse(top.path)
     is_uuid = name is not None and name.kind.startswith("uuid")
@@ -105,7 +106,7 @@ def _is_v2(store: ObjectStore, checkpoint: Checkpoint) -> bool:
 
 
 def _oldest_checkpoint_after(snapshot: Snapshot, version: int) -> int | None:
-    """The version of the oldest checkpoint after a version; a cleanup can delete everything before it."""
+    """The oldest checkpoint after a version; a cleanup can delete all versions before it. None: no such checkpoint."""
     known_checkpoints, commits, _ = sort_listing(list(snapshot.store.list_from(file_names.LOG)))
     versions = {commit.version for commit in commits}
     later = [item.version for item in known_checkpoints if item.version > version and item.version in versions]

@@ -1,4 +1,4 @@
-"""Remove the column mapping of a table: rewrite its files with the names of the columns (REMOVE COLUMN MAPPING)."""
+"""Remove the column mapping of a table: rewrite its files with logical column names (REMOVE COLUMN MAPPING)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import OptimisticTransaction
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
-#: As in delta-spark, no column of a table without column mapping gets such a name.
+#: The characters that no column name of a table without column mapping may have, as in delta-spark.
 _FORBIDDEN = " ,;{}()\n\t="
 
 
@@ -40,11 +40,13 @@ def plan_removal(snapshot: Snapshot) -> Metadata:
     Raises:
         InvalidSchemaError: columns have names that only a table with column mapping can have.
     """
-    bad = [".".join(path) for path in all_names(snapshot.schema) if set(_FORBIDDEN) & set(path[-1]) or "\0" in path[-1]]
-    if bad:
+    invalid_names = [
+        ".".join(path) for path in all_names(snapshot.schema) if set(_FORBIDDEN) & set(path[-1]) or "\0" in path[-1]
+    ]
+    if invalid_names:
         raise InvalidSchemaError(
             f"{COLUMN_MAPPING_MODE.key} cannot become none, because columns are named "
-            f"{', '.join(map(repr, bad))}; expected names without any of {_FORBIDDEN!r}",
+            f"{', '.join(map(repr, invalid_names))}; expected names without NUL and without any of {_FORBIDDEN!r}",
             table=snapshot.store.root,
             version=snapshot.version,
             hint="Rename the columns first, with alter.rename_column",
@@ -56,14 +58,14 @@ def plan_removal(snapshot: Snapshot) -> Metadata:
 def remove_mapping(
     snapshot: Snapshot, engine: Engine, *, commit_properties: CommitProperties | None = None
 ) -> OperationResult:
-    """Write every file again with the names of the columns, and commit the files and the metadata together.
+    """Write every file again with logical column names, and commit the files and the metadata together.
 
     The new files have neither deleted rows nor values of dropped columns. The feature stays in the protocol. Older
     versions keep their column mapping. Change data of older versions cannot be read under the new names.
 
     Raises:
         InvalidSchemaError: as ``plan_removal``.
-        CommitFailedError: a concurrent commit; the new files are deleted.
+        CommitFailedError: another writer committed first; the new files are deleted.
     """
     started = time.monotonic()
     metadata = plan_removal(snapshot)
@@ -72,8 +74,8 @@ def remove_mapping(
     layout = replace(source, schema=schema, partition_columns=metadata.partition_columns, mapping="none")
     target = replace(rewrite_target(snapshot), layout=layout, configuration=metadata.configuration)
     files = snapshot.files
-    chosen = files.select([*COPIED_COLUMNS, *TAG_COLUMNS])
-    tasks = [CompactTask(row, target, chosen.take([row]), source) for row in range(len(files))]
+    copied = files.select([*COPIED_COLUMNS, *TAG_COLUMNS])
+    tasks = [CompactTask(row, target, copied.take([row]), source) for row in range(len(files))]
     added = engine.run(merge_files, tasks).drop_columns([BIN]) if tasks else files
     table, version = snapshot.store.root, snapshot.version
     domains = clustering.renamed_domain(snapshot.domains, source, layout, table=table, version=version)

@@ -24,15 +24,15 @@ _FILES_IN_A_COMMIT = 100_000
 def backfill_row_ids(
     snapshot: Snapshot, *, commit_properties: CommitProperties | None = None, batch: int = _FILES_IN_A_COMMIT
 ) -> Snapshot:
-    """Give row ids to the rows of all files without them, and return the new version. No data file is read or written.
+    """Give row ids to all files that have none, and return the new version. No data file is read or written.
 
     The first commit adds the feature rowTracking to the protocol. From then on, the commits of all writers assign row
     ids. The next commits add the files without row ids again, with row ids. If the backfill is interrupted, call it
-    again: it continues with the files that still have none.
+    again. It continues with the files that still have no row ids.
 
     Args:
         commit_properties: the properties of each commit. Their application transactions are ignored.
-        batch: the number of files in a commit.
+        batch: the maximum number of files in a commit; default 100,000.
 
     Raises:
         UnsupportedFeatureError: a file has no row count in its statistics.
@@ -47,7 +47,7 @@ def backfill_row_ids(
             "count",
             table=snapshot.store.root,
             version=snapshot.version,
-            hint="First call optimize.statistics(), which reads it from the files",
+            hint="First call optimize.statistics(), which reads row counts from the files",
         )
     properties = None if commit_properties is None else replace(commit_properties, app_transactions=None)
     protocol = with_features(snapshot.protocol, [row_tracking.FEATURE.name])
@@ -61,8 +61,8 @@ def backfill_row_ids(
         if not _without_ids(snapshot):
             return snapshot
         files = snapshot.files
-        rest = files.filter(pc.is_null(files["baseRowId"])).slice(0, batch)
-        change = FileUpdate("ROW TRACKING BACKFILL", {"batchId": number}, rest)
+        next_files = files.filter(pc.is_null(files["baseRowId"])).slice(0, batch)
+        change = FileUpdate("ROW TRACKING BACKFILL", {"batchId": number}, next_files)
         replanning.commit_change(snapshot, change, properties)
         snapshot = snapshot.update()
     raise AssertionError("count() does not end")

@@ -1,4 +1,4 @@
-"""The traces of features in the latest version of a table, and how they are removed."""
+"""The traces of features in the latest version of a table, and the functions that remove them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _unchanged(metadata: Metadata) -> Metadata:
     return metadata
 
 
-def _none(_: object) -> bool:
+def _never(_: object) -> bool:
     return False
 
 
@@ -43,14 +43,16 @@ class Traces:
     """The traces of a feature.
 
     Attributes:
-        properties: the properties that enable the feature, which are removed first.
-        domains: the domains of the feature, which are removed with it.
-        disable: another way to disable the feature, in one commit that also rewrites files; None: by the properties.
+        properties: the properties that enable the feature; they are removed first.
+        domains: the domains of the feature; they are removed in the commit that drops the feature.
+        disable: a function that disables the feature and rewrites files in one commit; None: the feature is disabled by
+            removing ``properties``.
         are_removable: False: the feature can be dropped only if the table does not use it.
-        rewrite: rewrites the files that need the feature, and returns their paths; None: no file needs it.
+        rewrite: a function that rewrites the files that need the feature, and returns the paths of these files; None:
+            no file needs the feature.
         are_in_files: whether a file of a version needs the feature, as far as the log shows it.
         are_in_commit: whether a file action of a commit needs the feature.
-        without_traces: the metadata without the traces of the feature.
+        without_traces: returns the metadata without the traces of the feature.
     """
 
     properties: tuple[str, ...] = ()
@@ -58,8 +60,8 @@ class Traces:
     disable: Callable[[Snapshot, Engine, CommitProperties | None], object] | None = None
     are_removable: bool = True
     rewrite: Callable[[Snapshot, Engine, CommitProperties | None], pa.ChunkedArray] | None = None
-    are_in_files: Callable[[Snapshot], bool] = _none
-    are_in_commit: Callable[[CommitActions], bool] = _none
+    are_in_files: Callable[[Snapshot], bool] = _never
+    are_in_commit: Callable[[CommitActions], bool] = _never
     without_traces: Callable[[Metadata], Metadata] = _unchanged
 
 
@@ -84,7 +86,7 @@ def _name_vectors(commit: CommitActions) -> bool:
 
 
 def _rewrite_all(snapshot: Snapshot, engine: Engine, properties: CommitProperties | None) -> pa.ChunkedArray:
-    """Write every file again, with the types of the table; no file if no type was changed."""
+    """Write every file again with the types of the table; if no type was changed, write no file."""
     has_changes = type_widening.has_changes(snapshot.configuration, snapshot.schema)
     files = snapshot.files if has_changes else snapshot.files.slice(0, 0)
     partitions = len(np.unique(partition_codes(files, snapshot.layout)))
@@ -98,7 +100,7 @@ def _without_type_changes(metadata: Metadata) -> Metadata:
     return replace(metadata, schema_string=without_changes(Schema.from_json(metadata.schema_string)).to_json())
 
 
-#: By name of the feature.
+#: The traces of each feature, by the name of the feature.
 TRACES: Mapping[str, Traces] = {
     "clustering": Traces(domains=(clustering.DOMAIN,)),
     "columnMapping": Traces(disable=_unmap),
