@@ -1,8 +1,8 @@
 """The changes of one commit, as files whose rows are the changed rows (PROTOCOL.md, section Change Data Files).
 
-If a commit has change files, these contain all of its changes. Otherwise the changed rows are those of added and
-removed files with ``dataChange``. If the commit replaced the deletion vector of a file, the changed rows are those in
-only one of the two vectors.
+If a commit has change files, these contain all of its changes. Otherwise the changed rows are the rows of added and
+removed files with ``dataChange``. If the commit replaced the deletion vector of a file, the changed rows are the rows
+that only one of the two vectors hides.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class ChangedFiles:
     """Files (FILE_SCHEMA) whose live rows are changed rows of a commit.
 
     Attributes:
-        change: the kind of change of all these rows.
-        before: True: the files have the schema before the commit; False: the schema after it.
+        change: the kind of change of all these rows; None: each row has its own kind.
+        before: True: the files have the schema before the commit; False: the schema after the commit.
     """
 
     files: pa.Table
@@ -43,9 +43,9 @@ class ChangedFiles:
 
 
 def changed_files(commit: CommitActions, store: ObjectStore) -> list[ChangedFiles]:
-    """The changes of a commit, one entry for each kind that has files.
+    """The changes of a commit, in up to four parts. Parts without files are left out.
 
-    Removed files may lack partition values and size (``with_what_was_added``).
+    Removed files may lack partition values and size; ``with_what_was_added`` adds them.
     """
     if len(commit.changes):
         return [ChangedFiles(as_files(commit.changes), None)]
@@ -61,12 +61,13 @@ def changed_files(commit: CommitActions, store: ObjectStore) -> list[ChangedFile
 
 
 def with_what_was_added(changed: ChangedFiles, store: ObjectStore, version: int, partitioned: bool) -> ChangedFiles:
-    """Replace the removed files of a commit by their add actions if a remove action lacks fields.
+    """If a remove action of a commit lacks fields, replace all removed files by their add actions.
 
     A remove action may lack the size and the partition values of the file, but rows cannot be read without them.
 
     Raises:
         LogCorruptedError: a removed file was not a file of the table.
+        DeltaError: as ``load_snapshot`` of the version before.
     """
     removed = changed.files
     is_incomplete = pc.is_null(removed["size"])
@@ -88,12 +89,11 @@ def with_what_was_added(changed: ChangedFiles, store: ObjectStore, version: int,
 
 
 def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array, pa.Table, pa.Table]:
-    """Pair the adds and removes of the same file, whose deletion vector the commit has replaced.
+    """Pair the add and the remove of the same file: the commit has replaced the file's deletion vector.
 
     Returns:
-        a mask of the adds without a remove of the same file, and a mask of the removes without an add, both with
-        ``dataChange`` only; then two files tables, whose live rows are the rows that the pairs deleted and the rows
-        that they restored.
+        Four values. Two masks: the adds, and the removes, that have ``dataChange`` and are in no pair. Two files
+        tables: their live rows are the rows that the new vectors delete, and the rows that the new vectors restore.
     """
     added, removed = commit.adds, commit.removes
     add_paths = file_paths.canonical(added["path"], store)
@@ -117,7 +117,7 @@ def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array
         for changed_rows, into in ((new_hidden - old_hidden, deleted), (old_hidden - new_hidden, restored)):
             if len(changed_rows):
                 deletion_vector.check_rows(changed_rows, new["path"][0].as_py(), rows, table=store.root)
-                # The statistics may describe only the rows that the new vector keeps.
+                # The statistics may describe only the rows that the new vector does not hide.
                 shown = {"deletionVector": deletion_vector.all_but(changed_rows, rows), "stats": None}
                 into.append(new.to_pylist()[0] | shown)
     return (
@@ -134,7 +134,7 @@ def _positions(mask: pa.Array) -> list[int]:
 
 
 def _rows(file: pa.Table, store: ObjectStore) -> int:
-    """The number of rows in a file, including deleted ones, from its statistics, else from its footer."""
+    """The number of rows in a file, including deleted rows, from its statistics, else from its footer."""
     row_count = num_records(file)[0].as_py()
     if row_count is not None:
         return int(row_count)
@@ -142,7 +142,7 @@ def _rows(file: pa.Table, store: ObjectStore) -> int:
 
 
 def as_files(actions: pa.Table) -> pa.Table:
-    """Actions of files as a files table; missing columns are null."""
+    """File actions as a files table; columns that the actions lack are null."""
     columns = [
         actions[column.name] if column.name in actions.column_names else pa.nulls(len(actions), column.type)
         for column in FILE_SCHEMA

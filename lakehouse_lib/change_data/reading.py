@@ -1,8 +1,9 @@
 """The change data feed of a table: the rows that its commits inserted, updated and deleted.
 
-The feed is read like a table whose files are those with changed rows. Values that the rows do not have (the commit's
-version and time, and usually the kind of change) are equal for all rows of a file, like partition values. So the
-engines read a feed as a few snapshots. Columns, conditions, deletion vectors and column mapping work as in any table.
+The feed is read like a table whose files are the files with changed rows. Values that are not in these files (the
+commit's version and time, and usually the kind of change) are equal for all rows of a file, like partition values. So
+the engines read a feed as a few snapshots. Columns, conditions, deletion vectors and column mapping work as in any
+table.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ from lakehouse_lib.store.concurrent import in_turn
 
 @dataclass(frozen=True)
 class _Part:
-    """Files of one commit with the same partition columns; ``in_rows``: they have the column ``_change_type``."""
+    """Files of one commit with the same partition columns.
+
+    Attributes:
+        in_rows: whether the files have the column ``_change_type``.
+    """
 
     files: pa.Table
     partition_columns: tuple[str, ...]
@@ -48,7 +53,7 @@ class ChangeFeed:
 
     Attributes:
         end: the snapshot of the last version; the feed has its schema.
-        parts: in the order of the commits.
+        parts: the files with changed rows, in the order of the commits.
     """
 
     end: Snapshot
@@ -60,7 +65,7 @@ class ChangeFeed:
         return feed_schema(self.end)
 
     def in_order(self) -> list[Snapshot]:
-        """The feed as tables to be read one after the other: files in the order of the commits. At least one table."""
+        """The feed as one or more tables, to be read one after the other. The files are in the order of the commits."""
         runs: list[list[_Part]] = []
         for part in self.parts:
             if runs and _key(runs[-1][0]) == _key(part):
@@ -70,7 +75,7 @@ class ChangeFeed:
         return [self._table(run) for run in runs] or [self._table([])]
 
     def by_file(self) -> list[Snapshot]:
-        """The feed as a few tables, in each of which a file occurs at most once. At least one table."""
+        """The feed as one or more tables, in any order of the commits. In each table, a file occurs at most once."""
         tables: dict[object, list[_Part]] = {}
         appearances: dict[str, int] = {}
         for part in self.parts:
@@ -96,15 +101,15 @@ class ChangeFeed:
 
 
 def change_feed(store: ObjectStore, commits: CommitRange) -> ChangeFeed:
-    """The feed of these commits, without reading rows.
+    """The feed of these commits. Reads the log, and no rows.
 
-    It reads the log. If a commit replaced a deletion vector, it also reads both vectors, and the footer of a file
-    without statistics.
+    If a commit replaced a deletion vector, both vectors are also read, and the footer of a file without statistics.
 
     Raises:
         DeltaProtocolError: ``delta.enableChangeDataFeed`` was not true at a version of the range.
-        SchemaMismatchError: the schema of the last version cannot show some of the rows.
-        VersionNotFoundError: a version before the range is needed for the table's schema, and was cleaned up.
+        SchemaMismatchError: some of the rows do not fit the schema of the last version.
+        VersionNotFoundError: the version before a commit is needed for its schema or its removed files, and was cleaned
+            up.
     """
     if not commits.times:
         return ChangeFeed(load_snapshot(store), ())
@@ -126,7 +131,7 @@ def change_feed(store: ObjectStore, commits: CommitRange) -> ChangeFeed:
                 checked.add(described.schema_string)
             if changed.before:
                 changed = with_what_was_added(changed, store, version, bool(described.partition_columns))
-            files = _stamped(changed, version, time)
+            files = _with_commit_values(changed, version, time)
             parts.append(_Part(files, partition_columns_as(end, described), changed.change is None))
         before = current
     return ChangeFeed(end, tuple(parts))
@@ -137,7 +142,7 @@ def _key(part: _Part) -> object:
 
 
 def _metadata_before(store: ObjectStore, commit: CommitActions) -> Metadata | None:
-    """The metadata before a commit; None if there was none, or if the commit's changes do not need it."""
+    """The metadata before a commit; None: there was no metadata, or the commit's changes do not need it."""
     if commit.version == 0 or (commit.metadata is not None and not len(commit.removes)):
         return None
     if commit.metadata is not None:
@@ -156,7 +161,7 @@ def _no_feed(store: ObjectStore, version: int) -> DeltaProtocolError:
     )
 
 
-def _stamped(changed: ChangedFiles, version: int, time: int) -> pa.Table:
+def _with_commit_values(changed: ChangedFiles, version: int, time: int) -> pa.Table:
     """The files, with the commit's version and time and the kind of change as partition values."""
     moment = datetime.fromtimestamp(time // 1000, UTC).replace(tzinfo=None) + timedelta(milliseconds=time % 1000)
     stamps = {COMMIT_VERSION: str(version), COMMIT_TIMESTAMP: moment.isoformat() + "Z"}
@@ -168,14 +173,14 @@ def _stamped(changed: ChangedFiles, version: int, time: int) -> pa.Table:
 
 
 def _with_entries(maps: pa.MapArray, more: Mapping[str, str]) -> pa.MapArray:
-    """Each map with these entries added; a null map gets these entries only."""
+    """Each map with these entries added; a null map gets only these entries."""
     # Arrow's list functions do not accept maps.
     lists = maps.cast(pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())])))
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
     old = pc.list_flatten(lists)
     count = len(more)
     starts = np.concatenate([[0], np.cumsum(lengths + count)])
-    # The added entries of a row follow the entries it has.
+    # In each map, the added entries follow the old entries.
     take = np.tile(len(old) + np.arange(count), (len(maps), 1))
     order = np.empty(starts[-1], dtype=np.int64)
     added = (starts[1:] - count)[:, None] + np.arange(count)
@@ -193,7 +198,8 @@ def read_changes(feed: ChangeFeed, engine: Engine, columns: Sequence[str] | None
     """The rows of the feed for which ``predicate`` is true.
 
     Args:
-        columns: of ``feed.schema``; None: all.
+        columns: names of columns of ``feed.schema``; None: all.
+        predicate: None: all rows.
 
     Returns:
         From the Arrow engine a ``pa.RecordBatchReader``, in the order of the commits and in bounded memory; from Spark

@@ -1,4 +1,4 @@
-"""The schema of a change feed: the columns of its last version, and the columns that describe the change."""
+"""The schema of a change feed: the columns of the last version, and the columns that describe the change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def feed_schema(end: Snapshot) -> Schema:
     """The table's columns at the last version, then the three columns of a change feed.
 
     Raises:
-        InvalidArgumentError: the table has a column with such a name.
+        InvalidArgumentError: the table has a column with the name of one of these three columns.
     """
     own = [
         Field(CHANGE_TYPE, "string"),
@@ -49,20 +49,24 @@ def feed_schema(end: Snapshot) -> Schema:
 
 
 def check_readable_as(end: Snapshot, metadata: Metadata, version: int) -> None:
-    """Check that the schema of the last version can show rows with another schema.
+    """Check that rows with another schema can be read with the schema of the last version.
 
-    It can show rows with new, dropped, reordered and renamed columns, because columns are found by their physical
-    names. It cannot show a column whose values do not fit its last type.
+    Columns may have been added, dropped, reordered or renamed, because columns are found by their physical names. The
+    values of a column must fit its type in the last version.
+
+    Args:
+        metadata: the metadata of the rows.
+        version: the version of the rows, for errors.
 
     Raises:
         SchemaMismatchError: some columns do not fit; the message names them.
-        LogCorruptedError: the table was partitioned by a column that it did not have.
+        LogCorruptedError: a partition column in ``metadata`` is not a column of its schema.
     """
     then = Schema.from_json(metadata.schema_string)
     unknown = [name for name in metadata.partition_columns if name not in then]
     if unknown:
         raise LogCorruptedError(
-            f"the table was partitioned by {excerpt(unknown[0])}, which is not a column of it",
+            f"the table was partitioned by {excerpt(unknown[0])}, which was not a column of the table",
             table=end.store.root,
             version=version,
             hint="Restore the commit with its metaData action from a backup, or read later versions",
@@ -80,7 +84,7 @@ def check_readable_as(end: Snapshot, metadata: Metadata, version: int) -> None:
 
 
 def _check_stored_names(end: Snapshot, metadata: Metadata, then: Schema, version: int) -> None:
-    """Refuse changes in files with physical names, if the table has no column mapping any more."""
+    """Refuse changes in files with physical column names, if the last version has no column mapping any more."""
     mode = COLUMN_MAPPING_MODE.of(metadata.configuration, end.store.root)
     structs = [kind for kind in all_types(then) if isinstance(kind, StructType)] if mode != "none" else []
     renamed = [field for struct in structs for field in struct.fields if physical_name(field, mode) != field.name]
@@ -97,7 +101,7 @@ def _check_stored_names(end: Snapshot, metadata: Metadata, then: Schema, version
 
 
 def partition_columns_as(end: Snapshot, metadata: Metadata) -> tuple[str, ...]:
-    """The partition columns of another metadata action, under their names at the last version."""
+    """The partition columns of ``metadata``, by their names in the last version; dropped columns are left out."""
     then = Schema.from_json(metadata.schema_string)
     mode = _mode(metadata, end)
     stored = {end.layout.physical_name(field).lower(): field.name for field in end.schema.fields}

@@ -14,14 +14,14 @@ from lakehouse_lib.store import ObjectStore
 
 @dataclass(frozen=True)
 class CommitRange:
-    """The consecutive commits from ``first`` on; ``times`` has their commit times, ms since the epoch."""
+    """Consecutive commits from version ``first`` on; ``times`` has the time of each commit, in ms since the epoch."""
 
     first: int
     times: tuple[int, ...] = ()
 
     @property
     def last(self) -> int:
-        """The last version; less than ``first`` if there is no commit."""
+        """The last version; ``first`` - 1 if the range is empty."""
         return self.first + len(self.times) - 1
 
     @property
@@ -39,17 +39,19 @@ def commit_range(
     *,
     allow_out_of_range: bool = False,
 ) -> CommitRange:
-    """The commits within all of the given bounds; None: no bound.
+    """The commits within all of the given bounds, which are inclusive; None: no bound.
 
     Args:
-        ending_version: a version after the latest means the latest.
+        starting_version: at least one of ``starting_version`` and ``starting_timestamp`` is given.
+        ending_version: a version after the latest version means the latest version.
         starting_timestamp, ending_timestamp: ISO 8601 text or a datetime; without a zone: UTC. A start before the
-            oldest commit in the log means that commit, as in delta-spark.
-        allow_out_of_range: return no commits for a start after the latest version, instead of an error.
+            oldest commit in the log means this commit, as in delta-spark.
+        allow_out_of_range: return an empty range for a start after the latest version, instead of an error.
 
     Raises:
         InvalidArgumentError: there is no start, a bound is not valid, or the end is before the start.
         VersionNotFoundError: the start is after the latest commit, or a commit was cleaned up.
+        TableNotFoundError: the log has no commit.
     """
     root = store.root
     first, ending = (
@@ -76,7 +78,7 @@ def commit_range(
     if not listed:
         raise TableNotFoundError(f"the location has no table: {file_names.LOG} has no commit", table=root)
     latest = listed[-1].version
-    # With a starting time, the first commit may be any of the log.
+    # With a starting time, the first commit may be any commit of the log, so all commit times are needed.
     last = ending if ending is not None and since is None else latest
     times = commit_times(store, listed, first or 0, last)
     start = max(first or 0, _first_from(since, times, latest))
@@ -96,14 +98,15 @@ def commit_range(
             version=missing[0],
             hint=f"Start at version {max(missing) + 1} or later",
         )
-    gone = [
+    lost_commits = [
         commit.version for commit in listed if commit.version not in times and (first or 0) <= commit.version <= last
     ]
-    if gone and start <= gone[-1] + 1:
+    if lost_commits and start <= lost_commits[-1] + 1:
         raise VersionNotFoundError(
-            f"commit {gone[-1]} was cleaned up during this read, and may have been one of the requested commits",
+            f"commit {lost_commits[-1]} was cleaned up during this read, and may have been one of the requested "
+            "commits",
             table=root,
-            version=gone[-1],
+            version=lost_commits[-1],
             hint="Read the changes again",
         )
     return CommitRange(start, tuple(times[version] for version in range(start, stop + 1)))

@@ -1,7 +1,7 @@
 """The live files as a table with their statistics, as the log has them.
 
-The bounds that prune files (``statistics.bounds``) are checked, and widened where they may be inexact. The values here
-are neither.
+The bounds that prune files (``statistics.bounds``) are checked, and widened if they may be inexact. The values in this
+table are neither checked nor widened.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def add_actions(snapshot: Snapshot, *, flatten: bool = False) -> pa.Table:
     statistics, or has another type, is null. Arrays, maps and binaries have no min and max.
 
     Args:
-        flatten: columns such as ``min.x`` (``min.a.b`` for a nested column) instead of a struct ``min``.
+        flatten: return columns such as ``min.x`` (``min.a.b`` for a nested column) instead of a struct ``min``.
     """
     schema, mode = snapshot.schema, snapshot.layout.mapping
     indexed = indexed_columns(snapshot.layout, snapshot.configuration)
@@ -42,9 +42,9 @@ def add_actions(snapshot: Snapshot, *, flatten: bool = False) -> pa.Table:
         "size_bytes": files["size"],
         "modification_time": files["modificationTime"],
         "num_records": statistics["numRecords"],
-        "null_count": _named(statistics["nullCount"], counted),
-        "min": _named(statistics["minValues"], bounded),
-        "max": _named(statistics["maxValues"], bounded),
+        "null_count": _with_logical_names(statistics["nullCount"], counted),
+        "min": _with_logical_names(statistics["minValues"], bounded),
+        "max": _with_logical_names(statistics["maxValues"], bounded),
         "partition": _partitions(snapshot, files),
     }
     fields, values = [], []
@@ -57,20 +57,20 @@ def add_actions(snapshot: Snapshot, *, flatten: bool = False) -> pa.Table:
 
 
 def _counts_schema(schema: StructType, indexed: StatisticsColumns, above: tuple[str, ...]) -> StructType:
-    """The columns with statistics; each leaf has the type long, for a count of nulls."""
-    return _chosen(schema, indexed, above, lambda _: PrimitiveType("long"))
+    """The schema of ``null_count``: the columns with statistics, in which each leaf has the type long."""
+    return _columns_with_statistics(schema, indexed, above, lambda _: PrimitiveType("long"))
 
 
 def _bounds_schema(schema: StructType, indexed: StatisticsColumns, above: tuple[str, ...]) -> StructType:
-    """The columns with statistics that have a min and a max."""
+    """The schema of ``min`` and ``max``: the columns with statistics whose types have bounds."""
 
     def bounded_type(kind: DataType) -> DataType | None:
         return kind if isinstance(kind, PrimitiveType) and kind.is_known and kind.type not in _WITHOUT_BOUNDS else None
 
-    return _chosen(schema, indexed, above, bounded_type)
+    return _columns_with_statistics(schema, indexed, above, bounded_type)
 
 
-def _chosen(
+def _columns_with_statistics(
     schema: StructType,
     indexed: StatisticsColumns,
     above: tuple[str, ...],
@@ -81,7 +81,7 @@ def _chosen(
         path = (*above, field.name)
         kind: DataType | None
         if isinstance(field.type, StructType):
-            kind = _chosen(field.type, indexed, path, leaf)
+            kind = _columns_with_statistics(field.type, indexed, path, leaf)
             kind = kind if kind.fields else None
         else:
             kind = leaf(field.type) if path in indexed else None
@@ -90,26 +90,26 @@ def _chosen(
     return StructType(fields)
 
 
-def _named(values: pa.ChunkedArray, kind: StructType) -> pa.ChunkedArray:
+def _with_logical_names(values: pa.ChunkedArray, kind: StructType) -> pa.ChunkedArray:
     """Statistics with logical names in place of physical names, at every depth."""
-    named = _arrow_named(kind, values.type)
-    if named == values.type:
+    arrow_type = _logical_type(kind, values.type)
+    if arrow_type == values.type:
         return values
-    return pa.chunked_array([_renamed(chunk, named) for chunk in values.chunks], named)
+    return pa.chunked_array([_with_member_names(chunk, arrow_type) for chunk in values.chunks], arrow_type)
 
 
-def _arrow_named(kind: DataType, stored: pa.DataType) -> pa.DataType:
+def _logical_type(kind: DataType, stored: pa.DataType) -> pa.DataType:
     if not isinstance(kind, StructType):
         return stored
     return pa.struct(
-        [pa.field(field.name, _arrow_named(field.type, stored[i].type)) for i, field in enumerate(kind.fields)]
+        [pa.field(field.name, _logical_type(field.type, stored[i].type)) for i, field in enumerate(kind.fields)]
     )
 
 
-def _renamed(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def _with_member_names(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if not pa.types.is_struct(kind):
         return values
-    members = [_renamed(pc.struct_field(values, [index]), field.type) for index, field in enumerate(kind)]
+    members = [_with_member_names(pc.struct_field(values, [index]), field.type) for index, field in enumerate(kind)]
     return pa.StructArray.from_arrays(members, fields=list(kind), mask=pc.is_null(values))
 
 

@@ -12,9 +12,10 @@ from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics.bounds import num_records
 
-#: The characters that a path of a URI has as they are, besides letters, digits and ``_.-~``.
+#: The characters that are not percent-encoded in the path of a URI, besides letters, digits and ``_.-~``.
 _UNQUOTED = "/!$&'()*+,;=:@"
 
+#: The columns of ``deletion_vectors``.
 SCHEMA = pa.schema(
     [
         pa.field("filepath", pa.large_string(), nullable=False),
@@ -24,10 +25,11 @@ SCHEMA = pa.schema(
 
 
 def deletion_vectors(snapshot: Snapshot) -> pa.RecordBatchReader:
-    """One row for each live file that has a deletion vector, which is read with the row.
+    """One row for each live file that has a deletion vector, as SCHEMA.
 
-    ``filepath`` is the URI of the file, ``selection_vector`` has an entry for each row of the file: false for a deleted
-    row. The footers of files without ``numRecords`` are read.
+    ``filepath`` is the URI of the file. ``selection_vector`` has one entry for each row of the file: false for a
+    deleted row. A deletion vector, and the footer of a file without ``numRecords``, are read when the reader gets to
+    this row.
     """
     files = snapshot.file_columns(["path", "stats", "deletionVector"])
     marked = files.filter(files["deletionVector"].is_valid())

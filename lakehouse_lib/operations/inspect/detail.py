@@ -15,7 +15,7 @@ from lakehouse_lib.snapshot import Snapshot
 
 
 def detail(snapshot: Snapshot) -> dict[str, Any]:
-    """The fields of delta-spark's DESCRIBE DETAIL; sizes in bytes, times as datetimes in UTC."""
+    """The fields of delta-spark's DESCRIBE DETAIL. Sizes are in bytes, and times are datetimes in UTC."""
     metadata, protocol = snapshot.metadata, snapshot.protocol
     sizes = snapshot.file_columns(["size"])
     return {
@@ -38,9 +38,9 @@ def detail(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def partitions(snapshot: Snapshot, files: pa.Table) -> list[dict[str, str | None]]:
-    """The distinct partitions of these files: column -> value as in the log, with None for null and "".
+    """The distinct partitions of these files: column -> value as in the log; None for null and for "".
 
-    Empty for a table without partition columns.
+    The list is empty for a table without partition columns.
     """
     names = snapshot.partition_columns
     if not names:
@@ -52,7 +52,10 @@ def partitions(snapshot: Snapshot, files: pa.Table) -> list[dict[str, str | None
 
 
 def partition_texts(snapshot: Snapshot, files: pa.Table) -> list[tuple[str | None, ...]]:
-    """The partition values of each of a few files, in the order of the columns, as in the log; None: null and ""."""
+    """The partition values of each file as in the log, in the order of the columns; None for null and for "".
+
+    The values become Python objects, so ``files`` has few rows. The table has partition columns.
+    """
     return list(zip(*(column.to_pylist() for column in _partition_columns(snapshot, files)), strict=True))
 
 

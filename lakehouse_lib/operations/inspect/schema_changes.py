@@ -1,4 +1,4 @@
-"""The changes of a table's schema: which version has added, dropped, renamed or widened which column."""
+"""The changes of a table's schema: which version added, dropped, renamed or otherwise changed which column."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import at_once
 
-#: Only the beginning of a larger commit is read. Writers put the schema before the files.
+#: Of a commit file with more bytes, only this many bytes are read. Writers put the metaData action before file actions.
 _BEGINNING = 1 << 20
 _MARK = b'"metaData"'
 
@@ -29,10 +29,12 @@ class SchemaChange:
     """A change of a column, or of a field inside it.
 
     Attributes:
-        column: its path with dots, such as ``address.city``; for a dropped column its path before.
-        kind: ``retyped``: its type has changed, and the new type does not hold all old values.
-        before, after: the names of a renamed column, else the types; None: the column did not exist.
-        version: the version that has made the change; None: its commit was not read.
+        column: the dotted path of the column, such as ``address.city``; for a dropped column the path before the
+            change.
+        kind: the kind of change. "retyped": the new type does not hold all values of the old type.
+        before, after: the names of a renamed column; the types of a column that was added, dropped, widened or retyped.
+            None: the column did not exist, or only its nullability changed.
+        version: the version that made the change; None: unknown, because the commit's metaData action was not read.
     """
 
     column: str
@@ -45,11 +47,10 @@ class SchemaChange:
 def schema_changes(snapshot: Snapshot, most_commits: int) -> list[SchemaChange]:
     """The changes of the schema in the newest commits up to a version, newest first.
 
-    The first version of a table changes nothing. If the schema before a change can no longer be read, the change is
-    left out.
+    Version 0 is not a change. If the schema before a change can no longer be read, the change is left out.
 
     Args:
-        most_commits: the number of commits that are searched.
+        most_commits: the maximum number of commits that are searched.
     """
     store = snapshot.store
     commits = [commit for commit in list_commits(store) if commit.version <= snapshot.version][-most_commits:]
@@ -72,8 +73,8 @@ def schema_changes(snapshot: Snapshot, most_commits: int) -> list[SchemaChange]:
 def changes_between(before: StructType, after: StructType) -> list[SchemaChange]:
     """The changes from a schema to a later one, without versions.
 
-    A column is the same if it has the same physical name, else if it has the same name. So without column mapping a
-    renamed column is a dropped and an added column.
+    A column of ``after`` is the column of ``before`` with the same physical name, else with the same name. So without
+    column mapping, a renamed column is a dropped and an added column.
     """
     return list(_changes("", before, after))
 
@@ -85,25 +86,25 @@ def _changes(parent: str, before: StructType, after: StructType) -> Iterator[Sch
         if id(old) not in matching_fields:
             yield SchemaChange(parent + old.name, "dropped", before=str(old.type))
     for field in after.fields:
-        matching = old_of.get(field.name)
-        if matching is None:
+        old_field = old_of.get(field.name)
+        if old_field is None:
             yield SchemaChange(parent + field.name, "added", after=str(field.type))
         else:
-            yield from _changes_of_field(parent, matching, field)
+            yield from _changes_of_field(parent, old_field, field)
 
 
 def _old_fields(before: StructType, after: StructType) -> dict[str, Field]:
-    """The old field of each kept field, by its new name."""
+    """The old field of each field that both schemas have, by its new name."""
     by_physical_name = {physical_name(field, "name"): field for field in before.fields}
     old_of: dict[str, Field] = {}
     for field in after.fields:
         old = by_physical_name.get(physical_name(field, "name"))
         if old is not None:
             old_of[field.name] = old
-    taken = {id(old) for old in old_of.values()}
+    matched_ids = {id(old) for old in old_of.values()}
     for field in after.fields:
         old = before.get(field.name)
-        if field.name not in old_of and old is not None and id(old) not in taken:
+        if field.name not in old_of and old is not None and id(old) not in matched_ids:
             old_of[field.name] = old
     return old_of
 
@@ -131,7 +132,7 @@ def _changes_of_type(path: str, old: DataType, new: DataType) -> Iterator[Schema
 
 
 def _metadata(store: ObjectStore, commit: Commit) -> Metadata | None:
-    """The metadata in a commit; None: it has none, or it was cleaned up after it was listed."""
+    """The metadata in a commit; None: the commit has no metadata, or was cleaned up after the listing."""
     try:
         if commit.size <= _BEGINNING:
             data = store.read(commit.path)
@@ -152,7 +153,7 @@ def _metadata(store: ObjectStore, commit: Commit) -> Metadata | None:
 
 
 def _schema_before(store: ObjectStore, version: int) -> Schema | None:
-    """The schema before a version; None: there is none, or it can no longer be read."""
+    """The schema before a version; None: the version is 0, or the schema can no longer be read."""
     if version == 0:
         return None
     try:
