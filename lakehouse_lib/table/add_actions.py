@@ -1,4 +1,4 @@
-"""``create_table_with_add_actions``: a new table whose files another program has written."""
+"""``create_table_with_add_actions``: create a table whose files another program has written."""
 
 from __future__ import annotations
 
@@ -36,11 +36,13 @@ def create_table_with_add_actions(
     Args:
         schema: a Delta ``Schema`` or ``StructType``, or an Arrow schema. The files are not compared with it.
         add_actions: the data files.
-        mode: if the table exists, "error" and "append" raise, "ignore" does nothing, "overwrite" removes all rows.
-        partition_by, name, description, configuration: as in ``write_deltalake``.
+        mode: if the table exists, "error" and "append" raise, "ignore" does nothing, and "overwrite" replaces all rows
+            by the rows of these files, and the schema, the partitioning and the properties.
+        partition_by, name, description, configuration, storage_options: as in ``write_deltalake``.
 
     Raises:
         InvalidArgumentError: the table exists; or an action is not valid, or its file does not exist.
+        DeltaError: as ``operations.write.create.create_table``.
     """
     store = open_store(table_uri, storage_options)
     properties = commit_properties_of(commit_properties, post_commithook_properties, table=store.root)

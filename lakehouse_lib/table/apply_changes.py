@@ -1,4 +1,4 @@
-"""``apply_changes``: rows of a table follow the change events of a source."""
+"""``apply_changes``: apply the change events of a source to a table."""
 
 from __future__ import annotations
 
@@ -35,24 +35,26 @@ def apply_changes(
 ) -> ChangeResult:
     """Apply change events of a source to a table in one commit; see docs/change-events.md.
 
-    The table depends only on the events, and not on their order, batches or repetition. It is created if it does not
-    exist.
+    The resulting table depends only on the set of events, not on their order or batches, or on repeated events. If the
+    table does not exist, it is created.
 
     Args:
-        events: the data of ``write_deltalake``; it is read into memory.
+        events: data as in ``write_deltalake``; it is read into memory.
         keys: the columns that identify a row.
         sequence_by: the column that orders the events of a key.
-        apply_as_deletes: SQL on the columns of the events: the event deletes its row.
+        apply_as_deletes: a SQL condition on the columns of the events. An event for which it is true deletes the row of
+            its key. None: no event deletes a row.
         except_columns: columns of the events that are not columns of the table.
-        ignore_null_updates: a NULL in an event keeps the value of the table.
-        stored_as_scd_type: 1: the latest row of each key; 2: all rows, valid from ``__start_at`` until ``__end_at``.
+        ignore_null_updates: where an event has NULL, keep the value of the table.
+        stored_as_scd_type: 1: the table has the latest row of each key; 2: the table has all rows, each valid from
+            ``__start_at`` until ``__end_at``.
         merge_schema: the table gets the columns that only the events have.
         deleted_keys: the location of the table that records deletions; default: the location of the table with
             ``_deleted_keys`` at its end.
-        storage_options: the options of both stores; an open table keeps its own.
+        storage_options: the options of the stores of both tables; an open table keeps its own options.
 
     Returns:
-        delta-spark's metrics of MERGE, numEvents and numDuplicateEvents.
+        Metrics: delta-spark's metrics of MERGE, numEvents and numDuplicateEvents.
 
     Raises:
         InvalidArgumentError: the rules do not fit the events or the table, or a sequence is not unique.

@@ -33,20 +33,22 @@ def convert_to_deltalake(
 
     Args:
         uri: the location of the folder.
-        mode: if the location has a table, "error" raises and "ignore" does nothing.
-        partition_by: the partition columns with their types, a Delta ``Schema`` or an Arrow schema, if the files are in
-            partition folders.
+        mode: if the location has a table, "error" (default) raises and "ignore" does nothing.
+        partition_by: the partition columns with their types, as a Delta ``Schema`` or an Arrow schema. Required if the
+            files are in partition folders.
         partition_strategy: "hive" for folders such as ``year=2026/month=1``; "directory" for ``2026/1``, in the order
             of ``partition_by``. Required with ``partition_by``.
-        name, description, configuration: of the new table.
+        name, description, configuration: the values of the new table.
         storage_options: the options of the store.
-        collect_stats: whether files get statistics from their footers. Without them no file is skipped.
+        collect_stats: whether files get statistics from their footers. Without statistics, queries skip files only by
+            partition values.
         commit_properties, post_commithook_properties: the properties of the commit, and the hooks after it.
 
     Raises:
         InvalidArgumentError: the location has a table or no Parquet file, or files or folders do not fit a table.
         SchemaMismatchError: a column has different types in two files; the message names a file.
         StoreError: a file is not readable as Parquet.
+        DeltaError: as ``operations.convert.convert``.
     """
     store = open_store(uri, storage_options)
     properties = commit_properties_of(commit_properties, post_commithook_properties, table=store.root)

@@ -36,10 +36,11 @@ logger = logging.getLogger(__name__)
 
 
 class DeltaTable(UpkeepTable):
-    """A table, open at a version. Reads stay at that version; verbs that change the table move to the new one.
+    """A table, open at a version. Reads read this version. A verb that changes the table moves to the new version.
 
-    The argument ``writer_properties`` of a verb sets how its files are written. ``post_commithook_properties`` sets
-    which hooks run after its commit.
+    Arguments of several verbs: ``writer_properties`` sets how the Parquet files are written; ``commit_properties`` sets
+    custom metadata and application transactions of the commit; ``post_commithook_properties`` sets which hooks run
+    after the commit.
 
     Args:
         table_uri: a path, a ``file:`` URI, or a location of another store (docs/stores.md).
@@ -49,7 +50,8 @@ class DeltaTable(UpkeepTable):
             statistics are read on first use.
         timestamp: open the latest version that was committed at or before this time (without a zone: UTC), instead of
             ``version``.
-        engine: the execution engine; default this process. ``SparkEngine(spark)`` runs the same verbs on the cluster.
+        engine: the execution engine; default: ``ArrowEngine()``, this process. ``SparkEngine(spark)`` runs the same
+            verbs on a cluster.
 
     Raises:
         TableNotFoundError: the location has no table.
@@ -98,15 +100,19 @@ class DeltaTable(UpkeepTable):
         raise_if_key_not_exists: bool = True,
         cluster_by: Sequence[str] | str | None = None,
     ) -> DeltaTable:
-        """Create an empty table.
+        """Create a table without rows, and open it.
 
         Args:
             schema: a Delta ``Schema`` or ``StructType``, or an Arrow schema.
-            mode: if the table exists, "error" and "append" raise, "ignore" opens it, "overwrite" removes all rows and
-                sets this schema.
-            partition_by, name, description, configuration: as in ``write_deltalake``.
+            mode: if the table exists, "error" and "append" raise, "ignore" only opens it, and "overwrite" removes all
+                rows and replaces the schema, the partitioning and the properties.
+            partition_by, name, description, configuration, storage_options: as in ``write_deltalake``.
             raise_if_key_not_exists: refuse properties that begin with ``delta.`` and are not known.
             cluster_by: the columns by which ``optimize.z_order()`` clusters the table, as in ``alter.cluster_by``.
+
+        Raises:
+            InvalidArgumentError: the table exists, or an argument is not valid.
+            DeltaError: as ``operations.write.create.create_table``.
         """
         from lakehouse_lib.operations.write.create import create_table
 
@@ -144,13 +150,13 @@ class DeltaTable(UpkeepTable):
         label: str | None = None,
         rewrite: bool = False,
     ) -> dict[str, Any]:
-        """Delete the rows for which ``predicate`` is true (None: all rows). Rows for which it is NULL are kept.
+        """Delete the rows for which ``predicate`` is true (None: all rows). Rows for which it is NULL stay.
 
-        If ``delta.enableDeletionVectors`` is true, the rows are deleted by deletion vectors, without rewriting files.
+        If ``delta.enableDeletionVectors`` is true, the delete writes deletion vectors, and rewrites no data file.
 
         Args:
-            rewrite: copy the other rows into new files, whatever the property is, so that no file of the new version
-                has a deleted row. An erasure uses this.
+            rewrite: copy the remaining rows to new files even if this property is true, so that no file of the new
+                version has a deleted row. Erasures use this.
             label: text of 1 to 200 characters that the history, commitInfo and errors show instead of the predicate.
                 The log keeps the predicate of a delete as long as the commit (``delta.logRetentionDuration``). A label
                 such as ``"erasure 7f3a"`` keeps a person's keys out of the log.
@@ -158,11 +164,12 @@ class DeltaTable(UpkeepTable):
         Returns:
             ``deltalake``'s metrics, ``num_deletion_vectors`` (the number of files that got a deletion vector) and
             ``version``, the table's version after the delete. ``num_deleted_rows`` is None if a file without
-            statistics is removed whole.
+            statistics is removed with all rows.
 
         Raises:
             InvalidArgumentError: the predicate or the label is not text, the label is empty or too long, or a label is
                 given without a predicate.
+            DeltaError: as ``operations.dml.delete``.
         """
         from lakehouse_lib.operations.dml.delete import delete
 
@@ -196,13 +203,13 @@ class DeltaTable(UpkeepTable):
     ) -> dict[str, Any]:
         """Set columns to new values in the rows for which ``predicate`` is true (None: all rows).
 
-        See ``operations.dml.update``.
+        Rows for which ``predicate`` is NULL stay.
 
         Args:
-            updates: column -> SQL expression, such as ``{"price": "price * 2"}``; it may use the old values of all
-                columns.
+            updates: column -> SQL expression, such as ``{"price": "price * 2"}``. An expression may use the old values
+                of all columns.
             new_values: column -> Python value, such as ``{"name": "Ann"}``; instead of ``updates``.
-            error_on_type_mismatch: False is refused.
+            error_on_type_mismatch: only True is accepted.
 
         Returns:
             ``deltalake``'s metrics, ``num_deletion_vectors`` (the number of files that got a deletion vector) and
@@ -212,6 +219,7 @@ class DeltaTable(UpkeepTable):
             InvalidArgumentError: neither or both of ``updates`` and ``new_values`` are given, a column does not exist
                 or is named twice, or the predicate is not text.
             InvalidPredicateError: an expression or the predicate is not valid, or the engine cannot evaluate it.
+            DeltaError: as ``operations.dml.update``.
         """
         from lakehouse_lib.operations.dml.update import update
         from lakehouse_lib.table.arguments.assignments import check_assignments, check_type_mismatch, update_values
@@ -251,15 +259,20 @@ class DeltaTable(UpkeepTable):
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> TableMerger:
-        """Merge the rows of a source into the table. Add clauses to the result, then call its ``execute()``.
+        """Prepare a merge of a source into the table. Add clauses to the result, then call its ``execute()``.
 
         Args:
-            source: the data of ``write_deltalake``; it is read into memory, a Spark DataFrame too.
+            source: data as in ``write_deltalake``. It is read into memory, even if it is a Spark DataFrame.
             predicate: the SQL condition for matching rows, such as ``target.id = source.id``.
-            source_alias, target_alias: names of the sides in SQL; default ``source`` and ``target``.
-            merge_schema: the table gets the columns and nested fields that a clause assigns and only the source has.
-            error_on_type_mismatch: False is refused.
+            source_alias, target_alias: names of the source and of the table in SQL; default ``source`` and ``target``.
+            merge_schema: the table gets the columns and nested fields that only the source has, if a clause assigns a
+                value to them.
+            error_on_type_mismatch: only True is accepted.
             streamed_exec, max_spill_size, max_temp_directory_size: ignored. They tune how ``deltalake`` executes.
+
+        Raises:
+            InvalidPredicateError: the predicate is not valid.
+            InvalidArgumentError: the source cannot be read, or another argument is not valid.
         """
         from lakehouse_lib.table.arguments.assignments import check_type_mismatch
         from lakehouse_lib.table.verbs.merger import TableMerger
@@ -285,12 +298,16 @@ class DeltaTable(UpkeepTable):
         """Commit files that another program has written, in one commit. No data file is read.
 
         Args:
-            actions: ``AddAction`` for each new file. ``RemoveAction`` removes a file, with mode "append" only.
-            mode: "append"; or "overwrite", which removes all other files, or those of ``partition_filters``.
-            schema: a Delta ``Schema`` or ``StructType``, or an Arrow schema, of the new files. The files are not
-                compared with it. An overwrite of all rows makes it the schema of the table.
+            actions: an ``AddAction`` for each new file. A ``RemoveAction`` removes a file, with mode "append" only.
+            mode: "append"; or "overwrite", which removes all other files, or with ``partition_filters`` the files of
+                these partitions.
+            schema: the schema of the new files, as a Delta ``Schema`` or ``StructType``, or an Arrow schema. The files
+                are not compared with it. After an overwrite of all rows, the table has this schema.
             partition_by: None, or the partition columns of the table.
-            partition_filters: filters or SQL on partition columns, which are true for the new files.
+            partition_filters: filters or SQL on partition columns; they must be true for the new files.
+
+        Raises:
+            DeltaError: as ``operations.write.file_actions.commit_actions``.
         """
         from lakehouse_lib.operations.write.file_actions import commit_actions
 
@@ -330,7 +347,7 @@ class DeltaTable(UpkeepTable):
         Args:
             target: an empty location.
             is_shallow: refer to the files of this table instead of copying them. Readers of the clone need the storage
-                option ``allowed_roots`` with the location of this table; the returned table has it.
+                option ``allowed_roots`` with the location of this table. The returned table has this option.
             storage_options: the options of the target's store.
         """
         from lakehouse_lib.operations.clone.clone import clone

@@ -106,7 +106,7 @@ def restore_metrics(result: RestoreResult) -> dict[str, Any]:
 def repair_metrics(result: RepairResult) -> dict[str, Any]:
     """The report of ``repair``: ``dry_run`` and ``files_removed`` as in ``deltalake``, and the other kinds of findings.
 
-    ``version`` is the version that the repair committed; None: it committed nothing.
+    ``version`` is the version that the repair committed; None: the repair committed nothing.
     """
     findings = {kind: getattr(result, kind) for kind in result.kinds()}
     return {"dry_run": result.dry_run, **findings, "version": result.version}

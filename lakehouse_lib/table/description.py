@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 class DescribedTable:
     """A table at a version, without its rows.
 
-    Conditions are SQL text, or filters: a list of ``(column, operator, value)``, all of which must hold, or a list of
-    such lists, one of which must hold. Operators are ``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in``, ``not in``.
+    A condition is SQL text, or filters. Filters are a list of ``(column, operator, value)``, all of which must be true,
+    or a list of such lists, at least one of which must be true. Operators are ``=``, ``!=``, ``<``, ``<=``, ``>``,
+    ``>=``, ``in``, ``not in``.
     """
 
     def __init__(self, store: ObjectStore, snapshot: Snapshot, engine: Engine | None) -> None:
@@ -57,7 +58,7 @@ class DescribedTable:
 
     @cached_property
     def engine(self) -> Engine:
-        """The execution engine."""
+        """The execution engine; default: ``ArrowEngine()``."""
         if self._engine is not None:
             return self._engine
         from lakehouse_lib.engine.arrow.engine import ArrowEngine
@@ -86,12 +87,16 @@ class DescribedTable:
         return ProtocolVersions.of(self._snapshot.protocol)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """The commits still in the log, newest first: commitInfo with ``version`` and ``timestamp``.
+        """The commits that are still in the log, newest first: commitInfo with ``version`` and ``timestamp``.
 
         The timestamp (ms since the epoch) is the commit time that time travel uses. The commitInfo in the log may have
         another time. A pinned version has ``pins``, the names of its pins.
 
+        Args:
+            limit: the maximum number of commits; None: all.
+
         Raises:
+            InvalidArgumentError: the limit is not a whole number from 0.
             TableNotFoundError: the table was deleted, or deleted and created again, after it was opened.
         """
         self._snapshot.check_same_table()
@@ -104,11 +109,11 @@ class DescribedTable:
         ]
 
     def pins(self) -> dict[str, int]:
-        """The versions that are kept by name, by the names of their pins."""
+        """The pinned versions, by the names of their pins."""
         return {pin.name: pin.version for pin in list_pins(self.store)}
 
     def transaction_version(self, app_id: str) -> int | None:
-        """The last version that an application has committed (``CommitProperties.app_transactions``), or None."""
+        """The last version that an application committed (``CommitProperties.app_transactions``); None: no version."""
         transaction = self._snapshot.transactions.get(app_id)
         return transaction.version if transaction is not None else None
 
@@ -124,7 +129,7 @@ class DescribedTable:
         Without column mapping, a renamed column is a dropped and an added column.
 
         Args:
-            most_commits: the number of commits that are searched.
+            most_commits: the maximum number of commits that are searched.
         """
         from lakehouse_lib.operations.inspect.schema_changes import schema_changes
 
@@ -137,7 +142,14 @@ class DescribedTable:
         clustered_by: Sequence[str] = (),
         retention_hours: float | None = None,
     ) -> Health:
-        """The health metrics of the table, computed from the log only; see ``fleet.health``, which also scores them."""
+        """The health metrics of the open version, computed from the log only; ``fleet.health`` also scores them.
+
+        Args:
+            target_file_size: bytes; None: ``delta.targetFileSize``, else 100 MiB.
+            clustered_by: the columns of the metrics about clustering; empty: the clustering columns of the table.
+            retention_hours: hours for which removed files are kept; None: ``delta.deletedFileRetentionDuration``, else
+                a week.
+        """
         from lakehouse_lib.fleet.health import health
 
         return health(
@@ -148,12 +160,13 @@ class DescribedTable:
         )
 
     def files(self, predicate: str | Filters | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
-        """The live files that may hold a row for which ``predicate`` is true, as an Arrow table; no data is read.
+        """The live files that may hold a row for which ``predicate`` is true, as an Arrow table. Reads no data file.
 
         Args:
-            columns: names of ``lakehouse_lib.protocol.actions.FILE_SCHEMA``; only these are read from the log. Default:
-                all except ``stats`` and ``tags``, which are most of a large table's log. ``get_add_actions`` returns
-                the parsed statistics.
+            predicate: None: all files.
+            columns: names of columns of ``lakehouse_lib.protocol.actions.FILE_SCHEMA``; only these columns are read
+                from the log. Default: all except ``stats`` and ``tags``, which are most of a large table's log.
+                ``get_add_actions`` returns the parsed statistics.
 
         Raises:
             InvalidArgumentError: a column does not exist.
@@ -181,7 +194,8 @@ class DescribedTable:
         """Absolute locations of the live files that may hold a row for which the condition is true.
 
         Args:
-            partition_filters: an older name of ``file_pruning_predicate``; only one of them may be given.
+            partition_filters: an older name of ``file_pruning_predicate``; only one of the two may be given.
+            file_pruning_predicate: the condition; None: all files.
         """
         from lakehouse_lib.protocol import file_paths
 
@@ -206,10 +220,11 @@ class DescribedTable:
     ) -> list[dict[str, str | None]]:
         """The partitions of the live files that may hold a row for which the condition is true.
 
-        A partition is a dictionary: column -> value as text in the log, None for null.
+        A partition is a dictionary: column -> text of the value in the log; None: null.
 
         Args:
-            partition_filters: an older name of ``file_pruning_predicate``; only one of them may be given.
+            partition_filters: an older name of ``file_pruning_predicate``; only one of the two may be given.
+            file_pruning_predicate: the condition; None: all files.
         """
         from lakehouse_lib.operations.inspect.detail import partitions
 
@@ -230,7 +245,7 @@ class DescribedTable:
         return add_actions(self._snapshot, flatten=flatten)
 
     def count(self) -> int:
-        """The number of rows, from the statistics of files that have them, and from the footers of the others."""
+        """The number of rows: from the statistics in the log, and for files without statistics from their footers."""
         from lakehouse_lib.operations.files import count_rows
 
         return count_rows(self._snapshot)

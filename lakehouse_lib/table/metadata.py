@@ -26,6 +26,7 @@ class TableMetadata:
 
     @classmethod
     def of(cls, action: Metadata) -> TableMetadata:
+        """The result for a metaData action."""
         return cls(
             action.id,
             action.name,
@@ -44,8 +45,8 @@ class TableMetadata:
 class ProtocolVersions(NamedTuple):
     """The result of ``DeltaTable.protocol()``: the protocol versions that readers and writers must support.
 
-    A protocol below reader version 3 lists no reader features, and below writer version 7 no writer features. These
-    attributes are then None.
+    ``reader_features`` is None below reader version 3, and ``writer_features`` is None below writer version 7, because
+    such a protocol does not list them.
     """
 
     min_reader_version: int
@@ -55,6 +56,7 @@ class ProtocolVersions(NamedTuple):
 
     @classmethod
     def of(cls, action: Protocol) -> ProtocolVersions:
+        """The result for a protocol action."""
         writers, readers = (
             sorted(features) if features is not None else None
             for features in (action.writer_features, action.reader_features)

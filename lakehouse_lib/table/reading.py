@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ReadableTable(DescribedTable):
-    """A table at a version, for reading. ``DeltaTable`` opens it.
+    """A table at a version, with the methods that read rows. ``DeltaTable`` is its subclass.
 
     A table can be passed to any function that accepts the Arrow PyCapsule interface: ``pa.table(table)``,
     ``polars.DataFrame(table)``, ``write_deltalake(target, table)``.
@@ -41,11 +41,10 @@ class ReadableTable(DescribedTable):
         """The rows as a stream of record batches, in bounded memory, read by the Arrow engine.
 
         Args:
-            columns: default all, in the schema's order.
-            predicate: only rows for which it is true.
-            row_ids: add two int64 columns of a table with row tracking (``delta.enableRowTracking``):
-                ``_metadata.row_id``, and ``_metadata.row_commit_version``, the version that added or last changed the
-                row.
+            columns: names of columns; None: all, in the schema's order.
+            predicate: only rows for which it is true; None: all rows.
+            row_ids: add two int64 columns: ``_metadata.row_id``, and ``_metadata.row_commit_version``, the version that
+                added or last changed the row. The table must have row tracking (``delta.enableRowTracking``).
         """
         return self._arrow_engine.read(self._snapshot, columns, self._predicate(predicate), row_ids=row_ids)
 
@@ -59,10 +58,11 @@ class ReadableTable(DescribedTable):
         """The rows, read by the Arrow engine.
 
         Args:
-            partitions: a condition in addition to ``filters``, under an older name.
-            columns: default all, in the schema's order.
-            filesystem: as in ``to_pyarrow_dataset``; only tables that can be a dataset can be read with it.
-            filters: a condition, or a pyarrow expression.
+            partitions: an older argument: another condition, which must also be true.
+            columns: names of columns; None: all, in the schema's order.
+            filesystem: as in ``to_pyarrow_dataset``. With a file system, only tables that ``to_pyarrow_dataset``
+                accepts can be read.
+            filters: a condition, or a pyarrow expression; None: all rows.
 
         Raises:
             InvalidArgumentError: a column does not exist, or the expression needs other columns.
@@ -78,9 +78,9 @@ class ReadableTable(DescribedTable):
             condition = self._predicate(partitions)
             columns = self._snapshot.names_of(columns)
             check_expression(self._snapshot, filters)
-            # A dataset has all rows of its files, so the condition must be on partition values only.
+            # A dataset has all rows of its files. So a dataset is used only for a condition on partition columns alone.
             if condition is None or condition.partition_only(self._snapshot.partition_columns):
-                # A scan reads the tables that a pyarrow dataset cannot read or filter correctly.
+                # If a pyarrow dataset cannot read or filter the table correctly, the scan below does.
                 refused = (UnsupportedFeatureError, pa.ArrowInvalid, pa.ArrowNotImplementedError)
                 with suppress(*refused if filesystem is None else ()):
                     dataset = self.to_pyarrow_dataset(filesystem=filesystem, file_pruning_predicate=partitions)
@@ -114,18 +114,19 @@ class ReadableTable(DescribedTable):
             partitions: an older name of ``file_pruning_predicate``.
             filesystem: the file system to read with; its root is the table's folder.
             parquet_read_options: columns to read as dictionaries, and the unit of INT96 timestamps.
-            schema: the types to read into; default the table's.
-            as_large_types: strings, binaries and lists with 64-bit offsets.
-            file_pruning_predicate: only files that may hold a row for which it is true, with all of their rows.
+            schema: the schema of the dataset; None: the table's schema.
+            as_large_types: read strings, binaries and lists with 64-bit offsets; ignored if ``schema`` is given.
+            file_pruning_predicate: only files that may hold a row for which it is true, with all of their rows; None:
+                all files.
 
         Raises:
             UnsupportedFeatureError: pyarrow would read rows incorrectly (deletion vectors, column mapping, days before
-                1901 in the calendar of Spark before 3). ``scan`` and ``to_pyarrow_table`` can read them. To find such
-                days, this method reads the footers of the files that may have them by the statistics in the log.
-                Most tables have no such file. It reads all footers if the log has no statistics, or if dates are in
-                lists or maps. Three problems raise the error only when a file of the dataset is opened: the case of a
-                column's name differs from the table, a column has nanoseconds, or a column has integers that are too
-                wide for the table's decimal.
+                1901 in the calendar that Spark used before version 3). ``scan`` and ``to_pyarrow_table`` read such
+                tables. To find such days, this method reads the footers of the files that may have days before 1901 by
+                the statistics in the log. Most tables have no such file. If the log has no statistics, or if dates are
+                in lists or maps, the method reads all footers. Three problems raise the error only when a file of the
+                dataset is opened: the case of a column's name differs from the table, a column has nanoseconds, or a
+                column has integers that are too wide for the table's decimal.
         """
         condition = self._only_condition(partitions, file_pruning_predicate, "partitions")
         files = self._snapshot.prune(self._predicate(condition), [name for name in FILE_SCHEMA.names if name != "tags"])
@@ -178,12 +179,13 @@ class ReadableTable(DescribedTable):
         "update_preimage", "update_postimage"), ``_commit_version`` (long) and ``_commit_timestamp`` (timestamp).
 
         Args:
-            starting_version, ending_version: both inclusive; the default end is the latest version, whatever version is
-                open.
-            starting_timestamp, ending_timestamp: further bounds, both inclusive. ISO 8601 or a datetime; without a
+            starting_version, ending_version: the first and the last version, both inclusive. Default: from version 0 to
+                the latest version, whichever version is open.
+            starting_timestamp, ending_timestamp: more bounds, both inclusive: ISO 8601 text or a datetime; without a
                 zone: UTC.
-            columns: default all.
-            predicate: only rows for which it is true; it may use ``_commit_version`` and ``_change_type``.
+            columns: names of columns; None: all.
+            predicate: only rows for which it is true; it may use ``_commit_version`` and ``_change_type``. None: all
+                rows.
             allow_out_of_range: return no rows for a start after the latest version, instead of an error.
 
         Returns:
@@ -193,8 +195,9 @@ class ReadableTable(DescribedTable):
         Raises:
             DeltaProtocolError: ``delta.enableChangeDataFeed`` was not true at a version of the range.
             VersionNotFoundError: the start is after the latest version, or a commit was cleaned up.
-            SchemaMismatchError: the schema of the last version cannot hold some of the rows.
-            InvalidArgumentError: a bound is not valid.
+            SchemaMismatchError: some of the rows do not fit the schema of the last version.
+            InvalidArgumentError: a bound or a column is not valid.
+            InvalidPredicateError: the predicate is not valid.
             TableNotFoundError: the table was deleted, or deleted and created again, after it was opened.
         """
         from lakehouse_lib.change_data import change_feed, commit_range, read_changes

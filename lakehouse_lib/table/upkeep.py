@@ -30,13 +30,21 @@ class UpkeepTable(VersionedTable):
         full: bool = False,
         keep_versions: Sequence[int] | None = None,
     ) -> list[str]:
-        """Delete files that neither the latest version nor a reader within the retention needs, and return their paths.
+        """Delete files that neither the latest version nor a reader within the retention needs. Returns their paths.
 
         See ``operations.upkeep.vacuum``. At most the first 100,000 paths are returned.
 
         Args:
-            full: list the table, and delete old files without a log entry, too, such as those of killed writers.
+            retention_hours: keep files that were removed or written within these hours; None: the table's
+                ``delta.deletedFileRetentionDuration``, else 168.
+            dry_run: only return the paths (default).
+            enforce_retention_duration: refuse fewer hours than the table's retention.
+            full: list the table, and also delete old files without a log entry, such as files of killed writers.
             keep_versions: keep all files of these versions.
+
+        Raises:
+            RetentionError: ``retention_hours`` is shorter than the table's retention.
+            DeltaError: as ``operations.upkeep.vacuum``.
         """
         from lakehouse_lib.operations.upkeep.vacuum import vacuum
 
@@ -59,6 +67,7 @@ class UpkeepTable(VersionedTable):
         Vacuum and log cleanup of this library keep the version until ``release(name)``. Nothing is committed.
 
         Args:
+            name: letters, digits, ``.``, ``_`` and ``-``, at most 100 characters.
             version: a version, or a time (a datetime or ISO 8601 text; UTC if it has no zone). A time selects the
                 latest version that was committed at or before it. Default: the open version.
         """
@@ -73,7 +82,7 @@ class UpkeepTable(VersionedTable):
         return release_version(self._snapshot, name).pinned_version
 
     def generate(self, *, mode: str = "symlink_format_manifest") -> None:
-        """Write manifests of the latest version, for programs that read Parquet; see ``operations.upkeep.generate``."""
+        """Write manifests of the latest version for programs that read Parquet; see ``operations.upkeep.generate``."""
         from lakehouse_lib.operations.upkeep.generate import generate
 
         generate(self._latest(), mode)
@@ -88,7 +97,7 @@ class UpkeepTable(VersionedTable):
         checkpoint(self._snapshot)
 
     def compact_logs(self, starting_version: int, ending_version: int) -> None:
-        """Write the actions of some commits into one object of the log; see ``operations.upkeep.log_compaction``."""
+        """Write a log compaction of these commits, both inclusive; see ``operations.upkeep.log_compaction``."""
         from lakehouse_lib.operations.upkeep.log_compaction import compact_logs
 
         self._snapshot.check_same_table()
@@ -98,6 +107,9 @@ class UpkeepTable(VersionedTable):
         """Delete log files older than ``delta.logRetentionDuration`` that no remaining version needs.
 
         Returns their paths; see ``operations.upkeep.cleanup``.
+
+        Args:
+            dry_run: only return the paths.
         """
         from lakehouse_lib.operations.upkeep.cleanup import cleanup
 
@@ -113,14 +125,15 @@ class UpkeepTable(VersionedTable):
         post_commithook_properties: PostCommitHookProperties | None = None,
         before_repair: Callable[[dict[str, Any]], None] | None = None,
     ) -> dict[str, Any]:
-        """Find problems of the table and, unless ``dry_run``, repair them; see ``operations.upkeep.repair``.
+        """Find damage of the table and, unless ``dry_run`` (default), repair it; see ``operations.upkeep.repair``.
 
         A dry run requires only that the open version can be read. The latest version may be damaged.
 
         Args:
             commit_properties: the properties of the commit that removes missing files.
-            before_repair: a function that is called once, before anything is changed. Its argument is the report, a
-                dictionary as in the result. If it raises, nothing is changed. It is not called in a dry run.
+            before_repair: a function that is called once, before the repair changes an object. Its argument is the
+                report, a dictionary like the result. If the function raises an error, nothing is changed. A dry run
+                does not call it.
 
         Returns:
             ``files_removed`` and ``dry_run`` as in ``deltalake`` (whose default is not a dry run), and the other

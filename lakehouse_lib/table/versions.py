@@ -1,4 +1,4 @@
-"""A table that moves between its versions: to read an earlier one, to restore it, or after a commit."""
+"""A table that moves to another version: to read an earlier version, to restore one, or after a commit."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class VersionedTable(ReadableTable):
     def load_as_version(self, version: int | str | datetime) -> None:
         """Move to a version, or to the latest version at a time.
 
-        A time is a datetime or ISO 8601 text; without a zone it is UTC.
-        A time in the future is the latest version, and a time before version 0 is version 0, as in ``deltalake``.
+        A time is a datetime or ISO 8601 text; without a zone: UTC. As in ``deltalake``, a time in the future selects
+        the latest version, and a time before version 0 selects version 0.
 
         Raises:
             VersionNotFoundError: the version does not exist, or was cleaned up.
-            WrongArgumentTypeError: it is neither a whole number nor a time.
+            WrongArgumentTypeError: ``version`` is neither a whole number nor a time.
             TableNotFoundError: the table was deleted, or deleted and created again, after it was opened.
         """
         if isinstance(version, str):
@@ -41,11 +41,11 @@ class VersionedTable(ReadableTable):
                 code="DELTA_INVALID_VERSION",
             )
         self._snapshot.check_same_table()
-        at = version_at(self.store, version, nearest=True) if isinstance(version, datetime) else version
-        self._snapshot = load_snapshot(self.store, at)
+        number = version_at(self.store, version, nearest=True) if isinstance(version, datetime) else version
+        self._snapshot = load_snapshot(self.store, number)
 
     def update_incremental(self) -> None:
-        """Move to the latest version, reading only new commits."""
+        """Move to the latest version. Reads only new commits."""
         self._snapshot = self._snapshot.update()
 
     def restore(
@@ -62,9 +62,9 @@ class VersionedTable(ReadableTable):
 
         Args:
             target: the version; or the version at a time: a datetime or ISO 8601 text, without a zone: UTC.
-            ignore_missing_files: leave out files that do not exist any more, instead of refusing.
-            protocol_downgrade_allowed: only False. The protocol keeps all of its features, because the versions in
-                between need them.
+            ignore_missing_files: leave out files that do not exist any more, instead of raising ObjectNotFoundError.
+            protocol_downgrade_allowed: only False is accepted. The protocol keeps all of its features, because the
+                versions in between need them.
             dry_run: only return the metrics and the missing files.
 
         Returns:
@@ -74,7 +74,9 @@ class VersionedTable(ReadableTable):
         Raises:
             VersionNotFoundError: the version or time does not exist, or was cleaned up.
             ObjectNotFoundError: files of the version do not exist, for example because vacuum has deleted them.
+            InvalidArgumentError: the target is not a version or a time, or ``protocol_downgrade_allowed`` is not False.
             CommitFailedError: another writer committed first.
+            DeltaError: as ``operations.restore``.
         """
         from lakehouse_lib.operations.restore import restore
 
@@ -96,17 +98,17 @@ class VersionedTable(ReadableTable):
         return restore_metrics(result)
 
     def _latest(self) -> Snapshot:
-        """Move to the latest version and return it. Verbs work on the latest version, whichever version is open."""
+        """Move to the latest version, and return it. Verbs that change the table work on the latest version."""
         self._snapshot = self._snapshot.update()
         return self._snapshot
 
     def _move_on(self, version: int | None) -> None:
         """Move to the version that a verb has committed, or to the latest.
 
-        An error of the store is only logged. The verb has succeeded, and a caller that got an error would repeat it.
-        The next verb moves to the latest version anyway.
+        An error is only logged: the verb has succeeded, and a caller that got an error would repeat the verb. The next
+        verb moves to the latest version.
         """
         try:
             self._snapshot = self._snapshot.after_commit(version)
         except DeltaError as error:
-            logger.warning("%s is still shown at version %d: %s", self.table_uri, self.version(), error)
+            logger.warning("the open table %s stays at version %d: %s", self.table_uri, self.version(), error)

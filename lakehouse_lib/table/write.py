@@ -44,18 +44,19 @@ def write_deltalake(
 
     Args:
         table_or_uri: a location, or an open table. An open table moves to the new version. If the store fails after the
-            commit, the table's next verb moves it.
+            commit, the next verb of the table moves it.
         data: a Spark DataFrame, or anything with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (pyarrow, pandas,
             polars, DuckDB), or a sequence of record batches. A DataFrame's columns are nullable in a new table, because
             Spark infers NOT NULL from these rows only.
-        partition_by: partition columns of a new table.
+        partition_by: the partition columns of a new table, or of a table whose schema is overwritten. In other cases,
+            None or the partition columns of the table.
         mode: if the table exists: "error", "append", "overwrite" (removes all rows, or those that ``predicate`` or
             ``partition_overwrite_mode`` selects), "ignore" (does nothing).
         name, description, configuration: the values of a table that this call creates. An existing table keeps its own
             values, as in delta-rs; ``DeltaTable.alter`` changes them.
-        schema_mode: None: the data must fit; "merge": new columns and nested fields are added, nullable;
-            "overwrite" (with mode "overwrite"): the data's schema becomes the table's; with a predicate, the data must
-            have all columns of the table in their types.
+        schema_mode: None: the data must fit the table; "merge": new columns and nested fields are added, nullable;
+            "overwrite" (with mode "overwrite"): the table gets the data's schema. With a predicate, "overwrite"
+            requires that the data has all columns of the table in their types.
         storage_options: the options of the store; ignored for an open table.
         predicate: SQL, with mode "overwrite": only the rows for which it is true are replaced. It must be true for all
             rows of the data. Rows of the table for which it is NULL stay.
@@ -77,7 +78,10 @@ def write_deltalake(
         InvalidPredicateError: the predicate is not valid, or the engine cannot evaluate it.
         SchemaMismatchError: columns do not fit; the message lists all of them.
         ConstraintViolatedError: rows violate a rule of the table, or the predicate is not true for them.
-        CommitFailedError: a concurrent commit conflicts with this one.
+        UnsupportedFeatureError: the table uses a feature that this library cannot write.
+        DeltaProtocolError: (mode "overwrite") the table is append-only.
+        CommitFailedError: a concurrent commit conflicts with this one; nothing is committed.
+        CommitUnknownError: the store gave no answer to the commit.
     """
     if isinstance(table_or_uri, DeltaTable):
         table, store = table_or_uri, table_or_uri.store

@@ -1,1 +1,1 @@
-"""Arguments of the verbs of a table: those by position, and predicates."""
+"""Checks and conversions of the arguments of a table's verbs."""

@@ -1,4 +1,4 @@
-"""The assignments of an update or a merge: values by column. A column may be named as in SQL."""
+"""The assignments of an update or a merge: values by column. Names of columns may be written as in SQL."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ def assigned_values(
     schema: Schema | None = None,
     alias: str | None = None,
 ) -> dict[str, Value]:
-    """The values by column. The keys are spelled as in the schema, whatever the user's spelling is.
+    """The values by column. Each key is the name of a column as the schema spells it.
 
     Args:
-        value: returns the value for an assignment to a column.
-        schema: the columns; default those of the table.
-        alias: the alias of the table, which may stand before a name.
+        assignments: the assignments by column, as the user spells them.
+        value: a function that returns the value for an assignment to a column.
+        schema: the columns; None: the columns of the table.
+        alias: an alias of the table that names may have as a prefix.
 
     Raises:
         InvalidArgumentError: a column does not exist, or is assigned twice.
@@ -63,7 +64,11 @@ def parsed_assignments(updates: Mapping[Any, Any], snapshot: Snapshot) -> dict[s
 
 
 def check_assignments(updates: object, new_values: object, *, table: str) -> None:
-    """Refuse the assignments of an update unless exactly one of the arguments is given, and is a mapping."""
+    """Check that exactly one of the two arguments of an update is given, and that it is a mapping.
+
+    Raises:
+        InvalidArgumentError: none or both are given, or the argument is not a mapping.
+    """
     if (updates is None) == (new_values is None):
         given_names = "updates and new_values are" if updates is not None else "neither updates nor new_values is"
         raise InvalidArgumentError(
@@ -86,7 +91,7 @@ def check_type_mismatch(error_on_type_mismatch: object, *, table: str) -> None:
         raise InvalidArgumentError(
             f"error_on_type_mismatch is {excerpt(error_on_type_mismatch)}; expected True",
             table=table,
-            hint="Assign NULL to the values that do not fit by CASE WHEN ... THEN ... END",
+            hint="To assign NULL for values that do not fit, use CASE WHEN ... THEN ... END",
         )
 
 
@@ -103,12 +108,11 @@ def update_values(
 
 
 def column_named(name: Any, schema: Schema, alias: str | None = None) -> Field | None:
-    """The column that a name means; None: the schema does not have it.
-
-    The name is the column's own name, or SQL for it: in backticks, or behind an alias as in ``t.x``.
+    """The column with a name; None: the schema does not have this column.
 
     Args:
-        alias: the alias that may stand before a name in SQL.
+        name: the name of the column, or its name in SQL: in backticks, or after an alias as in ``t.x``.
+        alias: the alias that a name in SQL may have.
     """
     from lakehouse_lib.expressions.parsing.sql import name_parts
 

@@ -13,13 +13,16 @@ _Result = TypeVar("_Result")
 
 
 def also_by_position(*names: str) -> Callable[[Callable[_Parameters, _Result]], Callable[_Parameters, _Result]]:
-    """Let a method take these keyword-only arguments by position, too, after those that it declares.
+    """Let a method also take keyword-only arguments by position, after its positional arguments.
 
-    The call gives a DeprecationWarning. A value of None is left out, so ``names`` may contain an argument that the
+    Such a call gives a DeprecationWarning. A value of None is left out, so ``names`` may contain an argument that the
     method does not have.
 
+    Args:
+        names: the keyword-only arguments, in the order of their positions.
+
     Raises:
-        TypeError: there are more values than names, or a value is given twice.
+        TypeError: (a call) there are more values than names, or an argument is given twice.
     """
 
     def decorate(method: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
@@ -30,8 +33,8 @@ def also_by_position(*names: str) -> Callable[[Callable[_Parameters, _Result]], 
         def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
             more = args[count:]
             if more:
-                named = _keywords_of(method.__name__, names, more, kwargs)
-                return method(*args[:count], **named)  # type: ignore[arg-type]
+                keywords = _keywords_of(method.__name__, names, more, kwargs)
+                return method(*args[:count], **keywords)  # type: ignore[arg-type]
             return method(*args, **kwargs)
 
         return call

@@ -1,4 +1,4 @@
-"""The arguments of a verb that say which rows it changes: the predicate, and the label that is shown instead of it."""
+"""Checks of a predicate, which selects the rows that a verb changes, and of a label, which is shown instead of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from lakehouse_lib.json_text import excerpt
 
 
 def check_predicate_text(predicate: object, *, table: str) -> None:
-    """Refuse a predicate that is not text. An empty list of filters would mean no condition, and change all rows."""
+    """Refuse a predicate that is not text. An empty list of filters would select all rows."""
     if predicate is not None and not isinstance(predicate, str):
         raise InvalidArgumentError(
             f"the predicate is {predicate!r}; expected SQL text",
@@ -17,7 +17,7 @@ def check_predicate_text(predicate: object, *, table: str) -> None:
 
 
 def check_label(label: object, predicate: str | None, *, table: str) -> None:
-    """Refuse a label that is not short text, or that is given without a predicate."""
+    """Refuse a label that is not text of 1 to 200 characters, or that is given without a predicate."""
     if label is not None and (predicate is None or not isinstance(label, str) or not 0 < len(label) <= 200):
         raise InvalidArgumentError(
             f"label is {excerpt(label)}{'' if predicate is not None else ' without a predicate'}; expected text of "

@@ -29,9 +29,10 @@ def with_source_columns(
     target: Schema,
     engine: Engine,
 ) -> tuple[pa.Table, Predicate, tuple[MergeClause, ...]]:
-    """A source with the columns that Spark computes from it, and the condition and the clauses that read these columns.
+    """The source with the columns that Spark computes, and the condition and the clauses that read these columns.
 
-    The condition and the clauses keep the SQL text that the user has written. An engine without Spark changes nothing.
+    The condition and the clauses keep the SQL text of the user. Without Spark, source, condition and clauses stay as
+    they are.
 
     Args:
         names: the namespace in which the condition and the clauses were parsed.
@@ -49,7 +50,7 @@ def with_source_columns(
     computed: dict[str, str] = {}
 
     def rewrite(parsed: Predicate | Value) -> str | None:
-        """The SQL that reads computed columns; None: Arrow can evaluate all of it."""
+        """The SQL that reads computed columns; None: Arrow can evaluate ``parsed`` as it is."""
         if is_renderable(parsed.root):
             return None
         try:

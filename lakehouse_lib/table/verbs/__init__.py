@@ -1,1 +1,1 @@
-"""What ``table.alter``, ``table.merge`` and ``table.optimize`` return."""
+"""The classes of the objects that ``table.alter``, ``table.merge`` and ``table.optimize`` return."""

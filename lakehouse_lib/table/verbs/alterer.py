@@ -30,15 +30,16 @@ class TableAlterer:
     def apply(self, changes: Sequence[Mapping[str, Mapping[str, Any]]]) -> OperationResult:
         """Make the changes of a list, such as ``[{"drop_columns": {"column_names": ["note"]}}]``, in their order.
 
-        Every change makes its own commit. If a change fails, the earlier ones stay.
+        Every change makes its own commit. If a change fails, the earlier commits stay.
 
         Args:
-            changes: for each change, a mapping of the verb's name to its arguments. A field is a mapping with its
-                ``name`` and ``type``, as in the JSON form of a schema.
+            changes: for each change, a mapping of the verb's name to its arguments. A field is a mapping with ``name``
+                and ``type``, as in the JSON form of a schema.
 
         Raises:
             InvalidArgumentError: a change is not such a mapping, has an unknown verb or argument, or may read rows.
                 Nothing is changed.
+            DeltaError: the error of a change; the message has its number.
         """
         check_changes(changes, TableAlterer, table=self.table.table_uri)
         read_version = self.table._latest().version
@@ -53,7 +54,7 @@ class TableAlterer:
                     f"change {number} of {len(changes)}, {verb}, failed after the first {number - 1}: {error.message}",
                     table=error.table,
                     version=error.version,
-                    hint=f"The changes before it are committed. {error.hint or 'Repeat the others'}",
+                    hint=f"The changes before it are committed. {error.hint or 'Repeat the remaining changes'}",
                     code=error.code,
                 ) from error
         committed = [version for version in self._versions if version is not None]
@@ -68,11 +69,12 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
-        """List features in the protocol of the table; see ``operations.alter.features.add``.
+        """Add features to the protocol of the table; see ``operations.alter.features.add``.
 
         Args:
-            feature: a member of ``TableFeatures``, or a name as in the protocol, or a list of them.
-            allow_protocol_versions_increase: raise the versions of the protocol to 3 and 7, if the list needs them.
+            feature: a member of ``TableFeatures``, a name as in the protocol, or a list of these.
+            allow_protocol_versions_increase: raise the reader version to 3 and the writer version to 7, if the protocol
+                needs them to list the features.
         """
         from lakehouse_lib.operations.alter.features.add import add_features
 
@@ -105,7 +107,8 @@ class TableAlterer:
         """Drop a feature. Files that need a reader feature are rewritten; see ``operations.alter.features.drop``.
 
         Args:
-            truncate_history: delete the older versions that need the feature, instead of protecting them.
+            truncate_history: delete the older versions that need the feature, instead of adding the feature
+                checkpointProtection.
         """
         from lakehouse_lib.operations.alter.features.drop import drop_feature
 
@@ -122,7 +125,7 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
-        """Add columns and members of structs, which are NULL in existing rows; see ``operations.alter.columns``."""
+        """Add columns, and members of structs. They are NULL in existing rows; see ``operations.alter.columns``."""
         from lakehouse_lib.operations.alter.columns import add_columns
 
         latest, commit = self._begin(commit_properties, post_commithook_properties)
@@ -182,7 +185,7 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
-        """Set the value of a column in new rows without it, such as "'new'"; see ``operations.alter.columns``."""
+        """Set the SQL value that new rows without the column get, such as "'new'"; see ``operations.alter.columns``."""
         from lakehouse_lib.operations.alter.columns import set_column_default
 
         latest, commit = self._begin(commit_properties, post_commithook_properties)
@@ -253,7 +256,7 @@ class TableAlterer:
         """Change the place of a column; see ``operations.alter.columns``.
 
         Args:
-            after: the column that will be before it; default none, so that it becomes the first.
+            after: the column that will come directly before; None: the column becomes the first.
         """
         from lakehouse_lib.operations.alter.columns import move_column
 
@@ -297,7 +300,7 @@ class TableAlterer:
         """Set the columns by which ``optimize.z_order()`` clusters the table; see ``operations.alter.clustering``.
 
         Args:
-            columns: at most four; None or []: the table is not clustered any more.
+            columns: at most four columns; None or []: the table is not clustered any more.
         """
         from lakehouse_lib.operations.alter.clustering import cluster_by
 

@@ -1,4 +1,4 @@
-"""Changes for ``table.alter.apply``: each is a mapping of a verb of ``table.alter`` to its arguments."""
+"""The check of the changes for ``table.alter.apply``. A change is a mapping of a verb's name to its arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def check_changes(changes: Any, alterer: type, *, table: str) -> None:
         alterer: the class whose methods are the verbs, ``TableAlterer``.
 
     Raises:
-        InvalidArgumentError: ``changes`` is empty, or a change is not a mapping of one verb to its arguments.
+        InvalidArgumentError: ``changes`` is empty, a change is not a mapping of one verb to its arguments, or a verb
+            may read rows.
     """
     verbs = {
         name: [p for p in inspect.signature(verb).parameters.values() if not p.name.endswith("_properties")]

@@ -30,12 +30,13 @@ if TYPE_CHECKING:
 
 
 class TableMerger:
-    """A MERGE of a source into a table. Clauses are added by the ``when_...`` methods; ``execute`` runs it.
+    """A MERGE of a source into a table. The ``when_...`` methods add clauses, and ``execute`` runs the merge.
 
     Each row belongs to one case (matched, not matched, not matched by source). The first clause of this case whose
     predicate is true is applied to the row. Without such a clause the row is not changed.
 
-    In SQL, ``alias.column`` is a column of a side. A name without an alias is a column of the only side that has it.
+    In SQL, ``alias.column`` is a column of the source or of the table. A name without an alias is a column that only
+    one of the two has.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class TableMerger:
         """Update matched rows with all columns of the source, by name.
 
         Args:
-            except_cols: columns that are not updated.
+            except_cols: columns that are not updated; None: update all.
         """
         return self._add("matched", "update", predicate, except_columns=except_cols or ())
 
@@ -91,19 +92,19 @@ class TableMerger:
         """Insert rows of the source that match no row of the target.
 
         Args:
-            updates: column of the target -> SQL expression on the columns of the source; other columns are computed
-                by the table, or NULL.
-            predicate: SQL on the columns of the source.
+            updates: column of the target -> SQL expression on the columns of the source. Other columns get their
+                computed or default value, or NULL.
+            predicate: SQL on the columns of the source; None: all these rows.
         """
         return self._add("not matched", "insert", predicate, updates=updates)
 
     def when_not_matched_insert_all(
         self, predicate: str | None = None, except_cols: Sequence[str] | None = None
     ) -> TableMerger:
-        """Insert rows of the source that match no row of the target, with all columns of the source, by name.
+        """Insert rows of the source that match no row of the target; set all columns of the source, by name.
 
         Args:
-            except_cols: columns that are not inserted.
+            except_cols: columns of the source that are not inserted; None: insert all.
         """
         return self._add("not matched", "insert", predicate, except_columns=except_cols or ())
 
@@ -114,7 +115,7 @@ class TableMerger:
 
         Args:
             updates: column of the target -> SQL expression on the columns of the target.
-            predicate: SQL on the columns of the target.
+            predicate: SQL on the columns of the target; None: all these rows.
         """
         return self._add("not matched by source", "update", predicate, updates=updates)
 
@@ -128,11 +129,15 @@ class TableMerger:
         Returns:
             ``deltalake``'s metrics, ``num_deletion_vectors`` (the number of files that got a deletion vector) and
             ``version``, the table's version after the merge.
+
+        Raises:
+            MetadataChangedError: the schema of the table changed after ``merge()`` was called.
+            DeltaError: as ``operations.dml.merge``.
         """
         return merge_metrics(self.run())
 
     def run(self) -> ChangeResult:
-        """Run the merge in one commit, and return its result with delta-spark's metrics."""
+        """Run the merge as ``execute``, and return its result with delta-spark's metrics."""
         from lakehouse_lib.features.computed_columns.identity_columns import without_marks
         from lakehouse_lib.operations.dml.merge import merge
 
@@ -230,7 +235,7 @@ class TableMerger:
         return values
 
     def _all_values(self, except_columns: Sequence[str]) -> dict[str, Value]:
-        """The columns of the source, for the columns of the target with their names."""
+        """The values of a clause that assigns all columns of the source, by the target's columns of the same names."""
         from lakehouse_lib.expressions import parse_value
         from lakehouse_lib.expressions.namespace import SOURCE
         from lakehouse_lib.schema.quoting import quoted
@@ -270,7 +275,7 @@ def check_clauses(clauses: Any, *, table: str) -> None:
     """Check the form of the argument of ``TableMerger.add_clauses``.
 
     Raises:
-        InvalidArgumentError: a clause is not a mapping of one method's name to its arguments.
+        InvalidArgumentError: a clause is not a mapping of the name of one ``when_...`` method to its arguments.
     """
     methods = {
         name: inspect.signature(method) for name, method in vars(TableMerger).items() if name.startswith("when_")
@@ -308,7 +313,7 @@ def _check_names(predicate: object, aliases: tuple[object, object], table: str) 
 def rows_of(source: Any, table: str) -> pa.Table:
     """All rows of a source, in types that a table can have."""
     try:
-        # Each task joins with the whole source, so a DataFrame is computed once, and here.
+        # Each task joins with the whole source. So a Spark DataFrame is computed once, here, and not in each task.
         rows = incoming(source.toArrow() if is_spark_dataframe(source) else source)
     except InvalidArgumentError as error:
         raise InvalidArgumentError(
@@ -326,10 +331,11 @@ def _widest_schema(snapshot: Snapshot, source: pa.Table) -> Schema:
 
 
 def _fitted(source: pa.Table, schema: Schema) -> tuple[pa.Table, Schema]:
-    """The source and its columns. A column gets the type of the table's column of that name if its type fits.
+    """The source and its columns. A column without values, or a nested column, may get the type of the table's column.
 
-    These are columns without values, such as those of an empty list of rows, and nested columns with the same
-    members in any order. Other columns are converted where they are assigned.
+    A column of the type void, such as a column of an empty list of rows, gets the type of the table's column of the
+    same name. So does a nested column with the same members in another order. Other columns are converted by the clause
+    that assigns them.
     """
     fields = []
     for index, field in enumerate(Schema.from_arrow(source.schema).fields):
@@ -343,7 +349,7 @@ def _fitted(source: pa.Table, schema: Schema) -> tuple[pa.Table, Schema]:
 
 
 def _fits(kind: DataType, own: DataType) -> bool:
-    """Whether values of a source of this type have the type ``own``, except for the order of members."""
+    """Whether a source's type ``kind`` fits the table's type ``own``: void, or nested with the members of ``own``."""
     if isinstance(kind, PrimitiveType):
         return kind == PrimitiveType("void")
     names = {tuple(map(str.lower, path)) for path in all_names(kind)}

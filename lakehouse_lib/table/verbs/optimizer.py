@@ -1,4 +1,4 @@
-"""``table.optimize``: the verbs that rewrite the files of a table."""
+"""``table.optimize``: the verbs that rewrite the files or the statistics of a table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TableOptimizer:
-    """The verbs of ``table.optimize``. They rewrite the files of a table, and change no row."""
+    """The verbs of ``table.optimize``. They rewrite the files or the statistics of a table, and change no row."""
 
     def __init__(self, table: DeltaTable) -> None:
         self.table = table
@@ -45,12 +45,13 @@ class TableOptimizer:
         """Merge small files; see ``operations.optimize.compact``.
 
         Args:
-            partition_filters: filters or SQL on partition columns; only files of these partitions are merged.
-            target_size: bytes.
+            partition_filters: filters or SQL on partition columns; only files of these partitions are merged. None:
+                all.
+            target_size: bytes; default ``delta.targetFileSize``, else 100 MiB.
             max_concurrent_tasks, max_spill_size, max_temp_directory_size: ignored, because they tune how ``deltalake``
                 executes. ``ArrowEngine(parallelism=...)`` limits the threads.
-            min_commit_interval: seconds; commit finished files whenever so much time has passed since the last commit,
-                so that a killed run keeps them. None: one commit, at the end.
+            min_commit_interval: seconds. Finished files are committed when this time has passed since the last commit,
+                and at the end, so that a killed run does not lose them. None: one commit at the end.
             writer_properties: how the Parquet files are written.
 
         Returns:
@@ -76,7 +77,11 @@ class TableOptimizer:
     def purge(
         self, partition_filters: Filters | None = None, *, commit_properties: CommitProperties | None = None
     ) -> dict[str, Any]:
-        """Rewrite every file with a deletion vector without the deleted rows; see ``operations.optimize.purge``.
+        """Rewrite every file that has a deletion vector, without the deleted rows; see ``operations.optimize.purge``.
+
+        Args:
+            partition_filters: filters or SQL on partition columns; only files of these partitions are rewritten. None:
+                all.
 
         Returns:
             The metrics of ``compact``.
@@ -100,11 +105,11 @@ class TableOptimizer:
         """Add statistics that are missing in the log; see ``operations.optimize.statistics``.
 
         Args:
-            partition_filters: filters or SQL on partition columns; only files of these partitions are read.
+            partition_filters: filters or SQL on partition columns; only files of these partitions are read. None: all.
 
         Returns:
             ``numUpdatedFiles``, ``numFootersRead``, ``numDataFilesRead``, ``totalConsideredFiles``,
-            ``executionTimeMs`` and ``version``, the table's version after it.
+            ``executionTimeMs`` and ``version``, the table's version after the call.
         """
         from lakehouse_lib.operations.optimize.statistics import compute_statistics
 
@@ -138,10 +143,18 @@ class TableOptimizer:
     ) -> dict[str, Any]:
         """Rewrite files so that queries on any of ``columns`` skip most files; see ``operations.optimize.z_order``.
 
-        Without ``columns``, a table with clustering columns (``alter.cluster_by``) is clustered by these. New files are
-        Z-ordered by themselves. Each fourth time, they are Z-ordered together with the files whose key ranges they
-        share. ``full=True`` rewrites all files: use it when the distribution of the data has changed. ``layout`` is
-        "kd", "zorder" or "hilbert"; None keeps the layout of the table. The other arguments are those of ``compact``.
+        New files become a new run of Z-ordered files. If a partition would have four runs, their rows join the files of
+        the largest run that have the same key ranges. Arguments that are not listed here are as in ``compact``.
+
+        Args:
+            columns: the columns that queries filter by; None: the clustering columns of the table
+                (``alter.cluster_by``).
+            partition_filters: filters or SQL on partition columns; only these partitions are Z-ordered. None: all.
+            layout: "kd", "zorder" or "hilbert"; None: the layout of the Z-ordered files, else "kd".
+            full: rewrite all files. Use this if the distribution of the data has changed.
+
+        Returns:
+            The metrics of ``compact``, ``numFilesAlreadyClustered`` and ``zOrderBy``.
         """
         from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 

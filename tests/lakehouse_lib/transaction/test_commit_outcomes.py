@@ -185,7 +185,7 @@ def test_a_store_that_fails_once_it_is_committed_makes_no_error_of_it(tmp_path, 
 
     monkeypatch.setattr(Snapshot, "after_commit", fail)
     verbs[verb]()
-    assert "is still shown at version 2: [DELTA_STORE_ERROR] service unavailable" in caplog.text
+    assert "stays at version 2: [DELTA_STORE_ERROR] service unavailable" in caplog.text
     assert table.version() == 2
     monkeypatch.undo()
     table.update_incremental()
