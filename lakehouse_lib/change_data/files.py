@@ -98,31 +98,31 @@ def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array
     added, removed = commit.adds, commit.removes
     add_paths = file_paths.canonical(added["path"], store)
     remove_paths = file_paths.canonical(removed["path"], store)
-    alone_added = pc.invert(pc.is_in(add_paths, value_set=remove_paths))
-    alone_removed = pc.invert(pc.is_in(remove_paths, value_set=add_paths))
+    is_unpaired_add = pc.invert(pc.is_in(add_paths, value_set=remove_paths))
+    is_unpaired_remove = pc.invert(pc.is_in(remove_paths, value_set=add_paths))
     changes_added, changes_removed = (files["dataChange"].combine_chunks() for files in (added, removed))
     deleted: list[dict[str, Any]] = []
     restored: list[dict[str, Any]] = []
-    where = {remove_paths[index].as_py(): index for index in _positions(pc.invert(alone_removed))}
-    for index in _positions(pc.invert(alone_added)):
-        other = where[add_paths[index].as_py()]
-        if not changes_added[index].as_py() and not changes_removed[other].as_py():
+    remove_indexes = {remove_paths[index].as_py(): index for index in _positions(pc.invert(is_unpaired_remove))}
+    for index in _positions(pc.invert(is_unpaired_add)):
+        remove_index = remove_indexes[add_paths[index].as_py()]
+        if not changes_added[index].as_py() and not changes_removed[remove_index].as_py():
             continue
         new = added.slice(index, 1)
-        vectors = [table["deletionVector"][0].as_py() for table in (removed.slice(other, 1), new)]
+        vectors = [table["deletionVector"][0].as_py() for table in (removed.slice(remove_index, 1), new)]
         if vectors[0] == vectors[1]:
             continue
         old_hidden, new_hidden = (deletion_vector.load(store, vector) for vector in vectors)
         rows = _rows(new, store)
-        for changed_rows, into in ((new_hidden - old_hidden, deleted), (old_hidden - new_hidden, restored)):
+        for changed_rows, entries in ((new_hidden - old_hidden, deleted), (old_hidden - new_hidden, restored)):
             if len(changed_rows):
                 deletion_vector.check_rows(changed_rows, new["path"][0].as_py(), rows, table=store.root)
                 # The statistics may describe only the rows that the new vector does not hide.
-                shown = {"deletionVector": deletion_vector.all_but(changed_rows, rows), "stats": None}
-                into.append(new.to_pylist()[0] | shown)
+                values = {"deletionVector": deletion_vector.all_but(changed_rows, rows), "stats": None}
+                entries.append(new.to_pylist()[0] | values)
     return (
-        pc.and_(alone_added, changes_added),
-        pc.and_(alone_removed, changes_removed),
+        pc.and_(is_unpaired_add, changes_added),
+        pc.and_(is_unpaired_remove, changes_removed),
         pa.Table.from_pylist(deleted, schema=FILE_SCHEMA),
         pa.Table.from_pylist(restored, schema=FILE_SCHEMA),
     )

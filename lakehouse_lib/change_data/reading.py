@@ -83,18 +83,18 @@ class ChangeFeed:
             times = [appearances.get(path, 0) for path in paths]
             appearances.update((path, time + 1) for path, time in zip(paths, times, strict=True))
             for time in sorted(set(times)):
-                chosen = part.files.filter(pa.array(np.array(times) == time))
-                tables.setdefault((_key(part), time), []).append(replace(part, files=chosen))
+                files = part.files.filter(pa.array(np.array(times) == time))
+                tables.setdefault((_key(part), time), []).append(replace(part, files=files))
         return [self._table(parts) for parts in tables.values()] or [self._table([])]
 
     def _table(self, parts: Sequence[_Part]) -> Snapshot:
         """Parts with the same partition columns, as a snapshot with the columns of the feed."""
-        added = (COMMIT_VERSION, COMMIT_TIMESTAMP)
-        own = (CHANGE_TYPE, *added) if not parts or not parts[0].in_rows else added
+        commit_columns = (COMMIT_VERSION, COMMIT_TIMESTAMP)
+        constants = (CHANGE_TYPE, *commit_columns) if not parts or not parts[0].in_rows else commit_columns
         metadata = replace(
             self.end.metadata,
             schema_string=self.schema.to_json(),
-            partition_columns=(*(parts[0].partition_columns if parts else self.end.partition_columns), *own),
+            partition_columns=(*(parts[0].partition_columns if parts else self.end.partition_columns), *constants),
         )
         files = pa.concat_tables([part.files for part in parts]) if parts else pa.Table.from_batches([], FILE_SCHEMA)
         return self.end.with_files(files, metadata)

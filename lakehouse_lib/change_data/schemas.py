@@ -32,12 +32,12 @@ def feed_schema(end: Snapshot) -> Schema:
     Raises:
         InvalidArgumentError: the table has a column with the name of one of these three columns.
     """
-    own = [
+    feed_columns = [
         Field(CHANGE_TYPE, "string"),
         Field(COMMIT_VERSION, "long"),
         Field(COMMIT_TIMESTAMP, "timestamp"),
     ]
-    conflicts = [column.name for column in own if end.schema.get(column.name) is not None]
+    conflicts = [column.name for column in feed_columns if end.schema.get(column.name) is not None]
     if conflicts:
         raise InvalidArgumentError(
             f"the table has a column {conflicts[0]}, which is also a column of the change data feed",
@@ -45,7 +45,7 @@ def feed_schema(end: Snapshot) -> Schema:
             version=end.version,
             hint="Rename the column",
         )
-    return Schema([*end.schema.fields, *own])
+    return Schema([*end.schema.fields, *feed_columns])
 
 
 def check_readable_as(end: Snapshot, metadata: Metadata, version: int) -> None:
@@ -62,8 +62,8 @@ def check_readable_as(end: Snapshot, metadata: Metadata, version: int) -> None:
         SchemaMismatchError: some columns do not fit; the message names them.
         LogCorruptedError: a partition column in ``metadata`` is not a column of its schema.
     """
-    then = Schema.from_json(metadata.schema_string)
-    unknown = [name for name in metadata.partition_columns if name not in then]
+    old_schema = Schema.from_json(metadata.schema_string)
+    unknown = [name for name in metadata.partition_columns if name not in old_schema]
     if unknown:
         raise LogCorruptedError(
             f"the table was partitioned by {excerpt(unknown[0])}, which was not a column of the table",
@@ -72,8 +72,8 @@ def check_readable_as(end: Snapshot, metadata: Metadata, version: int) -> None:
             hint="Restore the commit with its metaData action from a backup, or read later versions",
         )
     if end.layout.mapping == "none":
-        _check_stored_names(end, metadata, then, version)
-    clashes = list(_clashes(then, end.schema, _mode(metadata, end), end.layout.mapping, ""))
+        _check_stored_names(end, metadata, old_schema, version)
+    clashes = list(_clashes(old_schema, end.schema, _mode(metadata, end), end.layout.mapping, ""))
     if clashes:
         raise SchemaMismatchError(
             f"changes of version {version} do not fit the schema of version {end.version}: {'; '.join(clashes)}",
@@ -83,10 +83,10 @@ def check_readable_as(end: Snapshot, metadata: Metadata, version: int) -> None:
         )
 
 
-def _check_stored_names(end: Snapshot, metadata: Metadata, then: Schema, version: int) -> None:
+def _check_stored_names(end: Snapshot, metadata: Metadata, old_schema: Schema, version: int) -> None:
     """Refuse changes in files with physical column names, if the last version has no column mapping any more."""
     mode = COLUMN_MAPPING_MODE.of(metadata.configuration, end.store.root)
-    structs = [kind for kind in all_types(then) if isinstance(kind, StructType)] if mode != "none" else []
+    structs = [kind for kind in all_types(old_schema) if isinstance(kind, StructType)] if mode != "none" else []
     renamed = [field for struct in structs for field in struct.fields if physical_name(field, mode) != field.name]
     if renamed and COLUMN_MAPPING_MODE.of(end.configuration, end.store.root) == "none":
         raise SchemaMismatchError(
@@ -102,10 +102,10 @@ def _check_stored_names(end: Snapshot, metadata: Metadata, then: Schema, version
 
 def partition_columns_as(end: Snapshot, metadata: Metadata) -> tuple[str, ...]:
     """The partition columns of ``metadata``, by their names in the last version; dropped columns are left out."""
-    then = Schema.from_json(metadata.schema_string)
+    old_schema = Schema.from_json(metadata.schema_string)
     mode = _mode(metadata, end)
     stored = {end.layout.physical_name(field).lower(): field.name for field in end.schema.fields}
-    physical = [physical_name(then.field(name), mode).lower() for name in metadata.partition_columns]
+    physical = [physical_name(old_schema.field(name), mode).lower() for name in metadata.partition_columns]
     return tuple(stored[name] for name in physical if name in stored)
 
 
@@ -113,27 +113,29 @@ def _mode(metadata: Metadata, end: Snapshot) -> Mode:
     return "none" if end.layout.mapping == "none" else COLUMN_MAPPING_MODE.of(metadata.configuration)
 
 
-def _clashes(then: StructType, now: StructType, old: Mode, new: Mode, above: str) -> Iterator[str]:
-    stored = {physical_name(field, old).lower(): field for field in then.fields}
-    for field in now.fields:
-        before = stored.get(physical_name(field, new).lower())
-        if before is not None:
-            yield from _type_clashes(before.type, field.type, old, new, above + field.name)
+def _clashes(
+    old_struct: StructType, new_struct: StructType, old_mode: Mode, new_mode: Mode, above: str
+) -> Iterator[str]:
+    stored = {physical_name(field, old_mode).lower(): field for field in old_struct.fields}
+    for field in new_struct.fields:
+        old_field = stored.get(physical_name(field, new_mode).lower())
+        if old_field is not None:
+            yield from _type_clashes(old_field.type, field.type, old_mode, new_mode, above + field.name)
 
 
-def _type_clashes(then: DataType, now: DataType, old: Mode, new: Mode, name: str) -> Iterator[str]:
-    if isinstance(then, StructType) and isinstance(now, StructType):
-        yield from _clashes(then, now, old, new, f"{name}.")
-    elif isinstance(then, ArrayType) and isinstance(now, ArrayType):
-        yield from _type_clashes(then.element_type, now.element_type, old, new, f"{name}.element")
-    elif isinstance(then, MapType) and isinstance(now, MapType):
-        yield from _type_clashes(then.key_type, now.key_type, old, new, f"{name}.key")
-        yield from _type_clashes(then.value_type, now.value_type, old, new, f"{name}.value")
-    elif then != now and not _widens(then, now):
-        yield f"{name} was {then} and is {now}"
+def _type_clashes(old: DataType, new: DataType, old_mode: Mode, new_mode: Mode, name: str) -> Iterator[str]:
+    if isinstance(old, StructType) and isinstance(new, StructType):
+        yield from _clashes(old, new, old_mode, new_mode, f"{name}.")
+    elif isinstance(old, ArrayType) and isinstance(new, ArrayType):
+        yield from _type_clashes(old.element_type, new.element_type, old_mode, new_mode, f"{name}.element")
+    elif isinstance(old, MapType) and isinstance(new, MapType):
+        yield from _type_clashes(old.key_type, new.key_type, old_mode, new_mode, f"{name}.key")
+        yield from _type_clashes(old.value_type, new.value_type, old_mode, new_mode, f"{name}.value")
+    elif old != new and not _widens(old, new):
+        yield f"{name} was {old} and is {new}"
 
 
-def _widens(then: DataType, now: DataType) -> bool:
-    if not isinstance(then, PrimitiveType) or not isinstance(now, PrimitiveType):
+def _widens(old: DataType, new: DataType) -> bool:
+    if not isinstance(old, PrimitiveType) or not isinstance(new, PrimitiveType):
         return False
-    return then.type == "void" or is_widening(then, now)
+    return old.type == "void" or is_widening(old, new)

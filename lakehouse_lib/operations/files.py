@@ -42,9 +42,9 @@ def has_many_deleted_rows(files: pa.Table) -> NDArray[np.bool_]:
     many = np.zeros(len(files), np.bool_)
     marked = np.flatnonzero(flags_of(files["deletionVector"].is_valid()))
     if len(marked):
-        chosen = files.select(["stats", "deletionVector"]).take(int64s(marked))
-        deleted = numbers_of(pc.struct_field(chosen["deletionVector"], "cardinality"), np.int64)
-        records = numbers_of(pc.fill_null(num_records(chosen), literal(0, pa.int64())), np.int64)
+        marked_files = files.select(["stats", "deletionVector"]).take(int64s(marked))
+        deleted = numbers_of(pc.struct_field(marked_files["deletionVector"], "cardinality"), np.int64)
+        records = numbers_of(pc.fill_null(num_records(marked_files), literal(0, pa.int64())), np.int64)
         many[marked] = deleted > MOST_DELETED * records
     return many
 

@@ -69,11 +69,13 @@ class SymbolicLinks:
         paths = whole(paths)
         # Resolve the folders and not the files, because a table has few folders.
         folders = pc.replace_substring_regex(paths, "/?[^/]*$", "").dictionary_encode()
-        linked = pa.array([self._resolved(folder) != folder for folder in folders.dictionary.to_pylist()], pa.bool_())
-        is_behind = pc.or_(linked.take(folders.indices), pc.is_in(paths, value_set=strings(list(self.ends))))
-        behind = paths.filter(is_behind)
-        real = [self._resolved(path) for path in behind.to_pylist()]
-        return behind, strings([path for path in real if not path.startswith("/")])
+        is_linked = pa.array(
+            [self._resolved(folder) != folder for folder in folders.dictionary.to_pylist()], pa.bool_()
+        )
+        is_behind = pc.or_(is_linked.take(folders.indices), pc.is_in(paths, value_set=strings(list(self.ends))))
+        linked_paths = paths.filter(is_behind)
+        real_paths = [self._resolved(path) for path in linked_paths.to_pylist()]
+        return linked_paths, strings([path for path in real_paths if not path.startswith("/")])
 
     def _resolved(self, path: str) -> str:
         """A store path without links; absolute if it leads out of the root."""

@@ -181,7 +181,7 @@ def _check_row_tracking(latest: Snapshot, restored: Snapshot) -> None:
             f"version {restored.version} has the feature {feature.name}, which was dropped since then",
             table=latest.store.root,
             version=latest.version,
-            hint="Read that version, and write its rows to the table or to another one",
+            hint="Read that version, and write its rows to the table or to another table",
         )
 
 

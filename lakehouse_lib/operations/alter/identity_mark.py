@@ -65,9 +65,9 @@ def _last_number(snapshot: Snapshot, field: Field, engine: Engine) -> int | None
 
     files = snapshot.files
     ends, are_unknown = ends_of(files)
-    unknown = files.filter(are_unknown)
-    if len(unknown):
-        computed_ends, _ = ends_of(statistics_of(snapshot, unknown, StatisticsColumns(frozenset({path})), engine))
+    unknown_files = files.filter(are_unknown)
+    if len(unknown_files):
+        computed_ends, _ = ends_of(statistics_of(snapshot, unknown_files, StatisticsColumns(frozenset({path})), engine))
         ends = pa.concat_arrays([ends, computed_ends])
     number: int | None = (pc.max(ends) if is_ascending else pc.min(ends)).as_py()
     return number

@@ -171,7 +171,7 @@ def _merge_columns(schema: Schema, incoming: Schema, first: str) -> Schema:
     differences = list(_differences(schema, incoming, ""))
     if differences:
         raise SchemaMismatchError(
-            f"its columns do not fit those of other files, such as {first}: {'; '.join(differences)}",
+            f"its columns do not fit the columns of other files, such as {first}: {'; '.join(differences)}",
             hint="Rewrite the file, or move it out of the folder",
         )
     return merge(schema, incoming.to_arrow())

@@ -39,7 +39,7 @@ _MOST_LISTED = 200
 #: A double has the exact value of each integer below this number.
 _MOST_EXACT = 1 << 53
 
-#: Names of operationMetrics in delta-spark, by those of a row change.
+#: The name of each operationMetric in delta-spark, by its name in a row change.
 _METRIC_NAMES = {
     "numAddedFiles": "numTargetFilesAdded",
     "numRemovedFiles": "numTargetFilesRemoved",
@@ -51,6 +51,7 @@ _METRIC_NAMES = {
     "numDeletionVectorsUpdated": "numTargetDeletionVectorsUpdated",
     "numAddedChangeFiles": "numTargetChangeFilesAdded",
 }
+#: The name of each count of merged rows in delta-spark, by its name in ``merge_rows``.
 _COUNTS = {
     "inserted": "numTargetRowsInserted",
     "updated": "numTargetRowsUpdated",
@@ -318,7 +319,7 @@ def _conjuncts(root: Node) -> tuple[Node, ...]:
 
 
 def _without_side(part: Any) -> Any:
-    """A node without the first name of each column's path, which is that of the target or of the source."""
+    """A node without the first name of each column's path, which is ``TARGET`` or ``SOURCE``."""
     if isinstance(part, Column):
         return Column(part.path[1:], part.type)
     if isinstance(part, tuple):

@@ -187,7 +187,7 @@ def change_rows(
         Metrics, under the operation's names: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes,
         numDeletedRows (None if files that are removed whole have no statistics), numCopiedRows,
         numDeletionVectorsAdded, numDeletionVectorsUpdated, numDeletionVectorsRemoved, executionTimeMs, scanTimeMs,
-        rewriteTimeMs, and the operation's counts. A vector that replaces another one counts as added, updated and
+        rewriteTimeMs, and the operation's counts. A vector that replaces another vector counts as added, updated and
         removed. A file that only gets a new deletion vector counts as neither added nor removed. If no row
         matches, all counts are 0 and nothing is committed.
 

@@ -51,7 +51,7 @@ def update(
         predicate: None: every row.
 
     Returns:
-        Metrics: numUpdatedRows, and those of ``delete`` without numDeletedRows. If no row matches, nothing is
+        Metrics: numUpdatedRows, and the metrics of ``delete`` without numDeletedRows. If no row matches, nothing is
         committed.
 
     Raises:

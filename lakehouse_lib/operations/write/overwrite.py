@@ -95,8 +95,8 @@ def files_of_partitions(snapshot: Snapshot, written: pa.Table) -> tuple[pa.Table
         return pa.Table.from_batches([], FILE_SCHEMA), ()
     predicate = _predicate_of_partitions(snapshot, written)
     files = snapshot.prune(predicate)
-    both = pa.concat_tables([files.select(["partitionValues"]), written.select(["partitionValues"])])
-    codes = partition_codes(both, snapshot.layout)
+    all_files = pa.concat_tables([files.select(["partitionValues"]), written.select(["partitionValues"])])
+    codes = partition_codes(all_files, snapshot.layout)
     return files.filter(bools(np.isin(codes[: len(files)], codes[len(files) :]))), (predicate,)
 
 

@@ -171,8 +171,8 @@ def _commit(
 
 def _ignored_write(store: ObjectStore, snapshot: Snapshot) -> ChangeResult:
     """The result of mode "ignore" for a table that exists."""
-    nothing = pa.Table.from_batches([], FILE_SCHEMA)
-    return ChangeResult(store.root, snapshot.version, None, write_metrics(nothing, nothing))
+    no_files = pa.Table.from_batches([], FILE_SCHEMA)
+    return ChangeResult(store.root, snapshot.version, None, write_metrics(no_files, no_files))
 
 
 def _change(snapshot: Snapshot | None, files: pa.Table, metadata: Metadata, what: Write) -> TableChange:

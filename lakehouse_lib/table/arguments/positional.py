@@ -31,9 +31,9 @@ def also_by_position(*names: str) -> Callable[[Callable[_Parameters, _Result]], 
 
         @wraps(method)
         def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-            more = args[count:]
-            if more:
-                keywords = _keywords_of(method.__name__, names, more, kwargs)
+            extra_values = args[count:]
+            if extra_values:
+                keywords = _keywords_of(method.__name__, names, extra_values, kwargs)
                 return method(*args[:count], **keywords)  # type: ignore[arg-type]
             return method(*args, **kwargs)
 
