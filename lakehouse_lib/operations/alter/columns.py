@@ -68,7 +68,8 @@ def add_columns(
 ) -> OperationResult:
     """Add columns at the end of the schema, and members at the end of structs. No data file is read or written.
 
-    Existing rows have null in new columns. A field that the table already has with the same type changes nothing.
+    Existing rows have null in new columns. If the table already has a field with the same type, this field has no
+    effect. A commit is made even if no field has an effect.
 
     Raises:
         DeltaError: as ``plan_columns``.

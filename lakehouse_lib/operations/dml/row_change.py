@@ -142,11 +142,7 @@ class RowOperation(Protocol):
 
 @dataclass(frozen=True)
 class PredicateOperation:
-    """The base class of a ``RowOperation`` that changes the rows for which a predicate is true.
-
-    Attributes:
-        predicate: None: every row.
-    """
+    """The base class of a ``RowOperation`` that changes the rows for which a predicate is true (None: every row)."""
 
     predicate: Predicate | None
     engine: Engine

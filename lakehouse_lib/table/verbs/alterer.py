@@ -33,13 +33,12 @@ class TableAlterer:
         Every change makes its own commit. If a change fails, the earlier commits stay.
 
         Args:
-            changes: for each change, a mapping of the verb's name to its arguments. A field is a mapping with ``name``
-                and ``type``, as in the JSON form of a schema.
+            changes: for each change, a mapping of the verb's name to its arguments. A field is a mapping with its
+                ``name`` and ``type``, as in the JSON form of a schema.
 
         Raises:
             InvalidArgumentError: a change is not such a mapping, has an unknown verb or argument, or may read rows.
                 Nothing is changed.
-            DeltaError: the error of a change; the message has its number.
         """
         check_changes(changes, TableAlterer, table=self.table.table_uri)
         read_version = self.table._latest().version
@@ -73,8 +72,7 @@ class TableAlterer:
 
         Args:
             feature: a member of ``TableFeatures``, a name as in the protocol, or a list of these.
-            allow_protocol_versions_increase: raise the reader version to 3 and the writer version to 7, if the protocol
-                needs them to list the features.
+            allow_protocol_versions_increase: raise the reader version to 3 and the writer version to 7, if necessary.
         """
         from lakehouse_lib.operations.alter.features.add import add_features
 
@@ -107,8 +105,7 @@ class TableAlterer:
         """Drop a feature. Files that need a reader feature are rewritten; see ``operations.alter.features.drop``.
 
         Args:
-            truncate_history: delete the older versions that need the feature, instead of adding the feature
-                checkpointProtection.
+            truncate_history: delete the older versions that need the feature. False: add checkpointProtection.
         """
         from lakehouse_lib.operations.alter.features.drop import drop_feature
 
