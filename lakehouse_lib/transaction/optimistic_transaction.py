@@ -201,7 +201,10 @@ class OptimisticTransaction:
             before = predecessor
         for attempt in range(1, retries + 2):
             now = clock.now()
-            commit = before.followed_by(self._draft(txn_id, properties, now), now, self._store)
+            try:
+                commit = before.followed_by(self._draft(txn_id, properties, now), now, self._store)
+            except VersionNotFoundError as error:
+                return self._cleaned_up(before, error)
             data = serialize(commit, self._store.root)
             put = put_commit(self._store, commit.version, data, txn_id)
             if isinstance(put, StoreError):
@@ -254,13 +257,16 @@ class OptimisticTransaction:
         try:
             winners, landmark = read_winners(self._store, before.landmark)
         except VersionNotFoundError as error:
-            cleanup_error = cleaned_up_error(self._store, before.version + 1)
-            cleanup_error.__cause__ = error
-            return Conflict(cleanup_error)
+            return self._cleaned_up(before, error)
         conflict = find_conflict(self._attempt(snapshot), winners, self._store)
         if conflict is not None:
             return Conflict(conflict)
         return replace(before.after(winners, self._store.root), landmark=landmark)
+
+    def _cleaned_up(self, before: Predecessor, error: VersionNotFoundError) -> Conflict:
+        cleanup_error = cleaned_up_error(self._store, before.version + 1)
+        cleanup_error.__cause__ = error
+        return Conflict(cleanup_error)
 
     def _draft(self, txn_id: str, properties: CommitProperties, now: int) -> CommitActions:
         """The commit without the fields that depend on the preceding version (in-commit timestamp, row ids)."""

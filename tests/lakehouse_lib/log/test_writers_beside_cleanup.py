@@ -1,12 +1,15 @@
 """Writers whose version a cleanup deletes before or while they commit."""
 
 import time
+from dataclasses import replace
 
+from lakehouse_lib.features import protocol_for
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.retention.cleanup import clean_up
+from lakehouse_lib.operations.upkeep.checkpoint import checkpoint
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.transaction import Committed, Conflict, Unknown
-from tests.fault_store import FaultStore
+from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction, Unknown
+from tests.fault_store import FaultStore, each
 from tests.log_histories import DAY, PastLog
 from tests.table_builder import append, commit, create
 
@@ -46,3 +49,26 @@ def test_a_version_that_is_cleaned_up_after_a_lost_race_is_unknown(tmp_path):
     outcome = commit(old, store, "late")
     assert isinstance(outcome, Unknown)
     assert outcome.error.code == "DELTA_COMMIT_UNKNOWN"
+
+
+def test_a_winning_commit_that_is_cleaned_up_before_its_time_is_read_is_a_conflict(tmp_path):
+    """The commit that enables in-commit timestamps needs the time of the version before it."""
+    snapshot = append(create(tmp_path), "a")
+    winner = file_names.commit(snapshot.version + 1)
+
+    def win():
+        checkpoint(append(load_snapshot(snapshot.store), "b"))
+
+    def clean_up_winner(path):
+        if path == winner:
+            snapshot.store.delete_many([path])
+
+    store = FaultStore(str(tmp_path), before={"put_if_absent": each(win), "head": clean_up_winner})
+    transaction = OptimisticTransaction(snapshot, store, "SET TBLPROPERTIES", {})
+    enabled = {**snapshot.configuration, "delta.enableInCommitTimestamps": "true"}
+    metadata = replace(snapshot.metadata, configuration=enabled)
+    transaction.set_metadata(metadata)
+    transaction.set_protocol(protocol_for(metadata, snapshot.protocol))
+    outcome = transaction.commit()
+    assert isinstance(outcome, Conflict)
+    assert outcome.error.code == "DELTA_COMMIT_FAILED"
