@@ -171,9 +171,9 @@ class DescribedTable:
         Raises:
             InvalidArgumentError: a column does not exist.
         """
-        column_names = (
-            [name for name in FILE_SCHEMA.names if name not in ("stats", "tags")] if columns is None else columns
-        )
+        if columns is None:
+            columns = [name for name in FILE_SCHEMA.names if name not in ("stats", "tags")]
+        column_names = (columns,) if isinstance(columns, str) else columns
         for name in column_names:
             if name not in FILE_SCHEMA.names:
                 raise InvalidArgumentError(

@@ -151,7 +151,8 @@ def unset_table_properties(
         MetadataChangedError: another writer changed the metadata first.
     """
     table = snapshot.store.root
-    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
+    is_list = isinstance(names, Sequence) and not isinstance(names, str)
+    if not is_list or not names or not all(isinstance(name, str) for name in names):
         raise InvalidArgumentError(
             f"names is {excerpt(names)}; expected a list of properties", table=table, hint='Write ["delta.appendOnly"]'
         )

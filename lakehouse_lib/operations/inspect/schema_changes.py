@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, VersionNotFoundError
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, ObjectNotFoundError, VersionNotFoundError
+from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log.replay.table_state import load_state
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.protocol.actions import Metadata, parse_line
@@ -51,8 +52,17 @@ def schema_changes(snapshot: Snapshot, most_commits: int) -> list[SchemaChange]:
 
     Args:
         most_commits: the maximum number of commits that are searched.
+
+    Raises:
+        InvalidArgumentError: ``most_commits`` is not a positive whole number.
     """
     store = snapshot.store
+    if type(most_commits) is not int or most_commits < 1:
+        raise InvalidArgumentError(
+            f"most_commits is {excerpt(most_commits)}; expected a positive number",
+            table=store.root,
+            hint="Leave most_commits out to search 100 commits",
+        )
     commits = [commit for commit in list_commits(store) if commit.version <= snapshot.version][-most_commits:]
     changes: list[SchemaChange] = []
     earlier: Schema | None = None

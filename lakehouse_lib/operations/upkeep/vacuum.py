@@ -8,7 +8,7 @@ the latest version, pins and clones. After a kill, run the vacuum again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, VersionNotFoundError
 from lakehouse_lib.features.in_commit_timestamp import effective_properties
+from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock, latest_version
 from lakehouse_lib.log.history import newest_at
 from lakehouse_lib.log.retention.last_vacuum import last_vacuumed, write_last_vacuumed
@@ -135,6 +136,12 @@ def vacuum(
             "full is False and inventory is given; expected only one of them",
             table=snapshot.store.root,
             hint="Pass full=True, because an inventory replaces the listing of a full vacuum",
+        )
+    if not isinstance(keep_versions, Collection) or not all(type(version) is int for version in keep_versions):
+        raise InvalidArgumentError(
+            f"keep_versions is {excerpt(keep_versions)}; expected a list of versions",
+            table=snapshot.store.root,
+            hint="Leave keep_versions out, or give versions such as [3, 7]",
         )
     moment = clock.now() if now is None else int(now.timestamp() * 1000)
     cutoff = moment - retention_ms

@@ -125,6 +125,8 @@ def commit_actions(
 def _by_kind(actions: Sequence[AddAction | RemoveAction], table: str) -> tuple[list[AddAction], list[RemoveAction]]:
     adds: list[Any] = []
     removes: list[Any] = []
+    if not isinstance(actions, Sequence):
+        raise _refused(f"actions is {excerpt(actions)}; expected a list of actions", table)
     for action in actions:  # the action classes of the deltalake package have the same attributes
         if hasattr(action, "deletion_timestamp"):
             removes.append(action)

@@ -42,6 +42,7 @@ class TableAlterer:
         """
         check_changes(changes, TableAlterer, table=self.table.table_uri)
         read_version = self.table._latest().version
+        self._versions.clear()
         for number, change in enumerate(changes, 1):
             ((verb, arguments),) = change.items()
             try:

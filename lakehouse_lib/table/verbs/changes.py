@@ -35,6 +35,7 @@ def check_changes(changes: Any, alterer: type, *, table: str) -> None:
         try:
             ((verb, arguments),) = change.items()
             inspect.Signature(verbs[verb]).bind(None, **parsed(arguments))
+            may_read_rows = verb in _READING_VERBS or _rewrites_files(verb, arguments)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidArgumentError(
                 f"the change is {excerpt(change)}; expected a mapping of a verb to its arguments ({error})",
@@ -42,7 +43,7 @@ def check_changes(changes: Any, alterer: type, *, table: str) -> None:
                 hint=f'Give a list such as [{{"drop_columns": {{"column_names": ["note"]}}}}]; the verbs are '
                 f"{', '.join(name for name in verbs if name not in _READING_VERBS)}",
             ) from error
-        if verb in _READING_VERBS or _rewrites_files(verb, arguments):
+        if may_read_rows:
             raise InvalidArgumentError(
                 f"the change is {verb}, which may read rows; expected a change that reads only the log",
                 table=table,
@@ -54,7 +55,7 @@ def _rewrites_files(verb: str, arguments: Mapping[str, Any]) -> bool:
     if verb == "drop_feature":
         from lakehouse_lib.operations.alter.features.drop import REWRITING_FEATURES
 
-        return arguments["feature"] in REWRITING_FEATURES
+        return getattr(arguments["feature"], "value", arguments["feature"]) in REWRITING_FEATURES
     key = COLUMN_MAPPING_MODE.key
     if verb == "unset_table_properties":
         return key in arguments["names"]

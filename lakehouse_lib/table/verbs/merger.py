@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -240,7 +240,8 @@ class TableMerger:
         from lakehouse_lib.expressions.namespace import SOURCE
         from lakehouse_lib.schema.quoting import quoted
 
-        if isinstance(except_columns, str) or not all(isinstance(name, str) for name in except_columns):
+        is_list = isinstance(except_columns, Collection) and not isinstance(except_columns, str)
+        if not is_list or not all(isinstance(name, str) for name in except_columns):
             raise self._invalid(f"except_cols is {excerpt(except_columns)}; expected a list of column names")
         left_out = {self._column_left_out(name) for name in except_columns}
         values: dict[str, Value] = {}

@@ -20,6 +20,7 @@ from lakehouse_lib.errors import DeltaError, InvalidArgumentError, UnsupportedFe
 from lakehouse_lib.features import FEATURES, with_features, without_feature, writer_features
 from lakehouse_lib.features.checkpoints import checkpoint_protection
 from lakehouse_lib.features.constraints import invariants
+from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.operations.alter.features.history_truncation import truncate_history as truncate
 from lakehouse_lib.operations.alter.features.traces import TRACES, Traces
 from lakehouse_lib.operations.alter.metadata_change import commit_change
@@ -52,9 +53,9 @@ def check_drop(snapshot: Snapshot, name: str, *, truncate_history: bool = False)
     """
     table, version = snapshot.store.root, snapshot.version
     features = writer_features(snapshot.protocol)
-    if name not in features:
+    if not isinstance(name, str) or name not in features:
         raise InvalidArgumentError(
-            f"the table does not have the feature {name!r}",
+            f"the table does not have the feature {excerpt(name)}",
             table=table,
             version=version,
             hint=f"Its features are {', '.join(sorted(features)) or 'none'}",
