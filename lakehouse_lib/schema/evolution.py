@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from lakehouse_lib.errors import InvalidSchemaError, SchemaMismatchError
+from lakehouse_lib.errors import DuplicateColumnError, InvalidSchemaError, SchemaMismatchError
 from lakehouse_lib.schema.rows.enforcement import Mismatch, doubled_names, refusal, type_mismatches
 from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
 
@@ -39,7 +39,8 @@ def with_fields(schema: Schema, fields: Sequence[Field], *, table: str | None = 
 
     Raises:
         SchemaMismatchError: lists every column whose type differs.
-        InvalidSchemaError: a new column or member is NOT NULL, or names differ only in case.
+        InvalidSchemaError: a new column or member is NOT NULL.
+        DuplicateColumnError: names differ only in case.
     """
     mismatches: list[Mismatch] = []
     wider = _with_fields(schema, fields, "", mismatches, table)
@@ -89,11 +90,10 @@ def _with_fields(
             continue
         twin = next((name for name in members if name.lower() == field.name.lower()), None)
         if twin is not None:
-            raise InvalidSchemaError(
+            raise DuplicateColumnError(
                 f"the columns {above + twin!r} and {path!r} differ only in case",
                 table=table,
                 hint=f"Use another name; the table has {above + twin}",
-                code="DELTA_DUPLICATE_COLUMN",
             )
         if not field.nullable:
             raise InvalidSchemaError(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import permutations
 
 from lakehouse_lib.engine.parquet.stored_schema import column_names
-from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, UnsupportedFeatureError
+from lakehouse_lib.errors import DuplicateColumnError, InvalidArgumentError, InvalidSchemaError, UnsupportedFeatureError
 from lakehouse_lib.features import has_change_data_feed
 from lakehouse_lib.features.file_layout.clustering import in_words
 from lakehouse_lib.json_text import excerpt
@@ -47,12 +47,11 @@ def plan_rename(snapshot: Snapshot, column: str, name: str) -> Metadata:
         )
     duplicates = [other for other in place.siblings if other.name.lower() == name.lower() and other is not field]
     if duplicates:
-        raise InvalidSchemaError(
+        raise DuplicateColumnError(
             f"the column {dotted((*place.path[:-1], duplicates[0].name))!r} exists already",
             table=table,
             version=snapshot.version,
             hint="Use another name",
-            code="DELTA_DUPLICATE_COLUMN",
         )
     check_unused(snapshot, place, "renamed")
     schema = place.replaced(Field(name, field.type, field.nullable, field.metadata))

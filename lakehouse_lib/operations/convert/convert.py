@@ -83,7 +83,8 @@ def convert(
         ConstraintViolatedError: a partition value of a NOT NULL column is null.
         InvalidSchemaError: a table cannot have the columns of the files.
         StoreError: a file is not readable as Parquet.
-        UnsupportedFeatureError: a property enables a feature that this library cannot write.
+        UnsupportedFeatureError: a property enables a feature that this library cannot write; or a partition column has
+            an invariant, or is ``CHAR`` or ``VARCHAR``.
         CommitUnknownError: the store gave no answer to the commit.
     """
     table = store.root
@@ -92,7 +93,6 @@ def convert(
     check_kinds(None, conversion.name, conversion.description, conversion.configuration, table=table)
     if latest_version(store) is not None:
         return _existing_table(store, mode)
-    check_for_existing_files(conversion.configuration or {}, table)
     folder = open_folder(store, conversion.partition_by.names, conversion.partition_strategy)
     metadata = new_metadata(
         _schema(store, folder.paths, conversion.partition_by),
@@ -103,6 +103,7 @@ def convert(
         table=table,
     )
     layout = TableLayout(Schema.from_json(metadata.schema_string), metadata.partition_columns)
+    check_for_existing_files(layout.schema, metadata.configuration, table)
     target = WriteTarget(store, layout, metadata.configuration)
     change = TableChange(
         "CONVERT",

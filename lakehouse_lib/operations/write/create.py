@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.written_files import files_table
-from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, TableNotFoundError
+from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, TableNotFoundError, UnsupportedFeatureError
 from lakehouse_lib.features import (
     changed_configuration,
     requested_features,
@@ -24,6 +24,7 @@ from lakehouse_lib.features import (
 from lakehouse_lib.features.computed_columns.column_defaults import check_defaults
 from lakehouse_lib.features.computed_columns.generated_columns import check_expressions, generated_values
 from lakehouse_lib.features.computed_columns.identity_columns import check_identities, identities
+from lakehouse_lib.features.constraints import invariants
 from lakehouse_lib.features.constraints.check_constraints import PREFIX as CONSTRAINT_PREFIX
 from lakehouse_lib.features.file_layout import clustering
 from lakehouse_lib.json_text import excerpt
@@ -35,12 +36,14 @@ from lakehouse_lib.protocol.actions import DomainMetadata, Metadata
 from lakehouse_lib.protocol.table_properties import CHANGE_DATA_FEED, COLUMN_MAPPING_MODE
 from lakehouse_lib.schema import (
     PrimitiveType,
+    RowRule,
     Schema,
     TableLayout,
     VariantType,
     check_feed_names,
     check_names,
     check_usable,
+    text_length_rules,
 )
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
@@ -203,26 +206,19 @@ def _clustering(
 def _added_files(actions: Sequence[AddAction], metadata: Metadata, store: ObjectStore) -> pa.Table:
     if not actions:
         return files_table([], data_change=True)
-    check_for_existing_files(metadata.configuration, store.root)
     layout = TableLayout(Schema.from_json(metadata.schema_string), metadata.partition_columns)
-    computed = next(iter((*generated_values(layout.schema), *identities(layout.schema))), None)
-    if computed is not None:
-        raise InvalidArgumentError(
-            f"the column {computed!r} is a generated or identity column; expected no such column, because the rows of "
-            "existing files are not checked",
-            table=store.root,
-            hint="Leave the column's metadata out, or write the rows to a new table instead",
-            code="DELTA_INVALID_GENERATED_COLUMN",
-        )
+    check_for_existing_files(layout.schema, metadata.configuration, store.root)
     return added_files(actions, WriteTarget(store, layout, metadata.configuration))
 
 
-def check_for_existing_files(configuration: Mapping[str, str | None], table: str) -> None:
-    """Refuse properties that a table of existing files cannot have.
+def check_for_existing_files(schema: Schema, configuration: Mapping[str, str | None], table: str) -> None:
+    """Refuse columns and properties that a table of existing files cannot have.
 
     Raises:
         InvalidArgumentError: the properties enable column mapping, but columns of existing files have no ids and
-            physical names; or they have a CHECK constraint, but the rows are not read.
+            physical names; or the rows are not read, but the properties have a CHECK constraint, or a column is a
+            generated or identity column.
+        UnsupportedFeatureError: the rows are not read, but a column has an invariant or is ``CHAR`` or ``VARCHAR``.
     """
     mode = configuration.get(COLUMN_MAPPING_MODE.key)
     if mode is not None and mode.strip().lower() != "none":
@@ -240,6 +236,24 @@ def check_for_existing_files(configuration: Mapping[str, str | None], table: str
             table=table,
             hint="Add the constraint to the new table by alter.add_constraint, which checks the rows",
             code="DELTA_INVALID_TABLE_PROPERTY",
+        )
+    way_out = "Leave the column's metadata out, or write the rows to a new table instead"
+    computed = next(iter((*generated_values(schema), *identities(schema))), None)
+    if computed is not None:
+        raise InvalidArgumentError(
+            f"the column {computed!r} is a generated or identity column; expected no such column, because the rows of "
+            "existing files are not checked",
+            table=table,
+            hint=way_out,
+            code="DELTA_INVALID_GENERATED_COLUMN",
+        )
+    layout = TableLayout(schema, ())
+    rules: list[RowRule] = [*text_length_rules(layout), *invariants.rules({}, layout, table)]
+    if rules:
+        raise UnsupportedFeatureError(
+            f"the schema has {rules[0].name}; expected no rule, because the rows of existing files are not checked",
+            table=table,
+            hint=way_out,
         )
 
 

@@ -26,7 +26,9 @@ from lakehouse_lib.errors import (
     InvalidSchemaError,
     SchemaMismatchError,
     StoreError,
+    UnsupportedFeatureError,
 )
+from lakehouse_lib.schema import Field, Schema
 from tests.peers import parquet_files, plain, read_by_all, read_delta_rs, read_duckdb
 from tests.slow_cases import some_slow
 
@@ -256,6 +258,30 @@ def test_rules_that_rows_may_violate_are_refused(tmp_path: Path) -> None:
     convert(nullable=True)
     with pytest.raises(ConstraintViolatedError):
         DeltaTable(tmp_path).alter.add_constraint({"large": "id > 1"})
+
+
+@pytest.mark.parametrize(
+    ("metadata", "kind", "code"),
+    [
+        ({"delta.generationExpression": "id * 5"}, InvalidArgumentError, "DELTA_INVALID_GENERATED_COLUMN"),
+        ({"__CHAR_VARCHAR_TYPE_STRING": "varchar(1)"}, UnsupportedFeatureError, "DELTA_UNSUPPORTED_FEATURE"),
+        (
+            {"delta.invariants": '{"expression": {"expression": "p > 9"}}'},
+            UnsupportedFeatureError,
+            "DELTA_UNSUPPORTED_FEATURE",
+        ),
+    ],
+)
+def test_a_partition_column_with_a_rule_is_refused(
+    tmp_path: Path, metadata: dict[str, str], kind: type[DeltaError], code: str
+) -> None:
+    (tmp_path / "p=1").mkdir()
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "p=1" / "1.parquet")
+    column = Schema([Field("p", "string" if "VARCHAR" in str(metadata) else "long", metadata=metadata)])
+    with pytest.raises(kind) as refused:
+        convert_to_deltalake(tmp_path, partition_by=column, partition_strategy="hive")
+    assert refused.value.code == code
+    assert not DeltaTable.is_deltatable(tmp_path)
 
 
 def test_a_table_is_not_converted_again(tmp_path: Path) -> None:
