@@ -39,7 +39,7 @@ def check_types(schema: Schema, *, table: str, version: int) -> None:
     """Refuse columns whose types Spark cannot read.
 
     Raises:
-        UnsupportedFeatureError: names the first such column.
+        UnsupportedFeatureError: a column has such a type; the error names the first one.
     """
     for field in schema.fields:
         unreadable = _unreadable_type(field.type)
@@ -154,7 +154,7 @@ def _with_digits(kind: DataType, digits: int) -> DataType:
 def _integer_digits(field: Field) -> int:
     """The digits before the point that Spark requires of a decimal column whose old files store integers.
 
-    0 for a column that never had an integer type.
+    The result is 0 for a column that never had an integer type.
     """
     return max((_SPARK_DIGITS.get(old, 0) for old, new in changes_of(field) if new.decimal is not None), default=0)
 

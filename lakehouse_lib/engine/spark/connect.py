@@ -1,7 +1,6 @@
-"""Spark Connect: sessions of a remote Spark server, which the server's clients reach by gRPC.
+"""Spark Connect: sessions of a remote Spark server, with which a client communicates by gRPC.
 
-Such a session has no ``SparkContext``. Its driver is in the server, so paths of a disk are those of the server's
-machine.
+Such a session has no ``SparkContext``. Its driver runs in the server, so local paths are paths on the server's machine.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from typing import Any
 
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError
 
-#: A server that does not answer within so many seconds is an error. Spark's own client retries for ten minutes.
+#: A connection fails if the server does not answer within this number of seconds. Spark's own client retries for ten
+#: minutes.
 _SECONDS_TO_ANSWER = 30.0
 
 
@@ -30,10 +30,10 @@ def is_connect(spark: Any) -> bool:
 
 @contextmanager
 def connect_session(url: str, properties: Mapping[str, str]) -> Iterator[Any]:
-    """A new session of a Spark Connect server, which ends with the block.
+    """A new session of a Spark Connect server, which is stopped at the end of the block.
 
     Args:
-        url: ``sc://HOST:PORT/;PARAMETER=VALUE;...``. It may contain a token, and no error contains it.
+        url: ``sc://HOST:PORT/;PARAMETER=VALUE;...``. The URL may contain a token; no error contains the token.
         properties: Spark properties of the session.
 
     Raises:
@@ -94,6 +94,7 @@ def _channel(url: str) -> tuple[Any, str]:
 
 
 def _check_answer(channel: Any, host: str) -> None:
+    """Raise a StoreError if the server does not answer in time."""
     import grpc  # type: ignore[import-untyped]
 
     transport = channel.toChannel()

@@ -1,7 +1,8 @@
-"""An exchange over the disk of one machine: tasks write pieces to scratch files, and the driver sends their positions.
+"""An exchange by scratch files, for tasks that all run on one machine.
 
-It requires that all tasks run on one machine. The pieces of a task are in one file, which the gather tasks map into
-memory. So a piece is copied once, and all pieces together may be larger than the memory.
+A scatter task writes its pieces to one file, and returns their positions in the file to the driver. The driver sends
+the positions to the gather tasks, which map the files into memory. So a piece is copied once, and all pieces together
+may be larger than the memory.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import column, int64s, strings
 from lakehouse_lib.engine.base import Piece
 
-#: The index of pieces: group, order and the range of bytes in a scratch file.
+#: The index of pieces: group, order, sending task, position in the task, and the range of bytes in a scratch file.
 INDEX = pa.schema(
     [
         ("group", pa.int32()),
@@ -45,7 +46,7 @@ class ScatterToDisk:
 
 @dataclass(frozen=True)
 class GatherFromDisk:
-    """A gather task: one group and its rows of the index, in the order of ``gather``."""
+    """A gather task: one group, and its rows of the index in the order in which ``gather`` gets the pieces."""
 
     gather: Callable[[Any, Iterator[Piece]], pa.Table]
     group: Any

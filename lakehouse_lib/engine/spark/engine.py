@@ -1,7 +1,15 @@
-"""The engine that runs on Spark: file tasks in Python workers, reads and writes of rows by Spark itself.
+"""The engine that runs on Spark: Python workers run the file tasks, and Spark itself reads and writes rows.
 
-Rows cross between the JVM and Python in three cases only: as blobs, if an ``exchange`` runs on a cluster; in writes to
-stores where renames are expensive; and in writes of Arrow data. Jobs use only the DataFrame API, not RDDs.
+Rows cross between the JVM and Python only in these cases:
+
+- ``exchange`` on a cluster or on Spark Connect: Spark shuffles the pieces as blobs.
+- ``write`` with the library's writer in Python workers: if renames in the store are expensive, if the caller sets
+  ``WriterProperties`` that Spark's writer does not have, or if the files contain copies of partition columns.
+- ``write`` of Arrow data: the driver sends the rows to Spark.
+- ``compute``: the driver sends the rows (the source of a merge) to Spark, and gets the computed columns.
+- ``write`` of rows that violate a rule: the driver gets up to ten of these rows for the error.
+
+The engine uses only Spark's DataFrame API, not RDDs.
 """
 
 from __future__ import annotations
@@ -52,7 +60,7 @@ T = TypeVar("T")
 G = TypeVar("G")
 
 
-#: The driver itself reads so many bytes of data files in less time than Spark needs to start tasks.
+#: The driver itself reads this number of bytes of data files in less time than Spark needs to start tasks.
 _DRIVER_BYTES = 256 << 20
 #: Texts in Spark's error report if a worker runs another Python version, or a Python without this library or pyarrow.
 _UNFIT_WORKER = ("ModuleNotFoundError", "PACKAGE_NOT_INSTALLED", "PYTHON_VERSION_MISMATCH")
@@ -155,7 +163,7 @@ class SparkEngine:
             table = pa.Table.from_batches(batches, nullable(target.layout.schema.to_arrow()))
             frame = self.spark.createDataFrame(table, struct_type(as_schema(target.layout.schema)))
         checks = row_checks.row_checks(target)
-        settings = updating.SETTINGS if target.computed.names else {}  # expressions are evaluated in UTC
+        settings = updating.SETTINGS if target.computed.names else {}  # for the expressions of computed columns
         with spark_failures():
             shaped, failures = spark_writer.shaped(frame, target)
             shaped = computing.with_computed(shaped, target.computed.without(rows.schema.names), target)
@@ -191,8 +199,8 @@ class SparkEngine:
             return updated_files(engine, update_tasks(target, files, matches, values, engine.parallelism), target)
         if target.layout.row_ids is not None:
             raise UnsupportedFeatureError(
-                "rows with a value or a constraint that only Spark can evaluate cannot be updated: the table has row "
-                "tracking (rowTracking), and Spark's writer does not keep row ids",
+                "an update cannot use a value or a constraint that only Spark can evaluate: the table has row tracking "
+                "(rowTracking), and Spark's writer does not keep row ids",
                 table=target.store.root,
                 version=snapshot.version,
                 hint="Use values and constraints of columns, literals, + - * / %, CASE, coalesce and concat",

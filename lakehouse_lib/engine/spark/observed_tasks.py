@@ -1,4 +1,4 @@
-"""Which tasks of a Spark job have ended: workers add their numbers to an accumulator that Spark sends to the driver."""
+"""Observation of the tasks of a Spark job: workers add the numbers of ended tasks to an accumulator in the driver."""
 
 from __future__ import annotations
 
@@ -38,11 +38,14 @@ class _Numbers(AccumulatorParam):  # type: ignore[misc]  # pyspark is untyped
 
 @contextmanager
 def observed(spark: Any, function: Batches, on_task: OnTask | None) -> Iterator[Batches]:
-    """The function, which until the block ends also passes the numbers of ended tasks to ``on_task``.
+    """A function that does the same as ``function``, and passes the numbers of ended tasks to ``on_task``.
+
+    After the end of the block, ``on_task`` is not called any more.
 
     Args:
-        function: it runs tasks, and the first column of its rows has their numbers.
-        on_task: None: the function is returned unchanged, as on Spark Connect, which has no accumulators.
+        function: runs tasks; the first column of its rows has the numbers of the tasks.
+        on_task: None: ``function`` is returned unchanged. Spark Connect has no accumulators, so there ``function`` is
+            always returned unchanged.
     """
     context = None if on_task is None else context_of(spark)
     if context is None:
@@ -65,4 +68,4 @@ def observed(spark: Any, function: Batches, on_task: OnTask | None) -> Iterator[
     try:
         yield run
     finally:
-        numbers.on_task = None  # Spark keeps accumulators for ever
+        numbers.on_task = None  # Spark never deletes accumulators

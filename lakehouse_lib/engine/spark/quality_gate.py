@@ -1,9 +1,9 @@
 """The quality gate: checks a batch with a Great Expectations suite before it is committed.
 
 Rows that break a rule about single rows (a map expectation, or uniqueness) go to quarantine. A broken rule about the
-whole batch (row count, a mean, ...) stops the load. Great Expectations gives the condition of each row rule once, and
-all conditions are evaluated in one pass over a batch. The validation of Great Expectations would take a second or more
-for each batch.
+whole batch (row count, a mean, ...) stops the load. Great Expectations gives the condition of each row rule: once, or
+for each batch if the condition depends on the batch (a z-score needs the mean). Spark evaluates the conditions of all
+row rules in one pass over a batch. The validation of Great Expectations would take a second or more for each batch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 VIOLATIONS = "__violations"
 
-#: A condition that depends only on these metrics is the same for every batch. Each condition lists the row count.
+#: A condition that depends only on these metrics is the same for every batch. The row count is one of them, because
+#: Great Expectations lists it for every condition.
 _FIXED_METRICS = {"table.columns", "table.column_types", "table.row_count"}
 
 
@@ -273,13 +274,14 @@ def _exception(info: Mapping[str, Any]) -> str | None:
 
 
 @contextmanager
-def _as_quality_error(what: str) -> Iterator[None]:
+def _as_quality_error(message: str) -> Iterator[None]:
+    """Raise every error as a ``QualityError`` with a message and the first cause."""
     try:
         yield
     except QualityError:
         raise
     except Exception as error:  # Great Expectations and Spark raise many classes for a wrong rule or column
-        raise QualityError(f"{what}: {_cause(error)}", hint="Correct the rule") from error
+        raise QualityError(f"{message}: {_cause(error)}", hint="Correct the rule") from error
 
 
 def _cause(error: Exception) -> str:

@@ -12,11 +12,11 @@ from typing import Any
 
 @contextmanager
 def spark_session(name: str, master: str | None = None) -> Iterator[Any]:
-    """A session that is stopped at the end of the block.
+    """A Spark session that is stopped at the end of the block. Its time zone is UTC.
 
     Args:
-        name: the name of the application, if spark-submit gives none.
-        master: the master; None: that of spark-submit, else all cores of this machine.
+        name: the name of the application, unless spark-submit sets it.
+        master: the master; None: the master of spark-submit, else all cores of this machine (``local[*]``).
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ _lock = threading.RLock()
 
 @contextmanager
 def session_settings(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
-    """Change settings of a session while the block runs."""
+    """Change settings of a session for the block, and restore the old values at its end."""
     with _lock:
         before: Mapping[str, str | None] = {name: spark.conf.get(name, None) for name in settings}
         try:

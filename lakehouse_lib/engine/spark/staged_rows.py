@@ -34,12 +34,12 @@ def read(spark: SparkSession, store: ObjectStore, schema: Schema, paths: Sequenc
 
 
 def with_file_lines(rows: DataFrame, column: str, before: Sequence[int], bits: int) -> DataFrame:
-    """Rows with the line in the file in place of the line in a part of the file.
+    """The rows with line numbers that count from the start of the file instead of the start of a part of the file.
 
     Args:
-        column: the column of the line. Its lowest ``bits`` bits are the line in a part, the other bits are the
+        column: the column of the line number. The lowest ``bits`` bits are the line in a part, the other bits are the
             number of the part.
-        before: the number of lines before each part.
+        before: for each part, the number of lines of the file before the part.
     """
     from pyspark.sql import functions as F
 

@@ -108,9 +108,9 @@ def group_rows(payloads: Sequence[bytes]) -> pa.Table:
     )
 
 
-def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+def _chain(first: Any, others: Iterator[Any]) -> Iterator[Any]:
     yield first
-    yield from rest
+    yield from others
 
 
 def _piece_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, pa.Buffer, bytes | None]]:

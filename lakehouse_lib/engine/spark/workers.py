@@ -1,6 +1,7 @@
 """The check that the Python workers of a Spark session can import this library.
 
-A worker runs the interpreter that ``PYSPARK_PYTHON`` names, or without it the first ``python3`` on its machine's path.
+A worker runs the interpreter that ``PYSPARK_PYTHON`` names. Without this variable, it runs the first ``python3`` on its
+machine's path; on a local master, ``make_ready`` sets the interpreter of this process instead.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ def make_ready(spark: Any) -> None:
     """Make sure, once per session, that its workers can run this library's tasks.
 
     On a local master, workers are set to the interpreter of this process, unless PYSPARK_PYTHON is set. On other
-    masters, a task tries to import the library.
+    masters and on Spark Connect, a task tries to import the library.
 
     Raises:
-        StoreError: the task cannot import the library, or has another version; the hint says what to set.
+        StoreError: the task cannot import the library, or imports another version; the hint says what to set.
     """
     if spark in _ready:
         return

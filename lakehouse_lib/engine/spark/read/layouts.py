@@ -3,8 +3,8 @@
 Without mapping and in the mode ``name``, all files have the same names. In the mode ``id``, columns are found by the
 field ids of each file, and names may differ: converted files keep their old names, and the former name of a renamed
 column may now belong to another column. Spark matches field ids only if a setting of the session enables it. Even then
-it pushes conditions down by name, and would skip row groups that match. So this module reads the footers, and groups
-the files that have the same names for the columns. Spark scans each group by these names.
+it pushes conditions down by name, and would skip row groups that match. In the mode ``id``, this module therefore reads
+the footers, and groups the files that have the same names for the columns. Spark scans each group by these names.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def scan_listed(
         numbered: as for ``manifest``.
 
     Raises:
-        InvalidArgumentError: the session is set to ignore such lists.
+        InvalidArgumentError: the session ignores such lists, or the server of Spark Connect does not find the list.
         LogCorruptedError: a file has no bytes.
         ObjectNotFoundError: a file with the size 0 in the log is missing.
     """
@@ -72,7 +72,7 @@ def scan_listed(
 
 
 def _check_visible(frame: Any, store: ObjectStore) -> None:
-    """Refuse a scan whose list the server of Spark Connect cannot read, before it fails while a user reads rows."""
+    """Refuse a scan whose list the server of Spark Connect does not find, before a user reads rows."""
     from pyspark.errors import AnalysisException
 
     try:

@@ -37,17 +37,17 @@ def branches(
         partition_types: the types of the partition columns, by their keys in ``partitionValues``.
         columns: the other columns of the scan; a folder key of the same name would hide the column.
     """
-    none = pa.nulls(len(files), pa.string())
+    no_branch = pa.nulls(len(files), pa.string())
     if any(str(kind) not in _SPELLED_ALIKE for kind in partition_types.values()):
-        return none.dictionary_encode()
+        return no_branch.dictionary_encode()
     paths = files["path"].combine_chunks()
     inside = pc.invert(file_paths.are_absolute(paths, store))
     parts = pc.extract_regex(pc.binary_join_element_wise(store.root, paths, "/"), _FOLDERS)
     base, spelled = pc.struct_field(parts, "base"), pc.struct_field(parts, "keys")
     keys = pc.replace_substring_regex(spelled, "=[^/]*", "").dictionary_encode()
     column_names = {name.lower() for name in columns}
-    fine = [_fits(folder_keys, partition_types, column_names) for folder_keys in keys.dictionary.to_pylist()]
-    agrees = pc.and_(inside, is_true(pa.array(fine, pa.bool_()).take(keys.indices)))
+    fits = [_fits(folder_keys, partition_types, column_names) for folder_keys in keys.dictionary.to_pylist()]
+    agrees = pc.and_(inside, is_true(pa.array(fits, pa.bool_()).take(keys.indices)))
     for name in partition_types:
         folder = pc.struct_field(pc.extract_regex(spelled, f"/{re.escape(name)}=(?P<value>[^/]*)"), "value")
         logged = pc.map_lookup(files["partitionValues"].combine_chunks(), pa.scalar(name), "first")
@@ -56,15 +56,16 @@ def branches(
         is_equal = pc.or_(is_true(pc.equal(value, logged)), pc.and_(pc.is_null(value), pc.is_null(logged)))
         agrees = pc.and_(agrees, pc.and_(pc.is_valid(folder), is_equal))
     shared = pc.binary_join_element_wise(base, keys.dictionary.take(keys.indices), "//")
-    return pc.if_else(agrees, shared, none).dictionary_encode()
+    return pc.if_else(agrees, shared, no_branch).dictionary_encode()
 
 
 def _fits(keys: str | None, partition_types: Mapping[str, DataType], column_names: set[str]) -> bool:
+    """Whether folder keys contain each partition column once, and no other column of the scan."""
     if keys is None:
         return False
     names = keys[1:].split("/")
-    others = {key.lower() for key in names if key not in partition_types}
-    return len(set(names)) == len(names) and set(partition_types) <= set(names) and not others & column_names
+    other_names = {key.lower() for key in names if key not in partition_types}
+    return len(set(names)) == len(names) and set(partition_types) <= set(names) and not other_names & column_names
 
 
 def _unescaped(folders: pa.Array) -> pa.Array:
@@ -74,8 +75,8 @@ def _unescaped(folders: pa.Array) -> pa.Array:
     values = pc.if_else(pc.equal(values, partition_values.HIVE_NULL), pa.scalar(None, pa.string()), values)
     escaped = np.flatnonzero(is_true(pc.match_substring(values, "%")).to_numpy(zero_copy_only=False))
     if len(escaped):
-        read = values.to_pylist()
+        texts = values.to_pylist()
         for index in escaped:
-            read[index] = re.sub("%([0-9A-Fa-f]{2})", lambda code: chr(int(code[1], 16)), read[index])
-        values = pa.array(read, pa.string())
+            texts[index] = re.sub("%([0-9A-Fa-f]{2})", lambda code: chr(int(code[1], 16)), texts[index])
+        values = pa.array(texts, pa.string())
     return values.take(coded.indices)

@@ -70,12 +70,12 @@ def read_frame(spark: Any, snapshot: Snapshot, scan: Scan, files: pa.Table) -> A
 def _frames(spark: Any, snapshot: Snapshot, schema: Schema, files: pa.Table) -> Iterator[Any]:
     """The rows of all files, as one DataFrame per scan."""
     for part, group_files in parts(spark, snapshot, schema, files):
-        marked = group_files["deletionVector"].is_valid()
-        whole = group_files.filter(pc.invert(marked))
-        if len(whole):
-            yield from part.scans(whole)
-        if len(whole) < len(group_files):
-            yield part.numbered(group_files.filter(marked), deleted=True)
+        has_vector = group_files["deletionVector"].is_valid()
+        undeleted = group_files.filter(pc.invert(has_vector))
+        if len(undeleted):
+            yield from part.scans(undeleted)
+        if len(undeleted) < len(group_files):
+            yield part.numbered(group_files.filter(has_vector), deleted=True)
 
 
 def parts(spark: Any, snapshot: Snapshot, schema: Schema, files: pa.Table) -> Iterator[tuple[Part, pa.Table]]:
@@ -93,7 +93,7 @@ class Part:
     Attributes:
         schema: the columns, as users see them.
         partition: the partition columns among them, by their keys in ``partitionValues``.
-        names: the names of the other columns in the files.
+        names: a function that returns the names of the other columns in the files.
     """
 
     spark: Any
@@ -130,9 +130,9 @@ class Part:
             partition_fields = [Field(name, kind) for name, kind in kinds.items()]
             frame = self._scan(branch, Schema([*stored.fields, *partition_fields]), folders=True)
             yield self._user_columns(frame, {field.name: name for name, field in self.partition.items()})
-        rest = files.filter(coded.is_null())
-        if len(rest):
-            yield self.numbered(rest, deleted=False)
+        other_files = files.filter(coded.is_null())
+        if len(other_files):
+            yield self.numbered(other_files, deleted=False)
 
     def numbered(self, files: pa.Table, *, deleted: bool) -> Any:
         """The rows of files, with the partition values of the log.

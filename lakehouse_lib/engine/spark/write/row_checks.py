@@ -116,8 +116,8 @@ def _partition_checks(field: Field, target: WriteTarget) -> Iterator[tuple[Any, 
         escaped = F.regexp_replace(text, partition_values.ESCAPED_CHARACTER, "%00")
         # The expensive exact test runs only for texts that may be too long when every character is escaped.
         too_long = (F.octet_length(text) > room // 3) & (F.octet_length(escaped) > room)
-        what = f"a partition value that makes a folder name of more than {longest} bytes"
-        yield _is_true(too_long), _unusable(field.name, what, table)
+        problem = f"a partition value that makes a folder name of more than {longest} bytes"
+        yield _is_true(too_long), _unusable(field.name, problem, table)
     yield _is_true(F.contains(text, F.lit("\0"))), _unusable(field.name, "a partition value with NUL", table)
 
 
@@ -127,9 +127,9 @@ def _is_true(condition: Any) -> Any:
     return F.coalesce(condition, F.lit(False))
 
 
-def _unusable(column: str, what: str, table: str) -> DeltaError:
+def _unusable(column: str, problem: str, table: str) -> DeltaError:
     return InvalidArgumentError(
-        f"column {column}: the data has {what}",
+        f"column {column}: the data has {problem}",
         table=table,
         hint=partition_values.LENGTH_HINT,
         code="DELTA_INVALID_PARTITION_VALUE",

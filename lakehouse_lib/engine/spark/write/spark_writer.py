@@ -100,7 +100,7 @@ def _compression(target: WriteTarget) -> dict[str, str]:
 def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
     """Write a DataFrame with the table's columns; returns the files table.
 
-    Each partition of the DataFrame writes its own files.
+    Each partition of the DataFrame writes its own files. After an error, the files of the write are deleted.
     """
     folder = f"{WRITE_KEY}={uuid.uuid4()}"
     target.store.make_root()  # raises a clear error if the folder cannot be created; Spark's error has no reason
@@ -147,9 +147,9 @@ def read_footers(task: FooterTask) -> pa.Table:
 
 
 def shaped(frame: Any, target: WriteTarget) -> tuple[Any, list[RowCheck]]:
-    """The frame with exactly the table's columns, order and types, and the failures of its casts.
+    """The frame with exactly the table's columns, order and types, and the checks for failures of its casts.
 
-    Void columns become null strings.
+    Columns that the frame lacks are null. Void columns become null strings.
     """
     from pyspark.sql import functions as F
 

@@ -1,7 +1,8 @@
 """Writing of a DataFrame by the library's writer in Spark's Python workers: one put per file, without renames.
 
 Spark's own writer renames each file, which in an object store is a copy and a delete. If a task fails or is repeated,
-no commit refers to the files of its other attempts, so no reader sees them. Workers receive rows as Arrow batches.
+no commit refers to the files of its other attempts, so no reader sees these files. Workers receive rows as Arrow
+batches.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def files_of(frame: Any, target: WriteTarget) -> Any:
     layout = target.layout
     frame = frame.select(*map(quoted, (*layout.data_columns.names, *layout.partition_columns)))
     if layout.partition_columns:
-        # Sorted, as by Spark's own writer: otherwise the rows of a partition come in many small pieces.
+        # Spark's own writer also sorts. Without the sort, the rows of a partition would come in many small pieces.
         frame = frame.sortWithinPartitions(*map(quoted, layout.partition_columns))
     return frame.mapInArrow(partial(write_rows, target), RESULTS)
 
