@@ -1,8 +1,8 @@
 """Change files: copies of changed rows, each with its kind of change (PROTOCOL.md, Change Data Files).
 
 Rows are copied from data files. Deleted rows, and rows before an update, are copied from the files of the read version.
-Inserted rows, and rows after an update, are copied from the new files. So change files have exactly the rows of the
-table, whichever engine has written the new files.
+Inserted rows, and rows after an update, are copied from the new files. So the change files have the same values as the
+data files, and do not depend on the engine.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class ChangeFileTask:
 
     Attributes:
         target: the result of ``change_target``.
+        changed: a table of CHANGED_ROWS_SCHEMA.
     """
 
     target: WriteTarget

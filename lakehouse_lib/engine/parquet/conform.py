@@ -1,6 +1,6 @@
 """Conversion of a data file's columns to the table's columns, which are found by name or field id at every depth.
 
-A file may differ from the table: a struct may lack members (they become nulls), have more of them, or have them in
+A file may differ from the table: a struct may lack members (which become nulls), have more members, or have them in
 another order. Types may be narrower (before a type widening). Values may have other encodings: dictionaries, large and
 fixed-size types, decimals of any physical type, timestamps of any unit with or without the UTC flag, INT96.
 """

@@ -19,9 +19,11 @@ from lakehouse_lib.protocol.deletion_vector import positions as positions_in
 from lakehouse_lib.snapshot import Snapshot
 
 _TASK_BYTES = 128 << 20
-#: What opening a file costs, in bytes read, and the rows of a row group of most writers.
+#: The cost of opening a file, as the number of bytes that are read in the same time. The rows of a row group, for most
+#: writers.
 _OPEN_BYTES, _ROW_GROUP = 1 << 20, 1 << 20
-#: A task of this size is not divided, as long as each processor has one: on Spark, each task costs some time.
+#: Files are put into one task up to this number of bytes, as long as there is a task for each processor. The reason is
+#: that the start of each task takes time on Spark.
 _LEAST_TASK_BYTES = 32 << 20
 
 #: One row for each file with matching rows: its log path, its number of rows, and the positions of the matching rows as
@@ -63,7 +65,7 @@ def bytes_to_match(snapshot: Snapshot, files: pa.Table, predicate: Predicate) ->
 
 
 def bytes_of_matches(files: pa.Table, matches: pa.Table) -> int:
-    """The bytes of the row groups with matching rows, estimated as if each match were in another row group.
+    """The bytes of the row groups with matching rows, estimated as if no two matches were in the same row group.
 
     Args:
         files: a files table.
@@ -119,10 +121,10 @@ def rows_at(reader: TableReader, files: pa.Table, positions: Sequence[bytes | No
         places = positions_in(chosen - (file.deleted or BitMap64()))
         ends = [*file.starts[1:], file.metadata.num_rows]
         for group, (start, end) in enumerate(zip(file.starts, ends, strict=True)):
-            own = places[slice(*np.searchsorted(places, (start, end)))]
-            if len(own):
+            group_places = places[slice(*np.searchsorted(places, (start, end)))]
+            if len(group_places):
                 is_at = np.zeros(end - start, np.bool_)
-                is_at[own - start] = True
+                is_at[group_places - start] = True
                 yield reader.row_group(file, group, constants, mask=bools(is_at))
 
 
@@ -143,7 +145,8 @@ def shares(sizes: np.ndarray[Any, Any], parallelism: int, *, least: int = 0) -> 
     Tasks have about equal sizes. A task has at most 128 MiB, unless ``least`` or a single file is larger.
 
     Args:
-        least: tasks may have this many bytes, as long as there is a task for each processor.
+        sizes: the bytes of each file.
+        least: tasks may have this number of bytes, as long as there is a task for each processor.
     """
     if not len(sizes):
         return

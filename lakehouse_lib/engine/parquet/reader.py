@@ -88,6 +88,7 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
 
     @property
     def rows_of_groups(self) -> int:
+        """The number of rows of all row groups."""
         return sum(self.metadata.row_group(number).num_rows for number in range(self.num_row_groups))
 
     @cached_property
@@ -101,6 +102,7 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
 
     @cached_property
     def has_field_ids(self) -> bool:
+        """Whether a column or a member has a field id."""
         return has_field_ids(self.columns)
 
     @cached_property
@@ -203,7 +205,7 @@ class TableReader:
         Args:
             constants: the file's partition values.
             deleted_too: whether deleted rows are included.
-            mask: which rows of the row group are returned instead, deleted or not.
+            mask: true for the rows of the row group to return, deleted or not; None: ``deleted_too`` decides.
 
         Raises:
             StoreError: the file is damaged.
@@ -368,11 +370,11 @@ def _columns_of(file: DataFile, group: int, columns: list[int], mask: pa.Boolean
         read, parts = 0, []
         for batch in file.reader.iter_batches(_BATCH_ROWS, [group], column_indices=columns, use_threads=False):
             batch.validate()
-            own = mask.slice(read, len(batch))
+            batch_mask = mask.slice(read, len(batch))
             read += len(batch)
-            if own.true_count or not parts:
+            if batch_mask.true_count or not parts:
                 plain = pa.schema([field.with_type(without_views(field.type)) for field in batch.schema])
-                parts.append(as_types(pa.Table.from_batches([batch]), plain).filter(own))
+                parts.append(as_types(pa.Table.from_batches([batch]), plain).filter(batch_mask))
             if not mask.slice(read).true_count and read < count:
                 return pa.concat_tables(parts)
     if columns and read != count:

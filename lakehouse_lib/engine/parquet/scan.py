@@ -1,4 +1,4 @@
-"""The plan of a read: columns, their types, and the predicate for rows."""
+"""The plan of a read: its columns, their types, and its predicate."""
 
 from __future__ import annotations
 
@@ -117,6 +117,6 @@ def _layout_with_row_ids(snapshot: Snapshot) -> TableLayout:
             "row_ids cannot be read: row tracking is not enabled (rowTracking)",
             table=snapshot.store.root,
             version=snapshot.version,
-            hint="Create the table with delta.enableRowTracking = true",
+            hint='First call alter.set_table_properties({"delta.enableRowTracking": "true"})',
         )
     return layout

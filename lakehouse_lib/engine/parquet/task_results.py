@@ -52,7 +52,7 @@ def results_of(answers: pa.Table, discard: Callable[[list[Any]], None]) -> list[
 
 
 def delete_files(tables: Iterable[pa.Table], store: ObjectStore) -> None:
-    """Delete the data files of files tables. No commit refers to them, so vacuum deletes those that are left."""
+    """Delete the data files of files tables as far as possible; vacuum deletes the others."""
     for files in tables:
         with suppress(DeltaError):  # the caller reports the error that led here
             store.delete_many(file_paths.decode_all(files["path"], store).to_pylist())

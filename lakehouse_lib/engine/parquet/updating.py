@@ -1,6 +1,8 @@
 """Rows of data files with new values in some columns, written into new files (UPDATE).
 
-If Arrow can evaluate the predicate and the values, one task matches the rows of its files and writes them.
+If Arrow can evaluate the predicate, the values and the rules of the table, one task matches the rows of its files and
+writes them. Otherwise, or if few bytes are read, ``Engine.match`` finds the rows first, and ``Engine.update`` writes
+them.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ def update_tasks(
 
 @dataclass(frozen=True)
 class MatchingUpdateTask:
-    """A task that writes the rows of files for which a predicate is true with new values.
+    """A task that finds the rows of files for which a predicate is true, and writes them with new values.
 
     Attributes:
         target: the table.
@@ -106,7 +108,7 @@ def update_matching(
 
 
 def match_and_update_rows(task: MatchingUpdateTask) -> pa.Table:
-    """Run a task; its result is a pair as that of ``update_matching`` (RESULT_SCHEMA)."""
+    """Run a task; its result is a pair of tables as ``update_matching`` returns it (RESULT_SCHEMA)."""
 
     def run() -> tuple[pa.Table, pa.Table]:
         target = task.target

@@ -285,8 +285,8 @@ def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
 
     Each partition has its own writer. Memory is bounded for any number of partitions. If more than 256 MiB of rows are
     pending, the writer with the most pending bytes writes a row group. If more than 128 files are open, the least
-    recently used writers close their files. With ``delta.autoOptimize.optimizeWrite``, rows that exceed the memory are
-    stored in scratch files instead, so that each partition gets as few files as possible.
+    recently used writers close their files. In a partitioned table with ``delta.autoOptimize.optimizeWrite``, rows that
+    exceed the memory are stored in scratch files instead, so that each partition gets as few files as possible.
     """
     if target.layout.partition_columns and OPTIMIZE_WRITE.is_on(target.configuration):
         return _write_gathered(batches, target)

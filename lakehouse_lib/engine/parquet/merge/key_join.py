@@ -35,7 +35,7 @@ class KeyJoin:
 
     Args:
         columns: the key columns of the source.
-        kinds: the ``common_type`` of each key column of the source and of the batches.
+        kinds: for each key column, the ``common_type`` of the source's column and the batches' column.
     """
 
     def __init__(self, columns: Sequence[pa.ChunkedArray], kinds: Sequence[pa.DataType]) -> None:
@@ -58,7 +58,11 @@ class KeyJoin:
         self._bucket_starts = np.concatenate([[0], np.cumsum(sizes)])
 
     def pairs(self, columns: Sequence[pa.ChunkedArray], limit: int) -> Iterator[tuple[Rows, Rows]]:
-        """The pairs of rows with equal codes: row numbers of batch and source, at most ``limit`` at a time."""
+        """The pairs of rows with equal codes: row numbers in the batch and in the source, at most ``limit`` at a time.
+
+        Args:
+            columns: the key columns of the batch.
+        """
         candidates, codes = self._candidates(columns)
         buckets = (codes >> self._bucket_shift).astype(np.int64)
         starts = self._bucket_starts[buckets]
@@ -114,13 +118,13 @@ def _codes_of(columns: Sequence[pa.ChunkedArray], kinds: Sequence[pa.DataType]) 
     for column, kind in zip(columns, kinds, strict=True):
         start = 0
         for chunk in column.chunks:
-            values, own = _as_type(chunk, kind), slice(start, start + len(chunk))
+            values, chunk_rows = _as_type(chunk, kind), slice(start, start + len(chunk))
             start += len(chunk)
             if values.null_count:
-                is_key[own] &= flags_of(values.is_valid())
+                is_key[chunk_rows] &= flags_of(values.is_valid())
             for words in _words(values):
-                # The sum keeps the words of one column from cancelling the code of the columns before.
-                codes[own] = _mix(codes[own] + _WEIGHT, words)
+                # Because of the addition, words that are equal to the code of the columns before do not cancel it.
+                codes[chunk_rows] = _mix(codes[chunk_rows] + _WEIGHT, words)
     return codes, is_key
 
 
@@ -179,7 +183,7 @@ def _text_codes(texts: pa.Array) -> _Codes:
     rows = np.flatnonzero(lengths > 0)
     for position in range(0, int(lengths.max()), _WORD):
         rows = rows[lengths[rows] > position]
-        rest = np.minimum(lengths[rows] - position, _WORD)
-        word = words[starts[rows] + position] << (8 * (_WORD - rest)).astype(np.uint64)
+        used_bytes = np.minimum(lengths[rows] - position, _WORD)
+        word = words[starts[rows] + position] << (8 * (_WORD - used_bytes)).astype(np.uint64)
         codes[rows] = _mix(codes[rows], word)
     return codes

@@ -37,8 +37,8 @@ class MergedRows(NamedTuple):
         matches: the rows to remove from their files (MATCHES_SCHEMA).
         changed: all inserted, updated and deleted rows (CHANGED_ROWS_SCHEMA).
         new_files: files table of the files with updated and inserted rows.
-        counts: the number of rows by action (``updated``, ``deleted``, ``inserted``), and by case and action
-            (``matched: updated``).
+        counts: the number of rows by action (``updated``, ``deleted``, ``inserted``). Updated and deleted rows are also
+            counted by case and action (``matched: updated``).
     """
 
     matches: pa.Table
@@ -51,7 +51,7 @@ def merge_rows(engine: Engine, files: pa.Table, plan: MergePlan, source: pa.Tabl
     """Merge a source into files, in tasks on an engine.
 
     Args:
-        files: a files table; rows of other files match no row of the source.
+        files: a files table of all files that may have rows that match the source or that a clause may change.
         source: all rows of the source.
 
     Raises:
@@ -83,19 +83,19 @@ def merge_rows(engine: Engine, files: pa.Table, plan: MergePlan, source: pa.Tabl
     for result in results:
         for name, rows in result.counts.items():
             counts[name] = counts.get(name, 0) + rows
-    left = pa.concat_tables([pa.Table.from_batches([], MATCHES_SCHEMA), *(result.matches for result in results)])
+    removed = pa.concat_tables([pa.Table.from_batches([], MATCHES_SCHEMA), *(result.matches for result in results)])
     changed = pa.concat_tables([*(result.changed for result in results), changed_rows("insert", inserted)])
-    return MergedRows(left, changed, pa.concat_tables([*new_files, inserted]), counts)
+    return MergedRows(removed, changed, pa.concat_tables([*new_files, inserted]), counts)
 
 
 def _join(plan: MergePlan, source: pa.Table, target: WriteTarget) -> KeyJoin | None:
     if not plan.keys:
         return None
     kinds = [
-        common_type(target.layout.schema.field(own).type.to_arrow(), source.schema.field(other).type)
-        for own, other in plan.keys
+        common_type(target.layout.schema.field(target_key).type.to_arrow(), source.schema.field(source_key).type)
+        for target_key, source_key in plan.keys
     ]
-    return KeyJoin([source[other] for _, other in plan.keys], kinds)
+    return KeyJoin([source[source_key] for _, source_key in plan.keys], kinds)
 
 
 def _insert(

@@ -24,17 +24,21 @@ _LEAST_ROW_BYTES = 256
 
 
 def first_clauses(clauses: Sequence[MergeClause], rows: pa.Table) -> Rows:
-    """The number of the first clause whose condition is true, for each row; -1: none."""
+    """For each row the number of the first clause whose condition is true; -1: no condition is true."""
     chosen = np.full(len(rows), -1, np.int64)
     for number, clause in enumerate(clauses):
-        is_free = chosen < 0
+        is_undecided = chosen < 0
         if clause.condition is not None:
-            # Evaluate only the rows that no earlier clause has decided: a condition may fail for the others.
-            free = np.flatnonzero(is_free)
-            is_true = flags_of(matches(clause.condition, rows.take(int64s(free)))) if len(free) else is_free[free]
-            chosen[free[is_true]] = number
+            # Evaluate only the rows about which no earlier clause decides: the condition may fail for other rows.
+            undecided = np.flatnonzero(is_undecided)
+            is_true = (
+                flags_of(matches(clause.condition, rows.take(int64s(undecided))))
+                if len(undecided)
+                else is_undecided[undecided]
+            )
+            chosen[undecided[is_true]] = number
             continue
-        chosen[is_free] = number
+        chosen[is_undecided] = number
     return chosen
 
 

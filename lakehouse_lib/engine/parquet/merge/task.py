@@ -1,7 +1,7 @@
 """A task of a MERGE: joins files of a target with the source, and writes the rows with new values.
 
 A task reads the columns of the conditions for one or several row groups at a time, decides about their rows, and reads
-and writes those that it updates. So its memory grows with the source and with the size of a row group, not with the
+and writes the rows that it updates. So its memory grows with the source and with the size of a row group, not with the
 target or with the number of changed rows. Of a changed row, only a bit in a bitmap stays in memory.
 """
 
@@ -44,9 +44,9 @@ from lakehouse_lib.protocol.deletion_vector import bitmap_of
 
 Rows = NDArray[np.int64]
 
-#: Pairs of a target row and a source row that are evaluated at a time.
+#: The number of pairs of a target row and a source row that are evaluated at a time.
 _PAIRS = 1 << 18
-#: Rows of the target that are joined at a time; a larger row group is joined whole.
+#: The number of target rows that are joined at a time. A larger row group is joined as a whole.
 _BATCH = 1 << 18
 #: The most rows that an error shows.
 _SHOWN = 10
@@ -72,6 +72,7 @@ class TaskResult(NamedTuple):
     """The result of a task.
 
     Attributes:
+        matches, new_files, counts: as in ``MergedRows``.
         changed: the updated and deleted rows (CHANGED_ROWS_SCHEMA).
         matched: the rows of the source that match a row of the task's files.
     """
@@ -89,7 +90,13 @@ def run_merge_task(task: MergeTask) -> pa.Table:
 
 
 class _RowGroup(NamedTuple):
-    """A row group: the place of its file in the task, the file, its own number, and the positions of its live rows."""
+    """A row group with its live rows.
+
+    Attributes:
+        place: the index of the file in the task.
+        number: the number of the row group in the file.
+        positions: the positions of the live rows in the file.
+    """
 
     place: int
     file: DataFile
@@ -103,7 +110,7 @@ class _Decisions(NamedTuple):
     Attributes:
         rows: the numbers of the rows in the batch.
         clauses: the numbers of their clauses in the plan.
-        sources: the numbers of their rows in the source; -1: a row matches none.
+        sources: the numbers of their rows in the source; -1: no row of the source.
     """
 
     rows: Rows
@@ -184,7 +191,7 @@ class _MergeRun:
                 if is_updated.any():
                     yield from self._update(group, positions[is_updated], own.where(is_updated))
 
-    # Which clause decides about a row.
+    # Decisions: the clause for each row.
 
     def _batches(self) -> Iterator[tuple[list[_RowGroup], pa.Table]]:
         """One or several row groups, and the columns of the conditions for their live rows.
