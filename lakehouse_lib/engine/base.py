@@ -35,7 +35,7 @@ OnTask: TypeAlias = Callable[[int], object]
 
 
 def after(count: int, on_task: OnTask | None) -> OnTask | None:
-    """An observer of tasks whose numbers begin after ``count`` others."""
+    """The observer of tasks that are numbered after ``count`` earlier tasks; None if ``on_task`` is None."""
     return None if on_task is None else lambda number: on_task(count + number)
 
 
@@ -73,10 +73,11 @@ class WriteTarget:
 
     Attributes:
         store: the table's store; picklable, because tasks contain it.
-        layout: the layout of the table's files. Data has exactly the columns of its schema; copied rows also have the
-            columns of its ``row_ids``.
+        layout: the layout of the table's files. The rows to write have the columns of its schema, and those of its
+            ``row_ids`` if it has row ids.
         configuration: the table's properties (``delta.*``).
-        target_file_size: a file is closed at about this many bytes; None: ``delta.targetFileSize``, else 100 MiB.
+        target_file_size: a file is closed at about this number of bytes; None: ``delta.targetFileSize``, by default
+            100 MiB.
         data_change: ``dataChange`` of the files; False if rows are only rearranged.
         rules: the rules for each row, checked in this order; empty if rows of the table are only moved.
         writer_properties: how the Parquet files are written; None: by the table's properties and defaults.
@@ -100,8 +101,8 @@ class Engine(Protocol):
 
     Functions for ``run`` and ``exchange`` are module-level functions of this library, and tasks are frozen, picklable
     dataclasses. A field may be a ``pa.Table``; use ``take`` and not ``slice``, because a pickled slice contains its
-    whole parent. If a task fails, the call raises the error of this task, a ``DeltaError``. The engine does not delete
-    the files that other tasks have written; no version refers to them.
+    whole parent. If a task fails, the call raises the error of this task, a ``DeltaError``. ``run`` and ``exchange`` do
+    not delete the files that other tasks have written; no version refers to them.
     """
 
     @property
@@ -113,7 +114,7 @@ class Engine(Protocol):
         """The number of tasks that run at the same time. A plan should have a multiple of this number of tasks."""
 
     def for_bytes(self, count: int) -> Engine:
-        """The engine for tasks that read so many bytes of data files.
+        """The engine for tasks that read this number of bytes of data files.
 
         Arrow: itself. Spark: for few bytes the Arrow engine in the driver, because Spark takes longer to start tasks.
         """
@@ -125,7 +126,7 @@ class Engine(Protocol):
         tasks, the result is an empty files table.
 
         Args:
-            on_task: called when a task ends; Spark Connect calls it for no task.
+            on_task: called when a task has ended; never called on Spark Connect.
         """
 
     def share(self, value: Any) -> AbstractContextManager[Shared]:
@@ -153,6 +154,8 @@ class Engine(Protocol):
         """Write rows as new data files with unique names; returns the files table, with statistics.
 
         Raises:
+            InvalidArgumentError: the engine cannot read the data, or the table cannot store a partition value.
+            InvalidPredicateError: the engine cannot compute a column that the data lacks.
             SchemaMismatchError: a value does not fit its column.
             ConstraintViolatedError: rows violate a rule of the target.
         """
@@ -184,10 +187,12 @@ class Engine(Protocol):
         """
 
     def compute(self, rows: pa.Table, alias: str, columns: Mapping[str, str]) -> pa.Table | None:
-        """Columns with these names and Spark's SQL, computed from rows of this process; None: it has no Spark.
+        """Columns that Spark computes from rows of this process; None: the engine has no Spark.
 
         Args:
+            rows: the rows, such as the source of a merge.
             alias: the name of the rows in the SQL.
+            columns: the SQL expression of each new column, in Spark's dialect, by the column's name.
 
         Raises:
             InvalidPredicateError: Spark refuses an expression.

@@ -37,14 +37,14 @@ def with_computed(
     if not columns.names:
         yield from batches
         return
-    following = {} if next_numbers is None else next_numbers
+    numbers = {} if next_numbers is None else next_numbers
     for batch in with_null_texts(batches, target):
         rows = pa.Table.from_batches([batch])
         for name, value in columns.defaults.items():
             rows = _replaced(rows, name, _value(name, value, rows, target))
         for name, identity in columns.identity.items():
-            first = following.get(name, identity.first)
-            following[name] = first + identity.step * len(rows)
+            first = numbers.get(name, identity.first)
+            numbers[name] = first + identity.step * len(rows)
             rows = _replaced(rows, name, _numbers(name, first, identity.step, len(rows), target))
         for name, value in columns.generated.items():
             rows = _replaced(rows, name, _value(name, value, rows, target))
@@ -73,8 +73,8 @@ def _numbers(name: str, first: int, step: int, count: int, target: WriteTarget) 
     last = first + step * max(0, count - 1)
     if not (min(first, last) >= -_BITS and max(first, last) < _BITS):
         raise SchemaMismatchError(
-            f"the next number of the identity column {name!r} is {first} with step {step}; expected numbers in the "
-            "range of a long",
+            f"the identity column {name!r} needs the numbers {first} to {last}; expected numbers in the range of a "
+            "long",
             table=target.store.root,
             hint="Write the rows to a new table",
             code="DELTA_VALUE_OUT_OF_RANGE",

@@ -58,7 +58,7 @@ class FileOptions:
     Attributes:
         suffix: the part of a file's name that shows the codec.
         arguments: arguments of ``pq.ParquetWriter`` that are the same for all files.
-        leaves: the properties of leaf columns; a leaf that is not in it has the defaults.
+        leaves: the properties of leaf columns, by path; a leaf column without an entry has the defaults.
         row_group_rows: maximum rows of a row group; None: the writer's default.
         string_prefix: maximum characters of a string in the statistics of the log.
     """
@@ -130,17 +130,17 @@ def _leaves(properties: WriterProperties, target: WriteTarget) -> dict[ParquetPa
     """The properties of the leaves of the table's columns; empty if no column has properties."""
     layout = target.layout
     default = properties.default_column_properties or _DEFAULT
-    own: dict[str, ColumnProperties] = {}
+    by_column: dict[str, ColumnProperties] = {}
     for name, each in (properties.column_properties or {}).items():
         column = layout.schema.get(name)
         if column is None:
             raise _invalid(f"column_properties has {name!r}; expected columns of the table", target)
-        own[layout.physical_name(column)] = each.over(default)
+        by_column[layout.physical_name(column)] = each.over(default)
     leaves: dict[ParquetPath, ColumnProperties] = {}
-    if not own and default == _DEFAULT:
+    if not by_column and default == _DEFAULT:
         return leaves
     for path, kind in statistics.parquet_leaves(stored_schema(replace(layout, row_ids=None))):
-        leaves[path] = own.get(path[0], default)
+        leaves[path] = by_column.get(path[0], default)
         encoding = (leaves[path].encoding or "PLAIN").upper()
         if encoding != "PLAIN" and not _STORES[encoding](kind):
             raise _invalid(f"the encoding of {'.'.join(path)!r} is {encoding}, which cannot store {kind}", target)

@@ -26,6 +26,7 @@ class Incoming:
 
     @property
     def is_spark(self) -> bool:
+        """Whether the rows are a Spark DataFrame."""
         return is_spark_dataframe(self.rows)
 
 

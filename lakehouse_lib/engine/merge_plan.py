@@ -19,8 +19,9 @@ class MergeClause:
 
     Attributes:
         condition: on the columns of a ``MergeNamespace``; None: true.
-        values: the new values by column of the target, as its schema spells it. In an UPDATE, other columns keep their
-            values; in an INSERT, they are computed by the table, or NULL.
+        values: the new values by column of the target, as its schema spells it. In an UPDATE, the other columns keep
+            their values. In an INSERT, they get their computed values (defaults, identity numbers and generated
+            columns), else NULL.
     """
 
     case: MergeCase

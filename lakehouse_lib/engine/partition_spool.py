@@ -1,4 +1,4 @@
-"""Rows of many partitions, gathered by partition in bounded memory: what does not fit is stored in scratch files."""
+"""Rows gathered by partition in bounded memory. Rows that exceed the memory are stored in scratch files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakehouse_lib.errors import StoreError
 
+#: The partition values of a partition, in the order of the partition columns.
 Values = tuple[str | None, ...]
 
 
@@ -22,14 +23,13 @@ class _Place(NamedTuple):
 
 
 class PartitionSpool:
-    """Rows by partition. All rows have one schema.
+    """A store of rows that returns them partition by partition. All rows have one schema.
 
-    When more than ``memory`` bytes are pending, all pending rows are stored in one scratch file, sorted by partition.
-    A StoreError is raised if the file cannot be written.
+    When more than ``memory`` bytes are pending, all pending rows are written to one scratch file, sorted by partition.
 
     Args:
         folder: an empty folder for scratch files; its disk needs room for all rows.
-        memory: bytes.
+        memory: the number of bytes of rows that may be pending in memory.
     """
 
     def __init__(self, folder: str, memory: int) -> None:
@@ -41,7 +41,11 @@ class PartitionSpool:
         self._files = 0
 
     def add(self, values: Values, rows: pa.Table) -> None:
-        """Add rows of the partition with these values."""
+        """Add rows of the partition with these values.
+
+        Raises:
+            StoreError: a scratch file cannot be written, for example because the disk is full.
+        """
         self._pending.setdefault(values, []).append(rows)
         self._places.setdefault(values, [])
         self._pending_bytes += rows.nbytes

@@ -1,4 +1,4 @@
-"""Partition values as texts: rows split by them, and the values of files in the spelling of the log."""
+"""Partition values as the texts that the log stores, and rows split by their partition values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def rows_by_partition(table: pa.Table, target: WriteTarget) -> Iterator[tuple[tu
     """The rows of each partition, and its partition values in the spelling of the log.
 
     Raises:
-        InvalidArgumentError: the log or the store cannot have a value; the error names the column.
+        InvalidArgumentError: the log or the store cannot store a value; the error names the column.
     """
     if not len(table):
         return
@@ -45,11 +45,11 @@ def rows_by_partition(table: pa.Table, target: WriteTarget) -> Iterator[tuple[tu
 def _refuse_overlong(spelled: Sequence[list[str | None]], target: WriteTarget) -> None:
     columns = dict(zip(target.layout.partition_keys.values(), target.layout.partition_columns, strict=True))
     values = {key: pa.array(texts, pa.string()) for key, texts in zip(columns, spelled, strict=True)}
-    for key, what, wrong in partition_values.overlong_folders(values, target.store.limits):
-        text = values[key].filter(wrong)[0].as_py() or ""
+    for key, problem, is_overlong in partition_values.overlong_folders(values, target.store.limits):
+        text = values[key].filter(is_overlong)[0].as_py() or ""
         shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
         raise InvalidArgumentError(
-            f"column {columns[key]}: the partition value {shown!r} of {len(text.encode())} bytes {what}",
+            f"column {columns[key]}: the partition value {shown!r} of {len(text.encode())} bytes {problem}",
             table=target.store.root,
             hint=partition_values.LENGTH_HINT,
             code="DELTA_INVALID_PARTITION_VALUE",

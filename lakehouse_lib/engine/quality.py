@@ -31,7 +31,9 @@ class Rule:
 
 
 def is_rule_broken(broken: int, counted: int, mostly: float) -> bool:
-    """Whether a rule about rows is broken, by the share of rows that pass, in doubles as in Great Expectations.
+    """Whether too many rows break a rule about single rows.
+
+    As in Great Expectations, the share of rows that pass is computed as a double.
 
     Args:
         broken: the number of rows that do not pass.

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 
 class Shared(Protocol):
-    """A picklable reference to a shared value, which tasks contain."""
+    """A picklable reference to a shared value. Tasks contain the reference."""
 
     def load(self) -> Any:
         """Return the value."""

@@ -64,12 +64,13 @@ class BloomFilterProperties:
 
 @dataclass(frozen=True)
 class ColumnProperties:
-    """Properties of a column in the Parquet files; those of a nested column apply to its leaves.
+    """Properties of a column in the Parquet files. The properties of a nested column apply to its leaf columns.
 
     Args:
-        dictionary_enabled: use dictionary encoding; None: use it if values repeat in a sample of the first rows.
-        statistics_enabled: "NONE": no min, max and count of nulls, neither in the file nor in the log; "CHUNK": for
-            each row group; "PAGE" (default): for each page, too.
+        dictionary_enabled: use dictionary encoding; None: use it if values repeat in a sample of the first rows, or if
+            a column of the table is nested.
+        statistics_enabled: "NONE": the file and the log get no min, max and count of nulls; "CHUNK": the file has them
+            for each row group; "PAGE" (default): for each row group and each page.
         bloom_filter_properties: the Bloom filter; boolean columns have none.
         encoding: the encoding of values without a dictionary: PLAIN (default), RLE (booleans), DELTA_BINARY_PACKED
             (integers, dates and times), DELTA_LENGTH_BYTE_ARRAY (strings and binary), DELTA_BYTE_ARRAY (these and
@@ -93,7 +94,7 @@ class ColumnProperties:
             _refuse("encoding", self.encoding, "None with dictionary_enabled=True")
 
     def over(self, default: ColumnProperties) -> ColumnProperties:
-        """These properties, and those of ``default`` that are not set here."""
+        """These properties, completed by the properties of ``default`` that are not set here."""
         values = {
             field.name: getattr(default if getattr(self, field.name) is None else self, field.name)
             for field in fields(self)
@@ -112,19 +113,20 @@ class WriterProperties:
 
     Args:
         data_page_size_limit: approximate bytes of a data page; default 1 MiB.
-        dictionary_page_size_limit: bytes of a dictionary. A column with a larger dictionary continues without it;
-            default 1 MiB.
+        dictionary_page_size_limit: maximum bytes of a dictionary; default 1 MiB. When the dictionary of a column is
+            full, later values of the column are written without it.
         data_page_row_count_limit: maximum rows of a data page; default 20,000.
         write_batch_size: values that are encoded between two checks of the limits of a page; default 1,024.
-        max_row_group_size: maximum rows of a row group; default 1,048,576. A row group also ends at about 128 MiB.
-        compression: UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD or LZ4_RAW, in any case. LZ4 means LZ4_RAW, because the
-            older format of LZ4 is deprecated. The attribute has the level, too, such as ``GZIP(6)``.
+        max_row_group_size: maximum rows of a row group; default 1,048,576. A row group also ends at about 128 MiB, or
+            at the target size of files if this is smaller.
+        compression: UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD or LZ4_RAW, in upper or lower case. LZ4 means LZ4_RAW,
+            because the older format of LZ4 is deprecated. The attribute also contains the level, such as ``GZIP(6)``.
         compression_level: GZIP: 0 to 9, default 6; BROTLI: 0 to 11, default 1; ZSTD: 1 to 22, default 1. Other codecs
-            have no levels, and ignore it.
+            have no levels, and ignore this argument.
         statistics_truncate_length: characters to which strings are cut in the statistics of the log; default 32. The
             statistics in the file are not cut.
-        default_column_properties: for all columns, unless the column has its own value of a property.
-        column_properties: column of the table -> its properties.
+        default_column_properties: the properties of columns for which ``column_properties`` does not set them.
+        column_properties: the properties of single columns, by the column's name.
 
     Raises:
         InvalidArgumentError: a value is not valid.

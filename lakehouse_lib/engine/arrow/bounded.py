@@ -27,7 +27,8 @@ class WorkTooLargeError(DeltaError):
 class BoundedEngine(ArrowEngine):
     """An Arrow engine that reads at most ``max_bytes`` of data files in each call.
 
-    A call adds up the sizes of its files before it reads them. The first call of most verbs has all files of the work.
+    A call adds up the sizes of its files before it reads them. Most verbs pass all files of the work to their first
+    call.
 
     Args:
         snapshot: the version whose files the tasks read.

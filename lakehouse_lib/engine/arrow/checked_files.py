@@ -1,8 +1,8 @@
 """A file system for pyarrow datasets that refuses data files which pyarrow would read differently than ``scan``.
 
 pyarrow matches column names case-sensitively, but Delta ignores the case. pyarrow also does not cast some values, such
-as nanoseconds. The footer of a file shows the names and the types of its columns. It is checked when pyarrow opens the
-file, so this check opens no file when a dataset is created.
+as nanoseconds. The footer of a file shows the names and the types of its columns. The footer is checked when pyarrow
+opens the file, so the creation of a dataset opens no file for this check.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakehouse_lib.engine.parquet.footer import missing_file
 from lakehouse_lib.errors import InvalidArgumentError, ObjectNotFoundError, UnsupportedFeatureError
 
 _FORMAT = pads.ParquetFileFormat(coerce_int96_timestamp_unit="us")
-#: pyarrow casts integers only to decimals with at least this many digits before the point, by the bits of the integer.
+#: Bits of an integer type -> the least digits before the point of a decimal type to which pyarrow casts the integers.
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 
 
@@ -77,7 +77,9 @@ class CheckedFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]  # pyarr
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise InvalidArgumentError(
-            "pyarrow cannot write the files of a table", table=self._table, hint="Write with write_deltalake"
+            "the file system of a pyarrow dataset only reads files; it cannot list, write or delete them",
+            table=self._table,
+            hint="List files with DeltaTable.file_uris, and write with write_deltalake",
         )
 
     get_file_info_selector = create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = _refuse

@@ -42,7 +42,7 @@ def _reason_not_plain(snapshot: Snapshot, files: pa.Table) -> str | None:
     if vectors.null_count < len(vectors):
         return f"{len(vectors) - vectors.null_count} files have deletion vectors (deletionVectors)"
     if snapshot.layout.mapping != "none":
-        return f"its files store columns by {snapshot.layout.mapping} (columnMapping)"
+        return f"its columns are mapped to columns of files by {snapshot.layout.mapping} (columnMapping)"
     if has_changes(snapshot.schema):
         return "old files may have narrower types of columns (typeWidening)"
     if any(has_variant(field.type) for field in snapshot.schema):
@@ -61,13 +61,14 @@ def dataset(
     schema: pa.Schema | None = None,
     read_options: pads.ParquetReadOptions | None = None,
 ) -> pads.Dataset:
-    """A dataset of these files with their partition values; INT96 timestamps are in microseconds.
+    """A dataset of these files with their partition values.
 
     Args:
         files: a files table. If it has ``stats``, the dataset skips files by their bounds.
         filesystem: the file system for reading, whose root is the table's folder; default: the table's store.
         schema: the columns and types of the dataset; default: those of the table.
-        read_options: columns to read as dictionaries, and the unit of INT96 timestamps if it is not nanoseconds.
+        read_options: the columns to read as dictionaries, and the unit of INT96 timestamps. The default of the unit is
+            microseconds, and pyarrow's default (nanoseconds) also means microseconds.
 
     Raises:
         WrongArgumentTypeError: ``filesystem`` is not a file system of pyarrow.
@@ -180,7 +181,7 @@ def _file_by_old_calendar(snapshot: Snapshot, files: pa.Table) -> str | None:
 
 
 def _time_columns(kind: DataType, path: tuple[str, ...]) -> Iterator[Column | None]:
-    """The date and time columns inside a column; None for those in lists and maps, which have no statistics."""
+    """The date and time columns inside a column; None stands for a column in a list or map, which has no statistics."""
     if isinstance(kind, PrimitiveType):
         if kind.type in _UNITS_PER_DAY:
             yield Column(path, kind)

@@ -141,7 +141,7 @@ class ArrowEngine:
 
 
 def _results(function: Callable[[T], R], items: Sequence[T], threads: int, on_task: OnTask | None) -> Iterator[R]:
-    """The results of a function in threads, in the order of the items; ``on_task`` gets their places."""
+    """The results of a function in threads, in the order of the items; ``on_task`` gets the index of each item."""
     if on_task is None:
         return in_order(function, items, threads)
 
@@ -166,7 +166,7 @@ class _PieceOnDisk:
 
 
 class _Pieces:
-    """The pieces that scatter has sent: in memory up to a limit, the others in scratch files."""
+    """The pieces that scatter has sent. Pieces that exceed 512 MiB in memory are stored in scratch files."""
 
     def __init__(self, folder: Path, groups: int) -> None:
         self._folder = folder

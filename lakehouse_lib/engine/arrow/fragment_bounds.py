@@ -12,19 +12,21 @@ from lakehouse_lib.schema import DataType, PrimitiveType, Schema
 from lakehouse_lib.schema.arrow import with_large_offsets
 from lakehouse_lib.statistics import Bounds, ColumnPath, bounds_of
 
-#: The most pairs of a file and a column for which a dataset has bounds. Each takes 14 microseconds.
+#: The maximum number of pairs of a file and a column for which a dataset has bounds. A pair takes 14 microseconds.
 MOST_BOUNDS = 200_000
-#: A min and max do not cover NaN, and pyarrow would skip files for filters that NaN satisfies.
+#: The types of columns without bounds in a dataset. The min and max of floating-point numbers do not cover NaN, so
+#: pyarrow would skip files for filters that NaN satisfies.
 _WITHOUT_BOUNDS = ("float", "double", "binary", "boolean", "void", "variant")
 
 
 def bounded_columns(
     files: pa.Table, columns: Schema, target: pa.Schema, partition_columns: tuple[str, ...]
 ) -> list[str]:
-    """The columns of a dataset that may have bounds: no partition columns, and read in the table's own type.
+    """The columns of a dataset that may have bounds.
 
+    These are columns of primitive types that are not partition columns, and that the dataset reads in the table's type.
     The list is empty if the files have no ``stats``, or if there are too many files and columns (``MOST_BOUNDS``). Then
-    only ``file_pruning_predicate`` skips files.
+    only the ``file_pruning_predicate`` of ``DeltaTable.to_pyarrow_dataset`` skips files.
 
     Args:
         columns: the table's columns.

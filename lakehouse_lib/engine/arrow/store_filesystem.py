@@ -13,7 +13,7 @@ from lakehouse_lib.store import ObjectStore
 
 
 class StoreFileSystem(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow is untyped
-    """The handler of the file system; ``of`` returns the file system. Paths are those of the store."""
+    """The handler of the file system; ``of`` returns the file system. Paths are paths in the store."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -51,7 +51,9 @@ class StoreFileSystem(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]  # py
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise InvalidArgumentError(
-            "pyarrow cannot write the files of a table", table=self._store.root, hint="Write with write_deltalake"
+            "the file system of a pyarrow dataset only reads files; it cannot list, write or delete them",
+            table=self._store.root,
+            hint="List files with DeltaTable.file_uris, and write with write_deltalake",
         )
 
     get_file_info_selector = create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = _refuse
