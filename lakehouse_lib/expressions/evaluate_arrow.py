@@ -73,7 +73,7 @@ def values_of(
 
 
 def _value(node: Node, data: pa.Table, count: int, kind: pa.DataType) -> pa.ChunkedArray:
-    """The value of a node for each row. Each branch of a CASE is evaluated only for its own rows, as in SQL.
+    """The value of a node for each row. A branch of a CASE is evaluated only for the rows that take it, as in SQL.
 
     Args:
         data: the columns that the node reads; there may be none.
@@ -82,19 +82,20 @@ def _value(node: Node, data: pa.Table, count: int, kind: pa.DataType) -> pa.Chun
     if not isinstance(node, Case):
         (column,) = _project([ArrowRendering().value(node)], data.column_names, data, count)
         return column if column.type == kind else column.cast(kind)
-    rest = np.arange(count)
+    undecided = np.arange(count)
     parts: list[pa.ChunkedArray] = []
     places = []
     for when, then in (*node.branches, (TRUE, node.otherwise)):
-        rows = data.take(int64s(rest)) if len(rest) < count else data
-        (flags,) = _project([ArrowRendering().boolean(when)], data.column_names, rows, len(rest))
-        is_own = flags_of(flags)
-        own = rest[is_own]
-        if len(own):
-            parts.append(_value(then, rows.filter(bools(is_own)) if len(own) < len(rest) else rows, len(own), kind))
-            places.append(own)
-        rest = rest[~is_own]
-        if not len(rest):
+        rows = data.take(int64s(undecided)) if len(undecided) < count else data
+        (flags,) = _project([ArrowRendering().boolean(when)], data.column_names, rows, len(undecided))
+        is_true = flags_of(flags)
+        branch_rows = undecided[is_true]
+        if len(branch_rows):
+            data_of_branch = rows.filter(bools(is_true)) if len(branch_rows) < len(undecided) else rows
+            parts.append(_value(then, data_of_branch, len(branch_rows), kind))
+            places.append(branch_rows)
+        undecided = undecided[~is_true]
+        if not len(undecided):
             break
     if not parts:
         return pa.chunked_array([pa.nulls(0, kind)])
@@ -127,7 +128,7 @@ def check_renderable(value: Value) -> None:
     """Refuse a value with a part that only Spark can evaluate.
 
     Raises:
-        InvalidPredicateError: names the part.
+        InvalidPredicateError: the value has such a part; the error names the part.
     """
     for node in walk(value.root):
         if isinstance(node, Opaque):

@@ -1,9 +1,7 @@
 """The intermediate representation of a predicate or a value: typed nodes.
 
 The parser resolves names against a schema, and gives a literal the type of the expression that it is compared with.
-So evaluation and rendering do not choose the types of literals. Values of a ``Literal``, by type: int for integers,
-dates (days since 1970) and timestamps (µs since 1970, UTC or wall clock); Decimal, float, str, bytes and bool; None for
-NULL.
+So evaluation and rendering do not choose the types of literals.
 """
 
 from __future__ import annotations
@@ -20,12 +18,25 @@ BOOLEAN = PrimitiveType("boolean")
 
 @dataclass(frozen=True, slots=True)
 class Column:
+    """A column, or a member of a struct column.
+
+    Attributes:
+        path: the names of the column and of the members down to the value, as the schema spells them.
+    """
+
     path: ColumnPath
     type: DataType
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
+    """A constant.
+
+    Attributes:
+        value: int for integers, dates (days since 1970) and timestamps (µs since 1970, UTC or wall clock); Decimal,
+            float, str, bytes or bool for other types; None for NULL.
+    """
+
     value: Any
     type: PrimitiveType
 
@@ -46,8 +57,8 @@ class Arithmetic:
     """An arithmetic operation.
 
     Attributes:
-        operator: +, -, *, / (of doubles; dividing by 0 is an error) or % (of integers, by a literal that is not 0, with
-            the dividend's sign).
+        operator: +, -, *, / (of doubles, by a literal that is not 0) or % (of integers, by a literal that is not 0; the
+            result has the dividend's sign).
     """
 
     operator: str
@@ -83,8 +94,8 @@ class Case:
 class Assignment:
     """A value, converted to the type of the column to which it is assigned (Spark's ANSI store assignment).
 
-    A value that the type cannot hold is an error. A fraction that is assigned to an integer is cut off, and a decimal
-    is rounded half up.
+    A value that the type cannot hold is an error. An assignment to an integer cuts off the fraction, and an assignment
+    to a decimal rounds half up.
     """
 
     operand: Node
@@ -140,6 +151,8 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Like:
+    """``operand LIKE pattern ESCAPE escape``."""
+
     operand: Node
     pattern: str
     escape: str = "\\"
@@ -151,6 +164,8 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
+    """``operand IS NULL``."""
+
     operand: Node
 
     @property
@@ -209,6 +224,7 @@ UNKNOWN = Literal(None, BOOLEAN)
 
 
 def children(node: Node) -> tuple[Node, ...]:
+    """The nodes directly below a node; for an ``Opaque``, the columns that it reads."""
     match node:
         case Opaque():
             return node.columns
@@ -226,6 +242,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def walk(node: Node) -> Iterator[Node]:
+    """A node and all nodes below it, parents first."""
     yield node
     for child in children(node):
         yield from walk(child)
@@ -246,6 +263,7 @@ def columns_of(node: Node) -> frozenset[str]:
 
 
 def conjunction(nodes: list[Node]) -> Node:
+    """The conditions joined by AND; TRUE if there are none."""
     flat: list[Node] = []
     for node in nodes:
         flat += node.operands if isinstance(node, And) else (node,)
@@ -253,6 +271,7 @@ def conjunction(nodes: list[Node]) -> Node:
 
 
 def disjunction(nodes: list[Node]) -> Node:
+    """The conditions joined by OR; FALSE if there are none."""
     flat: list[Node] = []
     for node in nodes:
         flat += node.operands if isinstance(node, Or) else (node,)
@@ -260,6 +279,7 @@ def disjunction(nodes: list[Node]) -> Node:
 
 
 def is_null(operand: Node) -> Node:
+    """The condition ``operand IS NULL``, simplified for literals and casts."""
     match operand:
         case Literal():
             return TRUE if operand.value is None else FALSE
@@ -269,8 +289,10 @@ def is_null(operand: Node) -> Node:
 
 
 def true_unless_null(operand: Node) -> Node:
+    """The condition that is NULL where the operand is NULL, and true elsewhere."""
     return Or((Not(is_null(operand)), UNKNOWN))
 
 
 def false_unless_null(operand: Node) -> Node:
+    """The condition that is NULL where the operand is NULL, and false elsewhere."""
     return And((is_null(operand), UNKNOWN))

@@ -42,7 +42,7 @@ def _check(pattern: str, escape: str) -> None:
 
 
 def split_pattern(like: Like) -> tuple[str, str]:
-    """The text before the first wildcard, and the rest of the pattern as it is written."""
+    """The text before the first wildcard, and the pattern from this wildcard on, with its escape characters."""
     prefix, at = [], 0
     pattern = like.pattern
     while at < len(pattern):
@@ -56,6 +56,7 @@ def split_pattern(like: Like) -> tuple[str, str]:
 
 
 def as_regex(like: Like) -> str:
+    """The pattern as a regular expression that matches the whole text."""
     parts, at = [], 0
     while at < len(like.pattern):
         character = like.pattern[at]

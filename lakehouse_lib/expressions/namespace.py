@@ -1,4 +1,4 @@
-"""The columns of a MERGE: those of the target and of the source, in paths that begin with the name of the side."""
+"""The columns of the target and the source of a MERGE, as paths that begin with the name of the side."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MergeNamespace(Schema):
     schemas: dict[str, Schema]
 
     def within(self, sides: Sequence[str]) -> MergeNamespace:
-        """The same namespace, in which an expression may use only the columns of these sides."""
+        """The same namespace, but an expression may use only the columns of these sides."""
         aliases = (self.aliases[TARGET], self.aliases[SOURCE])
         return MergeNamespace(self.schemas[TARGET], self.schemas[SOURCE], aliases, sides)
 

@@ -24,7 +24,7 @@ from lakehouse_lib.expressions.render_spark import render
 
 
 def not_true(predicate: Predicate) -> Predicate:
-    """The predicate that is true where ``predicate`` is false or NULL, in a form by which files can be pruned."""
+    """The predicate that is true where ``predicate`` is false or NULL, in a form that can prune files."""
     root = _not_true(predicate.root)
     return replace(predicate, sql=render(root), root=root)
 
@@ -46,7 +46,7 @@ def _not_true(node: Node) -> Node:
 
 
 def _only_source_of_null(leaf: Node) -> Column | None:
-    """The column that is NULL exactly in the rows for which the leaf is NULL; None: no column is."""
+    """The column that is NULL exactly in the rows for which the leaf is NULL; None: there is no such column."""
     match leaf:
         case Column():
             return leaf

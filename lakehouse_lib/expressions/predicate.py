@@ -14,10 +14,11 @@ class Predicate:
     """A condition on rows of one table. It is immutable and picklable. ``parse`` and ``from_filters`` create it.
 
     Attributes:
-        sql: the condition as SQL in Spark's dialect, as the user wrote it if it was SQL.
-        columns: the top-level columns that it reads, as the schema spells them.
+        sql: the condition as SQL in Spark's dialect; as the user wrote it, if the user wrote SQL.
+        root: the parsed condition.
+        columns: the top-level columns that the condition reads, as the schema spells them.
         table: the table's location, for errors.
-        label: text for commitInfo and errors instead of the SQL, for a condition with personal values.
+        label: the text that commitInfo and errors show instead of the SQL, for a condition with personal values.
     """
 
     sql: str
@@ -38,13 +39,14 @@ class Predicate:
         return columns_of(self.root)
 
     def partition_only(self, partition_columns: Iterable[str]) -> bool:
-        """Whether it reads partition columns only, so that it has one value for all rows of a file."""
+        """Whether the predicate reads partition columns only, so that it has one value for all rows of a file."""
         return self.columns <= set(partition_columns)
 
     def split(self, partition_columns: Iterable[str]) -> tuple[Predicate | None, Predicate | None]:
-        """Split the predicate into a part that reads only partition columns, and the rest; None: the part is empty.
+        """Split the predicate into two parts whose conjunction is the predicate.
 
-        The conjunction of both parts is this predicate.
+        The first part reads only partition columns. The second part has all other conditions. None: the part has no
+        condition.
         """
         names = set(partition_columns)
         parts = self.root.operands if isinstance(self.root, And) else (self.root,)

@@ -41,7 +41,11 @@ _UNKNOWN = null(pa.bool_())
 
 
 class ArrowRendering:
-    """Arrow expressions for all nodes except CASE, because Arrow evaluates every branch for every row."""
+    """Arrow expressions for all nodes except two kinds.
+
+    Only Spark can evaluate an ``Opaque``. A ``Case`` is evaluated by ``evaluate_arrow``, because Arrow would evaluate
+    each branch for every row.
+    """
 
     def boolean(self, node: Node) -> Any:
         """A condition as a boolean Arrow expression, null where SQL has NULL."""
@@ -63,6 +67,7 @@ class ArrowRendering:
         return self.value(node)
 
     def value(self, node: Node) -> Any:
+        """A node as an Arrow expression, null where SQL has NULL."""
         match node:
             case Column():
                 return pc.field(*node.path)
@@ -133,7 +138,7 @@ class ArrowRendering:
         return compared | pc.is_nan(value) if operator in (">", ">=") else compared
 
     def _float_scalar(self, operand: Node, values: list[float]) -> pa.Array | None:
-        """The values in the operand's own type; None if a float32 cannot represent them, so a cast is needed."""
+        """The values in the operand's type; None if a float32 cannot represent them, so the operand must be cast."""
         if operand.type == PrimitiveType("double"):
             return column(values, pa.float64())
         with np.errstate(over="ignore"):
@@ -304,4 +309,5 @@ def array_of(values: Iterable[Any], data_type: DataType | None) -> pa.Array:
 
 
 def scalar_of(literal: Literal) -> pa.Scalar:
+    """The value of a literal as an Arrow scalar."""
     return array_of([literal.value], literal.type)[0]

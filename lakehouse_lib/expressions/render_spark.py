@@ -38,6 +38,7 @@ _SQL_TYPES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": 
 
 
 def render(node: Node) -> str:
+    """A node as SQL for Spark."""
     match node:
         case Column():
             return ".".join(quoted(name) for name in node.path)
@@ -202,9 +203,10 @@ def _literal(value: Any, kind: DataType | None) -> str:
 
 
 def _day(days: int) -> str:
-    # Rounding up can give years after 9999. Every 400 years have the same number of days.
-    cycles, rest = divmod(days + 719_162, 146_097)
-    day = dt.date.fromordinal(rest + 1)
+    # Python's dates end with the year 9999. A literal may be later, such as the midnight after 9999-12-31. Every 400
+    # years have the same number of days.
+    cycles, day_of_cycle = divmod(days + 719_162, 146_097)
+    day = dt.date.fromordinal(day_of_cycle + 1)
     year = day.year + 400 * cycles
     sign = "+" if year > 9999 else "-" if year < 0 else ""
     return f"{sign}{abs(year):04}-{day.month:02}-{day.day:02}"

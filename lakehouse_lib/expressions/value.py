@@ -14,6 +14,7 @@ class Value:
 
     Attributes:
         sql: the expression in Spark's dialect, as the user wrote it.
+        root: the parsed expression.
         table: the table's location, for errors.
     """
 
@@ -23,7 +24,7 @@ class Value:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The top-level columns that it reads, as the schema spells them."""
+        """The top-level columns that the expression reads, as the schema spells them."""
         return columns_of(self.root)
 
     @property

@@ -102,7 +102,7 @@ def _decimal_operand(node: Node) -> tuple[Node, tuple[int, int]] | None:
 
 
 def _operand(node: Node, other: Node) -> tuple[Node, str] | None:
-    # Integers and doubles only: Arrow and Spark widen decimals by different rules.
+    # Only integers and doubles are operands, because Arrow and Spark widen decimals by different rules.
     kind = node.type
     if not isinstance(kind, PrimitiveType):
         return None
@@ -120,7 +120,10 @@ def _operand(node: Node, other: Node) -> tuple[Node, str] | None:
 
 
 def shift(operand: Node, count: int, unit: str) -> Node | None:
-    """A date or timestamp literal plus ``count`` of a unit such as ``SECOND``, ``DAY`` or ``MONTH``."""
+    """A date or timestamp literal plus ``count`` units, such as ``SECOND``, ``DAY`` or ``MONTH``.
+
+    None: only Spark can evaluate the sum.
+    """
     if not isinstance(operand, Literal) or operand.type.type not in TEMPORAL or operand.value is None:
         return None
     date = operand.type.type == "date"
@@ -144,6 +147,6 @@ def _add_months(days: int, months: int) -> int:
     origin = dt.date(1970, 1, 1).toordinal()
     day = dt.date.fromordinal(days + origin)
     year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
-    following = dt.date(year + (month + 1) // 12, (month + 1) % 12 + 1, 1)
-    last = (following - dt.timedelta(days=1)).day
+    next_month = dt.date(year + (month + 1) // 12, (month + 1) % 12 + 1, 1)
+    last = (next_month - dt.timedelta(days=1)).day
     return dt.date(year, month + 1, min(day.day, last)).toordinal() - origin

@@ -1,7 +1,7 @@
 """Conversion of an expression to the type of the column to which SET or INSERT assigns it.
 
-The rules are those of Spark's ANSI store assignment. In addition, a literal in quotes may be a date, a time or a
-number, as in conditions.
+The rules are those of Spark's ANSI store assignment. In addition, text in quotes can be assigned to a column of dates,
+times or numbers, as text can be compared with such a column in a condition.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CASE, IF, COALESCE and NULLIF rewritten as logic: a condition on them becomes a condition on each branch.
 
 ``CASE WHEN c THEN a ELSE b END = 5`` becomes ``(c IS TRUE AND a = 5) OR (c IS NOT TRUE AND b = 5)``. The result for
-NULL is also the same. So these expressions need no nodes of their own, and the columns in their branches prune files.
+NULL is also the same. So the nodes of a condition contain no ``Case``, and the columns in the branches prune files.
 """
 
 from __future__ import annotations

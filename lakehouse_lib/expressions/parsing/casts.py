@@ -1,4 +1,4 @@
-"""Casts in predicates: a literal is converted, and a column keeps a cast that loses nothing."""
+"""Casts in SQL. A literal is converted, and a lossless cast becomes a node. Only Spark evaluates other casts."""
 
 from __future__ import annotations
 

@@ -162,18 +162,18 @@ def _with_literal(operator: str, operand: Node, literal: Literal) -> Node:
         return FALSE
     if operator in ("=", "!="):
         return false_unless_null(operand) if operator == "=" else true_unless_null(operand)
-    below = math.floor(point)
+    floor = math.floor(point)
     if operator in ("<", "<="):
-        if below < least:
+        if floor < least:
             return false_unless_null(operand)
-        if below >= greatest:
+        if floor >= greatest:
             return true_unless_null(operand)
-        return Comparison("<=", operand, Literal(_from_grid(below, kind), kind))
-    if below >= greatest:
+        return Comparison("<=", operand, Literal(_from_grid(floor, kind), kind))
+    if floor >= greatest:
         return false_unless_null(operand)
-    if below < least:
+    if floor < least:
         return true_unless_null(operand)
-    return Comparison(">=", operand, Literal(_from_grid(below + 1, kind), kind))
+    return Comparison(">=", operand, Literal(_from_grid(floor + 1, kind), kind))
 
 
 def _fold(operator: str, left: Literal, right: Literal) -> Node:

@@ -18,7 +18,7 @@ from lakehouse_lib.schema import PrimitiveType
 #: Makes the node of a part of the tree.
 Read = Callable[[Any], Node]
 
-#: Parts that are not one value for one row.
+#: The classes of sqlglot for SQL that does not have one value for each row.
 NOT_OF_ONE_ROW = (
     exp.AggFunc,
     exp.Window,
@@ -173,7 +173,7 @@ def _named(tree: Any, read: Read) -> Node | None:
 
 
 def _now(tree: Any, _: Read) -> Node | None:
-    # The time of the parse, so that pruning, both engines and a retried commit select the same rows.
+    # The time is that of the parse, so that pruning, both engines and a retried commit select the same rows.
     micros = time.time_ns() // 1000
     if isinstance(tree, exp.CurrentDate):
         return Literal(micros // 86_400_000_000, PrimitiveType("date"))

@@ -31,7 +31,7 @@ def check_deterministic(sql: str, schema: Schema) -> None:
     """Refuse an expression with a function whose value changes.
 
     Raises:
-        InvalidPredicateError: names the function.
+        InvalidPredicateError: the expression has such a function, which the error names, or a syntax error.
     """
     tokens = [token.token_type for token in sqlglot.tokenize(sql, dialect="spark")]
     if tokens.count(TokenType.L_PAREN) != tokens.count(TokenType.R_PAREN):  # sqlglot closes a cast at the end

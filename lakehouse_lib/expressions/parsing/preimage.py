@@ -1,7 +1,7 @@
 """Rewrite a comparison of a cast or function as a comparison of its column; the cast or function must keep order.
 
 ``CAST(ts AS DATE) = DATE '2024-01-31'`` is true for ts from that midnight to the next, and NULL where ts is NULL. In
-this form bounds of ts can prune files, and readers can skip row groups.
+this form, the bounds of ts can prune files and row groups.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lakehouse_lib.schema import PrimitiveType
 
 _DAY = 86_400_000_000
 _NUMBERS = frozenset(["byte", "short", "integer", "long", "float", "double"])
-_MANY = 100
+_MOST_VALUES = 100
 
 
 def below(node: Node) -> Node:
@@ -25,7 +25,7 @@ def below(node: Node) -> Node:
             floor = _floor(outer)
             if floor is not None and operator != "<=>":
                 return _between_starts(operator, literal.value, floor) or node
-        case In(operand=Cast() | Function() as outer, values=values, has_null=False) if len(values) <= _MANY:
+        case In(operand=Cast() | Function() as outer, values=values, has_null=False) if len(values) <= _MOST_VALUES:
             floor = _floor(outer)
             if floor is not None:
                 parts = [_between_starts("=", value, floor) for value in values]
@@ -72,16 +72,20 @@ def _new_year(year: int, kind: PrimitiveType, unit: int) -> Literal | None:
 
 
 def _between_starts(operator: str, value: int, floor: _Floor) -> Node | None:
+    """A comparison of the operand that is true where its rounded value and ``value`` compare so.
+
+    None: the operand has no least value that is rounded to ``value``, or to the next value.
+    """
     operand, start = floor
-    first, following = start(value), start(value + 1)
-    if first is None or following is None:
+    first, end = start(value), start(value + 1)
+    if first is None or end is None:
         return None
-    inside = conjunction([Comparison(">=", operand, first), Comparison("<", operand, following)])
+    inside = conjunction([Comparison(">=", operand, first), Comparison("<", operand, end)])
     return {
         "=": inside,
         "!=": Not(inside),
         "<": Comparison("<", operand, first),
-        "<=": Comparison("<", operand, following),
-        ">": Comparison(">=", operand, following),
+        "<=": Comparison("<", operand, end),
+        ">": Comparison(">=", operand, end),
         ">=": Comparison(">=", operand, first),
     }[operator]

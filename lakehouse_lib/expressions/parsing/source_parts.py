@@ -1,6 +1,7 @@
 """The parts of a MERGE's SQL that only Spark evaluates and that read only the source, such as ``lower(s.email)``.
 
-Spark computes each part once for each row of the source, before the merge. The merge then reads it as a column.
+Spark computes each part once for each row of the source, before the merge. The merge then reads the part as a column of
+the source.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from lakehouse_lib.expressions.parsing.sql import translate_value
 
 
 def with_source_columns(sql: str, names: MergeNamespace, columns: dict[str, str]) -> str:
-    """The SQL of a merge with a column of the source in the place of each such part.
+    """SQL of a merge in which a column of the source replaces each part that only Spark evaluates.
+
+    Only parts that read only the source are replaced.
 
     Args:
         sql: a condition or a value that has been parsed with ``names``.

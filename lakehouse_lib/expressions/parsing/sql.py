@@ -59,7 +59,7 @@ def translate(sql: str, schema: Schema) -> Node:
     """The node of a SQL condition.
 
     Raises:
-        InvalidPredicateError: the condition is not valid. The message does not quote it; ``parse`` adds its text.
+        InvalidPredicateError: the condition is not valid. The message does not quote the condition; ``parse`` adds it.
     """
     if not isinstance(sql, str) or not sql.strip():
         raise InvalidPredicateError("it is not a SQL condition", hint="Write a condition, or leave the predicate out")
@@ -67,7 +67,9 @@ def translate(sql: str, schema: Schema) -> Node:
 
 
 def translate_value(sql: str, schema: Schema, kind: DataType | None) -> Node:
-    """The node of a SQL expression whose value is assigned to a column of type ``kind``; None: in its own type.
+    """The node of a SQL expression, converted to ``kind``, the type of the column to which its value is assigned.
+
+    None for ``kind``: the value is not converted.
 
     Raises:
         InvalidPredicateError: it is not a valid expression on single rows, or cannot be assigned to the type.
@@ -183,8 +185,8 @@ def _value(tree: Any, _: Schema) -> Node | None:
 
 def _concat(tree: Any, schema: Schema) -> Node | None:
     # Some engines read 'it''s' as it's, others as its; the rows of a delete must not depend on that.
-    written = tree.args.get("safe")  # set for a written concat(...)
-    if not written and all(isinstance(part, exp.Literal) and part.is_string for part in tree.expressions):
+    is_call = tree.args.get("safe")  # set for a call of concat(...)
+    if not is_call and all(isinstance(part, exp.Literal) and part.is_string for part in tree.expressions):
         raise InvalidPredicateError(
             "it has two adjacent string literals", hint="Write a quote inside a string as \\', or join them by concat"
         )

@@ -14,7 +14,7 @@ def resolve(parts: Sequence[str], schema: Schema, owner: str = "") -> Column:
     """The column ``a``, or the member ``a.b`` of a struct, regardless of case, as the schema spells it.
 
     Args:
-        owner: whose schema it is, for the error; "": the table's.
+        owner: the side of a merge (``target`` or ``source``) that has the schema, for the error; "": no merge.
 
     Raises:
         InvalidPredicateError: the schema has no such column; the hint has similar names.
@@ -42,7 +42,7 @@ def _unknown(parts: Sequence[str], path: list[str], within: DataType, owner: str
     by_lower = {column_name.lower(): column_name for column_name in within.names}
     close = [by_lower[match] for match in difflib.get_close_matches(parts[len(path)].lower(), by_lower, n=3)]
     shown = close or within.names[:20]
-    rest = "" if close or len(within.names) <= 20 else f" and {len(within.names) - 20} more"
-    listed = ", ".join(".".join([*path, column_name]) for column_name in shown) + rest
+    others = "" if close or len(within.names) <= 20 else f" and {len(within.names) - 20} more"
+    listed = ", ".join(".".join([*path, column_name]) for column_name in shown) + others
     hint = f"Did you mean {listed}?" if close else f"The columns are {listed}" if shown else "It has no columns"
     return InvalidPredicateError(message, hint=hint, code="DELTA_PREDICATE_COLUMN_NOT_FOUND")

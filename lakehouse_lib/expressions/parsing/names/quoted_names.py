@@ -38,18 +38,30 @@ def parse_condition(sql: str, names: Sequence[str]) -> Any:
 
     Raises:
         InvalidPredicateError: text in double quotes may also be a column.
-        SqlglotError, RecursionError: it is not valid.
+        SqlglotError, RecursionError: the text is not valid SQL.
     """
     return sqlglot.parse_one(with_backquotes(sql, names), dialect="spark", into=exp.Condition)
 
 
 def parse_name(sql: str) -> Any:
-    """The syntax tree of a text that should be a column's name; errors as of ``parse_condition``."""
+    """The syntax tree of a text that should be a column's name.
+
+    Raises:
+        InvalidPredicateError, SqlglotError, RecursionError: as ``parse_condition``.
+    """
     return parse_condition(sql, [sql[1:-1]] if sql[:1] == sql[-1:] == '"' else [])
 
 
 def with_backquotes(sql: str, names: Sequence[str]) -> str:
-    """The same text in Spark's dialect, for other engines; arguments and errors as of ``parse_condition``."""
+    """The same SQL with the column names in backquotes instead of double quotes, as Spark's dialect requires.
+
+    Args:
+        names: the columns that may be in double quotes.
+
+    Raises:
+        InvalidPredicateError: text in double quotes may also be a column.
+        SqlglotError: the text is not valid SQL.
+    """
     if '"' not in sql:
         return sql
     tokens = sqlglot.tokenize(sql, dialect="spark")
@@ -69,8 +81,8 @@ def _is_column(tokens: Sequence[Token], index: int, sql: str, names: Sequence[st
     if after and after[0] in _AFTER_COLUMNS:
         return True
     if after and after[0] in _OPERATORS:
-        rest = [kind for kind in after[1:3] if kind not in _SIGNS and kind not in _TYPED]
-        if rest and rest[0] in _LITERALS and not _is_quoted(tokens, index + 2, sql):
+        operands = [kind for kind in after[1:3] if kind not in _SIGNS and kind not in _TYPED]
+        if operands and operands[0] in _LITERALS and not _is_quoted(tokens, index + 2, sql):
             return True
     text = tokens[index].text
     has_column = text.lower() in {name.lower() for name in names}
