@@ -1,9 +1,10 @@
 """Conversion of dates and times before 1582-10-15 from the hybrid calendar (Julian before that day, Gregorian after).
 
-Spark up to 2.4 wrote files with the hybrid calendar. Later versions do this if ``LEGACY`` is configured
-(``spark.sql.parquet.datetimeRebaseModeInWrite``). The footer of a file shows which calendar the file uses. The same
-number means different days in the two calendars: day -354280 is 1000-01-01 in a file with the hybrid calendar, and
-1000-01-06 in the proleptic Gregorian calendar, which Delta, Arrow and Spark 3 use.
+Spark up to 2.4 wrote files with the hybrid calendar, and Spark 3.0 still wrote INT96 timestamps with it. Later versions
+do this if ``LEGACY`` is configured (``spark.sql.parquet.datetimeRebaseModeInWrite``, for INT96 timestamps
+``int96RebaseModeInWrite``). The footer of a file shows which calendar the file uses. The same number means different
+days in the two calendars: day -354280 is 1000-01-01 in a file with the hybrid calendar, and 1000-01-06 in the proleptic
+Gregorian calendar, which Delta, Arrow and Spark 3 use.
 
 Times of day differ, too. Before 1900, zones had local mean times, which Java's old time classes do not know. So in a
 zone other than UTC, every time before 1900 in such a file may be off by some minutes, depending on the zone. Such times
@@ -106,7 +107,7 @@ class HybridCalendar:
     def _rebased_timestamps(self, array: pa.Array) -> pa.Array:
         per_day = _PER_DAY[array.type.unit]
         values = numbers_of(array, np.int64)
-        days, rest = np.divmod(values, per_day)
+        days, time_of_day = np.divmod(values, per_day)
         if self.zone not in _UTC:
             if pc.any(pc.and_(pa.array(days < _YEAR_1900), array.is_valid()), min_count=0).as_py():
                 zone = f"the zone {self.zone}" if self.zone else "an unknown zone (the file names none)"
@@ -116,7 +117,7 @@ class HybridCalendar:
                     hint="Rewrite the file's rows with Spark, which converts them to the Gregorian calendar",
                 )
             return array
-        return _with_values(array, _gregorian_days(days) * per_day + rest)
+        return _with_values(array, _gregorian_days(days) * per_day + time_of_day)
 
 
 def _gregorian_days(days: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Nested columns: the entries of lists and maps, and struct members that are not nullable.
 
-In a null struct the members are null, too, and pyarrow's Parquet writer refuses that for members that are not nullable.
+In a null struct the members are null, too. pyarrow's Parquet writer refuses such nulls if the members are not nullable.
 """
 
 from __future__ import annotations

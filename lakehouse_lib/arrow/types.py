@@ -41,7 +41,7 @@ def _nullable_within(kind: pa.DataType) -> pa.DataType:
 
 
 def without_views(kind: pa.DataType) -> pa.DataType:
-    """The type with large strings and binaries instead of views, which Arrow cannot filter, at every depth."""
+    """The type with large strings and binaries instead of views at every depth, because Arrow cannot filter views."""
     return rebuilt(kind, _without_view)
 
 

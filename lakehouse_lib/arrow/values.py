@@ -28,6 +28,7 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     Raises:
         OverflowError: an integer is out of the range of ``kind``, or a column has more than 2 GiB of text.
         ValueError: a text is not valid UTF-8.
+        TypeError: ``kind`` is another type.
     """
     if pa.types.is_string(kind):
         return strings(values)

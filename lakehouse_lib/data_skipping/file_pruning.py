@@ -1,4 +1,4 @@
-"""Pruning of files by partition values and statistics: the files that may hold a row that matches a predicate.
+"""Pruning of files by partition values and statistics: decides which files may have a row that matches a predicate.
 
 A file is skipped only if no row of it can match, whichever program wrote its statistics. An unknown bound skips no
 file. A floating-point max does not cover NaN, which is greater than every number. Bounds may be wider than the values:
@@ -168,7 +168,7 @@ class _Pruning:
         """Whether ``node`` may be true, for each file; other conditions exclude NaN in the columns ``no_nan``."""
         if isinstance(node, Literal):
             return self.everywhere(node.value is True)
-        # Evaluate the whole node, not each operand: it can be false for a file although each operand alone may be true.
+        # Evaluate the whole node, because it can be false for a file although each operand alone may be true.
         if self.by_partition(node):
             return is_true(self.by_values(node, self.values))
         if isinstance(node, And):
@@ -225,7 +225,7 @@ def _bounded(leaf: Node) -> Column | None:
 
 
 def _without_not(node: Node, negated: bool) -> Node:
-    """The same predicate with NOT only directly before a leaf, so that only "can it be true" has to be decided."""
+    """The same predicate with NOT only directly before a leaf, as ``evaluate`` requires."""
     match node:
         case Not():
             return _without_not(node.operand, not negated)
@@ -243,7 +243,7 @@ def _without_not(node: Node, negated: bool) -> Node:
 
 
 def _excluding_nan(conjuncts: Sequence[Node]) -> frozenset[ColumnPath]:
-    # x < 5 is false for NaN. So in a conjunction with it, x > 3 needs a number above 3, and NaN does not count.
+    # x < 5 is false for NaN. So in the conjunction x < 5 AND x > 3, a NaN does not match, although NaN > 3 is true.
     paths = set()
     for conjunct in conjuncts:
         match conjunct:

@@ -51,7 +51,12 @@ _UNITS = {"YEAR": 1, "YYYY": 1, "YY": 1, "MONTH": 2, "MON": 2, "MM": 2, "DAY": 3
 
 
 class _Range(NamedTuple):
-    """The bounds of a column in rows for which a predicate is true; None: no bound. ``is_null``: only null fits."""
+    """The bounds of a column in rows for which a predicate is true.
+
+    Attributes:
+        low, high: the least and the greatest value; None: no bound.
+        is_null: whether the column is null in all these rows.
+    """
 
     low: Any = None
     high: Any = None

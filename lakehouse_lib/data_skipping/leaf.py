@@ -26,6 +26,12 @@ _ZERO = literal(0, pa.int64())
 
 @dataclass(frozen=True)
 class Leaf:
+    """The bounds of a column in each file, prepared by ``leaf_of``.
+
+    Attributes:
+        floating: whether the column has floating-point numbers.
+    """
+
     bounds: Bounds
     has_values: pa.Array  # False: every row is null
     has_nulls: pa.Array  # False: no row is null
@@ -128,8 +134,8 @@ def _above_all_with(prefix: str) -> str | None:
     stem = prefix.rstrip("\U0010ffff")
     if not stem:
         return None
-    following = ord(stem[-1]) + 1
-    return stem[:-1] + chr(0xE000 if following == 0xD800 else following)  # surrogates are not characters
+    code = ord(stem[-1]) + 1
+    return stem[:-1] + chr(0xE000 if code == 0xD800 else code)  # surrogates are not characters
 
 
 def _scalar(value: Any, data_type: Any, arrow: pa.DataType) -> pa.Scalar:
@@ -138,11 +144,12 @@ def _scalar(value: Any, data_type: Any, arrow: pa.DataType) -> pa.Scalar:
 
 def _array(values: list[Any], data_type: Any, arrow: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(arrow) or pa.types.is_floating(arrow):
-        return pa.array(values, arrow)  # bounds are wider than the column
+        return pa.array(values, arrow)  # the type of the bounds is wider than that of the column
     return array_of(values, data_type)
 
 
 def all_of(parts: list[pa.Array]) -> pa.Array:
+    """For each file, whether all masks are true."""
     total = parts[0]
     for part in parts[1:]:
         total = pc.and_(total, part)
@@ -150,6 +157,7 @@ def all_of(parts: list[pa.Array]) -> pa.Array:
 
 
 def any_of(parts: list[pa.Array]) -> pa.Array:
+    """For each file, whether a mask is true."""
     total = parts[0]
     for part in parts[1:]:
         total = pc.or_(total, part)
