@@ -70,8 +70,8 @@ def _replaced(rows: pa.Table, name: str, values: pa.ChunkedArray | pa.Array) -> 
 
 def _numbers(name: str, first: int, step: int, count: int, target: WriteTarget) -> pa.Array:
     """The numbers of an identity column: ``first``, ``first + step`` and so on."""
-    last = first + step * max(0, count - 1)
-    if not (min(first, last) >= -_BITS and max(first, last) < _BITS):
+    last = first + step * (count - 1)
+    if count and not (min(first, last) >= -_BITS and max(first, last) < _BITS):
         raise SchemaMismatchError(
             f"the identity column {name!r} needs the numbers {first} to {last}; expected numbers in the range of a "
             "long",
@@ -79,7 +79,7 @@ def _numbers(name: str, first: int, step: int, count: int, target: WriteTarget) 
             hint="Write the rows to a new table",
             code="DELTA_VALUE_OUT_OF_RANGE",
         )
-    return int64s(first + step * np.arange(count, dtype=np.int64))
+    return int64s(first + step * np.arange(count, dtype=np.int64) if count else [])
 
 
 def _value(name: str, value: Value, rows: pa.Table, target: WriteTarget) -> pa.ChunkedArray:

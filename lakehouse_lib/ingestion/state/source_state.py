@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,6 +13,7 @@ from lakehouse_lib.ingestion.landing import Landing
 from lakehouse_lib.ingestion.source import BY_NAME, Source
 from lakehouse_lib.ingestion.state.folds import Watermark
 from lakehouse_lib.ingestion.state.settled_files import SettledFiles
+from lakehouse_lib.log import clock
 
 # Batches are folded when this number of them is settled since the last fold, or when they have this number of files.
 _MOST_BATCHES = 64
@@ -73,7 +72,7 @@ class SourceState:
                 sort_files(
                     files,
                     settled.lookup(files["name"].combine_chunks()),
-                    now=time.time_ns() // 1_000_000,
+                    now=clock.now(),
                     settle=int(self._source.settle_seconds * 1000),
                     digest=self._landing.fingerprint,
                 )

@@ -293,10 +293,11 @@ def test_a_table_of_delta_spark_goes_on(tmp_path: Path) -> None:
 
 
 def test_no_numbers_left(tmp_path: Path) -> None:
-    DeltaTable.create(
-        tmp_path, Schema([Field("id", "long", metadata=identity((1 << 63) - 2)), Field("name", "string")])
-    )
-    write_deltalake(tmp_path, named("a", "b"), mode="append")
+    column = Field("id", "long", metadata=identity((1 << 63) - 2))
+    DeltaTable.create(tmp_path, Schema([column, Field("name", "string")]))
+    rows = named("a", "b")
+    batches = [*rows.to_batches(), *rows.schema.empty_table().to_batches(), rows.to_batches()[0].slice(2)]
+    write_deltalake(tmp_path, pa.RecordBatchReader.from_batches(rows.schema, batches), mode="append")
     with pytest.raises(SchemaMismatchError, match="expected numbers in the range of a long"):
         write_deltalake(tmp_path, named("c"), mode="append")
 
