@@ -33,13 +33,13 @@ def is_mode_without_feature(protocol: Protocol, metadata: Metadata) -> bool:
 
 
 def with_physical_names(metadata: Metadata, before: Metadata | None = None, *, table: str | None = None) -> Metadata:
-    """The metadata with an id and a physical name for each column; without ids and physical names if its mode is none.
+    """The metadata with an id and a physical name for each column; without both if the column mapping mode is none.
 
     Args:
         before: the table's metadata so far. Its columns keep their ids and physical names, and no id is used again.
 
     Raises:
-        InvalidArgumentError: the property is not a mode of the protocol.
+        InvalidArgumentError: ``delta.columnMapping.mode`` is not a mode of the protocol.
     """
     schema = Schema.from_json(metadata.schema_string)
     if COLUMN_MAPPING_MODE.of(metadata.configuration, table) == "none":
@@ -57,10 +57,10 @@ def with_physical_names(metadata: Metadata, before: Metadata | None = None, *, t
 def with_names_kept(metadata: Metadata) -> Metadata:
     """The metadata of a table that gets column mapping: each column has an id, and its name as its physical name.
 
-    So columns are found in files that were written before.
+    Readers then find the columns in files that were written before.
     """
-    used = MAX_COLUMN_ID.of(metadata.configuration) or 0
-    schema, max_id = column_mapping.with_names_kept(Schema.from_json(metadata.schema_string), used)
+    max_id = MAX_COLUMN_ID.of(metadata.configuration) or 0
+    schema, max_id = column_mapping.with_names_kept(Schema.from_json(metadata.schema_string), max_id)
     configuration = {**metadata.configuration, MAX_COLUMN_ID.key: str(max_id)}
     return replace(metadata, schema_string=schema.to_json(), configuration=configuration)
 
@@ -76,7 +76,7 @@ def mode_of(protocol: Protocol, metadata: Metadata, *, table: str | None = None)
     """The column mapping mode of a table; "none" if its protocol does not have the feature for readers.
 
     Raises:
-        InvalidArgumentError: the property is not a mode of the protocol.
+        InvalidArgumentError: ``delta.columnMapping.mode`` is not a mode of the protocol.
     """
     has_mapping = protocol.min_reader_version == 2 or FEATURE.name in (protocol.reader_features or ())
     return COLUMN_MAPPING_MODE.of(metadata.configuration, table) if has_mapping else "none"

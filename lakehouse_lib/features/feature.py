@@ -12,9 +12,11 @@ from lakehouse_lib.schema import Field, PrimitiveType, RowRule, Schema, StructTy
 
 #: A test of a table's metadata: its properties and its schema.
 MetadataTest = Callable[[Mapping[str, str], Schema], bool]
-#: The rules of a feature for rows of a table with these properties and this layout, at this location (for errors).
+#: Returns the rules of a feature for the rows of a table. The arguments are the table's properties, its layout, and its
+#: location for errors.
 RulesOf = Callable[[Mapping[str, str], TableLayout, str | None], Sequence[RowRule]]
-#: The origin of a feature's name. Released features are in PROTOCOL.md; some engines add the others to tables.
+#: The origin of a feature's name. Released features are in PROTOCOL.md. Some engines also add previews and proposals to
+#: tables.
 Status = Literal["released", "preview", "proposal"]
 
 _NO_VERSION = 99
@@ -37,7 +39,7 @@ def never(_configuration: Mapping[str, str], _schema: Schema) -> bool:
 
 @dataclass(frozen=True)
 class PropertySet:
-    """A test whether a property is set to a value. It is false for a text that is not valid for the property.
+    """A test whether a property is set to a value. The test is false if the text is not valid for the property.
 
     Attributes:
         table_property: the property.
@@ -61,7 +63,7 @@ def property_prefix(prefix: str) -> MetadataTest:
 
 
 def field_metadata(prefix: str) -> MetadataTest:
-    """A test for a column or member, at any depth, with a metadata key that begins with ``prefix``."""
+    """A test for a column or a member of a struct, at any depth, with a metadata key that begins with ``prefix``."""
     return lambda _, schema: any(key.startswith(prefix) for field in _fields(schema) for key in (field.metadata or {}))
 
 
@@ -81,11 +83,11 @@ class Feature:
         reader: True: listed in readerFeatures and writerFeatures; False: in writerFeatures only.
         reads, writes: whether this library can read and write tables that use it.
         enabled: whether metadata needs the feature in the protocol (delta-spark's metadataRequiresFeatureToBeEnabled).
-        why: what is supported, or why it is not; for errors and the docs.
+        why: the supported part of the feature, or the reason why it is not supported; for errors and the docs.
         status: the origin of the name.
         used: whether a table that lists the feature uses it; None: the same test as ``enabled``.
         requires: other features that the protocol must have.
-        legacy: the reader and writer version that imply it in a protocol without lists; None: no version does.
+        legacy: the reader and writer version that imply it in a protocol without lists; None: no version implies it.
         needs_backfill: whether the existing files of a table need a backfill before the protocol may get the feature.
             Metadata alone then enables it only in a table without files.
         rules: its rules for rows that are written.

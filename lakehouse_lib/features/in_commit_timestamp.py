@@ -62,7 +62,7 @@ def time_in(info: Mapping[str, Any], *, table: str, version: int) -> int:
     """The in-commit timestamp of a commitInfo.
 
     Raises:
-        LogCorruptedError: it is missing or not an integer.
+        LogCorruptedError: the timestamp is missing or not an integer.
     """
     moment = info.get("inCommitTimestamp")
     if not isinstance(moment, int) or isinstance(moment, bool):
@@ -100,5 +100,5 @@ def since_when(before: Metadata | None, after: Metadata, version: int, moment: i
         since = {key: before.configuration[key] for key in (_SINCE, _SINCE_TIME) if key in before.configuration}
     elif before is not None:
         since = {_SINCE: str(version), _SINCE_TIME: str(moment)}
-    rest = {key: value for key, value in after.configuration.items() if key not in (_SINCE, _SINCE_TIME)}
-    return replace(after, configuration={**rest, **since})
+    unrelated = {key: value for key, value in after.configuration.items() if key not in (_SINCE, _SINCE_TIME)}
+    return replace(after, configuration={**unrelated, **since})

@@ -14,7 +14,7 @@ from lakehouse_lib.schema import Schema
 
 #: ``delta.feature.NAME = supported`` adds a feature to the protocol; it is not stored as a property.
 FEATURE_PREFIX = "delta.feature."
-#: These raise the versions of the protocol; they are not stored as properties. The values are the highest versions.
+#: The properties that raise the versions of the protocol, with the highest version. They are not stored as properties.
 _PROTOCOL_VERSIONS = {"delta.minReaderVersion": 3, "delta.minWriterVersion": 7}
 _KEYS = {key.lower(): key for key in (*PROPERTIES, *_PROTOCOL_VERSIONS)}
 
@@ -40,9 +40,11 @@ def changed_configuration(
         known_only: refuse unknown names that begin with ``delta.``. Known names in another case are always refused.
 
     Raises:
-        InvalidArgumentError: a name or a value is not valid, or a property is set that only engines write.
+        InvalidArgumentError: a name or a value is not valid, only engines may set the property, or row tracking is both
+            enabled and suspended.
         InvalidPredicateError: a constraint does not parse, or names a column that does not exist.
-        UnsupportedFeatureError: the change or the schema enables a feature that this library does not write.
+        UnsupportedFeatureError: the change or the schema enables a feature that this library does not write; or
+            manifests are enabled together with deletion vectors or column mapping.
     """
     values = {key: str(value).strip() for key, value in change.items() if value is not None}
     for key in change:
@@ -55,10 +57,10 @@ def changed_configuration(
             values[key] = check_constraints.spark_condition(name, values[key], schema, table=table)
     names = {feature.name for feature in FEATURES.values() if feature.enabled(values, schema)}
     _check_written(names | requested_features(change, table=table), table)
-    rest = {key: value for key, value in current.items() if key not in change}
+    unchanged_values = {key: value for key, value in current.items() if key not in change}
     requested_versions(change, table=table)
     stored = {key: value for key, value in values.items() if not key.startswith(FEATURE_PREFIX)}
-    configuration = rest | {key: value for key, value in stored.items() if key not in _PROTOCOL_VERSIONS}
+    configuration = unchanged_values | {key: value for key, value in stored.items() if key not in _PROTOCOL_VERSIONS}
     _check_manifests(configuration, table)
     if row_tracking.PROPERTIES & values.keys():
         return row_tracking.with_columns(configuration, table=table)

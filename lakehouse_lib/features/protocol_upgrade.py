@@ -68,7 +68,7 @@ def with_versions(protocol: Protocol, versions: tuple[int, int]) -> Protocol:
 
 
 def listing(protocol: Protocol, names: Iterable[str]) -> Protocol:
-    """The lowest protocol that has all features of ``protocol`` and lists the named features, and those they require.
+    """The lowest protocol that has all features of ``protocol``, and lists the named features and their requirements.
 
     Versions 3 and 7 imply no feature. So a protocol without lists gets lists of all features that its versions implied.
     """
@@ -104,7 +104,7 @@ def with_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
 def without_feature(protocol: Protocol, name: str) -> Protocol:
     """The lowest protocol that has all features of ``protocol`` except one.
 
-    As in delta-spark, it has lists only if no versions without lists imply exactly the other features.
+    As in delta-spark, the protocol has lists only if no versions imply exactly the remaining features.
     """
     readers, writers = reader_features(protocol) - {name}, writer_features(protocol) - {name}
     versions = [FEATURES[reader].legacy for reader in readers]

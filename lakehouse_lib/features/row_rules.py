@@ -10,7 +10,7 @@ from lakehouse_lib.schema import RowRule, Schema, TableLayout, not_null_rules, t
 def row_rules(metadata: Metadata, table: str | None = None) -> tuple[RowRule, ...]:
     """The rules for rows of a table with this metadata: NOT NULL, CHAR and VARCHAR, then those of features.
 
-    Equal rules refuse the same rows.
+    Two rules are equal only if they refuse the same rows.
 
     Args:
         table: the table's location, for errors.

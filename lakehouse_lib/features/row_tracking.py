@@ -1,4 +1,4 @@
-"""The feature rowTracking: ids of rows, and the materialized columns that keep them (PROTOCOL.md, Row Tracking).
+"""The feature rowTracking: ids of rows, and the materialized columns that store them (PROTOCOL.md, Row Tracking).
 
 A commit gives each added file a range of row ids. No id is used twice in a table. Rows that are copied to another file
 keep their ids in materialized columns of that file.
@@ -70,7 +70,7 @@ class FileIds(NamedTuple):
     def complete(
         self, ids: pa.ChunkedArray, versions: pa.ChunkedArray, positions: NDArray[np.int64]
     ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-        """The row ids and row commit versions of rows of the file: the materialized values, else those of the file.
+        """The row ids and row commit versions of rows: the materialized values, else the values of the file.
 
         Args:
             ids, versions: the materialized values, null for rows that have never been copied.
@@ -264,11 +264,11 @@ def assign(adds: pa.Table, highest: int, *, table: str, version: int) -> tuple[p
 
 
 def renewed(removes: pa.Table, files: pa.Table) -> pa.Table:
-    """Removes with the row ids that their files got after the removes were planned.
+    """The remove actions with the row ids that their files got after the removes were planned.
 
     Args:
         removes: a table of TOMBSTONE_SCHEMA.
-        files: a files table, the newest first.
+        files: the files with their current row ids, as a files table; the newest action of a path is first.
     """
     places = pc.index_in(removes["path"], value_set=files["path"].combine_chunks())
     for name in _IDS:

@@ -17,7 +17,8 @@ def check_read(protocol: Protocol, metadata: Metadata, schema: Schema, *, table:
     """Refuse a table that cannot be read correctly.
 
     Raises:
-        UnsupportedFeatureError: names every feature that is not supported, or a file format other than Parquet.
+        UnsupportedFeatureError: the table uses unsupported features (the error names all of them), needs a reader
+            version above 3, or has files of another format than Parquet.
         InvalidSchemaError: a partition column is not in the schema or not of a primitive type.
     """
     if protocol.min_reader_version > _MAX_READER:
@@ -35,18 +36,18 @@ def check_read(protocol: Protocol, metadata: Metadata, schema: Schema, *, table:
             f"the format of the files is {metadata.format_provider[:100]!r}; expected 'parquet'",
             table=table,
             version=version,
-            hint="Use the engine that wrote them",
+            hint="Use the engine that wrote the files",
         )
     columns = {field.name: field.type for field in schema.fields}
     for name in metadata.partition_columns:
         if not isinstance(columns.get(name), PrimitiveType):
-            what = (
+            problem = (
                 "not a column"
                 if name not in columns
                 else f"a column of the type {columns[name].type}; expected a primitive type"
             )
             raise InvalidSchemaError(
-                f"the table is partitioned by {name[:100]!r}, which is {what}",
+                f"the table is partitioned by {name[:100]!r}, which is {problem}",
                 table=table,
                 version=version,
                 hint="Restore the commit with the table's last metaData action from a backup",
@@ -57,7 +58,10 @@ def check_write(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
     """Refuse a table that cannot be written (or vacuumed) correctly.
 
     Raises:
-        UnsupportedFeatureError: names every feature that is not supported.
+        UnsupportedFeatureError: the table uses unsupported features (the error names all of them), needs a reader
+            version above 3 or a writer version above 7, has files of another format than Parquet, or has a column
+            mapping mode without the feature columnMapping.
+        InvalidSchemaError: as ``check_read``.
     """
     check_read(protocol, metadata, schema, table=table, version=version)
     if protocol.min_writer_version > _MAX_WRITER:

@@ -1,4 +1,4 @@
-"""The feature checkpointProtection: old checkpoints hide commits that need a dropped feature (Checkpoint Protection).
+"""The feature checkpointProtection: old checkpoints hide commits that need a dropped feature (its proposal).
 
 A cleanup of the log deletes the versions before the protected version together or not at all.
 """
@@ -35,7 +35,13 @@ def with_protection(metadata: Metadata, version: int) -> Metadata:
 
 
 def with_protection_of(metadata: Metadata, before: Metadata) -> Metadata:
-    """The metadata of a later version. It protects the same versions, even if it is that of an older version."""
+    """The metadata of a commit, with at least the protection that the table has before the commit.
+
+    A restore, for example, commits the metadata of an older version, which may protect fewer versions.
+
+    Args:
+        before: the metadata before the commit.
+    """
     protected = CHECKPOINT_PROTECTION.of(before.configuration)
     return with_protection(metadata, protected) if protected else metadata
 

@@ -26,7 +26,7 @@ FEATURE = Feature(
 
 
 def default_values(schema: Schema, table: str | None = None) -> dict[str, Value]:
-    """The defaults of a table, by column. A function such as ``current_date()`` is replaced by its value now.
+    """The defaults of a table, by column. A function such as ``current_date()`` is replaced by its current value.
 
     Raises:
         UnsupportedFeatureError: a default is not text.
@@ -67,8 +67,8 @@ def check_defaults(schema: Schema, table: str | None) -> None:
         DeltaError: the errors of ``default_values``.
     """
     for field in schema.fields:
-        others = {GENERATION_EXPRESSION: "is generated", IDENTITY_START: "is an identity column"}
-        problem = next((problem for key, problem in others.items() if key in field.metadata), None)
+        problems = {GENERATION_EXPRESSION: "is generated", IDENTITY_START: "is an identity column"}
+        problem = next((problem for key, problem in problems.items() if key in field.metadata), None)
         if CURRENT_DEFAULT in field.metadata and problem is not None:
             raise _refused(field.name, problem, table)
     for member in members_of(schema):

@@ -44,7 +44,7 @@ class ComputedColumns:
         """The computed columns except ``names``, which the data has already; the case of names does not matter."""
         lower = {name.lower() for name in names}
         return ComputedColumns(
-            _others(self.defaults, lower), _others(self.identity, lower), _others(self.generated, lower)
+            _without(self.defaults, lower), _without(self.identity, lower), _without(self.generated, lower)
         )
 
     def recomputed(self, names: Iterable[str]) -> ComputedColumns:
@@ -57,5 +57,5 @@ class ComputedColumns:
         return (*self.defaults, *self.identity, *self.generated)
 
 
-def _others(values: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
+def _without(values: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
     return {name: value for name, value in values.items() if name.lower() not in names}

@@ -61,9 +61,11 @@ def check_expressions(schema: Schema, table: str | None) -> None:
         field = schema.field(name)
         if not isinstance(field.type, PrimitiveType):
             raise _refused(field, f"has the type {field.type}; expected a primitive type", table)
-        others = sorted(other for other in value.columns if _is_generated(schema.field(other)))
-        if others:
-            raise _refused(field, f"reads the generated column {others[0]!r}; expected other columns", table)
+        sources = sorted(name for name in value.columns if _is_generated(schema.field(name)))
+        if sources:
+            raise _refused(
+                field, f"reads the generated column {sources[0]!r}; expected columns that are not generated", table
+            )
         try:
             check_generation(value, field, schema)
         except InvalidPredicateError as error:

@@ -27,8 +27,8 @@ from lakehouse_lib.schema.rows.enforcement import (
 )
 from lakehouse_lib.statistics import bounds_of
 
-#: The commitInfo tag of a commit whose metadata changes only high water marks. Because of this tag, the commit does not
-#: conflict with delta-spark's commits without metadata.
+#: The commitInfo tag of a commit whose metadata changes only in high water marks. Because of this tag, a transaction of
+#: delta-spark does not conflict with the commit, unless the transaction changes the metadata, too.
 MARKS_TAG = "delta.identity.schemaUpdate"
 
 _PREFIX = "delta.identity."
@@ -36,7 +36,8 @@ _STEP = f"{_PREFIX}step"
 _MARK = f"{_PREFIX}highWaterMark"
 _EXPLICIT = f"{_PREFIX}allowExplicitInsert"
 _LONG = PrimitiveType("long")
-_BITS = 1 << 63
+#: Values of a long are at least ``-_LIMIT`` and less than ``_LIMIT``.
+_LIMIT = 1 << 63
 
 FEATURE = Feature(
     "identityColumns",
@@ -45,7 +46,7 @@ FEATURE = Feature(
     True,
     field_metadata(_PREFIX),
     "a write assigns unique numbers if the data lacks the column; data with the column is refused unless the column "
-    "allows it",
+    "allows explicit values",
     legacy=(1, 6),
 )
 
@@ -141,14 +142,14 @@ def with_marks(metadata: Metadata, layout: TableLayout, names: Iterable[str], fi
     marks: dict[str, int] = {}
     for name, path in paths.items():
         step = _identity(schema.field(name), None).step
-        ends = bounds[path].max if step > 0 else bounds[path].min
-        if ends.null_count:
+        last_numbers = bounds[path].max if step > 0 else bounds[path].min
+        if last_numbers.null_count:
             raise InvalidArgumentError(
                 f"the files have no statistics of the identity column {name!r}; expected them for its high water mark",
                 hint="Enable the statistics of the column in the writer properties",
                 code="DELTA_MISSING_IDENTITY_STATISTICS",
             )
-        marks[name] = (pc.max(ends) if step > 0 else pc.min(ends)).as_py()
+        marks[name] = (pc.max(last_numbers) if step > 0 else pc.min(last_numbers)).as_py()
     return metadata.with_schema(_with_marks(schema, marks).to_json())
 
 
@@ -163,14 +164,14 @@ def synchronized(field: Field, number: int) -> Field:
     if steps < 0:
         return field
     mark = start + steps * step
-    if not -_BITS <= mark < _BITS:
+    if not -_LIMIT <= mark < _LIMIT:
         mark = number
     (changed,) = _with_marks(Schema([field]), {field.name: mark}).fields
     return changed
 
 
 def with_marks_of(schema_string: str, other: str) -> str:
-    """The schema with the later high water mark of each identity column: its own, or that of another schema.
+    """The schema ``schema_string``, where each identity column has the later high water mark of the two schemas.
 
     Both schemas are JSON. The later mark is the greater one for a positive step, the lesser one for a negative step.
     """
@@ -183,7 +184,7 @@ def with_marks_of(schema_string: str, other: str) -> str:
 
 
 def moves_only_marks(before: Metadata, after: Metadata) -> bool:
-    """Whether metadata changes, but only in the high water marks of identity columns."""
+    """Whether the metadata changes, and only in the high water marks of identity columns."""
     return (
         before != after
         and replace(after, schema_string=before.schema_string) == before
@@ -217,8 +218,9 @@ def _identity(field: Field, table: str | None) -> Identity:
     start, step, mark = (field.metadata.get(key) for key in (IDENTITY_START, _STEP, _MARK))
     for key, value in ((IDENTITY_START, start), (_STEP, step), (_MARK, mark)):
         is_missing = value is None and key == _MARK
-        if not is_missing and not (type(value) is int and -_BITS <= value < _BITS and (key != _STEP or value)):
-            raise _refused(field.name, f"has {key} {excerpt(value)}; expected a whole number", table)
+        if not is_missing and not (type(value) is int and -_LIMIT <= value < _LIMIT and (key != _STEP or value)):
+            expected = "a whole number other than 0" if key == _STEP else "a whole number"
+            raise _refused(field.name, f"has {key} {excerpt(value)}; expected {expected}", table)
     assert type(start) is int
     assert type(step) is int
     if mark is None:

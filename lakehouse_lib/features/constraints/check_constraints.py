@@ -40,12 +40,12 @@ def rule_of(
 def spark_condition(name: str, condition: str, schema: Schema, *, table: str | None = None) -> str:
     """The condition of a new constraint, as the table stores it.
 
-    Columns in double quotes get backquotes, because delta-spark reads text in double quotes as a string.
+    Column names in double quotes get backquotes, because delta-spark reads text in double quotes as a string.
 
     Raises:
         InvalidPredicateError: as ``rule_of``.
     """
-    from lakehouse_lib.expressions.parsing.names.quoted_names import with_backquotes  # it loads sqlglot
+    from lakehouse_lib.expressions.parsing.names.quoted_names import with_backquotes  # the module loads sqlglot
 
     rule_of(name, condition, schema, table=table)
     return with_backquotes(condition, schema.names)

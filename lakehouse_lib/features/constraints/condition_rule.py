@@ -10,12 +10,12 @@ from lakehouse_lib.schema import Schema
 def condition_rule(
     title: str, sql: str, schema: Schema, *, table: str | None, way_out: str | None = None
 ) -> PredicateRule:
-    """The rule for a condition in SQL; as in delta-spark, a row for which it is NULL violates the rule.
+    """The rule for a condition in SQL; as in delta-spark, a row for which the condition is NULL violates the rule.
 
     Args:
         title: the name of the rule in errors.
         table: for errors.
-        way_out: the hint of the error, for a condition that the table has already.
+        way_out: the hint of the error, for a condition that the table has already; None: the hint of the parser.
 
     Raises:
         InvalidPredicateError: the condition does not parse or does not fit the columns.

@@ -17,11 +17,12 @@ _KEY = "delta.invariants"
 def rules(_configuration: Mapping[str, str], layout: TableLayout, table: str | None) -> Sequence[PredicateRule]:
     """The rules of the invariants of a table.
 
-    As in delta-spark, columns and members of structs have invariants, but not the members of structs in lists and maps.
+    As in delta-spark, columns and members of structs can have invariants. Invariants of members of structs in lists and
+    maps are ignored.
 
     Raises:
         UnsupportedFeatureError: an invariant is not a SQL condition.
-        InvalidPredicateError: its condition does not parse, or names a column that does not exist.
+        InvalidPredicateError: the condition of an invariant does not parse, or names a column that does not exist.
     """
     return [
         condition_rule(

@@ -38,9 +38,10 @@ DOMAIN = "delta.clustering"
 PROVIDER = "lakehouse"
 
 _COLUMNS = "clusteringColumns"
-#: As in delta-spark.
+#: The largest number of clustering columns, as in delta-spark.
 _MOST_COLUMNS = 4
-#: The types whose bounds all engines write, which delta-spark requires. Decimals have a precision in their names.
+#: The types whose bounds all engines write, except decimals, whose names contain a precision. delta-spark requires that
+#: clustering columns have bounds.
 _ORDERED = frozenset(
     ("byte", "short", "integer", "long", "float", "double", "string", "date", "timestamp", "timestamp_ntz")
 )
@@ -50,14 +51,14 @@ _UNCLUSTER = "alter.cluster_by(None)"
 def clustering_domain(
     names: Sequence[str], layout: TableLayout, configuration: Mapping[str, str], *, table: str | None
 ) -> DomainMetadata:
-    """The domain of a table that is clustered by these columns; without columns the table is not clustered.
+    """The domain of a table that is clustered by these columns; no columns: the table is not clustered.
 
     Raises:
         InvalidArgumentError: a column is unknown, repeated, a member of a struct, of a type without bounds, or has no
             statistics by the table's properties; there are more than four; or the table has partition columns.
     """
 
-    def wrong(problem: str, hint: str, code: str) -> InvalidArgumentError:
+    def error(problem: str, hint: str, code: str) -> InvalidArgumentError:
         return InvalidArgumentError(problem, table=table, hint=hint, code=code)
 
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
@@ -67,14 +68,14 @@ def clustering_domain(
             hint='Write ["customer", "day"]; None or [] removes the clustering columns',
         )
     if names and layout.partition_columns:
-        raise wrong(
+        raise error(
             f"the table is partitioned by {', '.join(layout.partition_columns)}; expected a table without partitions, "
             "because a clustered table has none",
             "Z-order the partitions by optimize.z_order(columns), or copy the rows into a table without partitions",
             code="DELTA_CLUSTER_BY_WITH_PARTITIONED_BY",
         )
     if len(names) > _MOST_COLUMNS:
-        raise wrong(
+        raise error(
             f"{len(names)} clustering columns are given; expected at most {_MOST_COLUMNS}, as in delta-spark",
             "Name the columns that queries filter by most often",
             code="DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS",
@@ -82,25 +83,32 @@ def clustering_domain(
     fields = [_column(name, layout, table) for name in names]
     if len({field.name for field in fields}) < len(fields):
         raise InvalidArgumentError(
-            f"the clustering columns are {list(names)}; expected different names", table=table, hint="Name each once"
+            f"the clustering columns are {list(names)}; expected different names",
+            table=table,
+            hint="Name each column once",
         )
     indexed = indexed_columns(layout, configuration)
     for field in fields:
         if not _has_bounds(field.type):
-            raise wrong(
+            raise error(
                 f"the column {field.name!r} has the type {field.type}; expected a number, text, a date or a timestamp",
                 "Cluster by other columns",
                 code="DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED",
             )
         if (field.name,) not in indexed:
-            raise wrong(*_unindexed((field.name,)))
+            raise error(*_unindexed((field.name,)))
     return _domain([(layout.physical_name(field),) for field in fields])
 
 
 def renamed_domain(
     domains: Mapping[str, DomainMetadata], before: TableLayout, after: TableLayout, *, table: str, version: int
 ) -> tuple[DomainMetadata, ...]:
-    """The domain of the same columns in another layout, whose columns have other physical names; none without it."""
+    """The domain for a commit that changes the physical names of columns; empty if the table has no such domain.
+
+    Args:
+        domains: the table's domains before the commit.
+        before, after: the layouts before and after the commit.
+    """
     if DOMAIN not in domains:
         return ()
     paths = [_logical(before, path) for path in physical_columns(domains, table=table, version=version)]
@@ -110,16 +118,20 @@ def renamed_domain(
 def domain_after(
     domains: Mapping[str, DomainMetadata], following: Mapping[str, DomainMetadata] | None = None
 ) -> tuple[DomainMetadata, ...]:
-    """The domain for a commit that makes a table equal to another version, or that replaces it (None).
+    """The domain that a commit writes if it restores an older version or replaces the table; empty: it is unchanged.
 
-    As in delta-spark, the domain stays without columns if the other version has none. Empty: nothing changes.
+    As in delta-spark, the domain of a clustered table is not removed: without clustering columns, it lists no column.
+
+    Args:
+        domains: the table's domains before the commit.
+        following: the domains of the restored version; None: the commit replaces the table by one without clustering.
     """
     later = (following or {}).get(DOMAIN) or (_domain([]) if DOMAIN in domains else None)
     return () if later is None or later == domains.get(DOMAIN) else (later,)
 
 
 def physical_columns(domains: Mapping[str, DomainMetadata], *, table: str, version: int) -> tuple[ColumnPath, ...]:
-    """The physical paths of the clustering columns in a table's domains; empty without the domain.
+    """The physical paths of the clustering columns in a table's domains; empty if the domain is missing.
 
     Raises:
         LogCorruptedError: the domain is not valid.
@@ -179,11 +191,11 @@ def check_commit(
     if not FEATURE.is_supported(protocol):
         return
 
-    def wrong(problem: str, hint: str, code: str) -> DeltaProtocolError:
+    def error(problem: str, hint: str, code: str) -> DeltaProtocolError:
         return DeltaProtocolError(problem, table=table, version=version, hint=hint, code=code)
 
     if metadata.partition_columns:
-        raise wrong(
+        raise error(
             f"the table is partitioned by {', '.join(metadata.partition_columns)} and has the feature clustering; "
             "expected only one of them",
             "First call alter.drop_feature('clustering')",
@@ -198,13 +210,13 @@ def check_commit(
     for path in paths:
         column = _logical(layout, path)
         if column is None:
-            raise wrong(
+            raise error(
                 f"the clustering column {'.'.join(path)!r} is not in the schema; expected all clustering columns",
                 f"First call {_UNCLUSTER}, or cluster by other columns",
                 "DELTA_COLUMN_IN_USE",
             )
         if column not in indexed:
-            raise wrong(*_unindexed(column))
+            raise error(*_unindexed(column))
 
 
 def check_statistics(
@@ -220,7 +232,7 @@ def check_statistics(
 
     Args:
         added: a files table.
-        live: returns the paths of the files before the commit, which may be added again.
+        live: returns the paths of the files before the commit. A commit may add these files again without statistics.
 
     Raises:
         DeltaProtocolError: a new file has no statistics of a clustering column.
@@ -229,12 +241,12 @@ def check_statistics(
     if not paths or not len(added):
         return
     counts = null_counts(paths)
-    bad = added["path"].filter(bools(counts.without_counts(counts.from_json(added["stats"]))))
-    if len(bad):
-        bad = bad.filter(pc.invert(pc.is_in(bad, value_set=live().combine_chunks())))
-    if len(bad):
+    refused_paths = added["path"].filter(bools(counts.without_counts(counts.from_json(added["stats"]))))
+    if len(refused_paths):
+        refused_paths = refused_paths.filter(pc.invert(pc.is_in(refused_paths, value_set=live().combine_chunks())))
+    if len(refused_paths):
         raise DeltaProtocolError(
-            f"{len(bad)} new files have no statistics of a clustering column; expected them in each file",
+            f"{len(refused_paths)} new files have no statistics of a clustering column; expected them in each file",
             table=table,
             version=version,
             hint="Enable the statistics of the clustering columns in the writer properties",
@@ -243,7 +255,7 @@ def check_statistics(
 
 
 def null_counts(paths: Sequence[ColumnPath]) -> WrittenStatistics:
-    """The selection of the null counts of columns, which all statistics have."""
+    """The null counts of these columns, as a selection of statistics; each file with statistics has them."""
     members: dict[str, Any] = {}
     for path in paths:
         inner = members
