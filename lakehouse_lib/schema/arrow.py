@@ -3,9 +3,10 @@
 ======================= ============================== ==========================================================
 Delta                   to Arrow                       from Arrow
 ======================= ============================== ==========================================================
-byte, short, ...        int8, int16, int32, int64      the same; uint8 to uint32 become the next wider type,
+byte, short, ...        int8, int16, int32, int64      the same; uint8 to uint32 become the next wider type;
                                                        uint64 becomes decimal(20,0)
 float, double           float32, float64               the same; float16 becomes float
+boolean                 bool                           bool
 decimal(p,s)            decimal128(p, s)               any decimal up to 38 digits; a negative scale becomes 0
 string, binary          string, binary                 large, view, fixed-size binary too
 date                    date32                         date64 too

@@ -39,14 +39,15 @@ def stored_as(field: Field, name: str) -> Field:
 
 
 def with_physical_names(schema: StructType, max_id: int, current: StructType | None = None) -> tuple[Schema, int]:
-    """The schema with an id and a physical name for every new field, and the highest id after it.
+    """The schema with an id and a physical name for every field, and the highest id of the table.
 
-    Ids and names that ``schema`` has are replaced: a caller may have taken its fields from other tables.
+    Ids and physical names in ``schema`` are ignored, because its fields may come from other tables.
 
     Args:
         max_id: the highest id that the table has used so far (``delta.columnMapping.maxColumnId``).
         current: the table's schema so far. A field with the same path and type keeps its id and physical name, so that
-            the column is still found in existing files. As in delta-spark, an overwritten schema keeps them too.
+            readers find the column in existing files. As in delta-spark, this is also so if a write overwrites the
+            schema. Other fields get a new id and a generated name.
     """
     structs = [kind for kind in all_types(current or Schema([])) if isinstance(kind, StructType)]
     ids = count(max(max_id, *(field_id(field) or 0 for struct in structs for field in struct.fields), 0) + 1)
@@ -60,7 +61,7 @@ def with_names_kept(schema: StructType, max_id: int) -> tuple[Schema, int]:
     """The schema of a table that gets column mapping, with an id for every field and its name as its physical name.
 
     Args:
-        max_id: the highest id that the table has used so far: it may have had column mapping before a restore.
+        max_id: the highest id that the table has used so far; not 0 if the table had column mapping before.
 
     Returns:
         The schema and the highest id.

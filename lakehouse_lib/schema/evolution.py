@@ -18,6 +18,7 @@ def merge(schema: Schema, incoming: pa.Schema, *, table: str | None = None) -> S
 
     Raises:
         SchemaMismatchError: lists every column whose type does not fit.
+        InvalidSchemaError: a column of ``incoming`` has no Delta type.
     """
     repeated_names = doubled_names(incoming)
     if repeated_names:
@@ -32,7 +33,7 @@ def merge(schema: Schema, incoming: pa.Schema, *, table: str | None = None) -> S
 def with_fields(schema: Schema, fields: Sequence[Field], *, table: str | None = None) -> Schema:
     """The schema with new columns at the end, and new members at the end of its structs.
 
-    A field with the name of a column must have its type, except that a struct may have new members.
+    A field with the name of a column must have the type of this column, except that a struct may have new members.
 
     Args:
         fields: columns with their metadata; for a new member, a struct column with this member.
@@ -54,9 +55,10 @@ def with_fields(schema: Schema, fields: Sequence[Field], *, table: str | None = 
 
 
 def with_members_of(kind: DataType, other: DataType) -> DataType:
-    """The type with the nullable members that only another type has, at any depth, in the order of the other type.
+    """The type ``kind`` with the nullable members that only ``other`` has, at any depth.
 
-    A name that differs only in case from a member of ``kind`` adds no member. Keys of maps stay as they are.
+    The members are in the order of ``other``. Members that only ``kind`` has follow at the end. A name that differs
+    only in case from a member of ``kind`` adds no member. Keys of maps stay as they are.
     """
     if isinstance(kind, StructType) and isinstance(other, StructType):
         own = {field.name: field for field in kind.fields}

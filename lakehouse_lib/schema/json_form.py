@@ -11,14 +11,16 @@ from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.json_text import excerpt, parse_json
 from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, StructType
 
-#: The most levels of types below a column. Tables have far fewer. Every recursive function can handle this number of
-#: levels within Python's recursion limit: a comparison of two schemas needs the most frames, six per level.
+#: The largest number of levels of types below a column. Tables have far fewer. Every recursive function can handle this
+#: number of levels within Python's recursion limit: a comparison of two schemas needs the most frames, six per level.
 MAX_NESTING = 100
-#: Types are immutable, so they can be shared, and most versions of a table have the same schema text.
+#: The number of parsed schemas in the cache. Types are immutable, so they can be shared. Most versions of a table have
+#: the same schema text.
 _CACHE_SIZE = 32
 
 
 def dump(value: DataType | Field) -> str:
+    """The JSON text of a type or a field."""
     plain = _field_to_value(value) if isinstance(value, Field) else _type_to_value(value)
     return json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
 

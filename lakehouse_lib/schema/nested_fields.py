@@ -1,7 +1,7 @@
 """Fields at any depth of a schema: columns, and members of structs in columns, lists and maps.
 
-A path has the names from the column to the field: ``("address", "city")``. On the way it has ``element`` for a list,
-``key`` and ``value`` for a map, as in delta-spark.
+A path has the names from the column to the field: ``("address", "city")``. As in delta-spark, a path through a list has
+the name ``element``, and a path through a map has the name ``key`` or ``value``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Path = tuple[str, ...]
 
 
 def find_field(schema: StructType, path: Sequence[str]) -> tuple[Path, Field] | None:
-    """The field at a path, and its path as the schema spells it; None if the schema has none.
+    """The field at a path, and its path as the schema spells it; None if the schema has no such field.
 
     The names of fields are matched regardless of case.
     """
@@ -76,19 +76,19 @@ def _inner(kind: DataType) -> dict[str, DataType]:
 def _replaced(kind: DataType, path: Path, change: Callable[[DataType], DataType]) -> DataType:
     if not path:
         return change(kind)
-    name, rest = path[0], path[1:]
+    name, inner_path = path[0], path[1:]
     if isinstance(kind, StructType):
         return StructType(
             [
-                Field(field.name, _replaced(field.type, rest, change), field.nullable, field.metadata)
+                Field(field.name, _replaced(field.type, inner_path, change), field.nullable, field.metadata)
                 if field.name == name
                 else field
                 for field in kind.fields
             ]
         )
     if isinstance(kind, ArrayType):
-        return ArrayType(_replaced(kind.element_type, rest, change), kind.contains_null)
+        return ArrayType(_replaced(kind.element_type, inner_path, change), kind.contains_null)
     assert isinstance(kind, MapType)
     if name == "key":
-        return MapType(_replaced(kind.key_type, rest, change), kind.value_type, kind.value_contains_null)
-    return MapType(kind.key_type, _replaced(kind.value_type, rest, change), kind.value_contains_null)
+        return MapType(_replaced(kind.key_type, inner_path, change), kind.value_type, kind.value_contains_null)
+    return MapType(kind.key_type, _replaced(kind.value_type, inner_path, change), kind.value_contains_null)

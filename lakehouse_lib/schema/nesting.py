@@ -57,9 +57,9 @@ def replaced(
     """The type with the members of its outermost structs replaced.
 
     Args:
-        member: returns the new member for a member of ``kind``; types inside it are not visited.
+        member: returns the new member for a member of ``kind``; the types inside a member are not visited.
         leaf: returns the new type for a type without parts.
-        nullable: whether elements and values may be null even if ``kind`` does not allow it.
+        nullable: whether elements and values may be null even if ``kind`` forbids null.
     """
     if isinstance(kind, StructType):
         return StructType([member(field) for field in kind.fields])

@@ -2,5 +2,5 @@
 
 
 def quoted(name: str) -> str:
-    """The name in backticks, as Spark's SQL reads it; it may have any characters."""
+    """The name in backquotes, as Spark's SQL reads it; the name may have any characters."""
     return "`" + name.replace("`", "``") + "`"

@@ -41,7 +41,7 @@ class TableLayout:
         partition_columns: the columns whose values are in the log and not in files, in the order of the folders.
         mapping: how columns are found in files, statistics and partition values (PROTOCOL.md, Column Mapping).
         row_ids: the materialized columns of row tracking; None: they are not read or written.
-        copies_partition_columns: new files have copies of the partition columns, which no reader uses.
+        copies_partition_columns: whether new files have copies of the partition columns. No reader uses the copies.
     """
 
     schema: Schema
@@ -56,6 +56,9 @@ class TableLayout:
 
         Args:
             names: the stored names, by column.
+
+        Raises:
+            KeyError: the schema does not have a column.
         """
         fields = [column_mapping.stored_as(schema.field(name), stored) for name, stored in names.items()]
         return cls(Schema(fields), mapping="name")
@@ -111,5 +114,5 @@ class TableLayout:
         return column_mapping.physical_path(self.schema, path, self.mapping)
 
     def columns(self, names: Iterable[str]) -> Schema:
-        """The schema of these columns, in the order of the names."""
+        """The schema of these columns, in the order of the names; raises KeyError if a column does not exist."""
         return Schema([self.schema.field(name) for name in names])

@@ -9,6 +9,7 @@ from lakehouse_lib.errors import InvalidSchemaError, UnsupportedFeatureError
 from lakehouse_lib.schema.nesting import members, replaced
 from lakehouse_lib.schema.types import DataType, Field, PrimitiveType, Schema, StructType
 
+#: The metadata key of a column that lists the changes of its type.
 CHANGES = "delta.typeChanges"
 
 _WIDER = {
@@ -26,16 +27,16 @@ _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 def is_widening(old: PrimitiveType, new: PrimitiveType) -> bool:
     """Whether a column may change from ``old`` to ``new`` without a rewrite of its files: ``new`` holds every value.
 
-    These are the changes that the protocol lists (PROTOCOL.md, Type Widening), and changes to narrower decimals, which
-    earlier writers made.
+    These are the changes that the protocol lists (PROTOCOL.md, Type Widening), and changes of whole numbers to decimals
+    with fewer digits than the protocol requires, which earlier writers made.
     """
     if old == new or new.type in _WIDER.get(old.type, ()):
         return True
-    wide = new.decimal
-    if wide is None:
+    decimal = new.decimal
+    if decimal is None:
         return False
     precision, scale = old.decimal or (_DIGITS.get(old.type, 39), 0)
-    return wide[1] >= scale and wide[0] - wide[1] >= precision - scale
+    return decimal[1] >= scale and decimal[0] - decimal[1] >= precision - scale
 
 
 def may_change(old: DataType, new: DataType) -> bool:
@@ -67,7 +68,7 @@ def _without_changes(field: Field) -> Field:
 def check_changes(fields: Iterable[Field], *, table: str, version: int | None = None) -> None:
     """Refuse columns with a recorded change to a type that does not hold every old value.
 
-    Only the writer knows how to convert values of the old files.
+    Only the engine that changed the type knows how to convert the values of old files.
 
     Raises:
         UnsupportedFeatureError: names the column and the change.
@@ -86,7 +87,10 @@ def check_changes(fields: Iterable[Field], *, table: str, version: int | None = 
 
 
 def changes_of(field: Field) -> Iterator[tuple[str, PrimitiveType]]:
-    """The recorded changes of a column or its elements, not of its members: the old type's name and the new type."""
+    """The recorded type changes of a column, its elements, keys and values: the old type's name and the new type.
+
+    Members of structs have their own metadata, and are not included.
+    """
     for change in _changes(field):
         types = _types(change)
         if types is not None:
@@ -94,7 +98,7 @@ def changes_of(field: Field) -> Iterator[tuple[str, PrimitiveType]]:
 
 
 def has_changes(fields: Iterable[Field]) -> bool:
-    """Whether any column, at any depth, has changed its type."""
+    """Whether any column, at any depth, has a recorded change of its type."""
     return next(_recorded_changes(fields), None) is not None
 
 

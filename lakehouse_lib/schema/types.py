@@ -43,7 +43,8 @@ class PrimitiveType(_Exported):
     """A type without parts, such as ``PrimitiveType("long")`` or ``PrimitiveType("decimal(10,2)")``.
 
     Raises:
-        InvalidSchemaError: the name is not a primitive type of the protocol, or a decimal has more than 38 digits.
+        InvalidSchemaError: the name is not one of ``PRIMITIVES``, or the precision or scale of a decimal is not valid.
+        WrongKindOfTypeError: the name is not a str.
     """
 
     type: str
@@ -67,7 +68,7 @@ class PrimitiveType(_Exported):
 
     @property
     def is_known(self) -> bool:
-        """Whether this library knows the type; it may not know a type that a log names."""
+        """Whether the type is one of ``PRIMITIVES`` or a valid decimal; not a variant or an unknown type of a log."""
         return self.type in PRIMITIVES or self.decimal is not None
 
     @property
@@ -372,8 +373,7 @@ def _arrow_type(value: Any) -> pa.DataType:
     return pa.field(value).type
 
 
-# The modules of the conversions import this module. The types have the conversions as methods, as in the ``deltalake``
-# package, so the methods import these modules when they are called.
+# The modules of the conversions import this module, so the methods of the types import them when they are called.
 
 
 def _arrow() -> Any:

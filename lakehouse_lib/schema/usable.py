@@ -26,10 +26,12 @@ def check_names(schema: StructType, current_schema: StructType | None = None, *,
         InvalidSchemaError: lists every such name.
     """
     current_paths = set() if current_schema is None else set(all_names(current_schema))
-    bad = [".".join(path) for path in all_names(schema) if path not in current_paths and not is_storable(path[-1])]
-    if bad:
+    invalid_names = [
+        ".".join(path) for path in all_names(schema) if path not in current_paths and not is_storable(path[-1])
+    ]
+    if invalid_names:
         raise InvalidSchemaError(
-            f"columns cannot have these names: {', '.join(repr(name) for name in bad)}",
+            f"columns cannot have these names: {', '.join(repr(name) for name in invalid_names)}",
             table=table,
             hint="Rename them without =, tabs, line breaks and NUL, or create the table with "
             "delta.columnMapping.mode = name",

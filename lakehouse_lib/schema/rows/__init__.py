@@ -1,1 +1,1 @@
-"""Rows that are written: their conversion to the table's columns, and the rules that each must satisfy."""
+"""Rows that are written: their conversion to the table's columns, and the rules that each row must satisfy."""

@@ -1,7 +1,8 @@
 """Alignment of incoming batches to a table's schema, in pieces that fit 32-bit offsets.
 
-An array of the table's types holds at most 2 GiB of text, bytes or list elements. Columns of view, large and
-dictionary-encoded types may hold more in one batch. Arrow's casts then fail, or overflow the offsets without an error.
+An array of the table's types holds less than 2 GiB of text or bytes, and less than 2**31 list elements. Columns of
+view, large and dictionary-encoded types may hold more in one batch. Arrow's casts then fail, or overflow the offsets
+without an error.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from lakehouse_lib.errors import SchemaMismatchError
 from lakehouse_lib.schema.rows.enforcement import align
 from lakehouse_lib.schema.types import Schema
 
-#: The most bytes of a column in a piece. Memory holds a few pieces at a time, each before and after its alignment.
+#: The largest ``weight`` of a column in a piece. Memory holds a few pieces at a time, each before and after alignment.
 PIECE_BYTES = 256 << 20
 _MOST_BYTES = (1 << 31) - 1
 
@@ -27,10 +28,13 @@ _MOST_BYTES = (1 << 31) - 1
 def align_batches(
     batches: Iterable[pa.RecordBatch], schema: Schema, *, table: str | None = None, piece_bytes: int = PIECE_BYTES
 ) -> Iterator[pa.RecordBatch]:
-    """Batches aligned to the schema by ``align``; a batch with more than ``piece_bytes`` in a column is split.
+    """Batches aligned to the schema by ``align``; a batch with a column of more than ``piece_bytes`` is split.
+
+    Args:
+        piece_bytes: the largest ``weight`` of a column; default 256 MiB.
 
     Raises:
-        SchemaMismatchError: as ``align``; or a single row has more than 2 GiB in a column.
+        SchemaMismatchError: as ``align``; or a column of a single row has 2 GiB, or 2**31 list elements, or more.
     """
     target = nullable(schema.to_arrow())  # once, because it takes more than a millisecond for 300 columns
     for batch in batches:
@@ -47,7 +51,8 @@ def _pieces(batch: pa.RecordBatch, piece_bytes: int, table: str | None) -> Itera
     if len(batch) == 1:
         if largest > _MOST_BYTES:
             raise SchemaMismatchError(
-                f"{batch.schema.names[sizes.index(largest)]} has {largest} bytes in a row; expected at most 2 GiB",
+                f"{batch.schema.names[sizes.index(largest)]} has {largest} bytes or list elements in a row; expected "
+                "less than 2**31",
                 table=table,
                 hint="Split the value into several rows, or store it outside of the table and only its location here",
             )
@@ -119,8 +124,8 @@ def _lengths(array: pa.Array) -> NDArray[Any]:
         first = array.find_physical_offset()
         count = array.find_physical_length()
         ends = numbers_of(array.run_ends, array.run_ends.type.to_pandas_dtype())[first : first + count]
-        within = np.minimum(ends.astype(np.int64) - array.offset, len(array))
-        runs = np.diff(within, prepend=0)
+        ends_in_slice = np.minimum(ends.astype(np.int64) - array.offset, len(array))
+        runs = np.diff(ends_in_slice, prepend=0)
         repeated: NDArray[Any] = runs * _lengths(array.values.slice(first, count))
         return repeated
     if pa.types.is_fixed_size_binary(kind):

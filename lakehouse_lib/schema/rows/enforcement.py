@@ -1,10 +1,12 @@
 """Schema enforcement, and the conversion of Arrow data to a table's columns.
 
-Columns are matched by name regardless of case, at every depth. A column fits if it has the table's type, or if it is
-void and the table's column nullable. Numbers of other types are cast, as in delta-spark and delta-rs, but refused if
-one of them would change: whole numbers and decimals to all types of numbers, float and double to all but decimals. Only
-decimals are rounded to float and double, and double to float, which refuses numbers beyond its range. The data of a
-variant is a struct of the binary members metadata and value.
+Columns are matched by name regardless of case, at every depth. A column fits if it has the table's type. A void column
+fits every nullable column. The data of a variant is a struct of the binary members metadata and value.
+
+As in delta-spark and delta-rs, numbers of another type are cast: whole numbers and decimals to every type of numbers,
+float and double to every type of numbers except decimals. A number that the cast would change is refused, with two
+exceptions: decimals are rounded to float and double, and double is rounded to float. A double beyond the range of float
+is refused.
 """
 
 from __future__ import annotations
@@ -31,23 +33,23 @@ from lakehouse_lib.schema.types import (
     VariantType,
 )
 
-#: The metadata of a generated column: its SQL expression (PROTOCOL.md, Generated Columns).
+#: The metadata key of a generated column's SQL expression (PROTOCOL.md, Generated Columns).
 GENERATION_EXPRESSION = "delta.generationExpression"
-#: The metadata of a column with a default: its SQL expression (PROTOCOL.md, Default Columns).
+#: The metadata key of a column's default, a SQL expression (PROTOCOL.md, Default Columns).
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
-#: The metadata of an identity column: its first number (PROTOCOL.md, Identity Columns).
+#: The metadata key of an identity column's first number (PROTOCOL.md, Identity Columns).
 IDENTITY_START = "delta.identity.start"
 
 WHOLE_NUMBERS = frozenset(map(PrimitiveType, ("byte", "short", "integer", "long")))
 FLOATS = frozenset(map(PrimitiveType, ("float", "double")))
-#: The digits of the largest unsigned integer of Arrow.
+#: The number of digits of Arrow's largest unsigned integer.
 _MOST_WHOLE_DIGITS = 20
 _VARIANT_MEMBERS = {(name, PrimitiveType("binary")) for name in ("metadata", "value")}
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A column that does not fit; ``column`` is its name, a dotted path for nested fields."""
+    """A column that does not fit the table's schema; ``column`` is its name, a dotted path for nested fields."""
 
     column: str
     expected: str
@@ -58,7 +60,7 @@ class Mismatch:
 
 
 def is_computed(field: Field) -> bool:
-    """Whether a write computes the values of a top-level column that the data does not have."""
+    """Whether a write computes the values of a top-level column if the data does not have the column."""
     return not field.metadata.keys().isdisjoint((GENERATION_EXPRESSION, CURRENT_DEFAULT, IDENTITY_START))
 
 
@@ -67,6 +69,7 @@ def enforce(schema: Schema, incoming: pa.Schema, *, table: str | None = None) ->
 
     Raises:
         SchemaMismatchError: lists every column of ``incoming`` that does not fit.
+        InvalidSchemaError: a column of ``incoming`` has no Delta type.
     """
     mismatches = find_mismatches(schema, incoming)
     if mismatches:
@@ -74,9 +77,12 @@ def enforce(schema: Schema, incoming: pa.Schema, *, table: str | None = None) ->
 
 
 def find_mismatches(schema: Schema, incoming: pa.Schema) -> list[Mismatch]:
-    """Every column that does not fit, in the table's order, then those that the table does not have.
+    """The columns that do not fit: those of the table in its order, then those that the table does not have.
 
     If names occur more than once in ``incoming``, the result has only these names.
+
+    Raises:
+        InvalidSchemaError: a column of ``incoming`` has no Delta type.
     """
     repeated_names = doubled_names(incoming)
     if repeated_names:
@@ -98,6 +104,7 @@ def align(data: Any, schema: Schema, *, target: pa.Schema | None = None, table: 
     Raises:
         SchemaMismatchError: a column does not fit, a value does not fit the type of its column (such as nanoseconds
             that microseconds cannot hold), or a key of a map is null.
+        InvalidSchemaError: a column of the data has no Delta type.
     """
     if target is None:
         target = nullable(schema.to_arrow())
@@ -176,7 +183,7 @@ def type_mismatches(table: DataType, data: DataType, name: str, nullable: bool) 
 
 
 def are_castable(data: DataType, table: DataType) -> bool:
-    """Whether numbers of a type are cast to another type."""
+    """Whether ``align`` casts numbers of the type ``data`` to the type ``table``."""
     if not isinstance(data, PrimitiveType) or not isinstance(table, PrimitiveType):
         return False
     if data.decimal is not None or data in WHOLE_NUMBERS:
@@ -249,11 +256,11 @@ def _align_struct(array: pa.Array, target: pa.DataType, name: str, table: str | 
     fields = [target.field(i) for i in range(target.num_fields)]
     aligned = []
     for field in fields:
-        at = index.get(field.name.lower())
-        if at is None:
+        position = index.get(field.name.lower())
+        if position is None:
             aligned.append(_nulls(len(array), field.type))
             continue
-        aligned.append(_align_values(children[at], field.type, f"{name}.{field.name}", table))
+        aligned.append(_align_values(children[position], field.type, f"{name}.{field.name}", table))
         if not field.nullable and aligned[-1].null_count > array.null_count:
             raise SchemaMismatchError(
                 f"{name} is a variant without {field.name}; expected both metadata and value",

@@ -22,7 +22,8 @@ class NotNull(PlaceRule):
     """A rule that a place in a column is not null; places inside a null value are ignored.
 
     Attributes:
-        refuses_empty: whether empty text counts as null, because partition values in the log do not distinguish them.
+        refuses_empty: whether empty text counts as null, because partition values in the log do not distinguish empty
+            text from null.
     """
 
     refuses_empty: bool = False
@@ -52,8 +53,8 @@ def not_null_rules(layout: TableLayout) -> list[NotNull]:
     rules = []
     for field in layout.schema.fields:
         if not field.nullable:
-            empty = field.name in layout.text_partition_columns
-            rules.append(NotNull(field.name, field.type, refuses_empty=empty))
+            refuses_empty = field.name in layout.text_partition_columns
+            rules.append(NotNull(field.name, field.type, refuses_empty=refuses_empty))
         rules += [NotNull(field.name, field.type, path) for path in _required_paths(field.type)]
     return rules
 

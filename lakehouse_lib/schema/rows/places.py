@@ -22,12 +22,12 @@ from lakehouse_lib.schema.types import ArrayType, DataType, MapType, StructType
 
 @dataclass(frozen=True)
 class PlaceRule:
-    """What row rules about a place in a column have in common.
+    """The base class of row rules about a place in a column.
 
     Attributes:
         column: the top-level column's name.
-        kind: its type.
-        path: the path below the column.
+        kind: the column's type.
+        path: the path below the column; empty: the column itself.
     """
 
     column: str
@@ -70,10 +70,11 @@ def parts_of(kind: DataType) -> list[tuple[str, DataType, bool]]:
 
 
 def condition_at(column: str, kind: DataType, path: tuple[str, ...], test: Callable[[str], str]) -> str:
-    """A SQL condition that all values at a place satisfy; true for values inside of which the place is missing.
+    """A SQL condition on a row: all values at a place in a column pass a test. Null parents have no such value.
 
     Args:
-        test: the condition for the SQL expression of a value at the place. It must never be NULL.
+        column, kind: the column's name and type.
+        test: returns the condition for the SQL expression of a value at the place. The condition must never be NULL.
     """
     return _condition(quoted(column), kind, path, test, 0)
 
@@ -81,24 +82,25 @@ def condition_at(column: str, kind: DataType, path: tuple[str, ...], test: Calla
 def rows_at(
     values: pa.Array, path: tuple[str, ...], test: Callable[[pa.Array], NDArray[np.bool_]]
 ) -> NDArray[np.bool_]:
-    """Which rows have a value at a place for which ``test`` is true; null parents have no such value.
+    """A mask of the rows that have a value at a place for which ``test`` is true. Null parents have no such value.
 
     Args:
-        test: a mask of the values at the place, nulls included.
+        values: the column, one entry for each row.
+        test: returns a mask of the values at the place, nulls included.
     """
     if not path:
         return test(values)
     if pa.types.is_struct(values.type):
-        marked = rows_at(values.field(path[0]), path[1:], test)
-        return marked & flags_of(values.is_valid()) if marked.any() else marked
+        mask = rows_at(values.field(path[0]), path[1:], test)
+        return mask & flags_of(values.is_valid()) if mask.any() else mask
     lists = entries(values) if pa.types.is_map(values.type) else values
     items = lists.flatten()
     if pa.types.is_map(values.type):
         items = items.field(0 if path[0] == "key" else 1)
-    marked = np.zeros(len(values), bool)
+    mask = np.zeros(len(values), bool)
     rows = np.repeat(np.arange(len(values)), _lengths(lists))
-    marked[rows[rows_at(items, path[1:], test)]] = True
-    return marked
+    mask[rows[rows_at(items, path[1:], test)]] = True
+    return mask
 
 
 def _condition(value: str, kind: DataType, path: tuple[str, ...], test: Callable[[str], str], depth: int) -> str:

@@ -73,12 +73,12 @@ def constraint_violated(rule: RowRule, rows: str, examples: pa.Table, table: str
     """The error for rows that violate a rule.
 
     Args:
-        rows: the number of rows, as text.
+        rows: the number of rows, as text, such as ``3 of 100 rows``.
         examples: some of the rows.
     """
-    shown = f", such as {', '.join(_row_texts(examples, rule))}" if len(examples) else ""
+    example_text = f", such as {', '.join(_row_texts(examples, rule))}" if len(examples) else ""
     return ConstraintViolatedError(
-        f"the data violates {rule.name}: {rows}{shown}",
+        f"the data violates {rule.name}: {rows}{example_text}",
         table=table,
         hint="Correct these rows or leave them out",
         code=rule.code,

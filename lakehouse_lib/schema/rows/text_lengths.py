@@ -1,8 +1,8 @@
 """CHAR(n) and VARCHAR(n): the row rule for the longest text of a column.
 
 The type of such a column is ``string``. Spark keeps the declared type in the metadata of the top-level column, as text:
-``varchar(20)`` or ``struct<name:varchar(20),items:array<char(3)>>``. Of a CHAR, too, the rule limits only the length;
-Spark pads its values when it reads them.
+``varchar(20)`` or ``struct<name:varchar(20),items:array<char(3)>>``. For CHAR, too, the rule limits only the length.
+Spark pads the values of a CHAR column when it reads them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _LIMITED = re.compile(r"(var)?char\((\d+)\)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class TextLength(PlaceRule):
-    """A rule that no text at a place in a column has more characters than its declared type.
+    """A rule that no text at a place in a column has more characters than its declared type allows.
 
     Attributes:
-        declared: the type, such as ``VARCHAR(20)``.
+        declared: the declared type, such as ``VARCHAR(20)``.
         limit: the largest number of characters (code points).
     """
 
@@ -72,9 +72,9 @@ def text_length_rules(layout: TableLayout) -> list[TextLength]:
 
 def _limits(kind: DataType, declared: str) -> Iterator[tuple[tuple[str, ...], str, int]]:
     """The path, the declared type and the limit of each text in a type with a limit."""
-    limited = _LIMITED.fullmatch(declared)
-    if limited is not None and str(kind) == "string":
-        yield (), declared, int(limited[2])
+    match = _LIMITED.fullmatch(declared)
+    if match is not None and str(kind) == "string":
+        yield (), declared, int(match[2])
     inner_types = _inner_types(kind, declared)
     for name, inner, _ in parts_of(kind):
         for path, text, limit in _limits(inner, inner_types.get(name, "")):
@@ -83,14 +83,14 @@ def _limits(kind: DataType, declared: str) -> Iterator[tuple[tuple[str, ...], st
 
 def _inner_types(kind: DataType, declared: str) -> dict[str, str]:
     """The declared types of the parts of ``array<...>``, ``map<...>`` or ``struct<...>``."""
-    word, _, rest = declared.partition("<")
-    if not rest.endswith(">"):
+    word, _, inner = declared.partition("<")
+    if not inner.endswith(">"):
         return {}
-    parts = _split(rest[:-1])
+    parts = _split(inner[:-1])
     if isinstance(kind, StructType) and word == "struct":
         return dict(part.split(":", 1) for part in parts if ":" in part)
     if isinstance(kind, ArrayType) and word == "array":
-        return {"element": rest[:-1]}
+        return {"element": inner[:-1]}
     if isinstance(kind, MapType) and word == "map" and len(parts) == 2:
         return {"key": parts[0], "value": parts[1]}
     return {}
@@ -99,10 +99,10 @@ def _inner_types(kind: DataType, declared: str) -> dict[str, str]:
 def _split(text: str) -> list[str]:
     """The parts between the commas that are not within brackets."""
     parts, depth = [""], 0
-    for sign in text:
-        depth += (sign in "<(") - (sign in ">)")
-        if sign == "," and not depth:
+    for character in text:
+        depth += (character in "<(") - (character in ">)")
+        if character == "," and not depth:
             parts.append("")
         else:
-            parts[-1] += sign
+            parts[-1] += character
     return parts
