@@ -1,6 +1,6 @@
 """Statistics as they are in the log, for users: not widened or validated, in the types of the columns.
 
-Missing statistics, and those of another type, are null.
+Missing statistics, and statistics of another type, are null.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class WrittenStatistics:
     """A selection of statistics, and the readers of their two forms.
 
     Attributes:
-        counts: columns, by physical names, with a null count; each leaf is a long.
-        ends: columns with a least and a greatest value, in their types.
+        counts: the columns whose null counts are read, by physical names; each leaf is a long.
+        ends: the columns whose min and max are read, by physical names and with their types.
     """
 
     counts: StructType
@@ -41,7 +41,7 @@ class WrittenStatistics:
 
     @cached_property
     def leaves(self) -> list[ColumnPath]:
-        """Paths of the single statistics, such as ``("minValues", "a", "b")``."""
+        """The paths of the selected statistics, such as ``("minValues", "a", "b")``."""
         return [
             ("numRecords",),
             *(("nullCount", *path) for path in _paths(self.counts)),
@@ -69,15 +69,15 @@ class WrittenStatistics:
         )
 
     def without_counts(self, written: pa.Table) -> NDArray[np.bool_]:
-        """Which files have no row count, or no null count of a column of ``counts``.
+        """A mask of the files without a row count, or without a null count of a column of ``counts``.
 
         Args:
             written: statistics of files (``schema``).
         """
-        missing = flags_of(written["numRecords"].is_null())
+        is_missing = flags_of(written["numRecords"].is_null())
         for path in _paths(self.counts):
-            missing = missing | flags_of(pc.is_null(pc.struct_field(written["nullCount"], list(path))))
-        return missing
+            is_missing = is_missing | flags_of(pc.is_null(pc.struct_field(written["nullCount"], list(path))))
+        return is_missing
 
     def _schema(self, leaf: Callable[[PrimitiveType], pa.DataType]) -> pa.Schema:
         ends = _arrow(self.ends, leaf)

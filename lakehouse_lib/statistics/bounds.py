@@ -23,7 +23,7 @@ from lakehouse_lib.statistics.json_form import from_text, json_rows, json_type
 _UNBOUNDED = ("boolean", "binary", "void")
 
 #: Until 2024, Spark put this character at the end of a truncated max. Such a max may be too small: Spark compared
-#: UTF-16 units, and characters past U+FFFF sort below U+FFFD there. Delta compares strings by UTF-8, where these
+#: UTF-16 units, by which characters past U+FFFF sort below U+FFFD. Delta compares strings by UTF-8, where these
 #: characters sort above U+FFFD.
 _OLD_TIE_BREAKER = "\ufffd"
 
@@ -78,13 +78,18 @@ class Bounds:
 
 
 def num_records(files: pa.Table) -> pa.Array:
-    """Rows in each file (int64), including deleted ones; null if the statistics do not have the number."""
+    """The number of rows in each file (int64), deleted rows included; null if the statistics do not have it."""
     parsed = json_rows(files.column("stats"), _parse_schema({}))
     return _concat([table.column("numRecords") for table in parsed], pa.int64())
 
 
 def bounds_of(files: pa.Table, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
-    """The bounds of several leaf columns, from one pass over the statistics."""
+    """The bounds of several leaf columns, from one pass over the statistics.
+
+    Args:
+        files: a files table.
+        columns: the types of the columns, by physical path.
+    """
     parts: dict[ColumnPath, list[Bounds]] = {path: [] for path in columns}
     for parsed in json_rows(files.column("stats"), _parse_schema(columns)):
         for path, kind in columns.items():
@@ -142,8 +147,10 @@ def sound(
     NaN bounds become unknown, and so do crossed bounds (min above max). Other wrong bounds are not detected.
 
     Args:
-        low, high: the stored bounds; None: unknown. All arrays have one entry for each file. In the footer of a
-            checkpoint, an entry covers many files, so crossed bounds of a single file are not detected.
+        low, high: the stored bounds; None: unknown. All arrays have one entry for each file. If the bounds come from
+            the footer of a checkpoint, an entry covers many files, so crossed bounds of a single file are not detected.
+        nulls, records: the null counts and the row counts.
+        tight: ``tightBounds``; null: true.
     """
     # If a deletion vector makes the bounds not tight, a null count is valid only if it is 0 or the number of rows.
     tight = pc.fill_null(tight, literal(True, pa.bool_()))
@@ -163,8 +170,10 @@ def sound(
     if decimal is not None and decimal[0] > _DOUBLE_DIGITS:
         low, high = _widen(low, -1), _widen(high, 1)
     is_ordered = pc.fill_null(pc.less_equal(low, high), literal(True, pa.bool_()))
-    nothing = null(low.type)
-    return Bounds(pc.if_else(is_ordered, low, nothing), pc.if_else(is_ordered, high, nothing), nulls, records)
+    missing_bound = null(low.type)
+    return Bounds(
+        pc.if_else(is_ordered, low, missing_bound), pc.if_else(is_ordered, high, missing_bound), nulls, records
+    )
 
 
 def _descend(parsed: pa.Table, key: str, path: ColumnPath, kind: pa.DataType) -> pa.Array:

@@ -66,7 +66,7 @@ def has_bounds(kind: PrimitiveType) -> bool:
 
 
 def of_floats(floats: FloatRange) -> ColumnRange:
-    """The range of a floating-point column. NaN is the greatest number in SQL, but not among ``high``."""
+    """The range of a floating-point column. ``high`` ignores NaN, although NaN is the greatest number in SQL."""
     return ColumnRange(floats.low, floats.high, floats.nulls, is_max_certain=not floats.has_nan)
 
 
@@ -88,6 +88,11 @@ def stats_text(
     """The ``stats`` of a file: JSON with numRecords, minValues, maxValues and nullCount.
 
     A bound that cannot be written (infinite, a year after 9999) is left out.
+
+    Args:
+        rows: the number of rows in the file.
+        ranges: the type and the range of each column, by path.
+        string_prefix: the number of characters to which strings are truncated.
     """
     lows: dict[ColumnPath, str] = {}
     highs: dict[ColumnPath, str] = {}
@@ -136,9 +141,10 @@ def _bound_text(kind: PrimitiveType, value: Any, string_prefix: int, *, upper: b
 def _shorten_max(value: str, prefix: int) -> str | None:
     """The max for a column whose greatest value is ``value``; None: no short text is greater than the value.
 
-    A value of at most ``prefix`` characters is unchanged. A longer value is cut after them, and a tie-breaker makes it
-    greater than the value: U+007F if the next character is less than U+007F, else U+10FFFF. A next character that is
-    itself U+10FFFF is kept before the cut. The result has at most twice as many characters.
+    A value of at most ``prefix`` characters is unchanged. A longer value is cut after ``prefix`` characters, and a
+    tie-breaker makes the max greater than the value: U+007F if the next character is less than U+007F, else U+10FFFF. A
+    next character that is itself U+10FFFF is kept, and the cut is after it. The result has at most twice as many
+    characters.
     """
     if len(value) <= prefix:
         return value

@@ -14,7 +14,7 @@ ColumnPath = tuple[str, ...]
 
 @dataclass(frozen=True)
 class StatisticsColumns:
-    """The leaf columns that have statistics; an array or map counts as one leaf and has none itself."""
+    """The leaf columns that have statistics; an array or map counts as one leaf, but has no statistics."""
 
     paths: frozenset[ColumnPath]
 
@@ -23,7 +23,7 @@ class StatisticsColumns:
 
 
 def leaves(schema: StructType, above: ColumnPath = ()) -> Iterator[tuple[ColumnPath, DataType]]:
-    """Every leaf column in order: the members of structs; arrays and maps are leaves."""
+    """The path and the type of each leaf column, in order. A struct is not a leaf; an array or map is one leaf."""
     for field in schema.fields:
         path = (*above, field.name)
         if isinstance(field.type, StructType):
@@ -35,8 +35,8 @@ def leaves(schema: StructType, above: ColumnPath = ()) -> Iterator[tuple[ColumnP
 def indexed_columns(layout: TableLayout, configuration: Mapping[str, str]) -> StatisticsColumns:
     """The leaf columns that have statistics by the table's properties; never partition columns.
 
-    ``delta.dataSkippingStatsColumns`` names them (a struct means all of its leaves; unknown names are ignored).
-    Without it they are the first ``delta.dataSkippingNumIndexedCols`` leaves, default 32, -1 for all.
+    ``delta.dataSkippingStatsColumns`` names the columns (a struct means all of its leaves; unknown names are ignored).
+    Without this property, the first ``delta.dataSkippingNumIndexedCols`` leaves have statistics; default: 32, -1: all.
 
     Raises:
         InvalidArgumentError: one of the properties is not valid.

@@ -1,8 +1,8 @@
 """Statistics of floating-point columns in new data files, from the rows, because footers are wrong about NaN.
 
-NaN is the greatest number in SQL, but parquet-cpp ignores it in the min and max of a row group. Spark uses these and
-skips the row group for ``x > 5``. So if a column of a file has a NaN, the footer gets no statistics of that column, and
-the statistics in the log come from the rows.
+NaN is the greatest number in SQL, but parquet-cpp ignores it in the min and max of a row group. Spark uses this max,
+and skips a row group with a NaN for ``x > 5``. So if a column of a file has a NaN, the footer gets no statistics of
+that column, and the statistics in the log come from the rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ ParquetPath = tuple[str, ...]
 
 @dataclass(frozen=True)
 class FloatRange:
-    """The range of a column: ``low`` and ``high`` ignore NaN, None if it has no number; ``nulls`` counts rows."""
+    """The range of a floating-point column.
+
+    Attributes:
+        low, high: the least and the greatest number except NaN; None: there is no number.
+        nulls: the number of rows with null.
+        has_nan: whether a row has NaN.
+    """
 
     low: float | None
     high: float | None

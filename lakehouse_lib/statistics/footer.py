@@ -42,16 +42,17 @@ def from_footer(
 
     Args:
         meta: the file's footer.
-        schema: the table's; columns are matched regardless of case.
+        schema: the table's schema; columns are matched regardless of case.
         indexed: the columns that have statistics.
         bounded: the columns of ``indexed`` that may have bounds; None: all of them.
-        absent_are_null: a column that the file does not have is null in every row, because readers match columns by
-            name; otherwise it has no statistics.
+        absent_are_null: whether a column that the file does not have counts as null in every row, because readers
+            match columns by name; False: the column has no statistics.
         floats: ``float_ranges`` of all rows written; they replace the footer for these columns. None: unknown; then a
             floating-point column has a max only if parquet-mr wrote the file, because parquet-mr writes no bounds for
             a column with NaN.
         group: the row group to describe; None: the whole file.
-        string_prefix: characters to which strings are cut; a max may take twice as many to stay above every value.
+        string_prefix: the number of characters to which strings are cut; a max may take twice as many to stay above
+            every value.
 
     A bound that is not known (too long for the footer, infinite, a year after 9999) is left out. Booleans and binary
     columns have a nullCount only, arrays and maps have no statistics.

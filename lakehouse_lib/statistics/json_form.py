@@ -54,7 +54,7 @@ def with_loose_bounds(stats: str | None, rows: int) -> str:
 
 
 def with_missing(stats: str | None, others: str) -> str:
-    """The statistics of a file, and those of ``others`` that it does not have. Tokens are copied as they are written.
+    """The statistics of a file, and the members of ``others`` that they lack. Tokens are copied as they are written.
 
     Args:
         stats: None and text that is not a JSON object have no statistics.

@@ -23,7 +23,10 @@ _TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000}
 
 
 def struct_bounds(structs: pa.StructArray, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
-    """As ``bounds_of``, from the struct form; missing values, nulls and values of another type are unknown."""
+    """The bounds of several leaf columns from the struct form, as ``bounds_of`` returns them.
+
+    Missing values, nulls and values of another type are unknown (null).
+    """
     records = _leaf(structs, ("numRecords",), pa.int64())
     tight = _leaf(structs, ("tightBounds",), pa.bool_())
     bounds = {}
@@ -38,7 +41,7 @@ def struct_bounds(structs: pa.StructArray, columns: Mapping[ColumnPath, DataType
 
 
 def stats_json(stats: pa.ChunkedArray, structs: pa.ChunkedArray) -> pa.ChunkedArray:
-    """``stats`` with its nulls replaced by the JSON of the ``structs`` beside them.
+    """``stats``, where a null is replaced by the JSON of the entry of ``structs`` for the same file.
 
     A date or time with a year before 1 or after 9999 is left out, as in the statistics that this library writes.
     """
@@ -88,7 +91,7 @@ def _within_years(values: pa.Array) -> pa.Array:
 
 
 def _between(values: pa.Array, ticks_a_second: int, *, a_tick: int = 1) -> pa.Array:
-    """The same values, with null outside of _YEARS; ``a_tick``: seconds in one tick of the type."""
+    """The same values, with null outside of ``_YEARS``; ``a_tick``: the number of seconds in one tick of the type."""
     kind = pa.int32() if values.type.bit_width == 32 else pa.int64()
     numbers = values.cast(kind)
     least, behind = (literal(seconds * ticks_a_second // a_tick, kind) for seconds in _YEARS)
