@@ -1,6 +1,6 @@
 """Compare a person's rows now with an approved plan: new keys, lost keys, moved and recreated tables.
 
-These functions get both as arguments, and read no table.
+The functions get the rows and the plan as arguments, and read no table.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from lakehouse_lib.privacy.places import Place
 
 
 def find_arrivals(then: Mapping[str, Place], now: Mapping[str, Place]) -> list[str]:
-    """Names of the tables with new keys, or with rows where the plan has none, sorted.
+    """The sorted names of the tables with keys that the plan does not have, or with rows although the plan has no rows.
 
     More rows of a planned key do not count, because the plan's predicate finds them.
     """
@@ -41,7 +41,7 @@ def find_moves(then: Mapping[str, Place], registry: Registry, subject: str) -> l
 
 
 def find_recreated(then: Mapping[str, Place], now: Mapping[str, Place]) -> list[str]:
-    """Names of the tables that were recreated at their location after the plan was made, sorted."""
+    """The sorted names of the tables that were recreated at their location after the plan was made."""
     return sorted(table for table, place in then.items() if table in now and now[table].table_id != place.table_id)
 
 

@@ -1,7 +1,7 @@
 """Find every row of a person: the keys in each table, and the number of rows with these keys. Nothing is written.
 
-Only the key columns of files that may match are read, a row group at a time. In a quarantine a key can be spelled in
-several ways, so all its files are read.
+Only the key columns of files that may match are read, a row group at a time. All files of a quarantine are read,
+because a quarantine can spell a key in several ways.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Located:
         table_id: the ``id`` in the table's metadata; a recreated table has another id.
         version: the version that was read.
         keys: the typed keys of the rows.
-        rows, files: the number of rows, and of live files that hold them.
+        rows, files: the number of these rows, and of live files that hold the rows.
         unattributed: records of a quarantine without a readable key, which may be the subject's; not counted in
             ``rows``. None for a table that is not a quarantine.
     """
@@ -63,11 +63,11 @@ def locate(
     storage_options: Mapping[str, dict[str, str] | None] | None = None,
     engine: Engine | None = None,
 ) -> list[Located]:
-    """The subject's rows in each table, in the order of ``subject.rows``; erase from the last to the first.
+    """The subject's rows in each table, in the order of ``subject.rows``. Erase the last table first.
 
-    Entries with the same table and key are merged. A quarantine that does not exist is left out. A quarantine's text
-    counts as a key if the load would read it as that key (``0004711`` as 4711); for this, the key column of each of
-    its files on disk is read.
+    Entries with the same table and key are merged. A quarantine that does not exist is left out. A text in a quarantine
+    counts as a key if the load would read the text as that key (``0004711`` as 4711). To find such texts, the key
+    column of each file of the quarantine on disk is read.
 
     Args:
         subject_id: the person's identifier; text with a whole number is a valid ``long``.
@@ -77,6 +77,8 @@ def locate(
     Raises:
         InvalidArgumentError: the identifier is not of the subject's type, a table has no location, or a key column
             does not exist or cannot be compared with an identifier.
+        TableNotFoundError: a table that is not a quarantine does not exist.
+        InvalidPredicateError: as ``unattributed.find``.
     """
     value = subject.value(subject_id)
     engine = engine or ArrowEngine()
@@ -97,21 +99,23 @@ def locate(
     for (table, key), values in keys.items():
         snapshot = opened.get(table)
         assert snapshot is not None
-        spelled = texts.get((table, key))
-        if spelled is not None:
-            values |= spellings(snapshot, key, spelled, engine)
+        key_texts = texts.get((table, key))
+        if key_texts is not None:
+            values |= spellings(snapshot, key, key_texts, engine)
         column_keys = _keys(snapshot, table, key, values)
         rows_found, files = count_live(snapshot, column_keys.sql(), engine)
-        unknown = unattributed.find(snapshot, key, spelled, engine) if spelled is not None else None
+        unknown = unattributed.find(snapshot, key, key_texts, engine) if key_texts is not None else None
         version, table_id = snapshot.version, snapshot.metadata.id
         located.append(Located(table, tables[table], table_id, version, column_keys, rows_found, files, unknown))
     return located
 
 
 def _loaded_as(subject: Subject, opened: _Tables, column: str, identifier: int | str | None) -> list[pa.DataType]:
-    """The types that the load gives a quarantine's column: those of columns with its name in the subject's tables.
+    """The types that the load gives a column of a quarantine: those of columns with its name in the subject's tables.
 
-    If no table has such a column: the type of ``identifier`` if the column holds that, else both integer and text.
+    Args:
+        identifier: the person's identifier, if the column holds identifiers; None: it holds other keys. If no table has
+            such a column, the result is the type of the identifier, or both integer and text for None.
     """
     places = [(rows.table, rows.key) for rows in subject.rows if not rows.quarantine]
     for through in (rows.through for rows in subject.rows):

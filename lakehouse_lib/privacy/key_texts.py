@@ -1,8 +1,8 @@
-"""Find the spellings of a key in a quarantine, which keeps keys as the text of the source.
+"""Find the spellings of a key in a quarantine, which stores keys as the text of the source.
 
-The load reads ``0004711`` as the number 4711, so a rejected record with that text is the same person's. No SQL
-condition compares texts in this way on every engine. So this module reads the quarantine's texts as the load reads
-them. Texts that are one of the keys go into the predicate, which then compares texts only.
+The load reads ``0004711`` as the number 4711, so a rejected record with that text belongs to the same person. No
+SQL condition compares texts in this way on every engine. So this module reads the texts of a quarantine as the load
+reads them. The texts that the load reads as one of the keys go into the predicate, which then compares only texts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lakehouse_lib.snapshot import Snapshot
 
 _TASKS_A_THREAD = 4
 _NUMBER = r"^[0-9+\-.eE]+$"
-_FOUND_SCHEMA = pa.schema([pa.field("text", pa.string())])
+_TEXTS_SCHEMA = pa.schema([pa.field("text", pa.string())])
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ class KeyTexts:
         """For each text, whether the load cannot read it as a key; false for null."""
         if self.text_is_key:
             return pc.and_(pc.is_valid(texts), False)
-        bad = pc.is_valid(texts)
+        is_unreadable = pc.is_valid(texts)
         for keys in self.numbers:
-            bad = pc.and_(bad, pc.is_null(_read(texts, keys.type)))
-        return bad
+            is_unreadable = pc.and_(is_unreadable, pc.is_null(_read(texts, keys.type)))
+        return is_unreadable
 
 
 def is_number(data_type: pa.DataType) -> bool:
@@ -73,30 +73,32 @@ def is_number(data_type: pa.DataType) -> bool:
 
 
 def read_keys(texts: pa.Array, types: Collection[pa.DataType]) -> set[int | str]:
-    """The keys that the load reads in these texts, as one of ``types``; other texts stay texts."""
+    """The keys that the load reads in these texts, as one of ``types``; a text that is not such a key stays text."""
     texts = pc.unique(pc.drop_null(texts))
     keys: set[int | str] = set()
     as_text = pc.is_valid(texts)
     for key_type in types:
         if is_number(key_type):
-            read = _read(texts, key_type)
-            whole = is_true(pc.equal(read, pc.floor(read))) if pa.types.is_decimal(key_type) else read.is_valid()
-            keys.update(int(value) for value in read.filter(whole).to_pylist())
-            as_text = pc.and_(as_text, pc.invert(whole))
+            numbers = _read(texts, key_type)
+            is_whole = (
+                is_true(pc.equal(numbers, pc.floor(numbers))) if pa.types.is_decimal(key_type) else numbers.is_valid()
+            )
+            keys.update(int(value) for value in numbers.filter(is_whole).to_pylist())
+            as_text = pc.and_(as_text, pc.invert(is_whole))
     if any(not is_number(key_type) for key_type in types):
         as_text = pc.is_valid(texts)
     return keys | set(texts.filter(as_text).to_pylist())
 
 
 def _read(texts: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """The texts as numbers, as the load reads them; null where it cannot."""
+    """The texts as numbers, as the load reads them; null for a text that the load cannot read as a number."""
     # A failing cast is slow, so only texts that look like numbers are cast.
     return from_text(pc.if_else(pc.match_substring_regex(texts, _NUMBER), texts, None), data_type)[0]
 
 
 @dataclass(frozen=True)
 class SpellingTask:
-    """A task of the engine: find spellings of the keys in ``files`` (FILE_SCHEMA); ``reader`` has the key column."""
+    """A task of the engine: find spellings of the keys in ``files`` (FILE_SCHEMA); ``reader`` reads the key column."""
 
     files: pa.Table
     reader: TableReader
@@ -106,7 +108,7 @@ class SpellingTask:
 def spellings(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> set[str]:
     """The texts of a quarantine's column that the load would read as one of the keys.
 
-    Every file on disk is read, with the rows that deletion vectors hide, because a purge has to find them. A file
+    Every file on disk is read, with the rows that deletion vectors hide, because a purge has to find these rows. A file
     that cannot be read is skipped here, and reported by ``purge`` and ``prove``.
     """
     field = snapshot.field(key)
@@ -122,7 +124,7 @@ def spellings(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> s
 
 
 def find_spellings(task: SpellingTask) -> pa.Table:
-    """The texts in the task's files that are one of the keys (_FOUND_SCHEMA)."""
+    """The texts in the task's files that are one of the keys (_TEXTS_SCHEMA)."""
     matching_texts: set[str] = set()
     for path, pairs in zip(*(task.files[name].to_pylist() for name in ("path", "partitionValues")), strict=True):
         try:
@@ -133,4 +135,4 @@ def find_spellings(task: SpellingTask) -> pa.Table:
                     matching_texts.update(texts.filter(task.keys.among(texts)).to_pylist())
         except (DeltaError, pa.ArrowException, OSError):
             continue
-    return pa.table([pa.array(sorted(matching_texts), pa.string())], schema=_FOUND_SCHEMA)
+    return pa.table([pa.array(sorted(matching_texts), pa.string())], schema=_TEXTS_SCHEMA)

@@ -60,7 +60,7 @@ class RecordLines:
 
     Attributes:
         source, file: the values of the quarantine's columns ``_source`` and ``_file``.
-        runs: first and last line of each run, ascending, without overlap.
+        runs: the first and the last line of each run of lines, ascending, without overlap.
     """
 
     source: str
@@ -73,11 +73,11 @@ class RecordLines:
         return f"({' AND '.join([*conditions, self._on_lines()])})"
 
     def _on_lines(self) -> str:
-        long = [run for run in self.runs if run[1] - run[0] + 1 >= _LONG_RUN]
-        single = [line for run in self.runs if run not in long for line in range(run[0], run[1] + 1)]
-        conditions = [f"`_line` BETWEEN {first} AND {last}" for first, last in long]
-        if single:
-            conditions.append(sql.is_one_of("_line", _LONG, single))
+        long_runs = [run for run in self.runs if run[1] - run[0] + 1 >= _LONG_RUN]
+        lines = [line for run in self.runs if run not in long_runs for line in range(run[0], run[1] + 1)]
+        conditions = [f"`_line` BETWEEN {first} AND {last}" for first, last in long_runs]
+        if lines:
+            conditions.append(sql.is_one_of("_line", _LONG, lines))
         return conditions[0] if len(conditions) == 1 else f"({' OR '.join(conditions)})"
 
     @property
@@ -141,7 +141,7 @@ class PersonKeys:
 
 
 def any_of(conditions: Sequence[str]) -> str:
-    """A condition that is true if one of these is true; ``FALSE`` without conditions."""
+    """A condition that is true if one of ``conditions`` is true; ``FALSE`` without conditions."""
     if len(conditions) < 2:
         return conditions[0] if conditions else sql.NOTHING
     return " OR ".join(f"({condition})" for condition in conditions)

@@ -1,10 +1,10 @@
 """Count the rows for which a predicate is true, file by file, reading only the predicate's columns.
 
 Live files are read by the table's schema, without rows that deletion vectors hide. Stored files are read by their own
-schema, because they may be older than a change of a column, or left by a killed writer. They are read with all their
-rows, because a deletion vector deletes nothing from the disk. If a stored file lacks a column, the value is taken from
-the log or from the name of the file's folder. Without these, the value of a partition column is unknown, and the value
-of another column is null.
+schema, because they may be older than a change of a column, or left by a killed writer. All rows of stored files are
+read, because a deletion vector deletes nothing from the disk. If a stored file lacks a column, the value is taken from
+the log or from the name of the file's folder. If neither has the value, the value of a partition column is unknown, and
+the value of another column is null.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from lakehouse_lib.schema.column_mapping import is_generated
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.statistics import StatisticsColumns, from_footer, leaves
 
-#: The result of a count: the files, with the number of matching rows; ``note`` is the reason why a count is null (the
-#: file cannot be checked) or is 0 without reading rows (the file has none of the columns).
+#: The result of a count: a files table with the columns ``matches`` and ``note``. ``matches`` is the number of matching
+#: rows; null if the file cannot be checked. ``note`` is the reason for the null, or for the 0 of a file that was
+#: deleted or has none of the columns.
 COUNTED_SCHEMA = FILE_SCHEMA.append(pa.field("matches", pa.int64())).append(pa.field("note", pa.string()))
 
 #: The note of a file that was deleted before it was counted; its count is 0.
@@ -46,8 +47,9 @@ class CountTask:
     Attributes:
         files: the files (FILE_SCHEMA).
         reader: a reader of the predicate's columns by the table's schema.
-        own_schema: read each file by its own schema, and note an error instead of raising it.
-        skip_by_footer: skip a file if the statistics in its footer rule out a match.
+        predicate: the condition on rows.
+        own_schema: whether to read each file by its own schema, and to note an error instead of raising it.
+        skip_by_footer: whether to skip a file if the statistics in its footer rule out a match.
         table_schema: the schema of all columns.
     """
 
@@ -60,7 +62,7 @@ class CountTask:
 
 
 def count_live(snapshot: Snapshot, sql: str, engine: Engine) -> tuple[int, int]:
-    """The number of live rows for which ``sql`` is true, and of files that hold them.
+    """The number of live rows for which ``sql`` is true, and the number of files that hold these rows.
 
     Raises:
         InvalidPredicateError: the predicate does not parse, or names a column that does not exist.
@@ -71,10 +73,11 @@ def count_live(snapshot: Snapshot, sql: str, engine: Engine) -> tuple[int, int]:
 
 
 def count_stored(snapshot: Snapshot, sql: str, objects: pa.Table, engine: Engine, *, skip_by_footer: bool) -> pa.Table:
-    """Count the matching rows of stored objects, referenced by the log or not.
+    """Count the matching rows of stored objects, whether or not the log refers to them.
 
     Args:
-        objects: ``path`` as in the store, ``size``, ``modified``.
+        objects: a table with ``path`` as in the store, ``size`` and ``modified``.
+        skip_by_footer: whether to skip a file if the statistics in its footer rule out a match.
 
     Returns:
         A table of COUNTED_SCHEMA, paths as in the log.
@@ -139,10 +142,10 @@ def _count_stored(task: CountTask, index: int, path: str) -> tuple[int | None, s
     with reader.open(path, None) as file:
         pairs = task.files["partitionValues"][index].as_py() or ()
         constants = constants_of(file, pairs, reader)
-        lacking = [field.name for field in reader.schema if not reader.holds(file, field)]
-        missing = [name for name in lacking if name not in constants]
+        absent_names = [field.name for field in reader.schema if not reader.holds(file, field)]
+        missing = [name for name in absent_names if name not in constants]
         # With column mapping a dropped column stays in the files, and a column added later may have the same name.
-        other_columns = reader.other_columns(file, task.table_schema) if lacking else []
+        other_columns = reader.other_columns(file, task.table_schema) if absent_names else []
         current_keys = {reader.layout.physical_name(field) for field in task.table_schema}
         other_columns += [key for key, _ in pairs if key not in current_keys] if missing else []
         generated = [name for name in other_columns if is_generated(name)]
@@ -151,12 +154,14 @@ def _count_stored(task: CountTask, index: int, path: str) -> tuple[int | None, s
                 f"the file has columns of an older schema under the generated names {', '.join(generated)}, and no "
                 f"column {', '.join(missing)}; look at the file, and rewrite it or delete it by hand"
             )
-        dropped = reader.other_columns(file, task.table_schema) if lacking and reader.layout.mapping != "none" else []
-        again = [name for name in lacking if name.lower() in {field.lower() for field in dropped}]
-        if again:
+        dropped = (
+            reader.other_columns(file, task.table_schema) if absent_names and reader.layout.mapping != "none" else []
+        )
+        reused_names = [name for name in absent_names if name.lower() in {field.lower() for field in dropped}]
+        if reused_names:
             return None, (
-                f"the file has a dropped column {', '.join(again)}, and the table has another column of that name; "
-                "look at the file, and rewrite it or delete it by hand"
+                f"the file has a dropped column {', '.join(reused_names)}, and the table has another column of that "
+                "name; look at the file, and rewrite it or delete it by hand"
             )
         unknown = [name for name in missing if reader.layout.is_partition_column(name)]
         if unknown:
@@ -181,15 +186,15 @@ def _count_stored(task: CountTask, index: int, path: str) -> tuple[int | None, s
 
 def _matching_rows(file: DataFile, reader: TableReader, predicate: Predicate, constants: dict[str, pa.Scalar]) -> int:
     if not predicate.columns:  # TRUE or FALSE: nothing to read
-        return _true(matches(predicate, pa.table([pa.nulls(file.live_rows)], [""])))
+        return _count_true(matches(predicate, pa.table([pa.nulls(file.live_rows)], [""])))
     groups = (reader.row_group(file, group, constants) for group in range(file.num_row_groups))
-    return sum(_true(matches(predicate, rows)) for rows in groups)
+    return sum(_count_true(matches(predicate, rows)) for rows in groups)
 
 
 def _true_of_nulls(predicate: Predicate, schema: Schema) -> bool:
     """Whether the predicate is true for a row in which every column is null, as ``email IS NULL`` is."""
     nulls = pa.table([pa.nulls(1, field.type.to_arrow()) for field in schema.fields], schema.names)
-    return bool(_true(matches(predicate, nulls)))
+    return bool(_count_true(matches(predicate, nulls)))
 
 
 def _own_schema(file: pq.ParquetFile, columns: Schema, constants: Iterable[str]) -> Schema:
@@ -207,7 +212,10 @@ def _own_schema(file: pq.ParquetFile, columns: Schema, constants: Iterable[str])
 
 
 def _with_missing(own: DataType, table_type: DataType) -> DataType:
-    """A file's type with the struct members that only the table's type has; predicates reach no lists or maps."""
+    """A file's type with the struct members that only the table's type has.
+
+    Lists and maps are unchanged, because a predicate cannot name a member inside of them.
+    """
     if not isinstance(own, StructType) or not isinstance(table_type, StructType):
         return own
     in_table = {member.name.lower(): member.type for member in table_type.fields}
@@ -228,7 +236,7 @@ def _ruled_out(
     return not pc.any(may_match(predicate, row, TableLayout(reader.schema, tuple(constants)))).as_py()
 
 
-def _true(mask: pa.Array) -> int:
+def _count_true(mask: pa.Array) -> int:
     return int(pc.sum(mask).as_py() or 0)
 
 

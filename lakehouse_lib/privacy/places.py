@@ -52,7 +52,7 @@ class Place:
         if not self.unattributed:
             return {**entry, "unattributed": None}
         unknown = {
-            # A record without any key column counts for each key, so the counts cannot be added.
+            # A record without any key is counted for each key column, so the counts cannot be added.
             "condition": any_of([part.condition for part in self.unattributed]),
             "records": max(part.records for part in self.unattributed),
             "mentions": max(part.mentions for part in self.unattributed),
@@ -73,16 +73,16 @@ def find_places(
     erase_mentions: bool,
     storage_options: Mapping[str, dict[str, str] | None] | None = None,
 ) -> dict[str, Place]:
-    """A person's rows in the latest versions, by table name; ``on_disk`` is not counted.
+    """A person's rows in the latest versions, by table name. Files on disk are not counted: see ``Place.with_disk``.
 
     Args:
         subject: the subject, with the quarantines of its tables.
         uris: location by table name.
-        erase_mentions: count unattributed records that mention the person as rows.
+        erase_mentions: whether unattributed records that mention the person count as the person's rows.
         storage_options: options of each table's store, by table name; default none.
 
     Raises:
-        InvalidArgumentError: as ``erasure.locate``.
+        DeltaError: as ``erasure.locate``.
     """
     located = sorted(locate(subject, subject_id, uris, storage_options=storage_options), key=attrgetter("table"))
     return {

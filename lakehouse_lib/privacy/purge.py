@@ -1,7 +1,7 @@
 """Purge deleted rows from the disk, and prove that no file holds them.
 
-After a delete commits, the old files stay on disk until a vacuum. A purge deletes those that hold matching rows,
-whatever their age, and reports which versions cannot be read afterwards.
+After a delete commits, the old files stay on disk until a vacuum. A purge deletes the old files that hold matching
+rows, whatever their age, and reports which versions cannot be read afterwards.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore, open_store
 
-#: What ``purge`` and ``prove`` do not cover, as the report of an erasure states it.
+#: The limits of ``purge`` and ``prove``, as the report of an erasure states them.
 LOG_NOTE = (
     "The transaction log is not rewritten: commits and checkpoints may hold the person's keys as a file's smallest or "
-    "largest value of a column, as a partition value or in the name of a partition's folder, until they are cleaned up "
-    "(delta.logRetentionDuration, 30 days by default); so do the predicates of deletes that had no label"
+    "largest value of a column, as a partition value, in the name of a partition's folder, or in the predicate of a "
+    "delete without a label, until they are cleaned up (delta.logRetentionDuration, 30 days by default)"
 )
 
 
@@ -77,7 +77,7 @@ class PurgeResult(OperationResult):
 class Proof:
     """The number of matching rows in every Parquet file that a table keeps, except its log.
 
-    These are the files below its folder, and the files elsewhere that any version in its log refers to.
+    The table keeps the files below its folder, and the files elsewhere that any version in its log refers to.
 
     Attributes:
         version: the latest version when the files were listed; rows of later versions may not be counted.
@@ -91,7 +91,7 @@ class Proof:
             ``allowed_roots``, files whose value of a partition column is unknown, files with a dropped column whose
             name another column has now, and files without the key's column that have columns of an older schema under
             generated names.
-        note: where else a person's keys may be.
+        note: the other places in which a person's keys may be.
     """
 
     table: str
@@ -174,9 +174,9 @@ def purge(
     holding = holding.filter(pc.invert(pc.is_in(holding["stored"], value_set=listing.links.targets(live))))
     if not dry_run and len(holding):
         clock.check_by_probe(latest.store)  # if this clock were ahead, files of a running writer would look old
-    young = pc.greater(holding["modificationTime"], clock.now() - int(writer_grace.total_seconds() * 1000))
-    young = pc.and_not(young, pc.is_in(holding["stored"], value_set=_committed(holding["stored"], latest)))
-    deletable, recent = holding.filter(pc.invert(young)), holding.filter(young)
+    is_young = pc.greater(holding["modificationTime"], clock.now() - int(writer_grace.total_seconds() * 1000))
+    is_young = pc.and_not(is_young, pc.is_in(holding["stored"], value_set=_committed(holding["stored"], latest)))
+    deletable, recent = holding.filter(pc.invert(is_young)), holding.filter(is_young)
     paths = sorted(deletable["stored"].to_pylist())
     versions_lost, changes_lost = _versions_with(latest, frozenset(paths))
     result = PurgeResult(
@@ -207,10 +207,10 @@ def prove(
 ) -> Proof:
     """Count the rows for which the predicate is true in every Parquet file that the table keeps.
 
-    Files are found by the log, by the suffix ``.parquet`` or by their first bytes, in hidden folders too. Each is read
-    by its own schema, and no file is skipped by statistics. A partition value that is not in the file is
-    taken from the log or the name of the folder. The log's own files are not counted; ``Proof.note`` says what they may
-    hold.
+    Files are found by the log, by the suffix ``.parquet`` or by their first bytes, in hidden folders, too. Each file is
+    read by its own schema, and no file is skipped by statistics. A partition value that is not in the file is taken
+    from the log or the name of the folder. The log's own files are not counted; ``Proof.note`` describes the keys that
+    they may hold.
 
     Args:
         storage_options: options of the table's store.
@@ -222,14 +222,14 @@ def prove(
     stored = stored_files(snapshot, list_objects(snapshot.store))
     counted = _counted(snapshot, predicate_sql, stored.every, engine or ArrowEngine(), skip_by_footer=False)
     matched = counted.filter(pc.greater(counted["matches"], 0))
-    without = counted.filter(pc.and_(pc.is_valid(counted["note"]), pc.is_valid(counted["matches"])))
+    skipped_files = counted.filter(pc.and_(pc.is_valid(counted["note"]), pc.is_valid(counted["matches"])))
     return Proof(
         table=snapshot.store.root,
         version=snapshot.version,
         files=len(counted),
         rows=matching_rows(matched),
         matches=_rows(matched),
-        skipped=_notes(without),
+        skipped=_notes(skipped_files),
         unreadable={**_notes(counted.filter(pc.is_null(counted["matches"]))), **stored.unreadable},
     )
 
@@ -287,7 +287,7 @@ def _checksum(path: str) -> str:
 
 
 def _committed(stored: pa.ChunkedArray, latest: Snapshot) -> pa.Array:
-    """The store paths to which commits referred: removed files, and change files if some of ``stored`` may be these."""
+    """The store paths to which commits referred: removed files, and change files if ``stored`` may contain any."""
     removed = _paths(latest.tombstones, latest.store)
     if not pc.any(pc.starts_with(stored, f"{file_paths.CHANGE_DATA}/"), min_count=0).as_py():
         return removed
@@ -295,7 +295,7 @@ def _committed(stored: pa.ChunkedArray, latest: Snapshot) -> pa.Array:
 
 
 def _versions_with(snapshot: Snapshot, paths: frozenset[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The readable versions whose files include one of ``paths``, and the versions whose change files include one.
+    """The readable versions whose files, and the versions whose change files, include one of ``paths``.
 
     Reads every commit of the log.
     """

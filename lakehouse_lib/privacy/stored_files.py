@@ -1,4 +1,4 @@
-"""The Parquet files that a table keeps on disk, referenced by its log or not, as a files table."""
+"""The Parquet files that a table keeps on disk, whether or not its log refers to them, as a files table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SIDECARS = f"/{file_names.SIDECARS}/"
 _ACTIONS = frozenset(
     "add remove cdc metaData protocol txn commitInfo domainMetadata checkpointMetadata sidecar".split()  # noqa: SIM905
 )
-# Paths that ``file_paths.canonical`` may return as in the log, because they have no canonical form.
+# Paths that ``file_paths.canonical`` may return unchanged, because they have no canonical form.
 _MAY_LEAVE = r"^[A-Za-z][A-Za-z0-9+.-]*:|(^|/)\.\.(/|$)|\x00|/$|^\.?$"
 #: First bytes of a Parquet file with a plain footer, and with an encrypted footer.
 _MAGICS = (b"PAR1", b"PARE")
@@ -39,7 +39,7 @@ _LONGEST_LINK_SHOWN = 200
 
 @dataclass(frozen=True)
 class StoredFiles:
-    """The Parquet files that a table keeps in any folder, referenced by its log or not.
+    """The Parquet files that a table keeps in any folder, whether or not its log refers to them.
 
     Attributes:
         inside: files below the table's folder (OBJECT_SCHEMA), hidden files and files of nested tables included;
@@ -78,9 +78,9 @@ def stored_files(snapshot: Snapshot, listing: Listing) -> StoredFiles:
     unreadable = dict.fromkeys(paths.filter(file_paths.are_absolute(paths, store)).to_pylist(), _NO_PATH)
     objects = _without_logs(pa.concat_tables([listing.objects, listing.log]), store)
     is_logged = pc.is_in(objects["path"], value_set=logged)
-    sure = pc.or_(is_logged, pc.ends_with(objects["path"], ".parquet"))
+    is_certain = pc.or_(is_logged, pc.ends_with(objects["path"], ".parquet"))
     is_vector = pc.is_in(objects["path"], value_set=pa.concat_arrays(vectors))
-    candidates = objects.filter(pc.and_not(pc.invert(sure), is_vector))
+    candidates = objects.filter(pc.and_not(pc.invert(is_certain), is_vector))
     candidates = candidates.filter(pc.greater_equal(candidates["size"], len(_MAGICS[0])))
     looks = at_once(store, partial(_look, store), candidates["path"].to_pylist())
     unreadable |= {path: why for path, (_, why) in zip(candidates["path"].to_pylist(), looks, strict=True) if why}
@@ -93,10 +93,10 @@ def stored_files(snapshot: Snapshot, listing: Listing) -> StoredFiles:
     reachable = pc.or_(file_paths.are_absolute(logged, store), listing.links.are_behind(logged))
     elsewhere = logged.filter(pc.and_not(reachable, refused))
     unreadable |= {path: _link(end) for path, end in (listing.links.ends or {}).items()}
-    nothing = pa.array(np.zeros(len(elsewhere), np.int64))
+    zeros = pa.array(np.zeros(len(elsewhere), np.int64))
     return StoredFiles(
-        pa.concat_tables([objects.filter(sure), candidates.filter(is_parquet)]),
-        pa.table([elsewhere, nothing, nothing], schema=OBJECT_SCHEMA),
+        pa.concat_tables([objects.filter(is_certain), candidates.filter(is_parquet)]),
+        pa.table([elsewhere, zeros, zeros], schema=OBJECT_SCHEMA),
         unreadable,
     )
 
@@ -104,12 +104,12 @@ def stored_files(snapshot: Snapshot, listing: Listing) -> StoredFiles:
 def as_files(snapshot: Snapshot, objects: pa.Table, columns: Collection[str]) -> pa.Table:
     """Stored objects (``path`` as in the store, ``size``, ``modified``) as a files table (FILE_SCHEMA).
 
-    Partition values are taken from the log, else from the names of folders. They are not only those of partition
-    columns, because a file may be older than the table's partitioning. An unknown value has no key in
-    ``partitionValues``. Columns of FILE_SCHEMA that the objects do not have are null.
+    Partition values are taken from the log, else from the names of folders. Columns by which the table is not
+    partitioned now may have such values, too, because a file may be older than the table's partitioning. An unknown
+    value has no key in ``partitionValues``. Columns of FILE_SCHEMA that the objects do not have are null.
 
     Args:
-        columns: the columns that the caller reads; partition values are looked up for those of a primitive type.
+        columns: the columns that the caller reads. Partition values are looked up for columns of a primitive type.
     """
     layout = snapshot.layout
     keys = {
@@ -171,7 +171,7 @@ def _partition_values(
         sources.append(logged_change_files(snapshot.store))
     for files in sources:
         canonical = file_paths.canonical(files["path"], snapshot.store).to_pylist()
-        # A remove without extended file metadata may omit the values: its empty map is not a value of null.
+        # A remove without extended file metadata may omit the values: its empty map does not mean null.
         full = files["extendedFileMetadata"].to_pylist() if "extendedFileMetadata" in files.column_names else None
         for index, (path, pairs) in enumerate(zip(canonical, files["partitionValues"].to_pylist(), strict=True)):
             if pairs or (pairs is not None and (full is None or full[index])):
@@ -195,8 +195,8 @@ def _partition_values(
 
 _NO_PATH = "the object's key is not a valid path in the table; look at the object, and move or delete it by hand"
 _OUTSIDE = (
-    "the log refers to it outside the table's folder; name its folder in the storage option allowed_roots to have it "
-    "read"
+    "the log refers to this file outside the table's folder; to read the file, add its folder to the storage option "
+    "allowed_roots"
 )
 
 

@@ -25,7 +25,7 @@ _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 
 @dataclass(frozen=True)
 class Through:
-    """A table with keys of other tables: its rows with the identifier in ``key`` have these keys in ``select``."""
+    """A table in which a person's keys are looked up: a row with the identifier in ``key`` has a key in ``select``."""
 
     __pydantic_config__ = _EXACT
 
@@ -94,7 +94,9 @@ _SUBJECT = TypeAdapter(Subject)
 
 
 def subject_from_config(config: Mapping[str, Any]) -> Subject:
-    """The subject that a configuration (JSON) describes.
+    """The subject that a configuration describes.
+
+    A configuration is parsed JSON:
 
     ``{"id_type": "long" | "string", "rows": [{"table": T, "key": COLUMN, "quarantine": BOOL,
     "through": {"table": T2, "key": COLUMN, "select": COLUMN, "quarantine": BOOL}}, ...]}``; ``through`` is optional

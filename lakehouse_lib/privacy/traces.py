@@ -22,7 +22,7 @@ class Traces:
 
     Attributes:
         deleted: the number of deleted rows by version, for the request's commits that are in the log; None: the commit
-            does not have it, because it removed whole files without statistics.
+            does not have the number, because it removed whole files without statistics.
         log_retention: the time for which the log keeps its entries; None: without limit.
     """
 

@@ -1,9 +1,9 @@
 """Quarantined records without a readable key, which no key column attributes to a person.
 
 Such a record could not be split into columns and is kept as text in ``_raw``, or its key is missing or not of the
-key's type. A predicate on the key cannot find a person's records among them. So they are counted, and those that hold
-one of the person's keys as a whole field ("mentions") are listed for a manual check. A mention is not a match: the
-field may be a quantity, and the record may be another person's.
+key's type. A predicate on the key cannot find a person's records among these records. So all of them are counted, and
+the records that hold one of the person's keys as a whole field ("mentions") are listed for a manual check. A mention is
+not a match: the field may be a quantity, and the record may be another person's.
 """
 
 from __future__ import annotations
@@ -121,7 +121,9 @@ class Unattributed:
 
 
 def find(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> Unattributed | None:
-    """The records of a quarantine that ``key`` does not attribute to a person; None for a table without ``_raw``.
+    """The records of a quarantine that ``key`` does not attribute to a person.
+
+    None for a table that lacks one of the columns that a load adds to a quarantine, such as ``_raw``.
 
     Args:
         keys: the person's keys; a key that is not a single field is searched in the whole text of a record.
@@ -155,15 +157,15 @@ def find(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> Unattr
 def _ill_typed(
     snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine
 ) -> tuple[set[str], tuple[RecordLines, ...]]:
-    """The unreadable texts of ``key`` in records that were rejected for another column.
+    """The unreadable texts of ``key`` in records that were rejected because of another column.
 
-    Returns the texts or, where they are too long for a condition, the records by file and lines.
+    Returns the texts or, if they are too long for a condition, the files and lines of the records.
     """
     field = snapshot.field(key)
     if keys.text_is_key or field.type != PrimitiveType("string"):
         return set(), ()
-    other = f"`{_RAW}` IS NULL AND NOT (`_column` <=> {sql.literal(key)} AND `_rule` IS NULL)"
-    predicate = expressions.parse(other, snapshot.schema, table=snapshot.store.root, label=sql.LABEL)
+    condition = f"`{_RAW}` IS NULL AND NOT (`_column` <=> {sql.literal(key)} AND `_rule` IS NULL)"
+    predicate = expressions.parse(condition, snapshot.schema, table=snapshot.store.root, label=sql.LABEL)
     reader: pa.RecordBatchReader = engine.read(snapshot, ["_source", "_file", "_line", field.name], predicate)
     unreadable_texts: set[str] = set()
     lines: _Places = defaultdict(set)
