@@ -12,8 +12,8 @@ from lakehouse_lib.errors import DeltaError, InvalidArgumentError
 if TYPE_CHECKING:
     from lakehouse_lib.cli.terminal import Terminal
 
-#: Exit codes: the command has done its work; it has failed; the command line is not valid; ``--exit-code`` was given,
-#: and there is something to do.
+#: Exit codes. DONE: the command has done its work. FAILED: an error. USAGE: the command line is not valid. WORK: there
+#: is something to do, and the command line has ``--exit-code``.
 DONE, FAILED, USAGE, WORK = 0, 1, 2, 3
 
 
@@ -28,10 +28,10 @@ class Report:
     """The result of a command.
 
     Attributes:
-        document: what ``--json`` prints: plain values.
+        document: the plain values that ``--json`` prints.
         show: prints the result on a terminal.
-        errors: the errors of some of the tables, by the name of the table. The command has failed if there are any.
-        has_work: whether there is something to do. With ``--exit-code``, the exit code is then ``WORK``.
+        errors: pairs of a table's name and its error. If there is an error, the command has failed.
+        has_work: whether there is something to do; ``--exit-code`` then makes the exit code ``WORK``.
     """
 
     document: Mapping[str, Any]
@@ -42,10 +42,10 @@ class Report:
 
 @dataclass(frozen=True)
 class Command:
-    """A command. Its module imports the library when the command runs, so that ``--help`` is fast.
+    """A command. The module of a command imports the library when the command runs, so that ``--help`` is fast.
 
     Attributes:
-        name: its words, such as ``registry check``.
+        name: the words after ``lakehouse``, such as ``registry check``.
         help: a sentence for ``--help``.
         configure: adds the arguments of the command to its parser.
         run: does the work.

@@ -1,4 +1,4 @@
-"""The scripts with which shells complete the command line. They are made from the parser."""
+"""The scripts with which shells complete the command line. The scripts are made from the parser."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ class _Option:
 
 @dataclass(frozen=True)
 class _Words:
-    """The words after which options and words can follow.
+    """A command, and the options and words that can follow it.
 
     Attributes:
         path: the command, such as ``registry check``; empty for ``lakehouse`` itself.
+        help: the help of the command.
+        options: the options of the command.
         words: the next words with their help: commands or choices.
     """
 

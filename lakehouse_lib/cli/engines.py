@@ -18,14 +18,14 @@ def add_engine(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--spark",
         metavar="MASTER",
-        help="rewrite files with Spark on this master, such as local[*]; it starts when the first file is rewritten. "
-        "Default: this process",
+        help="rewrite files with Spark on this master, such as local[*]; Spark starts when the first file is "
+        "rewritten. Default: this process",
     )
 
 
 @contextmanager
 def engine_of(arguments: Namespace) -> Iterator[Callable[[], Engine]]:
-    """A function that returns the engine. Its first call starts Spark, and the end of the block stops it."""
+    """A function that returns the engine. Its first call starts Spark, and the end of the block stops Spark."""
     with ExitStack() as stack:
         engines: list[Engine] = []
 
@@ -47,10 +47,10 @@ def _start(master: str | None, stack: ExitStack) -> Engine:
         from lakehouse_lib.engine.spark.session import spark_session
 
         return SparkEngine(stack.enter_context(spark_session("lakehouse", master)))
-    except Exception as error:  # of Python, py4j or Java
-        first = (str(error).splitlines() or [""])[0]
+    except Exception as error:  # the error may be of Python, py4j or Java
+        first_line = (str(error).splitlines() or [""])[0]
         raise DeltaError(
-            f"Spark on the master {master!r} cannot be started: {type(error).__name__}: {first}",
+            f"Spark on the master {master!r} cannot be started: {type(error).__name__}: {first_line}",
             hint="Install lakehouse-lib[spark] and Java, and check the master",
             code="DELTA_SPARK_NOT_STARTED",
         ) from error

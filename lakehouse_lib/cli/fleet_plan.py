@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.fleet.runs import RunRecord
     from lakehouse_lib.fleet.table_run import MaintainedTable
 
-RECORDS = Parameter("records", "location", "the folder of the records; default: that of the registry")
+RECORDS = Parameter("records", "location", "the folder of the records; default: the records folder of the registry")
 _PARAMETERS = (
     Parameter("verbs", "names", "plan only these verbs, such as optimize,vacuum"),
     Parameter(
@@ -52,7 +52,7 @@ class MaintenanceWork:
     """The tables, the budget and the record of a maintenance run.
 
     Attributes:
-        record: the record of runs; None: there is none.
+        record: the record of runs; None: the run is not recorded.
     """
 
     tables: list[MaintainedTable]
@@ -64,10 +64,11 @@ def maintenance_of(arguments: Namespace, *, in_window: bool) -> MaintenanceWork:
     """The tables, the budget and the record. Options of the command line override the registry.
 
     Args:
-        in_window: the budget ends with the window of the registry.
+        in_window: whether the run must be in the maintenance window of the registry, which then also limits its time.
 
     Raises:
         InvalidArgumentError: the window is closed, and the command line has no ``--budget-seconds``.
+        UsageError: ``--verbs`` has an unknown verb, or the command line names no table.
     """
     from lakehouse_lib.fleet.planner.budget import Budget
     from lakehouse_lib.fleet.runs import RunRecord
@@ -80,7 +81,7 @@ def maintenance_of(arguments: Namespace, *, in_window: bool) -> MaintenanceWork:
         if limits[1] == 0:
             raise InvalidArgumentError(
                 "the maintenance window of the registry is closed",
-                hint="Run it in the window, or give --budget-seconds",
+                hint="Run the command in the window, or give --budget-seconds",
                 code="DELTA_MAINTENANCE_WINDOW_CLOSED",
             )
         most_bytes = limits[0] if most_bytes is None else most_bytes

@@ -25,7 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command, and return its exit code.
 
     Standard output has the result only: tables, or one JSON document with ``--json``. Errors go to standard error, a
-    line with the code and a line with the hint.
+    line with the code and a line with the hint. With ``--json``, an error of the library that stops the command is also
+    printed to standard output, as ``{"error": ...}``.
     """
     words = sys.argv[1:] if argv is None else list(argv)
     as_json = "--json" in words
@@ -45,10 +46,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if "LAKEHOUSE_TRACEBACK" in os.environ:
             raise
-        first = (str(error).splitlines() or [""])[0]
+        first_line = (str(error).splitlines() or [""])[0]
         _print_error(
             DeltaError(
-                f"{type(error).__name__}: {first}",
+                f"{type(error).__name__}: {first_line}",
                 hint="This is a bug; set LAKEHOUSE_TRACEBACK=1 to see where it was raised",
                 code="DELTA_UNEXPECTED_ERROR",
             ),
@@ -77,7 +78,7 @@ def _run(arguments: Namespace) -> int:
 
 @contextlib.contextmanager
 def _to_reader() -> Iterator[None]:
-    """Print to standard output in a block. The reader of the pipe, such as head, may end; the exit code stays."""
+    """A block that prints to standard output. If the reader of a pipe ends, such as head, no error is raised."""
     try:
         yield
         sys.stdout.flush()
@@ -117,7 +118,7 @@ def _values(error: DeltaError) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON does not have."""
+    """The JSON form of a value that JSON does not have."""
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, bytes):

@@ -40,19 +40,19 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     """The arguments of a command line; ``command`` is its command.
 
     Raises:
-        UsageError: the command line is not valid. The text does not show the value of an unknown option, because it
-            may be secret.
+        UsageError: the command line is not valid. The text does not show the value of an unknown option, because the
+            value may be secret.
     """
-    arguments, rest = parser().parse_known_args(words)
-    if rest:
-        names = [word.partition("=")[0] for word in rest if word.startswith("-")]
+    arguments, unknown_words = parser().parse_known_args(words)
+    if unknown_words:
+        names = [word.partition("=")[0] for word in unknown_words if word.startswith("-")]
         if any(name.startswith("--storage-option") for name in names):
             raise UsageError(
                 "storage options are not accepted on the command line, where all users of the machine see them",
                 hint="Set the store's environment variables, or give --storage-options-file FILE",
             )
-        what = f"unknown option {', '.join(names)}" if names else "too many arguments"
-        raise UsageError(what, hint="See lakehouse --help")
+        problem = f"unknown option {', '.join(names)}" if names else "too many arguments"
+        raise UsageError(problem, hint="See lakehouse --help")
     return arguments
 
 

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, if that is a terminal."""
+"""A progress bar on standard error, if standard error is a terminal."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """The progress of a command, which is not shown."""
+    """The interface of a progress bar. This class shows nothing."""
 
     def expect(self, total: int) -> None:
         """Set the amount of the work."""
 
     def advance(self, name: str, amount: int = 1) -> None:
-        """Record that a part of the work is done; ``name`` is its last item."""
+        """Record that a part of the work is done; ``name`` is the last item of this part."""
 
     def observer(self, name: str) -> OnProgress | None:  # noqa: ARG002
-        """An observer of a verb, which shows its progress below until the verb ends; None: no progress is shown.
+        """An observer that shows the progress of a verb in a second row until the verb ends; None: nothing is shown.
 
         Args:
             name: the table, or the verb and the table.
@@ -60,14 +60,14 @@ class _Bar(Progress):
         from lakehouse_lib.cli.terminal import printable
 
         self._remove_verb()
-        shown = printable(name)
-        verb = self._verb = self._bar.add_task(shown, total=None)
+        label = printable(name)
+        verb = self._verb = self._bar.add_task(label, total=None)
 
         def show(progress: VerbProgress) -> None:
             done, total = progress.done, progress.total
             if progress.bytes_total:
                 done, total = progress.bytes_done, progress.bytes_total
-            self._bar.update(verb, completed=done, total=total, description=f"{shown}: {progress.amounts}")
+            self._bar.update(verb, completed=done, total=total, description=f"{label}: {progress.amounts}")
 
         return show
 
@@ -90,8 +90,8 @@ def progress(what: str, *, in_bytes: bool = False) -> Iterator[Progress]:
     """Show the progress, the time and the remaining time of a block.
 
     Args:
-        what: what the items are, such as ``tables``.
-        in_bytes: the amount is a number of bytes.
+        what: the name of the items, such as ``tables``.
+        in_bytes: whether the amount is a number of bytes.
     """
     if not sys.stderr.isatty():
         yield Progress()

@@ -13,8 +13,8 @@ def show_steps(terminal: Terminal, steps: Sequence[Mapping[str, Any]], codes: Ma
     """Print planned steps, with their reasons below.
 
     Args:
-        steps: as ``Step.to_dict``.
-        codes: table -> the code of the error that prevented its plan; such a table has a row, too.
+        steps: values of ``Step.to_dict``.
+        codes: by table, the code of the error that prevented its plan; such a table has a row, too.
     """
     from lakehouse_lib.cli.terminal import Size
 

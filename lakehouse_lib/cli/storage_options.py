@@ -1,4 +1,4 @@
-"""The storage options of a location. A file has them, because every user of the machine sees command lines."""
+"""The storage options of a location. They come from a file, because every user of the machine sees command lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from collections.abc import Mapping
 
 
 def options_for(location: str, by_location: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """The options of the longest location that is this location or a folder around it; empty if there is none."""
+    """The options of a location: of the location itself, else of the nearest folder around it; empty if there are none.
+
+    Args:
+        by_location: options by location.
+    """
     from lakehouse_lib.store.schemes import canonical_location
 
     own = canonical_location(location)

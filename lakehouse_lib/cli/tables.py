@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.fleet.registry import Registry
     from lakehouse_lib.fleet.table_run import MaintainedTable
 
-#: Tables that are read at the same time.
+#: The number of tables that are read at the same time.
 _AT_ONCE = 8
 
 
@@ -32,7 +32,9 @@ def add_tables(parser: ArgumentParser) -> None:
     )
     source = parser.add_mutually_exclusive_group()
     source.add_argument(
-        "--registry", metavar="FILE", help="the registry; without TABLE: all of its tables, with their policies"
+        "--registry",
+        metavar="FILE",
+        help="the registry of tables and policies; without TABLE: all tables of the registry",
     )
     source.add_argument("--under", metavar="PREFIX", help="all tables below this folder or URI")
     add_storage_options(parser)
@@ -45,7 +47,8 @@ def tables_of(arguments: Namespace, registry: Registry | None) -> list[Maintaine
         registry: the registry of the command line (``registry_of``).
 
     Raises:
-        UsageError: the command line names no table.
+        UsageError: the command line names no table, or a name that the registry does not have.
+        TableNotFoundError: there is no table below the prefix of ``--under``.
         DeltaError: a location is not valid, or a prefix cannot be listed.
     """
     from lakehouse_lib.fleet.table_run import MaintainedTable
@@ -132,7 +135,7 @@ class TableResults:
 
     @property
     def errors(self) -> list[tuple[str, DeltaError]]:
-        """The name and the error of each other table."""
+        """The name and the error of each table with an error."""
         return [(each.table.name, each.error) for each in self.results if each.error is not None]
 
     def document(self, command: str, **fields: Any) -> dict[str, Any]:
@@ -147,11 +150,12 @@ def on_tables(
     changes: bool = False,
     bar: Progress | None = None,
 ) -> TableResults:
-    """Do the work on each table. An error of a table does not stop the others.
+    """Do the work on each table. An error of one table does not stop the work on the other tables.
 
     Args:
-        changes: the work changes the tables, which are then processed one after the other.
-        bar: shows how many tables are done; None: a bar of this call.
+        work: returns the result for a table, as plain values.
+        changes: whether the work changes the tables. Tables are then processed one after the other, else eight at once.
+        bar: shows the number of processed tables; None: a new bar.
     """
     from lakehouse_lib.threads import in_order
 
@@ -164,16 +168,16 @@ def on_tables(
             return TableResult(table, None, error)
 
     results = []
-    with progress("tables") if bar is None else nullcontext(bar) as shown:
-        shown.expect(len(tables))
+    with progress("tables") if bar is None else nullcontext(bar) as table_bar:
+        table_bar.expect(len(tables))
         for result in in_order(attempt, tables, 0 if changes else _AT_ONCE, ahead=2 * _AT_ONCE):
             results.append(result)
-            shown.advance(result.table.name)
+            table_bar.advance(result.table.name)
     return TableResults(results)
 
 
 def with_policy(table: MaintainedTable, **values: Any) -> MaintainedTable:
-    """The table with other values of its policy; None keeps a value."""
+    """The table with a policy that has these values; None: the value of the policy is unchanged."""
     changes = {name: value for name, value in values.items() if value is not None}
     return replace(table, policy=replace(table.policy, **changes))
 

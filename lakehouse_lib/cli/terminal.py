@@ -15,7 +15,7 @@ from rich.table import Table
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 #: The width of output that is not on a terminal.
 _WIDTH = 1_000
-#: The items of a list that are printed. ``--json`` has all.
+#: The number of items of a list that are printed. ``--json`` prints all items.
 _MOST_ITEMS = 10
 
 
@@ -74,7 +74,7 @@ class Size(int):
 
 
 def cell_text(value: Any) -> str:
-    """A value in a table: a dash for nothing, groups of digits, units of sizes."""
+    """The text of a value in a table: a dash for nothing, groups of digits, units of sizes."""
     if value is None or value == "":
         return "-"
     if isinstance(value, Size):
@@ -111,5 +111,6 @@ def time_text(milliseconds: int | None) -> str | None:
 def printable(text: str) -> str:
     """Text with escapes instead of control characters, which the terminal would execute. Line ends are kept."""
     return "".join(
-        sign if sign.isprintable() or sign == "\n" else sign.encode("unicode_escape").decode() for sign in text
+        character if character.isprintable() or character == "\n" else character.encode("unicode_escape").decode()
+        for character in text
     )

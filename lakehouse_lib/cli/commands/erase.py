@@ -23,7 +23,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--id-file",
         metavar="FILE",
-        help="a file with the person's identifier; default: standard input. Other users see command lines",
+        help="a file with the person's identifier, because other users see command lines; default: standard input",
     )
     parser.add_argument(
         "--dry-run",
@@ -56,10 +56,10 @@ def _places(
     kind = subject_from_config(subject)
     try:
         value = kind.value(identifier)
-    except InvalidArgumentError as error:  # its text holds the identifier
+    except InvalidArgumentError as error:  # the error's text holds the identifier
         raise InvalidArgumentError(
             f"the identifier is not valid; expected one of type {kind.id_type}",
-            hint="Write it alone into the file, without quotes",
+            hint="Write only the identifier into the file, without quotes",
             code=error.code,
         ) from None
     places = find_places(kind, value, uris, erase_mentions=False, storage_options=options)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.fleet.health.record import HealthRecord
     from lakehouse_lib.fleet.table_run import MaintainedTable
 
-#: The most writers that are printed.
+#: The largest number of writers that are printed.
 _WRITERS = 3
 
 
@@ -150,7 +150,7 @@ def _writer_text(writer: dict[str, Any]) -> str:
 
 
 def _show_fleet(terminal: Terminal, tables: TableResults) -> None:
-    """A row for each table; one that cannot be read has the code of its error instead of numbers."""
+    """Print a row for each table. A table that cannot be read has the code of its error instead of numbers."""
     from lakehouse_lib.cli.terminal import Size
 
     def due(health: dict[str, Any]) -> Any:

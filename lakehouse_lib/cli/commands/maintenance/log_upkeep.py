@@ -44,9 +44,9 @@ def checkpoint(arguments: Namespace) -> Report:
     def show(terminal: Terminal) -> None:
         for name, result in tables.good:
             version, commits = result["version"], result["commits_since_checkpoint"]
-            verb = "wrote" if arguments.run else "would write"
+            verb, replay = ("wrote", "replayed") if arguments.run else ("would write", "replay")
             terminal.line(
-                f"{name}: {verb} a checkpoint of version {version}; readers replayed {commits:,} commits"
+                f"{name}: {verb} a checkpoint of version {version}; readers {replay} {commits:,} commits"
                 if commits
                 else f"{name}: version {version} has a checkpoint"
             )

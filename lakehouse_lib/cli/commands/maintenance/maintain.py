@@ -99,6 +99,16 @@ def _show(terminal: Terminal, entries: Sequence[dict[str, Any]]) -> None:
 
 
 COMMANDS = (
-    Command("plan", "Plan the maintenance that pays, over all tables and within a budget.", configure_plan, plan),
-    Command("maintain", "Plan the maintenance that pays, run it with --run, and show what it gained.", configure, run),
+    Command(
+        "plan",
+        "Plan the maintenance steps that save more than they cost, over all tables and within a budget.",
+        configure_plan,
+        plan,
+    ),
+    Command(
+        "maintain",
+        "Plan the maintenance steps that save more than they cost, run them with --run, and show their effects.",
+        configure,
+        run,
+    ),
 )

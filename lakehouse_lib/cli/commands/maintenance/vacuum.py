@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.cli.terminal import Terminal
     from lakehouse_lib.fleet.table_run import MaintainedTable
 
-#: ``--run`` decides whether files are deleted.
+#: The parameters that are options of the command. ``--run`` replaces ``dry_run``.
 _PARAMETERS = [parameter for parameter in VACUUM.parameters if parameter.name not in ("table", "dry_run")]
 
 
@@ -54,7 +54,7 @@ def run(arguments: Namespace) -> Report:
         from lakehouse_lib.cli.terminal import size_text
 
         for name, result in tables.good:
-            metrics = result["metrics"]  # they count all files; the paths are only the first
+            metrics = result["metrics"]  # the metrics count all files; ``files`` lists only the first files
             files = metrics["numDeletedFiles" if arguments.run else "numFilesToDelete"]
             size = size_text(metrics["sizeOfDataToDelete"])
             verb = "deleted" if arguments.run else "would delete"

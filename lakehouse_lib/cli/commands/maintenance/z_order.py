@@ -31,7 +31,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> Report:
-    """Z-order each table by the given columns, by those of its policy, or by its clustering columns."""
+    """Z-order each table by the columns of ``--columns``, else of its policy, else by its clustering columns."""
 
     def policy_of(table: MaintainedTable) -> Policy:
         return with_policy(table, cluster_by=arguments.columns, target_file_size=arguments.target_file_size).policy
