@@ -1,4 +1,4 @@
-"""The maintenance operations as plain data. Jobs take their options from it, and Airflow operators their arguments.
+"""The operations as plain data. Jobs take their options from this list, and Airflow operators their arguments.
 
 Importing this module imports no verb: an operation has the name of its function, and ``load`` imports the function.
 """
@@ -23,7 +23,6 @@ _TARGET_FILE_SIZE = Parameter(
 )
 _WHERE = Parameter("where", "condition", "only these partitions: SQL on partition columns", keyword="predicate")
 _DRY_RUN = Parameter("dry_run", "flag", "only report what would be done", default=False)
-_ENFORCE_RETENTION = "refuse a retention shorter than the table's own"
 
 COMPACT = TableOperation(
     "compact",
@@ -59,11 +58,12 @@ COMPUTE_STATISTICS = TableOperation(
     ChangeResult,
     moves_bytes=True,
 )
-#: Changes of rows have this parameter, because a second change by the same command may change the rows again.
+#: Operations that change rows have this parameter, because a repetition of the operation may change the rows again.
 APP_TRANSACTION = Parameter(
     "app_transaction",
     "application",
-    "an id for this change; a job that finds the change of this id in the table does nothing, and returns its result",
+    "an id of this change; if the table's log has a change with this id, the job changes nothing, and returns the "
+    "result of that change",
     keyword="commit_properties",
 )
 DELETE_ROWS = TableOperation(
@@ -196,8 +196,9 @@ INGEST = Operation(
         Parameter(
             "evolution",
             "text",
-            "what does not fit the schema is refused, or rescued: it is put into the column _rescued as JSON; "
-            "add_columns adds new columns and members of structs to the table",
+            "refuse (default): refuse a file or row that does not fit the schema; rescue: put columns and values that "
+            "do not fit into the column _rescued as JSON; add_columns: add new columns and members of structs to the "
+            "table",
             default="refuse",
             choices=("refuse", "rescue", "add_columns"),
         ),
@@ -271,13 +272,15 @@ CHECKPOINT = TableOperation(
 )
 VACUUM = TableOperation(
     "vacuum",
-    "Delete files that were removed from the table longer ago than the retention, and older files that the log does "
-    "not list.",
+    "Delete files that were removed from the table longer ago than the retention, and files of this age to which the "
+    "log does not refer.",
     (
         _TABLE,
         Parameter("retention_hours", "hours", "default: the table's delta.deletedFileRetentionDuration, else 168"),
         _DRY_RUN,
-        Parameter("enforce_retention_duration", "flag", _ENFORCE_RETENTION, default=True),
+        Parameter(
+            "enforce_retention_duration", "flag", "refuse a retention shorter than the table's own", default=True
+        ),
         Parameter(
             "full",
             "flag",
@@ -288,8 +291,8 @@ VACUUM = TableOperation(
         Parameter(
             "inventory",
             "locations",
-            "a list of the stored objects in place of a listing of the table, such as the inventory of a bucket; "
-            "repeat it for several files",
+            "a list of the stored objects, such as the inventory of a bucket, instead of a listing of the table; "
+            "repeat the option for several files",
         ),
         Parameter("files_per_second", "count", "the largest number of files deleted per second; default: no limit"),
         Parameter("keep_versions", "versions", "keep all files of these versions", default=()),
@@ -323,7 +326,16 @@ RELEASE_VERSION = TableOperation(
 CLEANUP = TableOperation(
     "cleanup",
     "Delete log files that are older than delta.logRetentionDuration and that no remaining version needs.",
-    (_TABLE, _DRY_RUN, Parameter("enforce_retention_duration", "flag", _ENFORCE_RETENTION, default=True)),
+    (
+        _TABLE,
+        _DRY_RUN,
+        Parameter(
+            "enforce_retention_duration",
+            "flag",
+            "refuse a delta.logRetentionDuration that is shorter than delta.deletedFileRetentionDuration",
+            default=True,
+        ),
+    ),
     "operations.upkeep.cleanup:cleanup",
     CleanupResult,
     moves_bytes=False,

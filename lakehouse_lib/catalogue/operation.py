@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 #: The kind of a parameter's value. ``application``: an application id; the commit gets its transaction 1.
 #: ``condition``: SQL text. ``assignments``: a mapping of columns to SQL. ``clauses``: a list of mappings of a method to
-#: its arguments. ``file``, ``folder``: paths. ``inputs``: pairs of a name and a location. ``locations``: a list of
-#: locations. ``names``: a tuple of columns. ``texts``: a mapping of names to texts. ``version``: a version or a time.
-#: ``versions``: a tuple of versions. ``text_list``: a list of texts. ``bytes`` and ``count`` are at least 1.
+#: its arguments. ``file``: a path. ``location``: a path or a URI. ``locations``: a list of locations. ``inputs``: pairs
+#: of a name and a location. ``names``: a tuple of names. ``texts``: a mapping of names to texts. ``text_list``: a list
+#: of texts. ``version``: a version or a time. ``versions``: a tuple of versions. ``flag``: a bool. ``integer``: an int.
+#: ``bytes``, ``count``: an int of at least 1. ``hours``, ``seconds``: a float of at least 0.
 Kind = Literal[
     "application",
     "assignments",
@@ -48,10 +49,12 @@ class Parameter:
 
     Attributes:
         help: its text in ``--help``.
-        default: its value if it is not given.
+        kind: the kind of its value.
+        default: its value if it is left out.
+        required: whether it must be given.
         choices: the valid texts; empty: all.
-        keyword: the name of the function's argument; empty: the same name.
-        opposite: of a flag that is on by default, the name of the option that turns it off; empty: ``no_NAME``.
+        keyword: the name of the argument of the operation's function; empty: the parameter's name.
+        opposite: the name of the option that turns off a flag that is on by default; empty: ``no_NAME``.
     """
 
     name: str
@@ -73,7 +76,7 @@ class Operation:
         description: its text in ``--help``.
         function: its function, as ``module:name`` below ``lakehouse_lib``.
         result: the type of the function's result; ``erase`` returns one result for each delete.
-        moves_bytes: whether it reads or writes data files and needs an engine; Airflow submits it as a job.
+        moves_bytes: whether it needs an engine, because it reads or writes data files; Airflow submits it as a job.
         has_progress: whether its function takes ``on_progress``.
     """
 
