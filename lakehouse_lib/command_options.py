@@ -210,11 +210,11 @@ def _json(text: str) -> Any:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """An argparse type: comma-separated column names."""
-    columns = tuple(name.strip() for name in text.split(","))
-    if not all(columns):
-        raise argparse.ArgumentTypeError(f"the value is {text!r}; expected column names, such as A,B")
-    return columns
+    """An argparse type: comma-separated names, such as columns."""
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"the value is {text!r}; expected names, such as A,B")
+    return names
 
 
 def _versions(text: str) -> tuple[int, ...]:

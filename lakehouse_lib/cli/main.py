@@ -35,27 +35,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = parse(words)
         return _run(arguments)
-    except DeltaError as error:
-        code = USAGE if isinstance(error, UsageError) else FAILED
+    except UsageError as error:
         _print_error(error, arguments)
-        if as_json and code == FAILED:
-            _print_json({"error": _values(error)})
-        return code
+        return USAGE
+    except DeltaError as error:
+        return _failed(error, arguments, as_json=as_json)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception as error:
         if "LAKEHOUSE_TRACEBACK" in os.environ:
             raise
         first_line = (str(error).splitlines() or [""])[0]
-        _print_error(
-            DeltaError(
-                f"{type(error).__name__}: {first_line}",
-                hint="This is a bug; set LAKEHOUSE_TRACEBACK=1 to see where it was raised",
-                code="DELTA_UNEXPECTED_ERROR",
-            ),
-            arguments,
+        unexpected = DeltaError(
+            f"{type(error).__name__}: {first_line}",
+            hint="This is a bug; set LAKEHOUSE_TRACEBACK=1 to see where it was raised",
+            code="DELTA_UNEXPECTED_ERROR",
         )
-        return FAILED
+        return _failed(unexpected, arguments, as_json=as_json)
+
+
+def _failed(error: DeltaError, arguments: Namespace, *, as_json: bool) -> int:
+    _print_error(error, arguments)
+    if as_json:
+        _print_json({"error": _values(error)})
+    return FAILED
 
 
 def _run(arguments: Namespace) -> int:

@@ -78,7 +78,7 @@ def _id(arguments: Namespace) -> str:
 
 
 def _show(terminal: Terminal, entries: list[dict[str, Any]]) -> None:
-    titles = ("table", "version", "rows", "files", "rows on disk", "files on disk", "unreadable files")
+    titles = ("table", "version", "rows", "files", "rows on disk", "files with rows", "unreadable files")
     rows = [
         (
             entry["table"],

@@ -160,10 +160,9 @@ def synchronized(field: Field, number: int) -> Field:
     ``number`` is before the start.
     """
     start, step = field.metadata[IDENTITY_START], step_of(field)
-    steps = -((start - number) // step) if step > 0 else -((number - start) // -step)
-    if steps < 0:
+    if (number < start) if step > 0 else (number > start):
         return field
-    mark = start + steps * step
+    mark = start - (start - number) // step * step
     if not -_LIMIT <= mark < _LIMIT:
         mark = number
     (changed,) = _with_marks(Schema([field]), {field.name: mark}).fields

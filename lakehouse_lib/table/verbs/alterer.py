@@ -41,8 +41,7 @@ class TableAlterer:
                 Nothing is changed.
         """
         check_changes(changes, TableAlterer, table=self.table.table_uri)
-        read_version = self.table._latest().version
-        self._versions.clear()
+        read_version, self._versions = self.table._latest().version, []
         for number, change in enumerate(changes, 1):
             ((verb, arguments),) = change.items()
             try:

@@ -275,6 +275,8 @@ def test_a_bug_is_one_line_without_a_traceback(
     monkeypatch.setattr(entry, "_run", fail)
     assert main(["detail", str(lake / "orders")]) == 1
     assert capsys.readouterr().err.splitlines()[0] == "[DELTA_UNEXPECTED_ERROR] RuntimeError: a"
+    assert main(["detail", str(lake / "orders"), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "DELTA_UNEXPECTED_ERROR"
 
 
 def test_values_of_a_log_cannot_command_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
