@@ -20,7 +20,7 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 
 def snapshot_if_any(store: ObjectStore) -> Snapshot | None:
-    """The table's latest snapshot; None without a table."""
+    """The table's latest snapshot; None if the table does not exist."""
     try:
         return load_snapshot(store)
     except TableNotFoundError:
@@ -28,7 +28,7 @@ def snapshot_if_any(store: ObjectStore) -> Snapshot | None:
 
 
 def last_batch(snapshot: Snapshot | None, app_id: str) -> int | None:
-    """The last batch that the table has committed under ``app_id``, by its ``txn``; None without one."""
+    """The number of the last batch in the table's ``txn`` action of ``app_id``; None if it has no such action."""
     if snapshot is None or app_id not in snapshot.transactions:
         return None
     return snapshot.transactions[app_id].version
@@ -43,7 +43,7 @@ def rejects_application(source: str, identity: str, round_number: int = 0) -> st
 
 
 def is_rejects_application(app_id: str, source: str, identity: str) -> bool:
-    """Whether it is the application id of one of the rounds."""
+    """Whether ``app_id`` is the result of ``rejects_application`` for some round."""
     own = rejects_application(source, identity)
     return app_id == own or app_id.startswith(f"{own}/")
 
@@ -56,6 +56,7 @@ def plan_append(
     Args:
         schema: the schema of a new table; an existing table gets the columns that it lacks.
         partition_by: partition columns of a new table.
+        target_file_size: as of ``Source``.
 
     Raises:
         InvalidSchemaError: every column is a partition column, so that data files would hold no column.
@@ -63,8 +64,8 @@ def plan_append(
     """
     snapshot = snapshot_if_any(store)
     columns = None if snapshot is not None else partition_by
-    what = Write("append", "merge", columns, target_file_size=target_file_size)
-    return plan_write(store, schema.to_arrow(), what, snapshot)
+    append = Write("append", "merge", columns, target_file_size=target_file_size)
+    return plan_write(store, schema.to_arrow(), append, snapshot)
 
 
 def commit_once(
@@ -84,7 +85,7 @@ def commit_once(
     If nothing is committed, the files are deleted.
 
     Args:
-        numbered: the identity columns whose numbers the files have.
+        numbered: the identity columns whose numbers were assigned to the rows of the files.
         before_commit: called before the commit; if it raises, nothing is committed.
         reads: the predicates of the table's rows on which the files depend.
         metadata: extra fields of the commitInfo.
@@ -92,6 +93,7 @@ def commit_once(
     Raises:
         ConcurrentTransactionError: the table has this batch or a later one; nothing was committed.
         CommitFailedError: a concurrent commit conflicts; nothing was committed.
+        CommitUnknownError: the store gave no answer to the commit, so the files are not deleted.
     """
     result = commit_files(
         plan,

@@ -3,15 +3,16 @@
 Beside the table, under ``_ingest/SOURCE/``:
 
 - ``N.json`` (20 digits): the intent of batch N: its files with size, time and digest, and its rules (format, schema,
-  suite, partition columns of a new table), so that a redo after a crash gives the same rows.
-- ``N.outcome.json``: the decision to load the batch, with the rejected files, or the reason why it is given up. It is
+  suite, conditions of the table, partition columns of a new table), so that a redo after a crash gives the same rows.
+- ``N.outcome.json``: the decision to load the batch, with the refused files, or the reason why it is given up. It is
   put before the commit; only the table's ``txn(SOURCE, N)`` says that the batch is committed.
 - ``identity.json``: the unique id of this log.
-- ``staging/N-*``: rows of batch N that are judged after they are parsed; deleted when the batch ends.
-- ``folds/`` and ``settled/``: the files of older batches, whose intents and outcomes are deleted (``folds``).
+- ``staging/N-*``: rows of batch N that are judged or written after all its files are parsed, until the batch ends; and
+  the keys that its key rules refuse (``batches.keys``), until the next run.
+- ``folds/`` and ``settled/``: the files of older batches, whose intents and outcomes are deleted (``state.folds``).
 
-All JSON objects are put if absent, so two processes cannot decide differently. The table's log keeps one ``txn`` for a
-source, whatever the number of files.
+All JSON objects are put if absent, so two processes cannot decide differently. The table's log has one ``txn`` action
+for a source, whatever the number of batches and files.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ class Outcome:
     """The decision about a batch: to load it, or to give it up.
 
     Attributes:
-        refused: by name, the message of a rejected file.
-        given_up: the reason why the batch is given up; None: the batch is loaded, without the rejected files.
+        refused: by name, the reason why a file was refused.
+        given_up: the reason why the batch is given up; None: the batch is loaded, without the refused files.
     """
 
     number: int
@@ -97,10 +98,10 @@ class IntentLog:
         self.source = source
         self.folder = f"_ingest/{source}"
         self.folds = Folds(store, self.folder)
-        self._known_fold = -1  # its number; batches of this log that are not settled come after it
+        self._known_fold = -1  # the number of the newest fold that was read; unsettled batches come after this fold
 
     def read_after_fold(self) -> tuple[Fold, dict[int, Intent], dict[int, Outcome]]:
-        """The newest fold, and the intents and outcomes after it, by batch number, as they were at one time."""
+        """The newest fold, and the intents and outcomes after it by batch number, as of one point in time."""
         fold, missing = self.folds.latest() or Fold(), None
         while True:
             try:
@@ -137,7 +138,7 @@ class IntentLog:
         """Put an entry if absent; False: another process has put it.
 
         Raises:
-            ConcurrentTransactionError: the batch is settled and folded, so the name of its entry is free again. Nobody
+            ConcurrentTransactionError: the batch is settled and folded, so the name of its entry was free again. No run
                 reads the entry that was put, and the next fold deletes it.
         """
         path = self.outcome_path(entry.number) if isinstance(entry, Outcome) else self._path(entry.number)
@@ -184,14 +185,14 @@ class IntentLog:
         return self._read_identity()
 
     def find_identity(self) -> str | None:
-        """The unique id of this log; None: ``identity`` was not called yet."""
+        """The unique id of this log; None: the log has no id yet."""
         try:
             return self._read_identity()
         except ObjectNotFoundError:
             return None
 
     def started(self) -> dict[int, int]:
-        """When the intents of batches that are not folded were recorded, by batch number, in ms since the epoch."""
+        """The times when the intents that are not folded were put, by batch number, in ms since the epoch."""
         entries = ((_ENTRY.match(meta.path.rpartition("/")[2]), meta) for meta in self.store.list_from(self.folder))
         return {int(match[1]): meta.modified for match, meta in entries if match and not match[2]}
 
@@ -211,7 +212,7 @@ class IntentLog:
         return f"{self.folder}/staging/{number:020d}-{run}-"
 
     def staged(self, settled: Container[int]) -> list[str]:
-        """Staged objects of settled batches, left by killed runs."""
+        """The paths of staged objects of settled batches: recorded keys, and rows that killed runs have left."""
         paths = (meta.path for meta in self.store.list_from(f"{self.folder}/staging"))
         numbers = ((path, path.rpartition("/")[2].partition("-")[0]) for path in paths)
         return [path for path, number in numbers if number.isdecimal() and int(number) in settled]

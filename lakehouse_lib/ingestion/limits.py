@@ -1,4 +1,4 @@
-"""Values of the right type that a table or its partitions cannot hold, at any depth; their rows are quarantined."""
+"""Find values, at any depth, that have their column's type, but that no table or partition folder name can hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from lakehouse_lib.protocol.partition_values import overlong_folders, to_strings
 from lakehouse_lib.schema import PrimitiveType, Schema
 from lakehouse_lib.store import PathLimits
 
-# Days of the years 1 to 9999, the range of Spark's dates and times, and microseconds of a day.
+# The first and the last day that Spark's dates and times can have (years 1 to 9999), in days since 1970, and the
+# microseconds of a day.
 _DAYS = (-719_162, 2_932_896)
 _DAY = 86_400_000_000
 
@@ -49,7 +50,7 @@ def nested_faults(values: Any, field: pa.Field) -> Iterator[tuple[str, str, Mask
     """The faults inside the values of a nested column, as (dotted path, reason, mask of the faulty rows).
 
     Args:
-        values: in the field's type, which may be nullable where the field's is not.
+        values: an array of the field's type. Members that must not be null in the field may be null in it.
     """
     for path, reason, rows in _faults_inside(values, field.type, np.arange(len(values)), field.name):
         faulty = np.zeros(len(values), bool)
@@ -60,7 +61,11 @@ def nested_faults(values: Any, field: pa.Field) -> Iterator[tuple[str, str, Mask
 def _faults_inside(
     values: Any, kind: pa.DataType, rows: NDArray[np.int64], path: str
 ) -> Iterator[tuple[str, str, NDArray[np.int64]]]:
-    """As ``nested_faults``, with the rows of the faults; ``rows`` are those of the values."""
+    """As ``nested_faults``, but with the numbers of the faulty rows instead of a mask.
+
+    Args:
+        rows: the number of the row that each value is in.
+    """
     if values.null_count:
         rows = rows[flags_of(values.is_valid())]
         values = values.drop_null()
@@ -92,11 +97,11 @@ def partition_faults(
 
     Args:
         columns: typed arrays, in the order of ``schema``; dates and times within the years 1 to 9999.
-        partition_columns: those of the table, or of the table to be created.
+        partition_columns: the partition columns of the table, or of the table to be created.
         limits: the path limits of the table's store.
     """
     kinds = Schema.from_arrow(schema)
-    spelled = {}
+    texts = {}
     for name in partition_columns:
         field, column = schema.field(name), columns[schema.get_field_index(name)]
         kind = kinds.field(name).type
@@ -108,7 +113,7 @@ def partition_faults(
             yield name, "holds NUL, and is a partition value", mask(pc.match_substring(column, "\0"))
             if not field.nullable:
                 is_empty = mask(pc.equal(pc.binary_length(column), 0))
-                yield name, "empty, which is null in a partition column, and must not be null", is_empty
-        spelled[name] = to_strings(column, kind)
-    for name, reason, wrong in overlong_folders(spelled, limits):
+                yield name, "empty, which a partition column stores as null, and must not be null", is_empty
+        texts[name] = to_strings(column, kind)
+    for name, reason, wrong in overlong_folders(texts, limits):
         yield name, reason, mask(wrong)

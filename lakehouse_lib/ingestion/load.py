@@ -5,9 +5,10 @@ The steps of batch N:
 1. The intent is put if absent: the files, their digests, and the rules.
 2. File tasks read the files once, and write valid rows into data files of the table, and rejected rows into data files
    of the quarantine. No version refers to these files. Rows that only Spark can judge are staged first.
-3. The rejected rows are committed to the quarantine table, with a ``txn`` action of version N in the same commit. Its
-   application id has the source and the intent log. If the table has this ``txn`` already, nothing is committed.
-4. The outcome is put if absent: either the batch will be loaded, without the rejected files, or it is given up, because
+3. The rejected rows are committed to the quarantine table, with a ``txn`` action of version N in the same commit. The
+   application id of this ``txn`` consists of the source and the id of the intent log. If the quarantine table already
+   has this ``txn``, nothing is committed.
+4. The outcome is put if absent: either the batch will be loaded, without the refused files, or it is given up, because
    nothing can be loaded. The outcome that is put first is final.
 5. The valid rows are committed with ``txn(source, N)`` in the same commit. Now the batch is loaded.
 
@@ -129,7 +130,7 @@ class Load:
     def needs_spark(self) -> bool:
         """Whether the run should have a Spark session: for rows that only Spark can judge or write, or a large batch.
 
-        A run over fewer bytes is faster in this process than the start of a session.
+        Smaller batches are loaded by this process in less time than a session takes to start.
         """
         new = cut(self.files.new, self.source.files_per_batch, self.source.bytes_per_batch)
         past = [] if self.past.unsettled is None else [self.past.unsettled.files]
@@ -147,6 +148,8 @@ class Load:
 
         Raises:
             UnsupportedFeatureError: the rows need Spark, and there is no session.
+            ConcurrentTransactionError: another run has begun, loaded or given up the batch.
+            QualityError, SourceChangedError, CommitFailedError: as ``Batch.load``.
         """
         judge = None
         if spark is not None:
@@ -216,7 +219,7 @@ class Load:
         )
 
     def _counter(self, on_progress: OnProgress) -> Counter:
-        """Counts the files of all batches."""
+        """A counter of the files of all batches, which calls ``on_progress``."""
         past = [] if self.past.unsettled is None else [file.size for file in self.past.unsettled.files]
         sizes = [np.array(past, np.int64), numbers_of(self.files.new["size"], np.int64)]
         return Counter("files", on_progress, np.concatenate(sizes))
@@ -257,7 +260,7 @@ class Load:
         return snapshot.schema.names
 
     def _rules(self, files: Sequence[Fingerprint]) -> dict[str, Any]:
-        """The rules of a batch of these files; their schema has the columns that the batch adds to the table."""
+        """The rules of a batch of these files. Their schema includes the columns that the batch adds to the table."""
         if self.source.format.evolution != ADD_COLUMNS:
             return {**self.source.rules(), CONDITIONS: self._conditions}
         taken = self._take_added_columns()
@@ -291,9 +294,9 @@ class Load:
         return conditions_of(snapshot, self.source.schema)
 
     def _fingerprints(self, files: Sequence[SourceFile], refused: dict[str, str]) -> tuple[Fingerprint, ...]:
-        """The fingerprints of the files that have not changed since the look.
+        """The fingerprints of the files that have not changed since they were listed.
 
-        A file that cannot be read is added to ``refused``. It is not remembered, so the next run tries it again.
+        A file that cannot be read is added to ``refused``. No intent records this file, so the next run tries it again.
         """
 
         def fingerprint(file: SourceFile) -> Fingerprint | str | None:
@@ -313,10 +316,10 @@ class Load:
 
 
 def _check_transactions_stay(store: ObjectStore, source: str) -> None:
-    """Refuse a table whose application transactions expire: only they say that a batch was committed.
+    """Refuse a table whose ``txn`` actions expire, because only a ``txn`` action says that a batch was committed.
 
     Raises:
-        IngestError: it has ``delta.setTransactionRetentionDuration``.
+        IngestError: the table has ``delta.setTransactionRetentionDuration``.
     """
     snapshot = snapshot_if_any(store)
     if snapshot is not None and TRANSACTION_RETENTION.key in snapshot.metadata.configuration:

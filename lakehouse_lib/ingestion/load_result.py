@@ -12,14 +12,14 @@ from lakehouse_lib.operations.results import OperationResult
 
 @dataclass(frozen=True)
 class LoadResult(OperationResult):
-    """The batches that a run has loaded, and the files that it has not.
+    """The batches that a run has loaded, and the files that it has not loaded.
 
     Attributes:
-        version: the version of the last committed batch.
+        version: the version of the last committed batch; None: no batch was committed.
         batches: an entry for each batch: its number, files, rows, broken rules and version.
         waiting: files that may still be growing.
-        refused: by name, the reason why a file was rejected.
-        changed: by name, the batch of a loaded file that has other content now.
+        refused: by name, the reason why a file was refused.
+        changed: by name, the batch that has loaded a file whose content has changed since.
         quarantine, quarantine_version: the quarantine's location, and its version (None: it does not exist).
     """
 
@@ -48,7 +48,11 @@ class LoadResult(OperationResult):
         }
 
     def error(self, *, refusals_fail: bool) -> IngestError | None:
-        """The error to raise after all possible batches are loaded; None if the run succeeded."""
+        """The error to raise after all possible batches are loaded; None if the run succeeded.
+
+        Args:
+            refusals_fail: whether a refused file fails the run. A changed file always fails it.
+        """
         problems = [
             f"{name} was loaded in batch {batch} and has other content now" for name, batch in self.changed.items()
         ]

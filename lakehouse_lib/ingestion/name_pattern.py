@@ -1,4 +1,4 @@
-"""Names of source files: which a source takes, by pattern, and which are hidden or unfinished."""
+"""The names of source files: a pattern selects the names of a source; hidden and unfinished files are left out."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ class NamePattern:
     """A pattern of names.
 
     Attributes:
-        text: ``*`` stands for any characters within a part of the name, ``?`` for one, ``[a-z]`` for one of these, and
-            the part ``**`` for any number of folders. None: all files of the folder itself, and subfolders are errors.
+        text: ``*`` stands for any characters within a part of the name, ``?`` for one character, ``[a-z]`` for one
+            character of a set, ``[!a-z]`` for one that is not in it, and the part ``**`` for any number of folders.
+            None: all files of the folder itself, and subfolders are errors.
 
     Raises:
         InvalidArgumentError: the text is not a pattern.
@@ -53,14 +54,14 @@ class NamePattern:
 
     @property
     def folder(self) -> str:
-        """The folder that contains all files with such a name; "" for the landing folder."""
+        """The folder that contains all files whose names match; "" for the landing folder."""
         folders = [] if self.text is None else self.text.split("/")[:-1]
         first = next((number for number, part in enumerate(folders) if _WILD.search(part)), len(folders))
         return "/".join(folders[:first])
 
     @property
     def depth(self) -> int | None:
-        """The number of folders in each such name; None: any number."""
+        """The number of folders in each name that matches; None: any number."""
         if self.text is None:
             return 0
         parts = self.text.split("/")
@@ -83,15 +84,15 @@ def _regex(pattern: str) -> str:
 
 
 def _part(pattern: str) -> str:
-    texts, rest = [], pattern
-    while rest:
-        end = rest.find("]", 2) if rest.startswith("[") else -1
+    texts, remaining = [], pattern
+    while remaining:
+        end = remaining.find("]", 2) if remaining.startswith("[") else -1
         if end > 0:
-            negated = rest[1] == "!"
-            letters = re.sub(r"[\\\[^]", r"\\\g<0>", rest[1:end].removeprefix("!"))
+            negated = remaining[1] == "!"
+            letters = re.sub(r"[\\\[^]", r"\\\g<0>", remaining[1:end].removeprefix("!"))
             texts.append(f"[{'^/' if negated else ''}{letters}]")
-            rest = rest[end + 1 :]
+            remaining = remaining[end + 1 :]
             continue
-        texts.append({"*": "[^/]*", "?": "[^/]"}.get(rest[0]) or re.escape(rest[0]))
-        rest = rest[1:]
+        texts.append({"*": "[^/]*", "?": "[^/]"}.get(remaining[0]) or re.escape(remaining[0]))
+        remaining = remaining[1:]
     return "".join(texts)

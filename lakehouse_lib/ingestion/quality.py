@@ -8,7 +8,7 @@ from typing import Any
 from lakehouse_lib.engine.quality import Rule
 from lakehouse_lib.errors import QualityError
 
-#: The key in an expectation's ``meta`` that says among which rows it judges uniqueness, and its values.
+#: The key in an expectation's ``meta`` that says among which rows keys must be unique, and the values of this key.
 UNIQUE_IN = "unique_in"
 _BATCH, _TABLE = "batch", "table"
 _UNIQUENESS = ("expect_column_values_to_be_unique", "expect_compound_columns_to_be_unique")

@@ -5,8 +5,9 @@ source columns   string: the text in the source file; if a rule was broken, the 
 ``_source``      the source's name
 ``_batch``       the number of the batch
 ``_file``        the source file's name
-``_line``        the line where the record starts, header included, from 1; for Parquet the row, from 1
-``_column``      the first faulty column in the schema's order; NULL: the whole row is faulty
+``_line``        the line where the record starts, header included, from 1; Parquet, ORC: the row number
+``_column``      the first faulty column in the schema's order, or the path to the faulty value inside it;
+                 NULL: the whole row is faulty
 ``_reason``      the first fault: ``not a valid decimal(15,2)``, ``7 fields; expected 9``, or the rule's id
 ``_rule``        the id of the broken rule, else NULL
 ``_violations``  all faults of the row: array of struct<column, reason, rule>
@@ -75,10 +76,10 @@ def quarantine_schema(schema: pa.Schema) -> pa.Schema:
     Raises:
         InvalidSchemaError: a source column has the name of a column that the load adds.
     """
-    taken = {
+    reserved = {
         name.lower() for name in (FILE_COLUMN, LINE_COLUMN, RULES_COLUMN, *(column.name for column in META_FIELDS))
     }
-    clash = [name for name in schema.names if name.lower() in taken]
+    clash = [name for name in schema.names if name.lower() in reserved]
     if clash:
         raise InvalidSchemaError(
             f"columns {', '.join(clash)} have names of columns that the load adds",
@@ -105,21 +106,21 @@ def faulty_cells(
     faulty = violation_mask.any(axis=1)
     rows = np.flatnonzero(faulty)
     violation_mask = violation_mask[rows]
-    which = int64s(np.nonzero(violation_mask)[1])
+    check_numbers = int64s(np.nonzero(violation_mask)[1])
     offsets = np.concatenate([[0], np.cumsum(violation_mask.sum(axis=1))])
-    columns = _texts([check[0] for check in checks]).take(which)
-    reasons = _texts([check[1] for check in checks]).take(which)
+    columns = _texts([check[0] for check in checks]).take(check_numbers)
+    reasons = _texts([check[1] for check in checks]).take(check_numbers)
     violations = pa.ListArray.from_arrays(
         _offsets(offsets),
         pa.StructArray.from_arrays([columns, reasons, pa.nulls(len(columns), pa.string())], fields=list(VIOLATION)),
     )
     first = int64s(offsets[:-1])
-    taken = int64s(rows)
+    row_numbers = int64s(rows)
     return ~faulty, _quarantined(
         schema,
         origin,
-        [text.take(taken) for text in texts],
-        lines.take(taken),
+        [text.take(row_numbers) for text in texts],
+        lines.take(row_numbers),
         columns.take(first),
         reasons.take(first),
         violations,

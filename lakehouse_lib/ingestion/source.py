@@ -11,7 +11,7 @@ from lakehouse_lib.ingestion.sources.source_format import RESCUE, RESCUED, Sourc
 from lakehouse_lib.schema import Field, Schema, with_members_of
 from lakehouse_lib.schema.rows.enforcement import is_computed
 
-#: The order in which files land: in any, or each new file with a name after those of all files before it.
+#: The order in which files land. ``by_name``: the name of each new file comes after the names of all earlier files.
 ANY, BY_NAME = "any", "by_name"
 
 #: Parameters of a command line that are attributes of a source.
@@ -31,16 +31,19 @@ class Source:
     """A source of a table.
 
     Attributes:
-        schema: the schema of the table, also of the column ``_rescued``, if the format has it.
+        table, quarantine: the locations of the table and of the quarantine table.
+        schema: the schema of the table. If ``format`` rescues values, the column ``_rescued`` is added to it.
         landing: the location of the folder that its files arrive in.
         suite: the quality suite's JSON; None: no gate.
         partition_by: partition columns of a new table.
         settle_seconds: a file modified less than this many seconds ago may still be growing.
         target_file_size: bytes; None: ``delta.targetFileSize`` of the table, else 100 MiB.
-        pattern: of the names of its files (``landing.NamePattern``); None: all files of the folder, without subfolders.
-        files_per_batch: the largest number of files of a batch.
+        pattern: the pattern of the names of its files (``NamePattern``); None: all files of the folder, which must not
+            have subfolders.
+        files_per_batch: the largest number of files of a batch; 10,000 if it is larger.
         bytes_per_batch: the largest number of bytes of a batch with several files; None: no limit.
-        order: ``any`` or ``by_name``. By name, a listing begins after the files that are settled.
+        order: ``any`` or ``by_name``. With ``by_name``, a listing begins after the last name up to which all files are
+            settled.
         storage_options: options by location, which may hold secrets; ``repr`` leaves them out.
     """
 

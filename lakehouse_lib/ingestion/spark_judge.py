@@ -1,7 +1,8 @@
 """Rows that only Spark can judge or write: file tasks stage them, Great Expectations judges and Spark writes them.
 
 A batch needs Spark if its suite has a rule that is not translated (``gate``), or if its table has a constraint or a
-generated column that only Spark can evaluate. The module imports Spark, so a load imports it only with a session.
+generated column that only Spark can evaluate (``batches.files.needs_spark`` has all cases). This module imports Spark,
+so a load imports this module only if it has a Spark session.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The table's own conditions for rows, by which a load rejects single rows.
 
-They are recorded in the intent of a batch. If a constraint is added or dropped between a killed run and its redo, the
-redo rejects the same rows, which the quarantine may have already.
+The intent of a batch records these conditions. So if a constraint is added or dropped between a killed run and its
+redo, the redo still rejects the same rows. The quarantine may already have them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ CONDITIONS = "conditions"
 
 
 def conditions_of(snapshot: Snapshot, schema: Schema) -> dict[str, str]:
-    """The lengths of CHAR and VARCHAR, CHECK constraints and invariants of a table as SQL, by their names in errors.
+    """The CHECK constraints, invariants and lengths of CHAR and VARCHAR of a table as SQL, by their names in errors.
 
-    Conditions that only Spark can evaluate, and those on columns that the write computes, are left out: the write
-    checks them.
+    Conditions that only Spark can evaluate, and conditions on columns that the write computes, are left out. The write
+    checks these conditions.
 
     Args:
         schema: the columns of the source.

@@ -105,7 +105,7 @@ def test_other_values_that_no_folder_is_named_by(tmp_path: Path) -> None:
     assert [(name, reason, wrong.tolist().index(True)) for name, reason, wrong in faults if wrong.any()] == [
         ("b", "not valid utf-8 text, and a partition value", 0),
         ("s", "holds NUL, and is a partition value", 1),
-        ("s", "empty, which is null in a partition column, and must not be null", 2),
+        ("s", "empty, which a partition column stores as null, and must not be null", 2),
     ]
 
 
