@@ -50,10 +50,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: A batch of at most this many bytes is loaded by threads of this process, also if there is a Spark session: it takes
+#: A batch of at most this many bytes is loaded by threads of this process, even if there is a Spark session. This takes
 #: about as long as the start of a session and of its workers.
 IN_PROCESS_BYTES = len(os.sched_getaffinity(0)) * (2 << 30)
-#: The most times that a batch is judged because concurrent commits may have added some of its keys.
+#: The largest number of times that a batch is judged because concurrent commits may have added some of its keys.
 _MOST_ATTEMPTS = 100
 
 
@@ -62,8 +62,8 @@ class BatchResult:
     """The result of a batch.
 
     Attributes:
-        entry: the batch's entry in the job's report; None if nothing was loaded.
-        refused: by file name, the reason of its rejection.
+        entry: the batch's entry in ``LoadResult.batches``; None if nothing was loaded.
+        refused: by file name, the reason why it was refused.
         waiting: whether a file changed while it was read. If so, the batch was given up, and its files count as new.
     """
 
@@ -104,13 +104,17 @@ class Batch:
             self.engine = judge.engine
 
     def load(self, *, redo: bool) -> BatchResult:
-        """Load the batch. ``redo`` says that a killed run has begun the batch.
+        """Load the batch.
+
+        Args:
+            redo: whether a killed run has begun the batch.
 
         Raises:
             SourceChangedError: the files of a batch to redo have changed.
             QualityError: a table-level rule, or a rule of the table that no task can judge, is broken; nothing of the
                 batch is loaded.
             ConcurrentTransactionError: another run has loaded the batch or given it up.
+            CommitFailedError: a concurrent commit conflicts with the batch.
             UnsupportedFeatureError: the rows need Spark, and there is no session.
         """
         files = self._check_files() if redo else self.intent.files
@@ -120,7 +124,7 @@ class Batch:
         except ConcurrentTransactionError:
             raise
         except Exception as error:
-            # Another run that commits the batch also deletes its staged files, those of this run included.
+            # Another run that commits the batch deletes all staged files of the batch, also those of this run.
             if last_batch(snapshot_if_any(self.store), self.source.name) == self.intent.number:
                 raise self._concurrent_run_error("has loaded") from error
             raise
@@ -169,8 +173,8 @@ class Batch:
         """Load the rows whose keys are not in the table; returns the batch's entry.
 
         Keys are refused in rounds (``batches/keys.py``), and the rows of a round are committed to the quarantine once.
-        If a concurrent commit may have added keys of the batch, the batch is judged by the new version of the table. If
-        more of its keys are refused then, they are a further round.
+        If a concurrent commit may have added keys of the batch, the batch is judged again, by the new version of the
+        table. Keys that are refused only then are a further round.
         """
         recorded = RecordedRounds(
             self.store, self.intents.staging(self.intent.number, "keys"), keys.suite, self.schema.to_arrow()
@@ -211,7 +215,7 @@ class Batch:
         raise AssertionError("the last attempt returns or raises")
 
     def _rounds(self, recorded: RecordedRounds, keys: BatchKeys, plan: PlannedWrite) -> list[Round]:
-        """The recorded rounds, after those that the planned version of the table requires are recorded."""
+        """Record the rounds that the read version of ``plan`` requires; returns all recorded rounds."""
         last = last_batch(plan.snapshot, self.source.name)
         if last is not None and last >= self.intent.number:
             raise self._concurrent_run_error("has loaded")
@@ -235,7 +239,11 @@ class Batch:
         return Schema.from_arrow(quarantine_schema(self.schema.to_arrow()))
 
     def _end_early(self, written: BatchFiles, *, redo: bool) -> BatchResult | None:
-        """Give the batch up if a file has changed or all are rejected, and return its result; else None."""
+        """Give the batch up if a file has changed or all files are refused; returns its result, or else None.
+
+        Raises:
+            SourceChangedError: a file of a batch to redo has changed.
+        """
         changed = written.changed
         if changed and redo:
             raise self._files_changed_error(changed)
@@ -264,7 +272,7 @@ class Batch:
         )
 
     def _quarantine(self, plan: PlannedWrite, files: pa.Table, number: int = 0) -> None:
-        """Commit the files of a round's rejected rows, unless a killed run has committed those of this round."""
+        """Commit the files of a round's rejected rows, unless a killed run has committed the rows of this round."""
         if not len(files):
             return
         try:
@@ -315,7 +323,7 @@ class Batch:
     def _decide_to_load(self, refused: Mapping[str, str]) -> None:
         """Record the decision to load the batch.
 
-        Afterwards the batch cannot be given up; else its files would count as new while its rows are committed.
+        After this, no run can give up the batch. Else its files could count as new although its rows are committed.
         """
         outcome = self.intents.decide(Outcome(self.intent.number, refused))
         if outcome.given_up is not None:

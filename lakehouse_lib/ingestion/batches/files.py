@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: The most threads that parse the blocks of a task; each holds a block, and one thread writes them all.
+#: The largest number of threads that parse blocks of a task. Each holds a block, and one thread writes all rows.
 _MOST_THREADS = 4
 
 
@@ -58,8 +58,9 @@ class BatchFiles:
         task: one of the file tasks.
         results: the results of all tasks.
         broken: the number of rows that break a rule, by rule id.
-        keys: the keys of the rows that are set apart until the suite's key rules are judged; None: it has none.
-        lines: the lines before each part of the files.
+        keys: the keys of the rows that are set apart until the suite's key rules are judged; None: the suite has no key
+            rules, or its other rules are not judged yet.
+        lines: the number of lines before each part of the files.
     """
 
     task: FileTask
@@ -75,7 +76,7 @@ class BatchFiles:
 
     @property
     def refused(self) -> dict[str, str]:
-        """By file name, the reason why a whole file was rejected."""
+        """By file name, the reason why a whole file was refused."""
         return {name: reason for result in self.results for name, reason in result.refused.items()}
 
     @property
@@ -85,7 +86,7 @@ class BatchFiles:
 
     @property
     def rejected(self) -> int:
-        """The number of rows in the quarantine."""
+        """The number of rejected rows."""
         return sum(result.rejected for result in self.results)
 
     @property
@@ -100,7 +101,7 @@ class BatchFiles:
 
     @property
     def staged(self) -> list[str]:
-        """The paths of staged rows."""
+        """The paths of the files of staged rows."""
         return [result.staged for result in self.results if result.staged is not None]
 
     def discard(self) -> None:
@@ -109,7 +110,7 @@ class BatchFiles:
 
 
 def suite_on_arrow(suite: Any, schema: Schema) -> Translation | None:
-    """The suite as functions of record batches; None: no suite, or one with rules for Great Expectations.
+    """The suite as functions of record batches; None: there is no suite, or Arrow cannot judge all its rules.
 
     Raises:
         QualityError: the suite is malformed, or names an unknown column.
@@ -136,7 +137,7 @@ def check_keys(suite: Any, schema: Schema, plan: PlannedWrite) -> None:
     """Check that Arrow can judge and write the rows, if the suite has rules that compare keys with the table.
 
     Raises:
-        UnsupportedFeatureError: only Spark can.
+        UnsupportedFeatureError: only Spark can judge or write the rows.
         QualityError: such a rule is not valid.
     """
     translation = None if suite is None else translate(read_rules(suite, schema.names), schema)
@@ -180,14 +181,14 @@ class BatchWriter:
 
     @property
     def by_spark(self) -> bool:
-        """Whether Spark judges the rows, and writes them."""
+        """Whether Spark judges the rows and writes them."""
         return needs_spark(self.suite, self.schema, self.plan)
 
     def check_keys(self) -> None:
         """Check that Arrow can judge and write the rows, if the suite has key rules.
 
         Raises:
-            UnsupportedFeatureError: only Spark can.
+            UnsupportedFeatureError: only Spark can judge or write the rows.
         """
         check_keys(self.suite, self.schema, self.plan)
 
@@ -202,7 +203,7 @@ class BatchWriter:
             staging: the start of the paths of staged rows.
 
         Raises:
-            UnsupportedFeatureError: the rows need Spark, and no session is given or the suite has key rules.
+            UnsupportedFeatureError: the rows need Spark, and there is no session or the suite has key rules.
         """
         self.check_keys()
         if self.by_spark and self.judge is None:
@@ -262,7 +263,10 @@ class BatchWriter:
         return file_parts(chosen, counts, {name: head for name, head in heads.items() if head is not None})
 
     def _assembled(self, tasks: Sequence[FileTask], results: Sequence[TaskResult]) -> BatchFiles:
-        """The files of the batch: a file that one of its parts refuses is refused as a whole."""
+        """The files of the batch, after the rejected rows of parts are written.
+
+        If a part of a file is refused, the whole file is refused.
+        """
         refused: dict[str, str] = {}
         for task, result in zip(tasks, results, strict=True):
             if task.part is not None:
@@ -289,7 +293,9 @@ class BatchWriter:
             raise
 
     def judged(self, written: BatchFiles) -> BatchFiles:
-        """The files after the rows are judged: rows that only the whole batch decides about are written, too.
+        """Judge the rows, and write the rows that were set apart or staged; returns all files.
+
+        If the suite has key rules, the rows are not written yet, and ``BatchFiles.keys`` has their keys.
 
         Raises:
             QualityError: the batch breaks a rule about the whole batch, or a rule cannot be evaluated.
@@ -315,7 +321,7 @@ class BatchWriter:
     def settled(
         self, written: BatchFiles, rounds: Sequence[Round] = (), *, rejects: int | None = 0, loads: bool = True
     ) -> BatchFiles:
-        """The files of the rows that were set apart, in files of their own. The files of other rows are left out.
+        """Write the rows that were set apart; returns only the files of these rows.
 
         Args:
             written: the result of ``judged``.
@@ -356,7 +362,10 @@ class BatchWriter:
         return replace(written, results=[*written.results, new], broken=verdict.broken)
 
     def _on_task(self, tasks: Sequence[FileTask]) -> OnTask | None:
-        """Counts the files of each task that ends, once; a split file is done when the tasks of all parts are."""
+        """A function that counts the files of a task when it ends; None: the load has no observer.
+
+        A split file is counted when the tasks of all its parts have ended.
+        """
         counter, waiting = self.counter, dict(enumerate(tasks))
         if counter is None:
             return None

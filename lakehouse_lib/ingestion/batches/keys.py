@@ -1,6 +1,6 @@
 """The keys of a batch that its key rules refuse, because they are in the table or in several rows of the batch.
 
-Keys are refused in rounds. Each round is recorded, put if absent, before its rows go to the quarantine, so a run after
+Keys are refused in rounds. Each round is recorded (put-if-absent) before its rows go to the quarantine, so a run after
 a crash refuses the same keys. Round 0 refuses the keys that are in several rows, or in the version of the table that
 the run has read. If another writer commits more of the keys before the batch is committed, the next round refuses them.
 """
@@ -38,7 +38,7 @@ class BatchKeys:
 
     Attributes:
         suite: the suite, with key rules.
-        counts: by key rule, the distinct keys without NULL, and the number of rows of each.
+        counts: a table for each key rule: the distinct keys without NULL, and the number of rows of each key.
     """
 
     suite: Translation
@@ -51,9 +51,9 @@ class BatchKeys:
         """The keys of the rows that were set apart.
 
         Args:
-            schema: of the rows.
+            schema: the schema of the rows.
             paths: the files of these rows.
-            broken: the positions of the broken row rules.
+            broken: the positions of the broken row rules in the suite.
         """
         names = list(dict.fromkeys(name for rule in suite.key_rules for name in rule.columns))
         empty = rows_schema(schema).empty_table()
@@ -69,7 +69,7 @@ class BatchKeys:
         return cls(suite, tuple(_counted(pa.concat_tables(part)) for part in parts))
 
     def refused(self, snapshot: Snapshot | None, rounds: Sequence[Round]) -> Round:
-        """The keys that must be refused by a version of the table, and that no earlier round refuses.
+        """The keys to refuse because of a version of the table, without the keys that earlier rounds refuse.
 
         Args:
             snapshot: the version; None: the table does not exist yet.
@@ -131,12 +131,12 @@ class RecordedRounds:
         return [self._round(self._store.read(path)) for path in sorted(paths) if path.startswith(self._prefix)]
 
     def put(self, number: int, keys: Round) -> bool:
-        """Record a round; False: it may be recorded already, perhaps with other keys."""
+        """Record a round; False: the round may already be recorded, perhaps with other keys."""
         tables = []
         for place, table in enumerate(keys):
             rule = pa.repeat(literal(place, pa.int32()), len(table))
-            others = {name: table[name] for name in table.column_names} | {_RULE: rule}
-            columns = [others.get(field.name, pa.nulls(len(table), field.type)) for field in self._schema]
+            by_name = {name: table[name] for name in table.column_names} | {_RULE: rule}
+            columns = [by_name.get(field.name, pa.nulls(len(table), field.type)) for field in self._schema]
             tables.append(pa.Table.from_arrays(columns, schema=self._schema))
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self._schema) as stream:

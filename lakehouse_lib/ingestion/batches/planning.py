@@ -1,8 +1,8 @@
 """Plan the batches of a load, as pure functions.
 
 A plan depends on the files in the landing folder, the intent log, and the table's log. The intent log (``intent_log``)
-lists the files of each batch before the batch is loaded, and a fold sums up its older batches. The ``txn`` action in
-the table's log has the number of the last batch that was committed.
+lists the files of each batch before the batch is loaded, and a fold replaces the entries of older batches. The ``txn``
+action in the table's log has the number of the last batch that was committed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class History:
     Attributes:
         fold: the newest fold.
         recent: the files of the settled batches after the fold, as ``SETTLED``; each name once.
-        settled: numbers of the batches that are loaded or given up.
+        settled: the numbers of the batches that are loaded or given up.
         loaded: the last batch that was loaded; None: none was.
         unsettled: the batch that a killed run has begun and not finished. The next run loads it with the same files.
             None: all batches are settled.
@@ -61,7 +61,7 @@ def history(
     """The state of a source's batches, from the intent log and the table.
 
     Args:
-        intents, outcomes: of the batches after the fold.
+        intents, outcomes: the entries of the batches after the fold, by batch number.
         committed: the batch in the table's ``txn`` of this source; None: the table has none.
 
     Raises:
@@ -99,7 +99,11 @@ def history(
 
 
 def _settled_rows(batches: list[tuple[Intent, Outcome]]) -> pa.Table:
-    """The files of these batches, from the oldest to the newest, as ``SETTLED``."""
+    """A row of ``SETTLED`` for each file name of these batches, which are in ascending order.
+
+    If several batches have the name, the row is that of the last one. The files of a batch that was given up are left
+    out, except its refused files.
+    """
     rows: dict[str, tuple[Any, ...]] = {}
     for intent, outcome in batches:
         for file in intent.files:
@@ -143,8 +147,9 @@ def sort_files(
         settled: a row for each of these files, from ``SettledFiles.lookup``.
         now: the time of the listing, in ms since the epoch.
         settle: a file modified less than this many ms ago may still be growing.
-        digest: reads a whole file. It is called only if a file of the same name and size, with another modification
-            time, was loaded or refused before.
+        digest: reads a whole file, and returns its fingerprint; None: the file has changed since the listing. It is
+            called only for a file without an ETag, if a file of the same name and size, with another modification time,
+            was loaded or refused before.
     """
     age = pc.abs(pc.subtract(files["modified"], literal(now, pa.int64())))
     is_waiting = pc.less(age, literal(settle, pa.int64()))
@@ -166,7 +171,7 @@ def sort_files(
 def _is_same(
     files: pa.Table, settled: pa.Table, chosen: Any, digest: Callable[[SourceFile], Fingerprint | None]
 ) -> Any:
-    """A mask of the chosen files that have the content of the settled file; False for other files."""
+    """A mask of the chosen files that have the content of the settled file of the same name; False for other files."""
     same_size = pc.and_(chosen, is_true(pc.equal(files["size"], settled["size"])))
     empty, prefix = literal("", pa.string()), literal(ETAG, pa.string())
     has_tag, had_tag = pc.not_equal(files["tag"], empty), is_true(pc.starts_with(settled["digest"], ETAG))
@@ -190,7 +195,7 @@ def _by_name(settled: pa.Table, value: str, mask: Any) -> dict[str, Any]:
 
 
 def without_growing(first: FileStates, second: FileStates) -> FileStates:
-    """The files of the second of two listings, in which growing files wait.
+    """The states of the files in the second of two listings; growing files are among the waiting files.
 
     A new file is growing if it is not new in the first listing, or has another size there.
     """
@@ -205,8 +210,8 @@ def cut(files: pa.Table, files_per_batch: int, bytes_per_batch: int | None = Non
 
     Args:
         files: as ``landing.LISTING``.
-        files_per_batch: the largest number of files of a batch; larger values count as ``MOST_FILES``.
-        bytes_per_batch: the largest size of a batch with several files; None: no limit.
+        files_per_batch: the largest number of files of a batch; ``MOST_FILES`` if it is larger.
+        bytes_per_batch: the largest size of a batch with several files, in bytes; None: no limit.
     """
     ends = np.cumsum(numbers_of(files["size"], np.int64))
     start = 0

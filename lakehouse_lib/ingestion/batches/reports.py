@@ -37,7 +37,7 @@ class BatchCommit:
     """The commit of a batch.
 
     Attributes:
-        committed_at: ms since the epoch.
+        committed_at: ms since the epoch; None: log cleanup has deleted the commit meanwhile.
         info: its commitInfo.
     """
 
@@ -63,19 +63,21 @@ class BatchCommit:
 
 @dataclass(frozen=True)
 class BatchReport:
-    """A batch.
+    """The report of a batch.
 
     Attributes:
         state: ``loaded``, ``given up`` or ``unfinished``. The next run finishes an unfinished batch.
-        files: the number of its files, rejected files included; None: the intent log no longer has them by batch.
-        bytes: the size of these files.
+        files: the number of its files, refused files included; None: the batch is folded, and its files are not in the
+            newest segments.
+        bytes: the size of these files; None: as for ``files``.
         names: the names of the first of these files; empty if the batch is folded.
-        refused: name -> reason, for each rejected file.
+        refused: name -> reason, for each refused file.
         reason: why the batch was given up.
-        started_at: when its intent was recorded, ms since the epoch; None: the batch is folded.
+        started_at: the time when its intent was put, ms since the epoch; None: the batch is folded.
         commit: the commit of its rows. None: there is none, or it is not among the newest commits of the table.
         rejected: the commits of its rejected rows to the quarantine, newest first; there may be several if the suite
-            compares keys with the table. Empty: as for ``commit``.
+            compares keys with the table. Empty: there are none, or they are not among the newest commits of the
+            quarantine.
     """
 
     number: int
@@ -96,7 +98,10 @@ class BatchReport:
 
     @property
     def seconds(self) -> float | None:
-        """The time from the record of the intent to the commit. After a crash it includes the wait for the next run."""
+        """The time from the put of the intent to the commit; None: one of these times is not known.
+
+        After a crash, it includes the wait for the next run.
+        """
         if self.started_at is None or self.commit is None or self.commit.committed_at is None:
             return None
         return max(0, self.commit.committed_at - self.started_at) / 1000
@@ -109,7 +114,8 @@ def newest_batches(
 
     Args:
         store: the store of the table.
-        quarantine: the store of its quarantine table.
+        quarantine: the store of its quarantine table; None: the reports have no commits of rejected rows.
+        most: the largest number of batches.
         names: the largest number of file names of a batch.
 
     Raises:
@@ -160,7 +166,10 @@ def _files(intent: Intent, outcome: Outcome) -> tuple[int, int, Mapping[str, str
 def _folded(
     store: ObjectStore, fold: Fold, numbers: Sequence[int]
 ) -> dict[int, tuple[int | None, int | None, Mapping[str, str]]]:
-    """The number, the size and the rejections of the files of folded batches, from the newest segments."""
+    """By batch number, the number of files, their size and the refused files of folded batches.
+
+    Only the newest segments are read.
+    """
     rows, parts = 0, [NONE_SETTLED]
     for segment in reversed(fold.segments if numbers else ()):
         rows += segment.rows
@@ -182,7 +191,7 @@ def _commits(store: ObjectStore, has_batches: Callable[[str], bool], most: int) 
     """The newest commits with a ``txn`` of a batch, by the number of the batch, newest first.
 
     Args:
-        has_batches: whether the versions of an application id are numbers of batches.
+        has_batches: returns whether the ``txn`` versions of an application id are numbers of batches.
     """
     listed = list_commits(store)[: -_MOST_COMMITS - 1 : -1]
     by_number: dict[int, list[tuple[Commit, CommitActions]]] = {}

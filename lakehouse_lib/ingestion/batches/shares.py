@@ -13,19 +13,19 @@ from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 
 #: The largest number of bytes of source files in a task with several files.
 _TASK_BYTES = 1 << 30
-#: About how many bytes of text a byte of a compressed file has.
+#: The approximate number of bytes of text for each byte of a compressed file.
 _UNPACKED = 4
 
 
 def task_groups(files: Sequence[Fingerprint], *, tasks: int, data_file_size: int) -> list[tuple[Fingerprint, ...]]:
     """The files of each file task, in groups of about equal size.
 
-    Each task writes its own data files. The number of tasks is therefore at most the number of data files of the target
-    size that the bytes fill, so that a batch of many small files becomes few data files.
+    Each task writes its own data files. Therefore there are at most as many tasks as data files of the target size that
+    the bytes fill. So a batch of many small files becomes few data files.
 
     Args:
         tasks: the number of tasks that run at the same time.
-        data_file_size: the target size of a data file.
+        data_file_size: the target size of a data file in bytes.
     """
     weights = [_weight(file) for file in files]
     count = min(len(files), _most_tasks(sum(weights), tasks, data_file_size))
@@ -60,10 +60,11 @@ def part_counts(
 def file_parts(
     files: Sequence[Fingerprint], counts: Mapping[str, int], heads: Mapping[str, FileHead]
 ) -> list[tuple[Fingerprint, FilePart]]:
-    """The parts of the files that have a head and can be cut, of about equal size, in the order of their lines.
+    """The parts of the files that can be split. The parts of a file have about equal sizes, and are in their order.
 
     Args:
-        counts: the number of parts of each file.
+        counts: the number of parts of each file, by name.
+        heads: the heads of the files that can be split, by name.
     """
     parts: list[tuple[Fingerprint, FilePart]] = []
     numbers = 0
