@@ -56,7 +56,7 @@ def apply_changes(
 
     The table depends only on the events that were applied, and not on their order, batches or repetition. Deletions
     are recorded in a second table before the commit: an event that arrives late, with an earlier sequence, must not
-    bring a row back. Every step can be repeated, so a killed run is run again with the same events.
+    insert the row of a deleted key again. Every step can be repeated: after a kill, run it again with the same events.
 
     Args:
         events: keys, sequence, the columns of the table, and the columns of ``rules.apply_as_deletes``.
@@ -64,15 +64,15 @@ def apply_changes(
         merges_schema: the table gets the columns that only the events have.
 
     Returns:
-        the metrics of ``merge``, and numEvents and numDuplicateEvents.
+        the result of the commit. Its metrics are those of ``merge``, numEvents and numDuplicateEvents.
 
     Raises:
         InvalidArgumentError: the rules do not fit the events or the table (DELTA_INVALID_CHANGE_RULES), or different
             events of a key have the same sequence (DELTA_AMBIGUOUS_SEQUENCE).
         NotSupportedError: a key or the sequence has a type without an exact order.
         SchemaMismatchError: a value does not fit its column.
-        ConcurrentTransactionError: the table has an application transaction of ``commit_properties`` already, or a
-            hundred concurrent runs in a row were faster.
+        ConcurrentTransactionError: the table already has an application transaction of ``commit_properties``, or
+            concurrent runs were faster a hundred times in a row.
         DeltaError: as ``merge``. Nothing is committed to the table.
     """
     properties = commit_properties or CommitProperties()
@@ -137,7 +137,7 @@ def _with_history(snapshot: Snapshot, events: pa.Table, rules: ChangeRules) -> S
     """The snapshot of a table that has the columns of its history; an empty table gets them.
 
     Raises:
-        InvalidArgumentError: the table has rows without them.
+        InvalidArgumentError: the table has rows, and lacks these columns.
     """
     if not rules.keeps_history or START in snapshot.schema:
         return snapshot
@@ -156,7 +156,7 @@ def _events(snapshot: Snapshot, rows: pa.Table, rules: ChangeRules, merges_schem
     """The events in the table's types.
 
     Raises:
-        InvalidArgumentError: the table lacks a column, and does not get it.
+        InvalidArgumentError: the table lacks a column of the events, and ``merges_schema`` is false.
     """
     columns = rules.data_columns(rows.column_names)
     table = snapshot.schema

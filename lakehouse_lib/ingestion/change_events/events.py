@@ -22,7 +22,7 @@ class ChangeEvents:
         rows: the keys, the sequence and the other columns of the table.
         sequence: the sequence of each event.
         is_delete: whether an event deletes its row.
-        duplicates: the number of events that were left out because they occur twice.
+        duplicates: the number of events that were left out because they repeat another event.
     """
 
     rows: pa.Table
@@ -32,7 +32,7 @@ class ChangeEvents:
 
 
 def change_events(rows: pa.Table, is_delete: pa.Array | pa.ChunkedArray, rules: ChangeRules) -> ChangeEvents:
-    """Sort events, and leave out those that occur twice.
+    """Sort events, and leave out those that repeat another event.
 
     Args:
         rows: the keys, the sequence and the other columns of the table, in the table's types.
@@ -53,16 +53,16 @@ def change_events(rows: pa.Table, is_delete: pa.Array | pa.ChunkedArray, rules: 
     order = pc.sort_indices(rows, [(name, "ascending") for name in needed])
     rows = rows.take(order).combine_chunks()
     deletes = pc.fill_null(is_delete, False).take(order).to_numpy(zero_copy_only=False)
-    again = np.flatnonzero(~group_starts(rows, needed))
-    if len(again):
-        _check_same(rows, deletes, again, rules)
-        kept_rows = np.setdiff1d(np.arange(len(rows)), again, assume_unique=True)
-        rows, deletes = rows.take(pa.array(kept_rows)), deletes[kept_rows]
-    return ChangeEvents(rows, rows[rules.sequence_by], deletes, len(again))
+    repeats = np.flatnonzero(~group_starts(rows, needed))
+    if len(repeats):
+        _check_same(rows, deletes, repeats, rules)
+        distinct_rows = np.setdiff1d(np.arange(len(rows)), repeats, assume_unique=True)
+        rows, deletes = rows.take(pa.array(distinct_rows)), deletes[distinct_rows]
+    return ChangeEvents(rows, rows[rules.sequence_by], deletes, len(repeats))
 
 
 def group_starts(rows: pa.Table, names: list[str]) -> np.ndarray:
-    """Whether a row's values of these columns differ from those of the row before it. NULL is equal to NULL."""
+    """A mask of the rows whose values of these columns differ from those of the row before. NULL is equal to NULL."""
     starts = np.zeros(len(rows), bool)
     starts[:1] = True
     for name in names:
@@ -73,13 +73,13 @@ def group_starts(rows: pa.Table, names: list[str]) -> np.ndarray:
     return starts
 
 
-def _check_same(rows: pa.Table, deletes: np.ndarray, again: np.ndarray, rules: ChangeRules) -> None:
-    """Check that events with the key and sequence of the event before them are the same event."""
-    later, earlier = rows.take(pa.array(again)), rows.take(pa.array(again - 1))
-    different = deletes[again] != deletes[again - 1]
+def _check_same(rows: pa.Table, deletes: np.ndarray, repeats: np.ndarray, rules: ChangeRules) -> None:
+    """Check that the events at the positions ``repeats`` are equal to the events before them."""
+    later, earlier = rows.take(pa.array(repeats)), rows.take(pa.array(repeats - 1))
+    different = deletes[repeats] != deletes[repeats - 1]
     for name in rows.column_names:
         a, b = later[name], earlier[name]
-        if not a.equals(b):  # NaN, too: compared as text
+        if not a.equals(b):  # compared as text, because NaN is not equal to NaN
             different |= np.array([repr(x) != repr(y) for x, y in zip(a.to_pylist(), b.to_pylist(), strict=True)])
     if not different.any():
         return

@@ -1,4 +1,4 @@
-"""Apply the change events that arrive in a Delta table, each version of it once."""
+"""Apply the change events of a Delta table, the *table of events*. Each version of this table is applied once."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _BATCH_BYTES = 128 << 20
 
 
 class NewEvents(NamedTuple):
-    """Files of the table of events that a batch applies.
+    """A batch: files of the table of events that are applied in one commit.
 
     Attributes:
         files: a files table.
-        version: the version of the table of events that is completely applied after this batch; None: the batch is a
-            part of a version.
+        version: the last version of the table of events whose files are all applied after this batch; None: the
+            batch ends within a version.
     """
 
     files: pa.Table
@@ -62,9 +62,9 @@ def follow_events(
 ) -> ChangeResult:
     """Apply the events that were added to a Delta table since the last run, in one commit or several.
 
-    The commit that applies a version has a ``txn`` of the table of events with this version. The first run applies all
-    rows. Rows that a later commit removes stay applied, because an event has happened. The table is created if it does
-    not exist.
+    The commit that applies a version has a ``txn`` action with this version; its application id contains the id of the
+    table of events. The first run applies all rows. Rows that a later commit removes from the table of events stay
+    applied. The table is created if it does not exist.
 
     Args:
         events: the store of the table of events.
@@ -101,10 +101,11 @@ def follow_events(
 
 
 def new_events(end: Snapshot, applied: int | None) -> Iterator[NewEvents]:
-    """The files with events of the versions after ``applied`` until the snapshot's, in batches.
+    """The files that were added after the version ``applied``, up to the version of the snapshot, in batches.
 
     Args:
-        applied: None: no version was applied, so all files of the snapshot are new.
+        end: the snapshot of the table of events.
+        applied: the last applied version; None: no version was applied, so all files of the snapshot are new.
 
     Raises:
         VersionNotFoundError: a commit was cleaned up.
@@ -138,7 +139,7 @@ def _application(events: Snapshot) -> str:
 
 
 def _parts(files: pa.Table) -> list[pa.Table]:
-    """The files in parts of at most ``_BATCH_BYTES``, or of one larger file; at least one part."""
+    """The files in parts, at least one. A part has fewer bytes than ``_BATCH_BYTES`` and its first file together."""
     if not len(files):
         return [files]
     sums = pc.cumulative_sum(files["size"].combine_chunks().cast(pa.int64()))

@@ -1,4 +1,4 @@
-"""All rows of each key after change events, each with the time of its validity (slowly changing dimension, type 2)."""
+"""All rows of each key after change events, each with its range of validity (slowly changing dimension, type 2)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _ROW, _DELETION, _EVENT = 0, 1, 2
 
 
 def history_rows(events: ChangeEvents, current: pa.Table, deleted: pa.Table, rules: ChangeRules) -> RowChanges:
-    """The changes after which the table has a row for each event, valid until the key's next event.
+    """The changes after which the table has a row for each event except deletions, valid until the key's next event.
 
-    A late event gets its place between the rows that exist, and ends the row before it.
+    The row of a late event is inserted between the existing rows, and the row before it ends where it starts.
 
     Args:
         current: all rows with keys of the events: keys, ``__start_at`` and ``__end_at``; with ``ignore_null_updates``
             also the other columns and ``__sequences``.
-        deleted: the recorded keys and sequences of all deletions of these keys.
+        deleted: the recorded deletions of these keys: keys and sequences.
     """
     keys, sequence = list(rules.keys), rules.sequence_by
     names = [name for name in events.rows.column_names if name not in (*keys, sequence)]
@@ -67,7 +67,10 @@ def history_rows(events: ChangeEvents, current: pa.Table, deleted: pa.Table, rul
 
 
 def _points(events: ChangeEvents, current: pa.Table, deleted: pa.Table, keys: list[str], sequence: str) -> pa.Table:
-    """Rows, deletions and events by key and sequence. Of several at the same sequence, the stored one counts."""
+    """The rows, deletions and events, sorted by key and sequence.
+
+    If several have the same key and sequence, only one is left: the row, else the deletion, else the event.
+    """
     parts = []
     for kind, table, name in ((_ROW, current, START), (_DELETION, deleted, sequence), (_EVENT, events.rows, sequence)):
         part = table.select(keys).append_column("sequence", table[name].cast(events.sequence.type))
@@ -88,7 +91,7 @@ def _same(a: pa.ChunkedArray, b: pa.ChunkedArray) -> np.ndarray:
 
 
 def _at(mask: np.ndarray, places: np.ndarray, where: np.ndarray) -> np.ndarray:
-    """The mask at these positions where ``where`` is true, else false."""
+    """The values of the mask at these places where ``where`` is true; False where it is false."""
     values: np.ndarray = where & np.append(mask, False)[np.where(where, places, -1)]
     return values
 

@@ -91,7 +91,7 @@ def latest_rows(events: ChangeEvents, current: pa.Table, deleted: pa.Table, rule
 
 
 def column_sequence(current: pa.Table, name: str, row_sequence: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The sequence that has set a column of the table's rows; NULL if none has.
+    """For each row of the table, the sequence of the event that has set this column; NULL if no event has set it.
 
     A row without ``__sequences`` was written with the values of all its columns.
     """
@@ -116,16 +116,16 @@ class Ranks:
     def __init__(self, *columns: pa.ChunkedArray) -> None:
         kind = columns[0].type
         chunks = [chunk.cast(kind) for column in columns for chunk in column.chunks]
-        every = pa.concat_arrays([*chunks, pa.nulls(0, kind)])
-        values = pc.unique(every.drop_null())
+        sequences = pa.concat_arrays([*chunks, pa.nulls(0, kind)])
+        values = pc.unique(sequences.drop_null())
         values = values.take(pc.sort_indices(values))
-        ranks = pc.fill_null(pc.index_in(every, value_set=values), -1)
+        ranks = pc.fill_null(pc.index_in(sequences, value_set=values), -1)
         self._ranks = ranks.to_numpy(zero_copy_only=False).astype(np.int64)
         self._sizes = [len(column) for column in columns]
         self._place = 0
 
     def next(self) -> np.ndarray:
-        """The ranks of the next column."""
+        """The ranks of the next column, in the order of the constructor."""
         size = self._sizes.pop(0)
         self._place += size
         ranks: np.ndarray = self._ranks[self._place - size : self._place]
@@ -144,7 +144,7 @@ def ranks_at(ranks: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 def values_at(events: pa.ChunkedArray, current: pa.ChunkedArray | None, index: np.ndarray) -> pa.ChunkedArray:
-    """Values of the events and then of the table's rows, at these positions; NULL at -1."""
+    """The values at these positions in the events, followed by the table's rows; NULL at -1."""
     chunks = [*events.chunks, *([] if current is None else (chunk.cast(events.type) for chunk in current.chunks))]
     values = pa.chunked_array(chunks, events.type)
     return values.take(pa.array(index, mask=index < 0))

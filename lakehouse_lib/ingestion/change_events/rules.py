@@ -11,7 +11,7 @@ from lakehouse_lib.errors import InvalidArgumentError, NotSupportedError
 
 #: Columns of a table with history: the sequence from which a row is valid, and the sequence from which it no longer is.
 START, END = "__start_at", "__end_at"
-#: Column of a table without the values of all columns in each event: for each column, the sequence that has set it.
+#: Column of a table with ``ignore_null_updates``: for each column, the sequence of the event that has set its value.
 SEQUENCES = "__sequences"
 #: Column of the changes of a table's rows: "insert", "update" or "delete".
 ACTION = "__action"
@@ -24,11 +24,15 @@ class ChangeRules:
     Attributes:
         keys: the columns that identify a row of the source.
         sequence_by: the column that orders the events of a key.
-        apply_as_deletes: SQL on the columns of the events: the event deletes its row; None: no event does.
+        apply_as_deletes: a condition in SQL on the columns of the events. An event for which it is true deletes its
+            row. None: no event deletes a row.
         except_columns: columns of the events that are not columns of the table.
         ignore_null_updates: a NULL in an event keeps the value of the table.
         stored_as_scd_type: 1: the table has the latest row of each key; 2: it has all rows of each key, with
             ``__start_at`` and ``__end_at``.
+
+    Raises:
+        InvalidArgumentError: the rules contradict each other.
     """
 
     keys: tuple[str, ...]
@@ -59,7 +63,7 @@ class ChangeRules:
         """The columns of the events that are columns of the table, in their order.
 
         Raises:
-            InvalidArgumentError: the events do not have a column of the rules, or have a column of the table's own.
+            InvalidArgumentError: the events lack a column of the rules, or have a column whose name is reserved.
         """
         names = list(names)
         by_lower = {name.lower() for name in names}

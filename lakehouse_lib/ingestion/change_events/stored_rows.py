@@ -21,7 +21,7 @@ def rows_with_keys(snapshot: Snapshot, keys: pa.Table, columns: Sequence[str]) -
 
     Args:
         keys: the values of the key columns, never NULL, in the table's types.
-        columns: the columns of the result, with all key columns.
+        columns: the columns of the result, which include all key columns.
     """
     predicate = key_predicate(snapshot, keys)
     distinct = keys.group_by(keys.column_names).aggregate([])
@@ -56,6 +56,7 @@ def positions(keys: pa.Table, rows: pa.Table, names: list[str]) -> np.ndarray:
 
     Args:
         rows: at most one row for each key.
+        names: the key columns.
     """
     numbered = rows.select(names).append_column("position", pa.array(np.arange(len(rows))))
     numbered_keys = keys.select(names).append_column("group", pa.array(np.arange(len(keys))))
