@@ -1,4 +1,4 @@
-"""Landing folders of source files, on a disk or in an object store. ``open_landing`` chooses by the location."""
+"""Landing folders of source files, on a disk or in an object store. The location selects the class."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ LISTING = pa.schema(
 
 NO_FILES = pa.Table.from_batches([], LISTING)  # empty_table() would import pandas
 
-#: Begins the digest of a file whose store knows an ETag of its content.
+#: The prefix of the digest of an object. The rest of the digest is the object's ETag.
 ETAG = "etag:"
 
 
@@ -69,7 +69,7 @@ class Fingerprint:
         return self.digest.removeprefix(ETAG) if self.digest.startswith(ETAG) else ""
 
     def same_stat(self, file: SourceFile) -> bool:
-        """Whether a look at the file, without its content, shows no change: its ETag, or else its size and time."""
+        """Whether the listing shows no change: the same ETag, or without ETags the same size and modification time."""
         if file.tag and self.tag:
             return self.tag == file.tag
         return self.size == file.size and self.modified == file.modified
@@ -94,7 +94,7 @@ class Landing(Protocol):
     def files(self, after: str = "") -> Iterator[pa.Table]:
         """The files with names after ``after``, as tables of ``LISTING``, sorted by name (by the bytes of UTF-8).
 
-        The listing continues while the tables are consumed, and a table has about ten thousand rows at most.
+        The listing continues while the tables are consumed. A table has fewer than 32,768 rows.
         """
 
     def find(self, name: str) -> SourceFile | None:
@@ -108,8 +108,11 @@ class Landing(Protocol):
         """
 
     def open(self, file: Fingerprint) -> pa.NativeFile:
-        """Open a file for random access. If it has changed, this or a later read may raise ``OSError``; ask
-        ``is_changed`` after the last read, too."""
+        """Open a file for random access.
+
+        If the file has changed, this method or a later read may raise ``OSError``, or may return other bytes. So call
+        ``is_changed`` after the last read.
+        """
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,7 @@ class LandedFile:
         return self.part is None or not self.part.begin
 
     def has_chunk(self, chunk: int, count: int) -> bool:
-        """Whether a row group or stripe is read, by its number and their number in the file."""
+        """Whether the row group or stripe ``chunk`` of ``count`` in the file is read."""
         return self.part is None or self.part.has_chunk(chunk, count, self.file.size)
 
     def open(self) -> pa.NativeFile:

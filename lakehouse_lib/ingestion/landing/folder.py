@@ -1,8 +1,8 @@
 """A local or mounted landing folder.
 
 A link in the folder must not lead out of it; else a user with write access to the folder could make the job read any
-file. The folder itself may be a link. A file is opened step by step from the landing folder, and no step follows a
-link, so that a folder that is replaced by a link after the check leads nowhere.
+file. The folder itself may be a link. A file is opened folder by folder, beginning at the landing folder, and no step
+follows a link. So a folder that is replaced by a link after the check cannot lead out of the landing folder.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class LandingFolder:
         return arrow_file(self._open(file.name))
 
     def _listed(self, folder: str, after: str) -> Iterator[pa.Table]:
-        """The files below a folder whose names come after ``after``, by name."""
+        """The files below a folder whose names come after ``after``, sorted by name."""
         try:
             handle = self._open_folder(folder.split("/") if folder else [])
         except (FileNotFoundError, NotADirectoryError):
@@ -157,7 +157,11 @@ class LandingFolder:
             ) from None
 
     def _table(self, handle: int, prefix: int, names: Any, links: set[str]) -> pa.Table:
-        """The listing of these files of an open folder, without those that were deleted meanwhile."""
+        """The listing of these files of an open folder, without files that were deleted meanwhile.
+
+        Args:
+            prefix: the number of characters of a name before the file's own name.
+        """
         present, sizes, times = [], [], []
         for name in names.to_pylist():
             try:
@@ -169,7 +173,7 @@ class LandingFolder:
             if name in links:
                 self._real(name)
             if not stat.S_ISREG(status.st_mode):
-                raise LandingError(f"{self.path / name} is not a readable file", hint=f"Remove it; {_SKIP_HINT}")
+                raise LandingError(f"{self.path / name} is not a regular file", hint=f"Remove it; {_SKIP_HINT}")
             present.append(name)
             sizes.append(status.st_size)
             times.append(status.st_mtime_ns // 1_000_000)

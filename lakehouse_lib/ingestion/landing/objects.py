@@ -23,7 +23,7 @@ from lakehouse_lib.ingestion.name_pattern import NamePattern
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 _ROWS = 1 << 14
-# Bytes of a request: of a read that continues where the last one ended, and of any other.
+# The least number of bytes of a request: for a read that continues where the last one ended, and for any other read.
 _AHEAD = 8 << 20
 _APART = 64 << 10
 
@@ -80,7 +80,7 @@ class LandingObjects:
         return listed
 
     def _refuse(self, names: Any, wrong: Any, why: str, hint: str) -> None:
-        """Raise LandingError about the first name of a mask."""
+        """Raise LandingError about the first name for which the mask ``wrong`` is true, if there is one."""
         first = pc.index(wrong, literal(True, pa.bool_())).as_py()
         if first >= 0:
             raise LandingError(f"the name {names[first].as_py()!r} of an object in {self.location} {why}", hint=hint)

@@ -55,7 +55,7 @@ def test_dangling_link_is_left_for_the_next_run(tmp_path: Path) -> None:
 
 def test_device_in_the_landing_folder_is_named(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(LandingError, match="pipe is not a readable file"):
+    with pytest.raises(LandingError, match="pipe is not a regular file"):
         listed(tmp_path)
 
 
