@@ -12,7 +12,7 @@ from lakehouse_lib.engine.quality import Rule
 
 
 class NotTranslatedError(Exception):
-    """A rule, or a part of it, is not translated; the message is the reason. It does not leave this package."""
+    """A rule, or a part of it, is not translated; the message is the reason. ``translate`` catches this error."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import bools, whole
 from lakehouse_lib.expressions import Predicate, matches
 
-#: What Java's ``$`` ignores at the end of a text.
+#: The line terminators that Java's ``$`` ignores at the end of a text.
 LINE_ENDS = ("\n", "\r", "\u0085", "\u2028", "\u2029")
 
 
@@ -58,7 +58,7 @@ class Range:
 
     Attributes:
         low, high: arrays of one value of the column's type, or of doubles for a float; None: the range has no such end.
-            A scalar of a date after the year 9999 could not be pickled.
+            They are not scalars, because a scalar of a date after the year 9999 cannot be pickled.
         strict_low, strict_high: whether the end itself is outside.
         length: whether the range is about the length of texts in characters, or of binaries in bytes.
     """
@@ -107,7 +107,8 @@ class Matches:
     """Whether a text contains a match of a regular expression of RE2.
 
     Attributes:
-        at_line_end: whether the pattern has a ``$`` of Java, which also matches before a line end that ends the text.
+        at_line_end: whether the pattern has a ``$`` of Java, which also matches before a line terminator at the end of
+            the text.
     """
 
     column: str

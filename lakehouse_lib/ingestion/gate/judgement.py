@@ -89,7 +89,7 @@ def judge(rules: Sequence[RowRule], batch: pa.RecordBatch) -> Judgement:
 def broken_rules(rules: Sequence[RowRule], counts: RuleCounts) -> tuple[int, ...]:
     """The positions of the rules that are broken, by the counts of the whole batch.
 
-    A doubtful row passes after all if none of its rules is among them.
+    A doubtful row passes after all if none of the rules that it breaks is among them.
     """
     return tuple(
         position

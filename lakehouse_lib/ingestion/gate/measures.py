@@ -1,7 +1,7 @@
 """The measures of table rules: states of record batches that can be merged.
 
-Observed values and limits are compared as Great Expectations does: a decimal becomes a double, and an integer is
-compared with a double exactly.
+Observed values and limits are compared as in Great Expectations: a decimal becomes a double, and an integer is compared
+with a double exactly.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from lakehouse_lib.ingestion.gate.condition import OneOf
 
 _EXAMPLES = 5
 _WIDE = Context(prec=120)
-#: The scale at which Spark divides decimals, before it rounds to that of the result.
+#: The scale to which Spark computes a quotient of decimals, before it rounds it to the scale of the result.
 _DIVISION = Decimal(1).scaleb(-39)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The range of observed values that keep a rule.
+    """The range of observed values that do not break a rule.
 
     Attributes:
         low, high: int, float or date; None: no limit at this end.
+        strict_low, strict_high: whether the limit itself is outside the range.
     """
 
     low: Any
@@ -46,16 +47,16 @@ class Limits:
         return bool(above and below)
 
     def verdict(self, observed: Any) -> str | None:
-        """The observed value as text, if it is not in the range."""
+        """The observed value as text, if it is not in the range; else None."""
         return None if self.allow(observed) else repr(observed)
 
 
 @dataclass(frozen=True)
 class Static:
-    """A rule that is decided by the schema.
+    """The measure of a rule that the schema alone decides.
 
     Attributes:
-        observed: what breaks the rule; None: nothing does.
+        observed: the observed value, if it breaks the rule; else None.
     """
 
     observed: str | None
@@ -94,7 +95,7 @@ class RowCount:
 
 @dataclass(frozen=True)
 class PresentShare:
-    """The share of rows in which a column is not null; 0 if there are no rows. A state is (rows, values)."""
+    """The share of rows in which a column is not null; 0 if there are no rows. A state is (rows, non-null values)."""
 
     column: str
     limits: Limits
@@ -149,7 +150,7 @@ class Extreme:
 
 @dataclass(frozen=True)
 class Total:
-    """The sum or the mean of a column of integers or decimals. A state is (sum as a whole number, values).
+    """The sum or the mean of a column of integers or decimals. A state is (sum as a whole number, count of values).
 
     Sums are exact. Spark adds integers as doubles, so its last digits differ if a sum is above 2^53.
     """
@@ -192,13 +193,14 @@ class Total:
 
 @dataclass(frozen=True)
 class SetDifference:
-    """Which values of a column are outside a set, and which of the set are missing.
+    """The values of a column that are outside a set, and the values of the set that the column lacks.
 
     A state is a pair of arrays: the values of the set in the column, and a few examples of other values.
 
     Attributes:
         size: the number of values in the set, as the rule lists them.
-        refuses_others, requires_all: which differences break the rule.
+        refuses_others: whether values outside the set break the rule.
+        requires_all: whether missing values of the set break the rule.
     """
 
     membership: OneOf
@@ -229,7 +231,7 @@ class SetDifference:
 
 @dataclass(frozen=True)
 class DistinctCount:
-    """The number of distinct values of a column, counted as far as the limits need.
+    """The number of distinct values of a column. More than ``most`` are not counted.
 
     A state is an array of the values.
     """
@@ -240,7 +242,7 @@ class DistinctCount:
 
     @property
     def most(self) -> int:
-        """More distinct values than this do not change the verdict."""
+        """The largest number of distinct values to count; more do not change the verdict."""
         return int(max(limit for limit in (self.limits.low, self.limits.high) if limit is not None)) + 1
 
     def empty(self) -> pa.Array:

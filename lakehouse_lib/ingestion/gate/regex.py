@@ -1,8 +1,8 @@
 """Translate regular expressions of Java to RE2.
 
-RE2 takes linear time for every pattern. A pattern is rewritten token by token. Tokens that RE2 lacks, or
-that mean something else there, are refused: look-around, back-references, possessive quantifiers, word boundaries,
-inline flags except ``(?i)`` at the start, named groups, classes of Unicode, and ``$`` inside a group.
+RE2 takes linear time for every pattern. A pattern is rewritten token by token. Tokens that RE2 lacks, or that mean
+something else in RE2, are refused: look-around, back-references, possessive quantifiers, word boundaries, inline flags
+except ``(?i)`` at the start, named groups, classes of Unicode, and ``$`` inside a group.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import strings
 from lakehouse_lib.ingestion.gate.arguments import NotTranslatedError
 
-#: Java's ``.`` excludes each of these, RE2's only the first.
+#: Java's ``.`` matches none of these line terminators; the ``.`` of RE2 excludes only the first.
 _DOT = "[^\\n\\r\u0085\u2028\u2029]"
 _SPACE = " \\t\\n\\x0b\\f\\r"  # RE2's \s lacks the vertical tab
 _CLASSES = {
@@ -34,7 +34,7 @@ def to_re2(pattern: str) -> tuple[str, bool]:
 
     Returns:
         The pattern, in which ``$`` is the end of the text; and whether it has a ``$``, which in Java also matches
-        before a line end at the end of the text.
+        before a line terminator at the end of the text.
 
     Raises:
         NotTranslatedError: the pattern is not valid, or has a token that is not translated.

@@ -1,4 +1,4 @@
-"""The ``row_condition`` of a rule: a condition of the rows that the rule is about."""
+"""The ``row_condition`` of a rule: the rule is only about the rows for which this condition is true."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _SQL_PARSERS = (None, "spark", "pandas")
 _MOST_CONDITIONS = 100
 #: In SQL, a number with an exponent or a suffix, or with more than 18 digits before or after the point.
 _LONG_NUMBER = re.compile(r"\d\.?[a-z]|\d{19}", re.ASCII | re.IGNORECASE)
-#: The maximum digits of a decimal column in SQL. Spark's type for it and for a literal of ``_LONG_NUMBER`` holds both.
+#: The largest precision of a decimal column in SQL. Spark compares such a column with a literal that does not match
+#: ``_LONG_NUMBER`` in a decimal type that holds both.
 _MOST_DIGITS = 15
 
 
@@ -90,7 +91,7 @@ def _tree(value: Mapping[str, Any], arrow: pa.Schema, schema: Schema, nested_in:
 
 
 def _comparison(name: Any, operator: str, value: Any, arrow: pa.Schema) -> Condition:
-    """Great Expectations writes the comparison as SQL, with the ``repr`` of the value."""
+    """The condition of a comparison, which Great Expectations writes as SQL, with the ``repr`` of the value."""
     column = column_of(name, arrow)
     if operator in ("IN", "NOT_IN"):
         if not isinstance(value, list) or not value:

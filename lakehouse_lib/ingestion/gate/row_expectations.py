@@ -24,13 +24,13 @@ from lakehouse_lib.ingestion.gate.regex import to_re2
 #: Arguments of every expectation about rows.
 COMMON = ("mostly", "row_condition", "condition_parser")
 
-#: Returns the expected condition, and those of the rows that count.
+#: Returns the expected condition, and the conditions of the rows that count.
 Reader = Callable[[Arguments], tuple[Condition, list[Condition]]]
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 _ISO_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?\Z", re.ASCII)
 _FIRST_YEAR = 1900
 _MOST_DIGITS = 38
-#: Each pair is compared with all rows.
+#: The largest number of pairs in ``value_pairs_set``. Each pair is compared with all rows.
 _MOST_PAIRS = 100
 
 
@@ -63,7 +63,7 @@ def _between(arguments: Arguments, column: Column) -> Condition:
 
 
 def _kind_of(bound: Any) -> tuple[type, bool]:
-    """What two bounds must have in common to be compared."""
+    """The kind of a bound. Only bounds of the same kind can be compared."""
     return type(bound), isinstance(bound, dt.datetime) and bound.tzinfo is not None
 
 

@@ -18,7 +18,7 @@ class RowRule:
 
     Attributes:
         mostly: the share of the counted rows that must pass, else the rule is broken.
-        counted: which rows count, and may break the rule; None: every row.
+        counted: the condition of the rows that count, and may break the rule; None: every row.
         expected: the condition; a row for which it is null passes.
     """
 

@@ -22,7 +22,12 @@ _QUANTIFIER = re.compile(r"(?:([*?+])|\{(\d*)(,?)(\d*)\})([?+]?)")
 
 @dataclass
 class _Branch:
-    """A branch of a group: it has a part that is repeated without a limit, and no other part that must match."""
+    """A branch of a group.
+
+    Attributes:
+        repeats: whether a part of it is repeated without a limit.
+        must_match: whether a part without such a repetition must match.
+    """
 
     repeats: bool = False
     must_match: bool = False

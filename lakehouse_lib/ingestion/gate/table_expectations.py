@@ -1,7 +1,7 @@
 """The expectations about a batch as a whole that are translated.
 
-Each function returns what the rule measures. It raises NotTranslatedError for arguments that Great Expectations
-converts or refuses, and if its observed value on Spark is not exact.
+Each function returns the measure of a rule. It raises NotTranslatedError for arguments that Great Expectations converts
+or refuses, and for a rule whose observed value on Spark is not exact.
 """
 
 from __future__ import annotations

@@ -33,11 +33,11 @@ class Measure(Protocol):
 class TableRule:
     """A rule about a batch as a whole. It can be pickled.
 
-    ``measure`` each record batch, with the rows that break row rules. Then ``merge`` the states, and ask for the
-    ``verdict``.
+    Call ``measure`` for each record batch, including its rows that break row rules. Then ``merge`` returns the state of
+    all of them, and ``verdict`` judges this state.
 
     Attributes:
-        counted: which rows are measured; None: every row.
+        counted: the condition of the rows that are measured; None: every row.
     """
 
     rule: Rule
@@ -49,7 +49,7 @@ class TableRule:
         return self.measured.measure(batch if self.counted is None else batch.filter(is_true(self.counted.mask(batch))))
 
     def merge(self, states: Iterable[Any]) -> Any:
-        """The state of the rows of all states; without states, that of no rows."""
+        """The state of the rows of all states; without states, the state of no rows."""
         total = self.measured.empty()
         for state in states:
             total = self.measured.merge(total, state)

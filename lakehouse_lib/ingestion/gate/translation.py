@@ -57,8 +57,8 @@ class Translation:
 def translate(rules: Sequence[Rule], schema: Schema) -> Translation:
     """Translate rules for record batches of a schema, in the types of ``schema.to_arrow()``.
 
-    A rule is translated only if its verdict is that of Great Expectations on Spark in a session in UTC. A rule that is
-    not valid is among the rest: nothing is raised for it here, and Great Expectations refuses it.
+    A rule is translated only if it always has the same verdict as in Great Expectations on Spark, in a session in UTC.
+    A rule that is not valid is in ``rest``, without an error, and Great Expectations refuses it.
 
     Raises:
         QualityError: a rule that compares with the table is not valid; Great Expectations does not know such rules.
