@@ -27,10 +27,11 @@ from lakehouse_lib.ingestion.tasks.suite_findings import Findings, sum_of
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.threads import in_order
 
-#: A file of at most this size, whose rows take at most that memory, is parsed to its end before rows of it are written.
+#: A file of at most ``_SMALL_FILE`` bytes is parsed to its end before its rows are written, unless the rows take more
+#: than ``_WHOLE_BYTES`` of memory.
 _SMALL_FILE = 8 << 20
 _WHOLE_BYTES = 32 << 20
-#: So many small files, of at most this size together, are parsed, judged and written as one block.
+#: At most this many small files, of at most this many bytes in total, are parsed, judged and written as one block.
 _TOGETHER_FILES = 64
 _TOGETHER_BYTES = 4 << 20
 
@@ -52,7 +53,7 @@ class FileTask:
         source, batch: the origin of the rows, for the quarantine.
         parser: how the files are parsed.
         target, quarantine: the tables that rows are written to.
-        threads: blocks that are parsed at the same time.
+        threads: the number of blocks that are parsed at the same time.
         staging: the start of the paths of staged rows in the table's store.
         judged_by_spark: whether valid rows are staged, and not written to data files.
         part: the part of the only file that is read; None: the files are read as a whole.
@@ -83,11 +84,11 @@ class TaskResult:
     Attributes:
         files, quarantined: the files tables of the data files of valid and of rejected rows.
         rows, rejected: their numbers of rows.
-        refused: by file name, the reason why a whole file was rejected.
+        refused: by file name, the reason why a whole file was refused.
         changed: files that differ from their fingerprint; if there are any, nothing was written.
         staged: the path of the staged rows; None: there are none.
         apart: the path of the rows that are set apart (``suite_findings``); None: there are none.
-        findings: of the suite about the rows; None: it was not applied.
+        findings: the findings of the suite about the rows; None: the suite was not applied.
         lines: the number of lines that were read, if the task has a part of a file; else 0.
         unplaced: the path of rejected rows with provisional lines (``file_part``); None: there are none.
     """
@@ -136,7 +137,7 @@ def _load(task: FileTask) -> TaskResult:
 
 
 class _Run:
-    """One run over the files that are not refused; it adds files that it refuses to ``refused``."""
+    """One run over the files that are not in ``refused``. It adds the files that it refuses to ``refused``."""
 
     def __init__(self, task: FileTask, refused: dict[str, str]) -> None:
         self._task = task
@@ -182,7 +183,7 @@ class _Run:
         )
 
     def _blocks(self, rejected: RejectedRows, apart: StagedFile, unplaced: StagedFile) -> Iterator[ParsedBlock]:
-        """The blocks of all files; takes out the rows that are rejected or set apart."""
+        """The blocks of all files. Their rejected rows, and their rows that are set apart, go to the three writers."""
         for block in self._parsed():
             self._rows += block.rows.num_rows
             self._lines += block.line_count
@@ -240,7 +241,10 @@ def _groups(files: Sequence[Fingerprint]) -> Iterator[list[Fingerprint]]:
 
 
 def _together(task: FileTask, group: Sequence[Fingerprint]) -> Sequence[tuple[Fingerprint, _Whole]]:
-    """The blocks of each file of a group, as of ``_whole``; if the group can be parsed together, the first has all."""
+    """Each file of a group with its blocks, as of ``_whole``.
+
+    If the group can be parsed together, the result is the first file with the block of all files.
+    """
     if len(group) > 1:
         files = [LandedFile(task.landing, file) for file in group]
         for file in files:
@@ -248,7 +252,7 @@ def _together(task: FileTask, group: Sequence[Fingerprint]) -> Sequence[tuple[Fi
         try:
             block = task.parser.read_together(files, Origin(task.source, task.batch, ""))
         except SourceRefusedError:
-            block = None  # the file that is refused is found when they are parsed one by one
+            block = None  # the files are parsed one by one, which shows which file is refused
         if block is not None:
             for file in files:
                 _check_unchanged(file)

@@ -56,7 +56,7 @@ class Parser:
     Attributes:
         source_format: the format of the files.
         schema: the table's Arrow schema.
-        partition_columns: the table's; a row whose value cannot name a folder is rejected.
+        partition_columns: those of the table. A row is rejected if no folder name can hold its value of such a column.
         limits: the path limits of the table's store.
         suite: judges the valid rows; None: there is no suite, or it is judged later.
         table_rules: the table's rules for rows; a row that violates one is rejected.
@@ -108,7 +108,7 @@ class Parser:
 
     @property
     def _reads_plain_text(self) -> bool:
-        """Whether blocks are lines of text with the columns of the table, and no other lines are between them."""
+        """Whether the blocks of several files may be joined: they are lines of text with the columns of the table."""
         read_as = self.source_format
         return read_as.kind in ("csv", "json") and not self._has_other_columns and not read_as.comment
 
@@ -269,9 +269,9 @@ class ParsedBlock:
         lines: returns the line where each valid row starts, counted from 0 at the start of the block.
         line_count: the number of lines of the block.
         origins: the files and lines of the block's lines; None: they are not known yet.
-        findings: of the suite about the valid rows; None without a suite.
-        apart: valid rows that are neither in ``rows`` nor in ``rejected``, because the whole batch
-            decides about them: with file, line and ``RULES_COLUMN``; None: there are none.
+        findings: the findings of the suite about the valid rows; None: there is no suite.
+        apart: valid rows that are neither in ``rows`` nor in ``rejected``, because the whole batch decides about them.
+            They have their file, line and ``RULES_COLUMN``. None: there are none.
     """
 
     rows: pa.RecordBatch
@@ -303,12 +303,12 @@ class ParsedBlock:
 
     @property
     def size(self) -> int:
-        """Its size in memory."""
+        """Its size in memory, in bytes."""
         return int(self.rows.nbytes + self.rejected.nbytes + (0 if self.apart is None else self.apart.nbytes))
 
 
 def in_order_of_lines(parts: Sequence[ParsedBlock]) -> ParsedBlock:
-    """The rows of the same lines, ordered by line; the rejected rows are in the order of the parts."""
+    """Join parts of one block. Their rows are ordered by line; their rejected rows are in the order of the parts."""
     lines = pa.concat_arrays([part.lines() for part in parts])
     order = int64s(np.argsort(numbers_of(lines, np.int64), kind="stable"))
     return ParsedBlock(
@@ -320,7 +320,7 @@ def in_order_of_lines(parts: Sequence[ParsedBlock]) -> ParsedBlock:
 
 
 def rows_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema of parsed rows: the table's columns, nullable, because the table's rules check NOT NULL."""
+    """The schema of parsed rows: the table's columns, all nullable, because ``Parser`` checks NOT NULL itself."""
     return pa.schema([field.with_nullable(True).remove_metadata() for field in schema])
 
 
@@ -348,8 +348,8 @@ def check_schema(schema: pa.Schema, source_format: SourceFormat) -> None:
     """Check, before any file is read, that files of this format can fill the schema.
 
     Raises:
-        InvalidSchemaError: the schema has nested columns, and the format is CSV; or the time format
-            of a column does not fit its type; or a path column is not in the schema.
+        InvalidSchemaError: the schema has nested columns, and the format is CSV; or the time format of a column does
+            not fit its type; or a path column is not in the schema; or a column has the name of one that the load adds.
     """
     quarantine_schema(schema)
     path_columns = source_format.path_columns

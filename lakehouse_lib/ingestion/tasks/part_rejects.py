@@ -31,7 +31,7 @@ class PartRejects:
 
 
 def write_rejects(task: PartRejects) -> pa.Table:
-    """Run a task; the result is a ``TaskResult`` (RESULT_SCHEMA) that counts no row, because the file task does."""
+    """Run a task; the result is a ``TaskResult`` (RESULT_SCHEMA) that counts no row: the file task has counted them."""
     return result_of(lambda: _written(task))
 
 

@@ -1,4 +1,4 @@
-"""Columns that the files do not have: those in the folders of a file's name, as in ``day=2026-01-01/a.csv``."""
+"""Columns that the files do not have: their values are in folder names, as in ``day=2026-01-01/a.csv``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PathColumns:
         schema: the schema of the table.
 
     Raises:
-        SourceRefusedError: the name does not have a value of a column, or one that does not fit its type.
+        SourceRefusedError: the name lacks the value of a column, or has one that does not fit the column's type.
     """
 
     def __init__(self, name: str, schema: pa.Schema, source_format: SourceFormat) -> None:
@@ -34,7 +34,7 @@ class PathColumns:
         missing = [column for column in source_format.path_columns if column not in texts]
         if missing:
             raise SourceRefusedError(
-                f"{name} is in no folder {', '.join(f'{column}=...' for column in missing)}",
+                f"the path of {name} has no folder {', '.join(f'{column}=...' for column in missing)}",
                 hint="Move the file to a folder with this name, or change the path columns of the source",
             )
         self._schema = schema
@@ -63,8 +63,8 @@ class PathColumns:
             exact = block.exact
             rest = None if block.rest is None else self._with_texts(block.rest)
             return replace(block, columns=columns, exact=lambda rows: self._with_texts(exact(rows)), rest=rest)
-        fine = np.zeros(rows, bool)
-        checks = [*block.checks, *((column, "", fine) for column in self._values)]
+        no_faults = np.zeros(rows, bool)
+        checks = [*block.checks, *((column, "", no_faults) for column in self._values)]
         return replace(block, columns=columns, checks=checks, texts=self._merged(block.texts, self._texts, rows))
 
     def _with_texts(self, block: TextBlock) -> TextBlock:
@@ -72,8 +72,8 @@ class PathColumns:
 
     def _merged(self, columns: Sequence[Any], values: Mapping[str, Any], rows: int) -> list[Any]:
         """The columns of the table: those of the file, and the value of the path for each row."""
-        rest = iter(columns)
-        return [pa.repeat(values[name][0], rows) if name in values else next(rest) for name in self._schema.names]
+        of_file = iter(columns)
+        return [pa.repeat(values[name][0], rows) if name in values else next(of_file) for name in self._schema.names]
 
 
 def file_schema(schema: pa.Schema, source_format: SourceFormat) -> pa.Schema:

@@ -1,4 +1,4 @@
-"""Rejected rows on their way into data files of the quarantine, in bounded memory."""
+"""Write rejected rows to data files of the quarantine, in bounded memory."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from lakehouse_lib.engine.parquet.task_results import delete_files
 from lakehouse_lib.engine.parquet.writer import write_rows
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 
-#: Rows are written to a file when they take this memory.
+#: Rows are written to a file when they take this many bytes of memory.
 _PENDING_BYTES = 64 << 20
 
 
 class RejectedRows:
-    """Rejected rows of a task, with the columns ``names``; no version refers to the files."""
+    """Writes the rejected rows of a task, with the columns ``names``, to files. No version refers to the files."""
 
     def __init__(self, target: WriteTarget, names: Sequence[str]) -> None:
         self.rows = 0

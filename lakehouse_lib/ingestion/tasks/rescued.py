@@ -1,4 +1,4 @@
-"""The column ``_rescued``: a JSON object with the texts of a row that do not fit the schema, by column.
+"""The column ``_rescued``: in each row, a JSON object with the texts that do not fit the schema, by column.
 
 A *member* of this object is text such as ``"price":"free"``. Each column has an array with its member for each row,
 which is NULL if the row has none.

@@ -1,6 +1,6 @@
 """The texts of typed values; the quarantine shows them for rows that break a rule.
 
-They are those of Spark: plain values as it casts them to a string, nested values as JSON, like those of ``to_json``.
+The texts are those of Spark: a plain value as Spark casts it to a string, a nested value as JSON, as of ``to_json``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def spark_texts(column: pa.Array) -> pa.Array:
 
 
 def _json_texts(column: pa.Array) -> pa.Array:
-    """The values as JSON; null stays null. Times and binary are the texts of plain columns."""
+    """The values as JSON; null stays null. Dates, timestamps and binary values have the texts of ``spark_texts``."""
     kind = column.type
     if pa.types.is_struct(kind):
         members = [

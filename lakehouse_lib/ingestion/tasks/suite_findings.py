@@ -51,7 +51,7 @@ class JudgedRows:
 
 
 def is_complete(suite: Translation, schema: pa.Schema) -> bool:
-    """Whether Arrow judges all rules, and can show rows that break them: it has no text for variants."""
+    """Whether Arrow can judge all rules, and show rows that break them. It has no text for variants."""
     return not suite.rest and not any(field.type == VARIANT for field in schema)
 
 

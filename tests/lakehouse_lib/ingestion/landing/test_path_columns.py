@@ -84,7 +84,7 @@ def test_files_whose_folders_do_not_fit_are_refused_by_name(shop: Shop) -> None:
     assert reasons == [
         "day=2026-01-01/shop=a/c.csv does not fit the schema: shop is not a column of the schema",
         "day=2026-02-31/shop=a/a.csv has day=2026-02-31 in its path, which is not a valid date",
-        "shop=a/b.csv is in no folder day=...",
+        "the path of shop=a/b.csv has no folder day=...",
     ]
     assert shop.ids() == [1]
 
