@@ -1,1 +1,1 @@
-"""A schema and a suite for files without a description."""
+"""Infer a schema and a suite from files, and the columns that files add to a table."""

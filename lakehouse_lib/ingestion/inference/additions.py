@@ -22,7 +22,7 @@ def new_member(field: pa.Field, names: Iterable[str]) -> pa.Field | None:
     """A field of a file as a nullable member of a struct, in a type that tables have; None: it cannot be added.
 
     Args:
-        names: of the other members of the struct.
+        names: the names of the other members of the struct.
     """
     own = field.name.lower()
     if any(name.lower() == own for name in names):
@@ -40,8 +40,8 @@ def new_column(field: pa.Field, names: Iterable[str], taken: frozenset[str]) -> 
     """As ``new_member``, for a column of the table.
 
     Args:
-        names: of the other columns.
-        taken: names, in lower case, that no new column has.
+        names: the names of the other columns.
+        taken: names, in lower case, that a new column must not have.
     """
     own = field.name.lower()
     if own in taken or own in _FEED_NAMES:

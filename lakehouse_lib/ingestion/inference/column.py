@@ -1,4 +1,4 @@
-"""What the texts of a column have in common: the narrowest type that all of them fit, and its NULLs and values."""
+"""Infer the narrowest type that all texts of a column fit, and count its NULLs and its distinct values."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from lakehouse_lib.ingestion.sources.cells import pointed_texts, typed_cells
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.ingestion.sources.time_format import TimeFormat
 
-#: A column with at most this many different texts may have a fixed set of them.
+#: A column with at most this many different texts may get a rule with the set of these texts.
 MOST_VALUES = 10
 _MOST_DIGITS = 38
-#: More digits after the point are those of a measurement, and not of an amount of money.
+#: The largest scale of a decimal. Numbers with more digits after the point are measurements, so they become doubles.
 _MOST_DECIMALS = 6
-#: Decimals, and digits, of a decimal type, so that later files may have larger amounts.
+#: The least scale and the least precision of a decimal type, so that later files may have larger amounts.
 _LEAST_DECIMALS, _PRECISION = 2, 18
 
 _BOOLEAN = r"^(true|false)$"
@@ -45,7 +45,7 @@ class InferredColumn:
     Attributes:
         rows, nulls: the number of texts, and of NULLs among them.
         least: the least number of a column of numbers; None: it has none.
-        values: the different texts; None: there are more than ``MOST_VALUES``.
+        values: the distinct texts; None: there are more than ``MOST_VALUES``.
     """
 
     def __init__(self, name: str, source_format: SourceFormat) -> None:
@@ -103,7 +103,7 @@ class InferredColumn:
         return not np.any(wrong) and not typed.null_count
 
     def _pointed(self, texts: Any) -> Any:
-        """The texts, with a point in place of a decimal comma; another text in place of those with a point."""
+        """The texts with a point instead of the decimal comma. A text with a point becomes ``-``, not a number."""
         return pc.fill_null(pointed_texts(texts)[0], "-") if self._format.decimal == "," else texts
 
     def _measure(self, texts: Any) -> None:

@@ -30,7 +30,7 @@ from lakehouse_lib.ingestion.sources.source_format import TYPED_KINDS, SourceFor
 from lakehouse_lib.protocol.partition_values import folders
 from lakehouse_lib.schema import Field, Schema
 
-#: The files, and the blocks of each of them, that are read.
+#: The largest number of files, and of blocks of each file, that are read.
 _MOST_FILES = 20
 _MOST_BLOCKS = 4
 _KINDS = {
@@ -43,7 +43,7 @@ _KINDS = {
     "parquet": "parquet",
     "orc": "orc",
 }
-#: Rows of which a column with few values may have a fixed set of them.
+#: The least number of rows for a rule with the set of a column's values.
 _LEAST_ROWS = 100
 
 
@@ -53,11 +53,11 @@ class Inferred:
 
     Attributes:
         files: the names of the files that were read.
-        rows: how many rows of them were read.
-        format: their format.
+        rows: the number of rows that were read.
+        format: the format of the files.
         schema: a schema that fits all of these rows.
-        suite: a suite that all of these rows keep.
-        notes: what a reader of the schema should look at.
+        suite: a suite that all of these rows pass.
+        notes: hints for the user who checks the schema.
     """
 
     files: tuple[str, ...]
@@ -72,12 +72,12 @@ def infer(location: str, values: Mapping[str, Any], storage_options: Mapping[str
     """Infer a schema and a suite from the first rows of a file, or of the first files of a folder.
 
     Args:
-        location: of the file or folder.
+        location: the location of the file or folder.
         values: parameters of the catalogue's ``ingest``; without ``format``, the name of the first file decides.
 
     Raises:
         LandingError: there is no file.
-        SourceRefusedError: a file cannot be read, or has other columns than the first one.
+        SourceRefusedError: a file cannot be read, or a CSV or JSON file has other columns than the first file.
         InvalidArgumentError: the name of the first file has no known ending.
     """
     files = _files(location, values["pattern"], storage_options)
@@ -146,7 +146,7 @@ def _begins_with_bracket(file: LandedFile) -> bool:
 
 
 def _of_typed(files: Sequence[LandedFile], source_format: SourceFormat) -> Inferred:
-    """The schema of the first file; the others must have the same one."""
+    """The schema of the first file, with a note for each file that has another schema."""
     heads = [(orc_head if source_format.kind == "orc" else parquet_head)(file) for file in files]
     schemas, rows = [schema for schema, _ in heads], sum(rows for _, rows in heads)
     notes = [
@@ -210,7 +210,7 @@ def _names(files: Sequence[LandedFile]) -> tuple[str, ...]:
 
 
 def _suite(source_format: SourceFormat, columns: Sequence[InferredColumn]) -> dict[str, Any]:
-    """Rules that the rows keep, in the JSON of Great Expectations."""
+    """Rules that the rows pass, in the JSON of Great Expectations."""
     rules = [_rule("has rows", "expect_table_row_count_to_be_between", min_value=1)]
     for column in columns:
         name = column.name

@@ -1,4 +1,4 @@
-"""The columns and members that JSON files add to a schema, by the values of their keys."""
+"""The columns and members that JSON files add to a schema, with types that fit the values of their keys."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def with_json_additions(
 ) -> pa.Schema:
     """The schema with the columns and members that only the objects have. The type of each fits all its values.
 
-    A key whose values are objects, arrays or plain values in a file, but not of one kind, is left out. If a later file
-    has values of another kind than earlier files, the kind of the earlier files stays.
+    A key whose values in a file are of several kinds (objects, arrays, plain values) is left out. If a later file has
+    values of another kind than earlier files, the kind of the earlier files stays.
 
     Args:
         schema: the columns of the table that the files have.
-        taken: names, in lower case, that no new column has.
+        taken: names, in lower case, that a new column must not have.
     """
 
     def accepts(name: str) -> bool:
@@ -60,7 +60,7 @@ def _struct(rows: InferredValue) -> pa.StructType:
 
 
 def _misfits(file: LandedFile, source_format: SourceFormat, schema: pa.Schema) -> Iterator[list[dict[str, Any]]]:
-    """In each block of a file, objects with the members of its objects that do not fit the schema."""
+    """For each block of a file, its objects with only those members that do not fit the schema."""
     loose = pa.schema([field.with_nullable(True) for field in schema])
     for arrays in misfits_of_json(file, source_format, loose):
         texts = (text for array in arrays for text in array.to_pylist())

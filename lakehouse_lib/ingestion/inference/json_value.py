@@ -1,4 +1,4 @@
-"""What the values of a key of JSON objects have in common: the narrowest type, which may be nested."""
+"""Infer the narrowest type, which may be nested, that fits all values of a key of JSON objects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ _MOST_LEVELS = 16
 
 @dataclass
 class FieldLimit:
-    """The limit of the columns and members that a file adds to the table; ``remaining`` is what it may still add."""
+    """The limit of the columns and members that a file adds to the table.
+
+    Attributes:
+        file: the name of the file.
+        remaining: the number of columns and members that it may still add.
+    """
 
     file: str
     remaining: int
@@ -32,10 +37,10 @@ class FieldLimit:
         """Count a new column or member.
 
         Args:
-            siblings: the number of members that its struct has already.
+            siblings: the number of members that its struct already has; 0 for a column.
 
         Raises:
-            SourceRefusedError: the file adds more than ``MOST_COLUMNS``, or its struct has so many.
+            SourceRefusedError: the file adds more than ``MOST_COLUMNS``, or the struct already has so many members.
         """
         if siblings >= additions.MOST_COLUMNS:
             raise refusal(
@@ -61,9 +66,9 @@ class InferredValue:
         """Begin without values.
 
         Args:
-            path: of the key, such as ``items.element.price``; empty for the rows themselves.
+            path: the path of the key, such as ``items.element.price``; empty for the rows themselves.
             own: the nested type of the key in the schema, which only gets new members; None: the key is new.
-            accepts: whether a name is valid for a new member.
+            accepts: returns whether a name is valid for a new member.
             level: the number of objects and arrays around the values.
         """
         self._path = path
@@ -129,7 +134,7 @@ class InferredValue:
             self._add_members(chosen, limit)
 
     def settle(self) -> None:
-        """Keep the kind of the values so far, so that values of other kinds are not added. Leave out mixed members."""
+        """Fix the kind of the values, so that other kinds are not added. Leave out members of several kinds."""
         self._is_settled = bool(self._kinds)
         mixed = [name for name, member in self._members.items() if member.type is None]
         for name in mixed:
@@ -148,7 +153,7 @@ class InferredValue:
                 self._members[name].add(values, limit)
 
     def _begin_member(self, name: str, limit: FieldLimit) -> bool:
-        """Begin with a member; returns False if it is in the schema with a plain type, or cannot be added."""
+        """Add an empty member; returns False if the schema has it with a plain type, or if it cannot be added."""
         path = f"{self._path}.{name}" if self._path else name
         own = self._own_fields.get(name)
         if own is not None:

@@ -1,4 +1,4 @@
-"""The columns that new files add to a table (``evolution`` is ``add_columns``), before a batch of them is loaded."""
+"""The columns that the files of a batch add to a table (evolution ``add_columns``), before the batch is loaded."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from lakehouse_lib.schema import Schema, merge
 def with_new_columns(
     files: Sequence[LandedFile], source_format: SourceFormat, schema: Schema, taken: Iterable[str] = ()
 ) -> Schema:
-    """The schema, and the columns and members of structs that only the files have, as nullable ones at the ends.
+    """The schema with the columns and members of structs that only the files have. They are nullable, and at the end.
 
-    Files that the load will refuse add none, nor does a file that would add more than ``MOST_COLUMNS`` of them. A
-    column or member that no table can store, or whose name differs from another only in case, is left out; so the load
-    refuses its file, or in JSON its row.
+    A file that the load will refuse adds nothing, and neither does a file that would add more than ``MOST_COLUMNS``
+    columns and members. A column or member that no table can store, or whose name differs from another only in case, is
+    left out; so the load refuses its file, or in JSON its row.
 
     Args:
-        taken: the names of the columns that the table has; those that the schema does not have are left out, too.
+        taken: the names of the table's columns. A column of the table that the schema lacks is not added either.
     """
     schema_of_files = file_schema(schema.to_arrow(), source_format)
     names = frozenset(name.lower() for name in (*taken, *schema.names) if name not in schema_of_files.names)

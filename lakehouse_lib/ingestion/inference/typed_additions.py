@@ -23,12 +23,12 @@ _NewField = Callable[[pa.Field, Iterable[str]], pa.Field | None]
 def with_typed_additions(files: Sequence[LandedFile], kind: str, schema: pa.Schema, taken: frozenset[str]) -> pa.Schema:
     """The schema with the columns and members that only the files have. Of two types, the one that both fit is taken.
 
-    A column without a type, which has no value, is text, as a column without a value in CSV.
+    A column of the type null becomes a string, as a column without values in CSV.
 
     Args:
         kind: ``parquet`` or ``orc``.
         schema: the columns of the table that the files have.
-        taken: names, in lower case, that no new column has.
+        taken: names, in lower case, that a new column must not have.
     """
     read, column = orc_head if kind == "orc" else parquet_head, partial(new_column, taken=taken)
     wide, most = schema, count_fields(schema) + additions.MOST_COLUMNS
@@ -46,10 +46,10 @@ def with_typed_additions(files: Sequence[LandedFile], kind: str, schema: pa.Sche
 def _wider_fields(
     wide: Iterable[pa.Field], own: Iterable[pa.Field], stored: Iterable[pa.Field], new_field: _NewField
 ) -> list[pa.Field]:
-    """The fields, and at their end those that only a file has.
+    """The fields ``wide``, and at their end the fields that only a file has.
 
     Args:
-        own: the fields without the additions of earlier files. Their types do not change, except for new members.
+        own: the fields of the schema, without additions. Their types do not change, except for new members.
         stored: the fields of the file.
     """
     fields, types = {field.name: field for field in wide}, _types(own)
@@ -65,7 +65,7 @@ def _wider_fields(
 
 
 def _wider_type(wide: pa.DataType, own: pa.DataType | None, stored: pa.DataType) -> pa.DataType:
-    """The type with the members of the file's type; of an addition (``own`` is None) the wider one of both types."""
+    """The type ``wide`` with the members of the file's type. For an addition (``own`` is None), the wider type."""
     types = pa.types
     if types.is_struct(wide) and types.is_struct(stored):
         if wide == VARIANT:
@@ -85,7 +85,7 @@ def _wider_type(wide: pa.DataType, own: pa.DataType | None, stored: pa.DataType)
 
 
 def _with_texts(wide: Iterable[pa.Field], own: Iterable[pa.Field]) -> list[pa.Field]:
-    """The fields with text in place of the type null in additions."""
+    """The fields, in whose additions the type null is replaced by string."""
     types = _types(own)
     return [field.with_type(_with_text(field.type, types.get(field.name))) for field in wide]
 
