@@ -1,1 +1,1 @@
-"""What a source has loaded: the settled files of folded batches, and lookups in them."""
+"""The files that a source has loaded: settled files of folded batches, and lookups in them."""

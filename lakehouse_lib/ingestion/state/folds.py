@@ -3,19 +3,20 @@
 Beside the intent log, under ``_ingest/SOURCE/``:
 
 - ``folds/K.json`` (20 digits): fold K: the number of the last batch that is folded, and all segments. It is put if
-  absent and made from fold K-1, so folds are one sequence, and the one with the highest number is valid.
+  absent and made from fold K-1. So folds are one sequence, and the fold with the highest number is valid.
 - ``settled/K-*.parquet``: segments that fold K has written.
 
 A fold is made in this order, and may be killed after any step:
 
 1. Segments are written. Nothing refers to them.
-2. The fold is put. From now on readers take the batches from it.
-3. The fold that was put must be the newest; else its name was free only because older folds were deleted.
-4. Intents and outcomes of folded batches are deleted, and segments and folds to which neither the newest fold nor the
-   one before it refers. The one before stays, because other runs may be reading it.
+2. The fold is put. From now on, readers read the files of these batches from the segments.
+3. The run checks that this fold is the newest. If it is not, its name was free only because older folds were deleted.
+   Then the run stops here.
+4. The run deletes the intents and outcomes of folded batches, the folds before the last two, and the segments to which
+   neither of the last two folds refers. The last fold but one stays, because other runs may be reading it.
 
-After step 4, a run that has read an older fold finds that the names of intents are free again. ``IntentLog`` lists the
-folds after each put, and refuses such an entry.
+After step 4, the names of the deleted intents are free again. A run that has read an older fold could put an entry
+under such a name. ``IntentLog`` lists the folds after each put, and refuses such an entry.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ _MOST_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class Watermark:
-    """A name up to which all listed files are settled, for sources whose names only grow.
+    """A name up to which all listed files are settled, for sources with ``order`` ``by_name``.
 
     Attributes:
-        landing, pattern: those of the source at that time; with others, files before the name may be new.
+        landing, pattern: those of the source at that time. If they have changed, files before the name may be new.
     """
 
     name: str
@@ -59,10 +60,11 @@ class Fold:
     """The folded batches of a source.
 
     Attributes:
-        number: of the fold; -1: there is none.
-        through: the last batch that is folded; -1: none.
+        number: the number of the fold; -1: there is no fold.
+        through: the last batch that is folded; -1: no batch is.
         loaded: the last folded batch that was loaded; None: none was.
         segments: from the oldest batches to the newest.
+        watermark: the name after which a listing begins; None: a listing begins with the first name.
     """
 
     number: int = -1
@@ -104,7 +106,7 @@ class Folds:
     """The folds of one source of one table.
 
     Args:
-        folder: of the source's intent log.
+        folder: the folder of the source's intent log.
     """
 
     def __init__(self, store: ObjectStore, folder: str) -> None:
@@ -148,7 +150,7 @@ class Folds:
         return fold
 
     def _is_stored(self, fold: Fold) -> bool:
-        """Whether this fold was put. If an answer is lost, a put is repeated, and finds what it has put itself."""
+        """Whether this fold was put. If an answer is lost, the repeated put fails because the first try has put it."""
         try:
             return self._store.read(self._path(fold.number)) == fold.to_bytes()
         except ObjectNotFoundError:
@@ -166,10 +168,10 @@ class Folds:
         return (*older, segment)
 
     def _clean_up(self, fold: Fold, base: Fold) -> None:
-        """Delete what neither this fold, the newest, nor the one before needs."""
+        """Delete the entries, segments and folds that neither ``fold``, the newest, nor ``base`` before it needs."""
         self._store.delete_many(self._entries(fold.through))
         needed = {segment.path for segment in (*fold.segments, *base.segments)}
-        # A run that makes the next fold has written segments with its number.
+        # Segments with the next number stay: another run may be making the next fold from them.
         stored = self._store.list_from(f"{self._folder}/settled")
         written = (meta.path for meta in stored if meta.path.rpartition("/")[2] < f"{fold.number + 1:020d}")
         self._store.delete_many([path for path in written if path not in needed])

@@ -1,4 +1,4 @@
-"""The files of settled batches: which were loaded or rejected, with size, time and digest.
+"""The files of settled batches, loaded or refused, with size, modification time and digest.
 
 They are rows of Arrow tables, and never Python objects, because a source may have millions. Files of older batches are
 in *segments*: Parquet objects that are sorted by name. A lookup reads only the row groups that may have the names.
@@ -19,7 +19,7 @@ from lakehouse_lib.arrow.values import bools, flags_of
 from lakehouse_lib.errors import IngestError, ObjectNotFoundError
 from lakehouse_lib.store import ObjectStore
 
-#: A row for each file. ``refused``: the reason why the file was rejected; null: it was loaded in ``batch``.
+#: A row for each file. ``refused``: the reason why the file was refused; null: it was loaded in ``batch``.
 SETTLED = pa.schema(
     [
         pa.field("name", pa.string(), nullable=False),
@@ -71,8 +71,8 @@ class SettledFiles:
     def lookup(self, names: Any) -> pa.Table:
         """A row of ``SETTLED`` for each of these names, null if the file is not settled.
 
-        If several batches had the name, it is the row of the newest one. Reading is fastest if the names of a call, and
-        of one call after the other, are sorted.
+        If several batches had the name, it is the row of the newest batch. Reading is fastest if the names are sorted,
+        in each call and from call to call.
         """
         nullable = pa.schema([field.with_nullable(True) for field in SETTLED])
         if not len(names):
@@ -138,7 +138,7 @@ def _opened(store: ObjectStore, segment: Segment) -> pq.ParquetFile:
         return pq.ParquetFile(store.open_input(segment.path), pre_buffer=False)
     except ObjectNotFoundError as error:
         raise IngestError(
-            f"{segment.path} is missing, with the files of {segment.rows} settled files",
+            f"{segment.path} is missing; it lists {segment.rows} settled files",
             table=store.root,
             hint="Restore it from a backup; without it the load does not know which files are in the table. If another "
             "run of the source was active, run the load again",

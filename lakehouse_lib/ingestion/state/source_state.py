@@ -1,4 +1,4 @@
-"""The state of a source: what it has settled, and which files of its landing folder are new."""
+"""The state of a source: its settled batches, and the files of its landing folder by state."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SourceState:
     def __init__(self, source: Source, landing: Landing, intents: IntentLog) -> None:
         self._source, self._landing, self._intents = source, landing, intents
         self._settled_since = (0, 0)  # batches and files since ``read``
-        self._listed = strings([])  # the names that were listed and not settled
+        self._listed = strings([])  # the names of the new and the waiting files of the last listing
         self._last_listed = ""
         self.read()
 
@@ -56,7 +56,7 @@ class SourceState:
         return self.past
 
     def look(self) -> FileStates:
-        """The files of the landing folder by state. Only files that are not settled need memory.
+        """List the files of the landing folder by state. Only files that are not settled need memory.
 
         Raises:
             LandingError: the landing folder cannot be used.
@@ -82,7 +82,11 @@ class SourceState:
         return files
 
     def settle(self, files: int) -> None:
-        """Count a batch of this run that was settled, and fold the batches if there are many."""
+        """Count a batch that this run has settled, and fold the batches if there are many.
+
+        Args:
+            files: the number of files of the batch.
+        """
         batches, earlier_files = self._settled_since
         self._settled_since = (batches + 1, earlier_files + files)
         if self._is_long():
@@ -110,7 +114,7 @@ class SourceState:
         return SettledFiles(self._intents.store, self.past.fold.segments, self.past.recent)
 
     def _after(self) -> str:
-        """The name after which a listing begins."""
+        """The name after which a listing begins; "" for the first name."""
         watermark = self.past.fold.watermark
         here = (self._source.landing, self._source.pattern)
         if self._source.order != BY_NAME or watermark is None or (watermark.landing, watermark.pattern) != here:
