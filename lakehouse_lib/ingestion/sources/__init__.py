@@ -1,1 +1,1 @@
-"""Readers of source files: CSV, JSON lines and Parquet."""
+"""Readers of source files: CSV, JSON lines, JSON arrays, Parquet and ORC."""

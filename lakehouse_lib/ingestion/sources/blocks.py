@@ -1,4 +1,4 @@
-"""Blocks of rows, which readers of source files yield, and the error that rejects a file."""
+"""Blocks of rows, which readers of source files yield, and the error that refuses a file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TextBlock:
         checks: the faults that the reader has found, as (column, reason, mask of the faulty rows).
         faulty: the records of this block that could not be split into columns, with lines as in ``lines``.
         line_count: the number of lines of the block.
-        rescued: members of the column ``_rescued`` (``tasks.rescued``) with values of other columns.
+        rescued: members of the column ``_rescued`` (``tasks.rescued``) with values that do not fit the schema.
         nested: the nested columns by name. Their ``texts`` only have a length and ``take``.
     """
 
@@ -58,9 +58,9 @@ class TypedBlock:
     """A block of typed rows: as ``TextBlock``, and ``columns`` with the schema's types.
 
     Attributes:
-        exact: parses some rows again, by their positions in ``columns``, with the texts of their values, which are
-            needed if a row is faulty. If it is None, ``checks`` has an entry for each column that is not in
-            ``nested``, and ``texts`` are given.
+        exact: parses rows again, by their positions in ``columns``. Its block has the texts of their values, which are
+            needed if a row is faulty. None: the block has these ``texts``, and an entry in ``checks`` for each column
+            that is not in ``nested``.
         rest: the records of the block that are not in ``columns``.
     """
 
@@ -84,10 +84,10 @@ class RawBlock(Generic[Parsed]):
 
     Attributes:
         data: the text of the records.
-        lines_before: the number of lines before the records, as those of a header, if the block is the file's first.
-        layout: the file's columns. Blocks with one layout can be joined.
+        lines_before: the number of lines before the records in the first block of a file, such as those of a header.
+        layout: the file's columns. Blocks with the same layout can be joined.
         parse: parses the block.
-        parse_text: parses other records with this layout, with no lines before them.
+        parse_text: parses other records with this layout, without lines before them.
     """
 
     data: bytes
@@ -135,7 +135,7 @@ def column_mismatches(schema: pa.Schema, names: Sequence[str]) -> list[str]:
 
 
 def refusal(file: str, mismatches: Sequence[str]) -> SourceRefusedError:
-    """The error that rejects a whole file; it names every column that does not fit the schema."""
+    """The error that refuses a whole file; it names every column that does not fit the schema."""
     return SourceRefusedError(
         f"{file} does not fit the schema: {'; '.join(mismatches)}",
         hint="Correct the file and land it again under the same name, or change the schema",

@@ -49,7 +49,8 @@ def from_text(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[Any,
         the typed array, with NULL for NULL and for texts that do not fit, and a mask of the texts that do not fit.
 
     Booleans are ``true``, ``false``, ``1`` or ``0``; dates ``YYYY-MM-DD``; timestamps ISO 8601. A timestamp
-    without a zone is UTC. Text with spaces around the value fits no type but string. Empty text is NULL in other types.
+    without a zone is UTC. Text with spaces around the value fits only string and binary. Empty text is NULL in all
+    other types.
     """
     if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
         return column.cast(data_type), np.zeros(len(column), bool)
@@ -57,7 +58,7 @@ def from_text(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[Any,
     if not shortest:
         column = pc.if_else(pc.equal(pc.binary_length(column), 0), null(pa.string()), column)
     if pa.types.is_integer(data_type):
-        # Of texts of these characters, Arrow's cast takes whole numbers only. It would take spaces and 0x10, too.
+        # Of texts of these characters, Arrow's cast accepts whole numbers only. Of other texts, it accepts 0x10, too.
         if lowest >= ord("+") and highest <= ord("9"):
             return cast_or_find(column, data_type)
         fits = pc.match_substring_regex(column, _INTEGER)

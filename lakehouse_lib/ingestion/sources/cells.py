@@ -13,7 +13,7 @@ from lakehouse_lib.ingestion.sources.casts import from_text, mask
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.ingestion.sources.time_format import TimeFormat
 
-#: Takes the superfluous zeros out of ``TimeFormat.iso``.
+#: Match texts made by ``TimeFormat.iso``. The groups leave out the superfluous zeros.
 _DATE = r"^(\d{4})-0?(\d\d)-0?(\d\d)"
 _TIME = r"T0?(\d\d):0?(\d\d):0?(\d\d)(.*)"
 

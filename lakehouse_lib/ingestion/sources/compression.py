@@ -1,4 +1,4 @@
-"""The text of source files: compressed by gzip, bzip2 or zstd, known by the end of their names, or a part of it."""
+"""Read the text of a source file, decompressed (gzip, bzip2 or zstd, by the end of its name), or of a part of it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def codec_of(name: str) -> str | None:
 
 @contextmanager
 def open_content(source_file: LandedFile) -> Iterator[pa.NativeFile]:
-    """The text of a file, decompressed while it is read. If a part of the file is read, it is not compressed.
+    """Open the text of a file or of its part. A compressed file is decompressed while it is read.
 
     Reading raises ``OSError`` if a compressed file is truncated or damaged, or if other bytes follow it.
 

@@ -45,8 +45,8 @@ class _CsvBlock:
     Attributes:
         number: the block's number in the file, from 0.
         data: the records in UTF-8, without comments.
-        skipped_lines: the lines that are skipped before the block.
-        header_lines: the lines of the header, which precede the records.
+        skipped_lines: the number of lines that are skipped before the block.
+        header_lines: the number of lines of the header, which precede the records.
         comments: for each comment, the number of lines of the header and the records before it.
     """
 
@@ -203,7 +203,7 @@ def _table(
         return "skip"
 
     data = block.data
-    if data.startswith(codecs.BOM_UTF8):  # text here, and pyarrow leaves out the first one of a block
+    if data.startswith(codecs.BOM_UTF8):  # this mark is text, so add another, which pyarrow removes
         data = codecs.BOM_UTF8 + data
     table = csv.read_csv(
         pa.BufferReader(data),
@@ -281,12 +281,12 @@ class _RowLines:
 
     @property
     def count(self) -> int:
-        """The lines of the block; those of the header count for the first block."""
+        """The number of lines of the block, including the lines of the header in the first block."""
         data = self._block.data
         return self._lines_of(data) + self._block.skipped_lines + len(self._block.comments)
 
     def _lines_of(self, data: bytes) -> int:
-        if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):  # it may end a record, or be part of a value
+        if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):  # \r may end a record, or be part of a value
             return int(self._starts()[-1]) + sum(map(_lines, self._invalid))
         return self._first + data.count(b"\n")
 
@@ -300,10 +300,10 @@ class _RowLines:
 
     def of_invalid(self) -> list[int]:
         """The lines of the invalid records."""
-        starts, passed, lines = self._starts(), 0, []
+        starts, earlier_lines, lines = self._starts(), 0, []
         for record, rows in zip(self._invalid, self._rows_before(), strict=True):
-            lines.append(int(starts[rows]) + passed)
-            passed += _lines(record)
+            lines.append(int(starts[rows]) + earlier_lines)
+            earlier_lines += _lines(record)
         file_lines: list[int] = self._block.file_lines(np.array(lines, np.int64)).tolist()
         return file_lines
 

@@ -34,8 +34,8 @@ class FileHead:
 def read_head(source_file: LandedFile, source_format: SourceFormat) -> FileHead | None:
     """The head of a file; None: the file cannot be split.
 
-    A file whose head cannot be read, or that lacks its header or its first object there, is not split: the task that
-    reads the whole file refuses it, or finds them later.
+    A file is not split if its head cannot be read, or does not contain the header or the first object. The task that
+    reads the whole file refuses it, or finds the header or the object after the head.
     """
     try:
         if source_format.kind == "parquet":

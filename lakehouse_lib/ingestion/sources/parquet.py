@@ -68,11 +68,11 @@ def _converted(
         return typed_block(columns, stored, schema, batch.num_rows)
 
 
-def _to_proleptic_gregorian(column: Any, name: str, file: DataFile, shown: str) -> Any:
+def _to_proleptic_gregorian(column: Any, name: str, file: DataFile, file_name: str) -> Any:
     if file.calendar is None:
         return column
     physical = file.physical(file.schema_arrow.get_field_index(name))
     try:
         return file.calendar.rebased(pa.chunked_array([column]), physical).chunk(0)
     except UnsupportedFeatureError as error:
-        raise SourceRefusedError(f"column {name} of {shown}: {error.message}", hint=error.hint) from error
+        raise SourceRefusedError(f"column {name} of {file_name}: {error.message}", hint=error.hint) from error

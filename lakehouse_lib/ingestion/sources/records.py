@@ -1,7 +1,7 @@
 """Cut the text of a CSV file into blocks of whole records, which threads can then parse by themselves.
 
 A record ends at a line break outside quotes. A quote opens a quoted field only at the start of a field, as in pyarrow's
-parser. In most files a count of the quotes is enough. If quotes occur inside other fields (``5" pipe``), the quoted
+parser. In most files a count of the quotes is enough. If quotes occur inside unquoted fields (``5" pipe``), the quoted
 fields of the block are searched one by one.
 """
 
@@ -20,7 +20,7 @@ from lakehouse_lib.json_text import excerpt
 
 #: Bytes of text in a block.
 BLOCK_SIZE = 8 << 20
-#: A longer record rejects its file. The smallest limit of a reader that reads blocks is twice the block.
+#: A file with a longer record is refused. It must be at least twice the size of a block.
 LONGEST_RECORD = 16 << 20
 
 NEVER_CLOSED = "a quoted field is never closed"
@@ -40,7 +40,8 @@ def record_blocks(
     Args:
         read: returns at most this number of bytes of the text; empty at its end.
         quote: the quote character; empty: fields are never quoted.
-        comment: a line that starts with it, outside quotes, is a comment, in which quotes mean nothing; empty: none is.
+        comment: a line that starts with it, outside quotes, is a comment, in which quotes mean nothing; empty: there
+            are no comments.
         line_breaks: whether quoted fields may have line breaks.
         has_start: whether the text is the start of a file, where a byte order mark may be.
 
@@ -62,7 +63,7 @@ def record_blocks(
                     _check_lines(buffer, delimiter, quote, comment)
                 if quote and _Quotes(buffer, delimiter, quote, comment).is_open:
                     raise pa.ArrowInvalid(NEVER_CLOSED)
-                # Without it, pyarrow takes an empty last field for a quoted one if a quoted field precedes it.
+                # Without a line break at the end, pyarrow reads an empty last field after a quoted one as quoted.
                 yield buffer if buffer.endswith((b"\n", b"\r")) else buffer + b"\n"
             return
         end = _end_of_records(buffer, delimiter, cut_by_quote, comment)
@@ -74,7 +75,7 @@ def record_blocks(
         elif len(buffer) > LONGEST_RECORD:
             raise pa.ArrowInvalid(f"a record is longer than {LONGEST_RECORD} bytes, or a quoted field is never closed")
         else:
-            least = BLOCK_SIZE  # a record longer than a block; each look at a buffer reads all of it
+            least = BLOCK_SIZE  # the record is longer than a block; each search for its end reads the whole buffer
 
 
 def first_record(data: bytes, delimiter: str, quote: str) -> bytes:
@@ -180,7 +181,7 @@ class _Quotes:
         return int(inside[0]) if len(inside) else -1
 
     def last_outside(self, byte: bytes, end: int) -> int:
-        """The place of the last ``byte`` before ``end`` that is outside of quoted fields; -1: none."""
+        """The place of the last ``byte`` before ``end`` that is outside quoted fields; -1: there is none."""
         while (place := self._data.rfind(byte, 0, end)) >= 0:
             before = int(np.searchsorted(self._places, place))
             if before % 2 == 0:

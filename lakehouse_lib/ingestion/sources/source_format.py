@@ -41,9 +41,10 @@ class SourceFormat:
         time_formats: CSV and JSON: column -> pattern (``TimeFormat``) of a date or timestamp that is not ISO 8601.
         path_columns: columns that are not in the files, but in their names: all rows of a file below the folder
             ``day=2026-01-01`` have this value.
-        evolution: what happens to columns and values that do not fit the schema: ``refuse`` the file or the row, or
-            ``rescue`` them in the column ``_rescued``, as the text of a JSON object, or ``add_columns`` to the table
-            and refuse values. With ``rescue`` and ``add_columns``, files may lack columns, which are NULL.
+        evolution: the treatment of columns and values that do not fit the schema. ``refuse``: the file is refused, or
+            the row rejected. ``rescue``: the column ``_rescued`` gets them, as the text of a JSON object.
+            ``add_columns``: the table gets the columns, and rows with such values are rejected. With ``rescue`` and
+            ``add_columns``, files may lack nullable columns, which are NULL.
     """
 
     kind: str
@@ -121,8 +122,8 @@ class SourceFormat:
     def is_split(self) -> bool:
         """Whether several tasks may read parts of a file of this format that is not compressed.
 
-        JSON lines are cut at line breaks, whatever the encoding. If no field of CSV has a line break, each of them ends
-        a record, if the encoding has one byte for each character, or is UTF-8.
+        JSON lines are cut at line breaks, whatever the encoding. CSV is cut at line breaks if no field has one, and the
+        encoding is UTF-8 or has one byte for each character.
         """
         if self.kind != "csv":
             return self.kind in ("json", *TYPED_KINDS)

@@ -63,7 +63,7 @@ def _nested_column(values: Any, field: pa.Field, reason: str, garbled: NDArray[n
     column, wrong = cast_or_find(values, loose.type)
     checks = [(field.name, reason, wrong | garbled), *nested_faults(column, field)]
     faulty = np.logical_or.reduce([check[2] for check in checks])
-    if faulty.any():  # unlike if_else, take also sets what is inside to null
+    if faulty.any():  # unlike if_else, take also sets the values inside to null
         column = column.take(pa.array(np.arange(len(column)), mask=faulty))
     return NestedColumn(with_type(column, field.type), checks)
 
@@ -188,7 +188,7 @@ def _fits(got: pa.DataType, expected: pa.DataType) -> bool:
 
 @contextmanager
 def refusals(source_file: LandedFile, kind: str) -> Iterator[None]:
-    """Refuse the file in place of the errors of pyarrow in the block; ``kind`` is the name of the format."""
+    """Raise SourceRefusedError for an error of pyarrow in the ``with`` block; ``kind`` is the name of the format."""
     try:
         yield
     except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

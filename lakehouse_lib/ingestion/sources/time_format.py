@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lakehouse_lib.errors import InvalidArgumentError
 
-#: A letter of a pattern and its number -> the text that it stands for. ``S`` and ``X`` are in ``_part``.
+#: A repeated letter of a pattern -> the regular expression of its text. ``_part`` handles ``S`` and ``X``.
 _DIGITS = {
     "yyyy": r"(\d{4})",
     "yy": r"(\d{2})",
@@ -40,7 +40,7 @@ class TimeFormat:
         needed = {"H": "yMd", "m": "H", "s": "m", "S": "s", "X": "H"}
         missing = [each for letter in letters for each in needed.get(letter, "") if each not in letters]
         if len(set(letters)) < len(letters) or missing or not set("yMd") <= set(letters):
-            raise self._error("expected a year, a month and a day, each once, and no gap in the time")
+            raise self._error("; expected a year, a month and a day, each once, and no gap in the time")
 
     @property
     def has_time(self) -> bool:
@@ -54,7 +54,10 @@ class TimeFormat:
 
     @property
     def iso(self) -> str:
-        """The replacement that makes a text ISO 8601, with a superfluous zero before each two digits."""
+        """The replacement that makes a text ISO 8601, except for superfluous zeros.
+
+        A zero precedes each month, day, hour, minute and second, also if it has two digits.
+        """
         groups = {letter: (group, text) for group, (letter, text) in enumerate(self._letters(), 1)}
 
         def digits(letter: str) -> str:
@@ -77,7 +80,7 @@ class TimeFormat:
         while place < len(self.pattern):
             token = _TOKENS.match(self.pattern, place)
             if token is None:
-                raise self._error("expected a second quote after the first")
+                raise self._error("; expected a second quote after the first")
             parts.append(self._part(token))
             place = token.end()
         return parts
@@ -92,12 +95,12 @@ class TimeFormat:
         if letter == "S" and len(text) <= _MOST_FRACTION:
             return letter, text, rf"(\d{{{len(text)}}})"
         if text not in _DIGITS:
-            raise self._error(f"which has {text}; expected yyyy, yy, MM, dd, HH, mm, ss, S, X and text in quotes")
+            raise self._error(f", which has {text}; expected yyyy, yy, MM, dd, HH, mm, ss, S, X and text in quotes")
         return letter, text, _DIGITS[text]
 
-    def _error(self, what: str) -> InvalidArgumentError:
+    def _error(self, problem: str) -> InvalidArgumentError:
         return InvalidArgumentError(
-            f"the time format is {self.pattern!r}, {what}",
+            f"the time format is {self.pattern!r}{problem}",
             hint="Write a pattern such as dd.MM.yyyy, or yyyy-MM-dd'T'HH:mm:ss.SSSX",
             code="DELTA_INVALID_SOURCE",
         )

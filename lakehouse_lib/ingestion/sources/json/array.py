@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 BLOCK_SIZE = 4 << 20
 LONGEST_ELEMENT = 16 << 20
 _BLANK = b" \t\r\n"
-#: Takes the place of a line break inside of a string, which JSON forbids, too.
+#: The character that replaces a line break inside a string. JSON forbids both there, so the element stays invalid.
 _FORBIDDEN = 1
 
 
@@ -128,7 +128,7 @@ class _Structure:
         return ArrayBlock(text.tobytes() + b"\n", lines.astype(np.int64), len(breaks) + before)
 
     def _outside(self, places: Any) -> Any:
-        """The places that are not inside of a string."""
+        """The places that are not inside a string."""
         return places[np.searchsorted(self._quotes, places) % 2 == 0]
 
 

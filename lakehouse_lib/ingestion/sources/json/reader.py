@@ -1,9 +1,9 @@
-"""Read JSON lines, or the elements of a JSON array, as blocks of columns: one object a line, or an element.
+"""Read JSON lines (an object a line) or a JSON array (an object an element) as blocks of columns.
 
 Any plain value is cast to the column's type, so ``"12"`` is valid as a long and ``12`` as a string. A missing key is
-NULL. If the first object has a key that is not in the schema, the file is rejected, because its columns do not fit. In
-a later object, such a key rejects the row, and many such keys reject the file. A line with half a surrogate pair or
-with a duplicate key is a faulty record. The values of nested columns are objects and arrays (``values``).
+NULL. If the first object has a key that is not in the schema, the file is refused, because its columns do not fit. If a
+later object has such a key, its row is rejected. A file with many such keys is refused. A line with half a surrogate
+pair or with a duplicate key is a faulty record. The values of nested columns are objects and arrays (``values``).
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from lakehouse_lib.json_text import excerpt
 
 #: Bytes of lines in a block.
 BLOCK_SIZE = 4 << 20
-#: A longer line rejects its file. Python's values of an object take up to twenty times the bytes of its text.
+#: A file with a longer line is refused. Python's values of an object take up to twenty times the bytes of its text.
 LONGEST_LINE = 16 << 20
-#: More keys of a block that are not in the schema reject its file: each of them needs a mask of all rows.
+#: A file with more keys that are not in the schema in a block is refused: each such key needs a mask of all rows.
 _MOST_UNKNOWN = 100
 _UTF8 = "utf-8"
 #: Parses lines of the named file.
@@ -206,7 +206,7 @@ def _parsed(file: str, source_format: SourceFormat, schema: pa.Schema, lines: by
     rest = exact(typed.rest) if len(typed.rest) else None
     return TypedBlock(
         typed.columns,
-        partial(int64s, typed.lines),  # which holds the numbers, but not the columns
+        partial(int64s, typed.lines),  # this holds the line numbers in memory, but not the columns
         (),
         (),
         FaultyRecords(),

@@ -1,8 +1,9 @@
-"""Parse the lines of a block by pyarrow, if they then have the rows that the exact parser (``reader``) would give.
+"""Parse the lines of a block by pyarrow, if the rows are then the same as those of the exact parser (``reader``).
 
 pyarrow reads a column either from numbers or from JSON strings. It returns neither line numbers nor the texts of
 values, and accepts several objects in a line. So lines for which the rows could differ are left to the exact parser.
-They are found by parsing parts of the block: pyarrow says in which row it stops, or else the part is halved.
+Parsing parts of the block finds these lines: the error of pyarrow has the row in which it stops, or else the part is
+halved.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ _MOST_DIGITS = 38
 _TINY = re.compile(rb"[0-9.][eE]-[0-9]|0{40}")
 #: Matches a text with -0 as a whole number. The exact parser gives it no sign.
 _MINUS_ZERO = re.compile(rb"-0(?![0-9.eE])")
-#: Where pyarrow stops, in its message. Without it, or with a wrong row, more lines are left to the exact parser.
+#: Matches the row in which pyarrow stops, in its error message. If this row is missing or wrong, more lines are left to
+#: the exact parser.
 _ROW = re.compile(r" in row (\d+)$")
-#: The exact parser reads so few lines in the time of two attempts.
+#: The number of lines that the exact parser reads in the time of two attempts.
 _FEW_LINES = 16
-#: An attempt takes the time in which pyarrow parses so many lines, and the time of its own lines.
+#: The fixed time of an attempt, as the number of lines that pyarrow parses in this time. The lines of the attempt add
+#: their own time.
 _LINES_OF_AN_ATTEMPT = 64
-#: The exact parser reads a block in the time in which pyarrow parses it fifteen times.
+#: The limit of the time of all attempts on a block, as passes of pyarrow over the block plus attempts of few lines. The
+#: exact parser takes the time of about fifteen passes.
 _MOST_PASSES = 8
 _MOST_ATTEMPTS_OF_FEW_LINES = 16
 
@@ -52,7 +56,7 @@ class TypedLines(NamedTuple):
 
 
 def typed_columns(data: bytes, schema: pa.Schema) -> TypedLines | None:
-    """The rows of a block of whole lines, a row for each line; None: for many lines the rows could differ.
+    """The rows of a block of whole lines, a row for each line; None: pyarrow cannot read the types, or is slower.
 
     Args:
         data: lines of UTF-8.
@@ -65,7 +69,7 @@ def typed_columns(data: bytes, schema: pa.Schema) -> TypedLines | None:
     if not data.endswith(b"\n"):
         ends = np.append(ends, len(data))
     starts = np.concatenate([[0], ends[:-1] + 1])
-    # Then no line is blank, and in valid JSON each line end is between two objects.
+    # Such lines are not blank, and in valid JSON each line end between them is between two objects.
     is_object = (ends > starts) & (text[np.minimum(starts, len(data) - 1)] == ord("{")) & (text[ends - 1] == ord("}"))
     lines = np.flatnonzero(is_object)
     if len(lines) < len(starts):
@@ -138,7 +142,7 @@ def _attempt(part: pa.Buffer, lines: int, schema: pa.Schema) -> pa.Table | int |
 
 
 def _read_as(kind: pa.DataType) -> pa.DataType | None:
-    """The type in which pyarrow reads a column; None: it reads no maps, and numbers may overflow without an error."""
+    """The type in which pyarrow reads a column; None: the column has a map, or a decimal that may overflow silently."""
     if pa.types.is_struct(kind):
         members = [(member.name, part) for member in kind if (part := _read_as(member.type)) is not None]
         return pa.struct(members) if len(members) == kind.num_fields else None

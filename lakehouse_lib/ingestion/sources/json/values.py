@@ -1,7 +1,7 @@
 """The values of JSON objects: their texts, and nested columns of them.
 
-The plain values inside a nested value are cast from their texts, as those of plain columns. So they have the same
-rules. A value that does not fit is found with the path of its member, such as ``items.element.price``.
+The plain values inside a nested value are cast from their texts, as the values of plain columns are. So the same rules
+apply. A value that does not fit is reported with the path of its member, such as ``items.element.price``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakehouse_lib.ingestion.limits import BEYOND_YEARS, MUST_NOT_BE_NULL, beyon
 from lakehouse_lib.ingestion.sources.blocks import NestedColumn
 from lakehouse_lib.ingestion.sources.casts import from_text, type_name
 
-#: So many unknown members of an object are named; a hostile file may have a new name in each object.
+#: The largest number of unknown members of a struct that are named in a block; a hostile file has many names.
 MOST_NAMES = 100
 #: The reason of the rows with other unknown members.
 MANY_UNKNOWN = "members that are not in the schema"
@@ -92,7 +92,7 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def nested_column(values: Sequence[Any], field: pa.Field) -> NestedColumn:
-    """The typed column of the values of a key, one a row, with the faults in them."""
+    """The typed column of the values of a key, one value a row, with their faults."""
     faults = _Faults()
     column = _cells(values, field.type, np.arange(len(values)), field.name, faults)
     return NestedColumn(column, faults.checks(len(values)))
@@ -194,14 +194,14 @@ def _maps(maps: list[Any], kind: pa.MapType, rows: NDArray[np.int64], path: str,
         faults.add(f"{path}.key", "a key more than once", rows[_duplicates(owners, keys)])
     values = [item for value in maps for item in (value or {}).values()]
     items = _members(values, kind.item_field, True, rows, f"{path}.value", faults)
-    # pyarrow ends the process at a null key, which only faulty rows have.
+    # A null key crashes pyarrow and its process. Only faulty rows have null keys.
     entries = pa.StructArray.from_arrays([without_nulls(keys), items], fields=[kind.key_field, kind.item_field])
     return pa.Array.from_buffers(kind, len(maps), shape, children=[entries])
 
 
 def _duplicates(owners: NDArray[np.int64], keys: pa.Array) -> NDArray[np.bool_]:
     """A mask of the keys that their map has already."""
-    if pa.types.is_nested(keys.type):  # a text is never one
+    if pa.types.is_nested(keys.type):  # no text fits a nested key
         return np.zeros(len(keys), bool)
     codes = numbers_of(keys.dictionary_encode("encode").indices, np.int32)
     pairs = owners * (len(keys) + 1) + codes
