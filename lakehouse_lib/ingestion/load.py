@@ -164,7 +164,7 @@ class Load:
             )
         self.store.delete_many(self.intents.staged(self.past.settled))
         read_version = _version(snapshot_if_any(self.store))
-        done: list[Mapping[str, Any]] = []
+        entries: list[Mapping[str, Any]] = []
         refused: dict[str, str] = {}
 
         counter = None if on_progress is None else self._counter(on_progress)
@@ -173,7 +173,7 @@ class Load:
             result = Batch(intent, self.source, self.intents, judge, counter).load(redo=redo)
             refused.update(result.refused)
             if result.entry is not None:
-                done.append(result.entry)
+                entries.append(result.entry)
             return not result.waiting
 
         if self.past.unsettled is not None:
@@ -208,12 +208,12 @@ class Load:
             counter.finish()
         self.state.fold()
         result = self._result(files)
-        versions = [entry["version"] for entry in done if entry["version"] is not None]
+        versions = [entry["version"] for entry in entries if entry["version"] is not None]
         return replace(
             result,
             read_version=read_version,
             version=versions[-1] if versions else None,
-            batches=tuple(done),
+            batches=tuple(entries),
             waiting=tuple(sorted(waiting)),
             refused={**result.refused, **refused},
         )
@@ -263,9 +263,9 @@ class Load:
         """The rules of a batch of these files. Their schema includes the columns that the batch adds to the table."""
         if self.source.format.evolution != ADD_COLUMNS:
             return {**self.source.rules(), CONDITIONS: self._conditions}
-        taken = self._take_added_columns()
+        table_columns = self._take_added_columns()
         landed = [LandedFile(self.landing, file) for file in files]
-        schema = with_new_columns(landed, self.source.format, self.source.schema, taken)
+        schema = with_new_columns(landed, self.source.format, self.source.schema, table_columns)
         return {**replace(self.source, schema=schema).rules(), CONDITIONS: self._conditions}
 
     def _check_table(self) -> dict[str, str]:

@@ -144,10 +144,10 @@ def check_keys(suite: Any, schema: Schema, plan: PlannedWrite) -> None:
     if translation is None or not translation.key_rules or not needs_spark(suite, schema, plan):
         return
     rule = translation.key_rules[0].rule
-    rest = ", ".join(f"{other.rule.id} ({other.reason})" for other in translation.rest)
+    reasons = ", ".join(f"{untranslated.rule.id} ({untranslated.reason})" for untranslated in translation.rest)
     raise UnsupportedFeatureError(
         f"the rule {rule.id} compares with the table, and only Spark can judge or write the rows"
-        f"{f': {rest}' if rest else ''}; expected rules, columns and a table that Arrow can judge and write",
+        f"{f': {reasons}' if reasons else ''}; expected rules, columns and a table that Arrow can judge and write",
         table=plan.target.store.root,
         hint="Leave out the rules that need Great Expectations, or the comparison with the table",
     )
@@ -369,9 +369,9 @@ class BatchWriter:
         counter, waiting = self.counter, dict(enumerate(tasks))
         if counter is None:
             return None
-        left: dict[str, int] = {}
+        tasks_left: dict[str, int] = {}
         for task in tasks:
-            left.update({file.name: left.get(file.name, 0) + 1 for file in task.files})
+            tasks_left.update({file.name: tasks_left.get(file.name, 0) + 1 for file in task.files})
 
         def count(number: int) -> None:
             task = waiting.pop(number, None)  # a repeated task ends twice
@@ -379,8 +379,8 @@ class BatchWriter:
                 return
             size = sum(file.size for file in task.files) if task.part is None else task.part.end - task.part.begin
             for file in task.files:
-                left[file.name] -= 1
-            counter.add(sum(not left[file.name] for file in task.files), size)
+                tasks_left[file.name] -= 1
+            counter.add(sum(not tasks_left[file.name] for file in task.files), size)
 
         return count
 

@@ -39,20 +39,22 @@ def history_rows(events: ChangeEvents, current: pa.Table, deleted: pa.Table, rul
     changed = is_row & ~_same(end, stored_end)
 
     columns, chosen_sequences = {}, {}
-    own = np.where(is_event, place, np.where(is_row, len(events.rows) + place, -1))
+    own_index = np.where(is_event, place, np.where(is_row, len(events.rows) + place, -1))
     for name in names:
         values = events.rows[name]
         stored = column_of(current, name, values.type)
-        index = own
+        index = own_index
         if rules.ignore_null_updates:
-            before = column_sequence(current, name, current[START]).cast(sequences.type)
-            set_by_own = pc.fill_null(pc.equal(before, current[START]), False).to_numpy(zero_copy_only=False)
+            stored_sequence = column_sequence(current, name, current[START]).cast(sequences.type)
+            is_own = pc.fill_null(pc.equal(stored_sequence, current[START]), False).to_numpy(zero_copy_only=False)
             is_set = ~is_delete & _at(pc.is_valid(values).to_numpy(zero_copy_only=False), place, is_event)
-            is_set |= _at(set_by_own, place, is_row)
+            is_set |= _at(is_own, place, is_row)
             point = _last_since(is_set, starts | is_delete)
-            index = np.where(point >= 0, own[point], -1)
+            index = np.where(point >= 0, own_index[point], -1)
             chosen_sequences[name] = sequences.take(pa.array(point, mask=point < 0))
-            changed |= is_row & ~_same(chosen_sequences[name], values_at(before, None, np.where(is_row, place, -1)))
+            changed |= is_row & ~_same(
+                chosen_sequences[name], values_at(stored_sequence, None, np.where(is_row, place, -1))
+            )
         columns[name] = values_at(values, stored, index)
     action = np.select([changed, is_event & ~is_delete], ["update", "insert"], "")
     rows = points.select(keys)

@@ -171,8 +171,8 @@ class Pair:
             equal = self._equal(left, right)
             if not nulls:
                 return equal
-            both = pc.and_(left.is_null(), right.is_null())
-            return pc.if_else(pc.and_(left.is_valid(), right.is_valid()), equal, both)
+            both_null = pc.and_(left.is_null(), right.is_null())
+            return pc.if_else(pc.and_(left.is_valid(), right.is_valid()), equal, both_null)
         result = (pc.greater if self.operator == ">" else pc.greater_equal)(left, right)
         if not pa.types.is_floating(self.kind):
             return result

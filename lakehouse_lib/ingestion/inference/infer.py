@@ -86,8 +86,10 @@ def infer(location: str, values: Mapping[str, Any], storage_options: Mapping[str
     if kind == "json" and values["format"] is None and _begins_with_bracket(files[0]):
         source_format = replace(source_format, kind="json_array")
     inferred = (_of_typed if source_format.kind in TYPED_KINDS else _of_texts)(files, source_format)
-    others = {name: None for file in files for name in _path_texts(file) if name not in source_format.path_columns}
-    notes = [f"{name} is in the names of folders; to load it, add it to --path-columns" for name in others]
+    folder_columns = {
+        name: None for file in files for name in _path_texts(file) if name not in source_format.path_columns
+    }
+    notes = [f"{name} is in the names of folders; to load it, add it to --path-columns" for name in folder_columns]
     fields = [*inferred.schema.fields, *_path_fields(files, source_format)]
     return replace(inferred, schema=Schema(fields), notes=(*inferred.notes, *notes))
 

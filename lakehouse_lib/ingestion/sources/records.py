@@ -104,22 +104,22 @@ def without_comments(data: bytes, delimiter: str, quote: str, comment: str) -> t
 
 
 def after_lines(read: Callable[[int], bytes], count: int) -> Callable[[int], bytes]:
-    """A function that reads what follows the first lines of a text.
+    """A function that reads a text, but not its first ``count`` lines.
 
     Raises:
         pa.ArrowInvalid: the text has fewer lines.
     """
-    rest = b""
+    data = b""
     for _ in range(count):
-        while (end := rest.find(b"\n")) < 0:
-            rest = read(1 << 16)  # the start of the line is not needed
-            if not rest:
+        while (end := data.find(b"\n")) < 0:
+            data = read(1 << 16)  # the start of the line is not needed
+            if not data:
                 raise pa.ArrowInvalid(f"the file has fewer than {count} lines, which are to be skipped")
-        rest = rest[end + 1 :]
+        data = data[end + 1 :]
 
     def read_on(size: int) -> bytes:
-        nonlocal rest
-        piece, rest = rest[:size], rest[size:]
+        nonlocal data
+        piece, data = data[:size], data[size:]
         return piece or read(size)
 
     return read_on
@@ -191,7 +191,7 @@ class _Quotes:
 
 
 def _is_regular(array: Any, places: Any, delimiter: str, quote: str) -> bool:
-    """Whether the quotes are in turn the first and the last of a quoted part, so that counting them is exact.
+    """Whether the quotes alternately open and close a quoted part, so that counting them is exact.
 
     A doubled quote inside a field is the end of a part and the start of the next one.
     """

@@ -64,5 +64,5 @@ def with_columns_of(schema: pa.Schema, own: Sequence[str], parse: Callable[[], T
     by_name = dict(zip(own, block.texts, strict=True))
     rows = len(block.texts[0])
     texts = [by_name[name] if name in by_name else pa.nulls(rows, pa.string()) for name in schema.names]
-    others = [members(name, text) for name, text in by_name.items() if name not in schema.names]
-    return TextBlock(texts, block.lines, block.checks, block.faulty, block.line_count, tuple(others))
+    rescued = [members(name, text) for name, text in by_name.items() if name not in schema.names]
+    return TextBlock(texts, block.lines, block.checks, block.faulty, block.line_count, tuple(rescued))

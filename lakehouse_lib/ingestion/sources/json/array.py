@@ -73,19 +73,19 @@ def _opened(read: Callable[[int], bytes]) -> tuple[bytes, int]:
     """The first text after the opening bracket, and the number of line breaks before it."""
     breaks = 0
     while data := read(BLOCK_SIZE):
-        rest = data.lstrip(_BLANK)
-        breaks += data[: len(data) - len(rest)].count(b"\n")
-        if rest:
-            if not rest.startswith(b"["):
+        text = data.lstrip(_BLANK)
+        breaks += data[: len(data) - len(text)].count(b"\n")
+        if text:
+            if not text.startswith(b"["):
                 raise pa.ArrowInvalid("the text does not begin with [")
-            return rest[1:], breaks
+            return text[1:], breaks
     raise pa.ArrowInvalid("the file is empty")
 
 
-def _check_end(rest: bytes, read: Callable[[int], bytes]) -> None:
-    while not rest.strip(_BLANK):
-        rest = read(BLOCK_SIZE)
-        if not rest:
+def _check_end(text: bytes, read: Callable[[int], bytes]) -> None:
+    while not text.strip(_BLANK):
+        text = read(BLOCK_SIZE)
+        if not text:
             return
     raise pa.ArrowInvalid("text follows the end of the array")
 

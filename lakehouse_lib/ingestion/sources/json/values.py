@@ -166,17 +166,17 @@ def _structs(objects: list[Any], kind: pa.StructType, rows: NDArray[np.int64], p
 
 
 def _add_unknown(objects: list[Any], names: set[str], rows: NDArray[np.int64], path: str, faults: _Faults) -> None:
-    """Add the members of objects that have other names than those of the schema."""
+    """Add a fault for each member of the objects that is not in the schema."""
     unknown: dict[str, list[int]] = {}
-    more: list[int] = []
+    unnamed: list[int] = []
     for row, value in zip(rows, objects, strict=True):
         for name in () if value is None or names.issuperset(value) else value:
             if name not in names:
                 is_named = name in unknown or len(unknown) < MOST_NAMES
-                (unknown.setdefault(name, []) if is_named else more).append(row)
+                (unknown.setdefault(name, []) if is_named else unnamed).append(row)
     for name in sorted(unknown):
         faults.add(f"{path}.{name}", "not a column of the schema", np.array(unknown[name]))
-    faults.add(path, MANY_UNKNOWN, np.array(more))
+    faults.add(path, MANY_UNKNOWN, np.array(unnamed))
 
 
 def _lists(lists: list[Any], kind: pa.ListType, rows: NDArray[np.int64], path: str, faults: _Faults) -> pa.Array:
