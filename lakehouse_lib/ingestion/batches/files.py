@@ -263,10 +263,7 @@ class BatchWriter:
         return file_parts(chosen, counts, {name: head for name, head in heads.items() if head is not None})
 
     def _assembled(self, tasks: Sequence[FileTask], results: Sequence[TaskResult]) -> BatchFiles:
-        """The files of the batch, after the rejected rows of parts are written.
-
-        If a part of a file is refused, the whole file is refused.
-        """
+        """The files of the batch, with the rejected rows of parts. A refused part refuses its whole file."""
         refused: dict[str, str] = {}
         for task, result in zip(tasks, results, strict=True):
             if task.part is not None:
@@ -362,10 +359,7 @@ class BatchWriter:
         return replace(written, results=[*written.results, new], broken=verdict.broken)
 
     def _on_task(self, tasks: Sequence[FileTask]) -> OnTask | None:
-        """A function that counts the files of a task when it ends; None: the load has no observer.
-
-        A split file is counted when the tasks of all its parts have ended.
-        """
+        """A function that counts each file when the last task that reads it ends; None: the load has no observer."""
         counter, waiting = self.counter, dict(enumerate(tasks))
         if counter is None:
             return None
