@@ -86,7 +86,9 @@ def _regex(pattern: str) -> str:
 def _part(pattern: str) -> str:
     texts, remaining = [], pattern
     while remaining:
-        end = remaining.find("]", 2) if remaining.startswith("[") else -1
+        # The first letter of a set, which may be "]", does not close the set.
+        first_letter = 2 if remaining.startswith("[!") else 1
+        end = remaining.find("]", first_letter + 1) if remaining.startswith("[") else -1
         if end > 0:
             negated = remaining[1] == "!"
             letters = re.sub(r"[\\\[^]", r"\\\g<0>", remaining[1:end].removeprefix("!"))

@@ -30,7 +30,8 @@ def read_rules(suite: Any, columns: Sequence[str]) -> list[Rule]:
         )
     rules: list[Rule] = []
     for entry in suite["expectations"]:
-        if not isinstance(entry, dict) or set(entry) - _KEYS or not isinstance(entry.get("type"), str):
+        is_expectation = isinstance(entry, dict) and not set(entry) - _KEYS and isinstance(entry.get("type"), str)
+        if not is_expectation or not all(isinstance(entry.get(key) or {}, dict) for key in ("meta", "kwargs")):
             raise QualityError(f"{entry!r} is not a valid expectation of a quality suite", hint=hint)
         identity = (entry.get("meta") or {}).get("rule_id")
         if not isinstance(identity, str) or not identity or identity in {rule.id for rule in rules}:
@@ -38,9 +39,11 @@ def read_rules(suite: Any, columns: Sequence[str]) -> list[Rule]:
                 f"the rule {entry!r} has no unique meta.rule_id", hint="Give each rule a meta.rule_id of its own"
             )
         arguments = entry.get("kwargs") or {}
+        if not isinstance(arguments.get("column_list") or [], list):
+            raise QualityError(f"the rule {identity} has a column_list that is not a list", hint=hint)
         named = [
             *(arguments[key] for key in ("column", "column_A", "column_B") if key in arguments),
-            *arguments.get("column_list", ()),
+            *(arguments.get("column_list") or ()),
         ]
         unknown = [name for name in named if name not in columns]
         if unknown:

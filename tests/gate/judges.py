@@ -110,11 +110,8 @@ def by_arrow(rules: Sequence[RowRule], rows: pa.Table, step: int) -> tuple[list[
         passing = [True] * len(batch) if judgement.passing is None else judgement.passing.to_pylist()
         places = [start + place for place, passes in enumerate(passing) if not passes]
         failing += places
-        for row, positions, doubtful in zip(
-            places, judgement.positions.to_pylist(), judgement.doubtful.to_pylist(), strict=True
-        ):
+        for row, positions in zip(places, judgement.positions.to_pylist(), strict=True):
             assert positions
-            assert doubtful == all(rules[position].mostly < 1 for position in positions)
             for position in positions:
                 broken[position].append(row)
         for position, rule in enumerate(rules):

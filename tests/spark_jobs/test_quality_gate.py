@@ -144,6 +144,9 @@ def test_table_rule_stops_the_load_and_says_what_was_seen(spark: SparkSession, r
         (suite(rule("expect_column_mean_to_be_between", "r", column="cost", min_value=1)), "unknown columns cost"),
         (suite(rule("expect_column_pair_values_to_be_equal", "r", column_A="id", column_B="b")), "unknown columns b"),
         (suite({**rule("expect_column_values_to_be_null", "r", column="id"), "kwarg": {}}), "not a valid expectation"),
+        (suite({"type": "expect_column_values_to_be_null", "kwargs": [1]}), "not a valid expectation"),
+        (suite(rule("expect_compound_columns_to_be_unique", "r", column_list=5)), "column_list that is not a list"),
+        (suite({"type": "expect_column_values_to_be_null", "meta": "s"}), "not a valid expectation"),
     ],
 )
 def test_unusable_suite_is_found_without_spark(unusable: Any, said: str) -> None:

@@ -47,13 +47,11 @@ class Judgement:
 
     Attributes:
         passing: the mask of the rows that break no rule; None: all rows.
-        doubtful: among the other rows, in their order, the mask of those that break only rules with ``mostly`` below 1.
         positions: for the other rows, in their order, the positions of the rules that they break (``POSITIONS``).
         counts: the numbers of rows.
     """
 
     passing: pa.Array | None
-    doubtful: pa.Array
     positions: pa.Array
     counts: RuleCounts
 
@@ -71,16 +69,13 @@ def judge(rules: Sequence[RowRule], batch: pa.RecordBatch) -> Judgement:
     broken = [batch.num_rows - masks[position].true_count if position in masks else 0 for position in range(len(rules))]
     counts = RuleCounts(tuple(broken), tuple(counted))
     if not masks:
-        return Judgement(None, bools([]), pa.nulls(0, POSITIONS), counts)
+        return Judgement(None, pa.nulls(0, POSITIONS), counts)
     flags = np.stack([flags_of(mask) for mask in masks.values()], axis=1)
     passing = np.logical_and.reduce(flags, axis=1)
     breaks = ~flags[~passing]
     _, columns = np.nonzero(breaks)
-    strict = np.array([rules[position].mostly >= 1 for position in masks])
-    doubtful = ~np.logical_or.reduce(breaks[:, strict], axis=1)
     return Judgement(
         bools(passing),
-        bools(doubtful),
         _lists(np.cumsum(breaks.sum(axis=1)), _int32s(np.array(list(masks))[columns])),
         counts,
     )

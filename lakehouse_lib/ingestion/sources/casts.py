@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import bools, flags_of, literal, null, strings
 
-_INTEGER = r"^[+-]?[0-9]+$"
+_INTEGER = r"^-?[0-9]+$"
 _ZONED = r"[0-9]{2}:[0-9]{2}.*(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 
 
@@ -58,6 +58,8 @@ def from_text(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[Any,
     if not shortest:
         column = pc.if_else(pc.equal(pc.binary_length(column), 0), null(pa.string()), column)
     if pa.types.is_integer(data_type):
+        if lowest <= ord("+") <= highest:  # Arrow's cast accepts no plus sign
+            column = pc.replace_substring_regex(column, r"^\+([0-9])", r"\1")
         # Of texts of these characters, Arrow's cast accepts whole numbers only. Of other texts, it accepts 0x10, too.
         if lowest >= ord("+") and highest <= ord("9"):
             return cast_or_find(column, data_type)
